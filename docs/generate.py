@@ -21,6 +21,7 @@ sys.path.insert(0, str(ROOT))
 from planrunner.app.authoring import catalogue  # noqa: E402
 from planrunner.capabilities.builtin import TARGETS, load  # noqa: E402
 from planrunner.capabilities.descriptions import family_of, published  # noqa: E402
+from planrunner.capabilities.preconditions import described  # noqa: E402
 from planrunner.capabilities.refusals import REFUSALS  # noqa: E402
 from planrunner.capabilities.signature import describe  # noqa: E402
 from planrunner.diagnostics import RULES  # noqa: E402
@@ -287,6 +288,7 @@ def capabilities_page() -> str:
         parts.append(f"\n## {one.name}\n\n{one.summary}\n")
         parts += [f"\n{one.description}\n"] if one.description else []
         parts += [f"\nRisks: {'; '.join(one.risks)}.\n"] if one.risks else []
+        parts += [f"\nNeeds: {'; '.join(map(described, one.preconditions))}.\n"] if one.preconditions else []
         parts += ["\n| input | type | default | |\n|---|---|---|---|\n"] if one.inputs else []
         for field in one.inputs:
             default = "required" if field.required else f"`{json.dumps(field.default, ensure_ascii=False)}`"

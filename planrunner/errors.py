@@ -4,6 +4,7 @@
     ├── UsageError          2   the command was called wrongly
     ├── NotFound            3   no plan, run, task or file of that name
     ├── PlanInvalid         5   findings stop the plan from running; they travel with the exception
+    ├── Unready             5   something that the plan needs is missing here; nothing was started
     ├── RunHeld             9   another process acts on the run
     ├── RecordMismatch     10   a preview, recording or replay does not match
     ├── StorageFailed      11   the journal cannot be written; the run is parked
@@ -66,6 +67,12 @@ class PlanInvalid(PlanrunnerError):
         super().__init__(message)
         self.source = source
         self.findings = findings
+
+
+class Unready(PlanrunnerError):
+    """A sound plan that cannot run here: a secret, key, program or folder that it needs is missing."""
+
+    exit_code = INVALID
 
 
 class RunHeld(PlanrunnerError):

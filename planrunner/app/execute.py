@@ -9,6 +9,7 @@ import time
 
 from planrunner import __version__, errors
 from planrunner.app.asking import user
+from planrunner.app.preflight import Needs, require_ready
 from planrunner.app.sight import Seen, at_once, environment_of, governing, has_settings, is_doubtful, settled, sight
 from planrunner.engine.calls import Place, tidy
 from planrunner.engine.clocks import Clock, boot
@@ -108,6 +109,13 @@ if TYPE_CHECKING:
             ...
 
         def ended(self, result: RunResult) -> None: ...
+
+
+def warn(watch: Watch, texts: Sequence[str]) -> None:
+    """Tell whoever looks on what may come to nothing, where it listens for that."""
+    telling = getattr(watch, "warn", None)
+    if texts and telling is not None:
+        telling(texts)
 
 
 def is_attended(watch: Watch) -> bool:
@@ -228,8 +236,16 @@ def _begin(request: ExecRequest, site: Site, seen: Seen, noted: dict[str, Json])
     )
     state = State(plan, run_id)
     evolve(state, started, now)
-    vault = _vault(state, directory) if params and not request.dry_run else None
-    if vault is not None:
+    vault = None
+    if not request.dry_run:
+        vault = looked_up(state, directory)
+        needs = Needs(
+            *(plan, params, state.environment["env"], seen.traits, seen.needs, directory, selected, vault),
+            policies=policy,
+        )
+        told = require_ready(needs, f"`{request.plan}` cannot start", "nothing was started")
+        warn(site.watch, told)
+    if vault is not None and params:
         from planrunner.app.secrets import require_none_in  # late: few projects have any
 
         require_none_in(params, vault)
@@ -394,8 +410,8 @@ class Held:
         return result
 
 
-def live(site: Site, state: State, clock: Clock, epoch: int, vault: Vault | None = None) -> Effects:
-    """Effects on the real world; ``vault`` where the secrets of the run were looked up already. Raises RunHeld while
+def live(site: Site, state: State, clock: Clock, epoch: int, vault: Vault | None) -> Effects:
+    """Effects on the real world; ``vault`` has the secrets of the run. Raises RunHeld while
     files are put back where the run works."""
     from planrunner.engine.live import LiveEffects, LiveSettings
 
@@ -404,7 +420,6 @@ def live(site: Site, state: State, clock: Clock, epoch: int, vault: Vault | None
 
         refuse_restoring(site.state_dir, state.run_id, directory_of(state))
     directory = directory_of(state)
-    vault = vault or _vault(state, directory)
     settings = LiveSettings(
         state_dir=site.state_dir,
         run_id=state.run_id,
@@ -423,7 +438,8 @@ def live(site: Site, state: State, clock: Clock, epoch: int, vault: Vault | None
     return LiveEffects(settings)
 
 
-def _vault(state: State, directory: str) -> Vault | None:
+def looked_up(state: State, directory: str) -> Vault | None:
+    """The secrets of a run; None where its project has none."""
     if not has_settings(directory):
         return None
     from planrunner.app.secrets import vault_of  # late: few projects have such a file

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from planrunner import __version__
@@ -16,6 +16,7 @@ from planrunner.lean import sha256
 from planrunner.masking import masked_data
 from planrunner.plan.model import Plan
 from planrunner.record import NamedTuple
+from planrunner.safety.policy import policy_records
 
 Json = Any
 
@@ -33,6 +34,19 @@ class Previewed(NamedTuple):
     env: Mapping[str, str]
     parallel: int
     selected: tuple[str, ...] | None = None
+    needs: Mapping[str, Sequence[str]] = {}
+    """The preconditions of its capabilities."""
+
+
+def missing_of(path: str, found: Previewed) -> list[dict[str, Json]]:
+    """What the plan needs and what is missing here; ``refuses`` where it keeps a run from starting."""
+    from planrunner.app.preflight import Needs, missing
+
+    needs = Needs(
+        *(found.plan, found.params, found.env, found.traits, found.needs, find_project(path), found.selected),
+        policies=policy_records(find_project(path)),
+    )
+    return [masked_data({**each._asdict(), "tasks": list(each.tasks)}) for each in missing(needs)]
 
 
 def preview_object(path: str, found: Previewed) -> dict[str, Json]:
@@ -95,7 +109,7 @@ def previewed(path: str, chosen: Choice) -> Previewed:
     selected = select(seen.plan, chosen.only, chosen.until)
     planned = seen.plan.max_parallel
     parallel = at_once(chosen.parallel, planned, settled(project)[1]) or planned
-    return Previewed(seen.plan, seen.digest, bound.values, seen.traits, env, parallel, selected)
+    return Previewed(seen.plan, seen.digest, bound.values, seen.traits, env, parallel, selected, seen.needs)
 
 
 def read_preview(path: str) -> dict[str, Json]:

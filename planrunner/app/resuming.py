@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from planrunner.app.asking import answer_waiting, user
-from planrunner.app.execute import Held, RunResult, Site, directory_of, is_attended, journal_at, live, text_key
+from planrunner.app.execute import (
+    Held,
+    RunResult,
+    Site,
+    directory_of,
+    is_attended,
+    journal_at,
+    live,
+    looked_up,
+    text_key,
+    warn,
+)
 from planrunner.app.heldto import changed, voided
-from planrunner.app.sight import capabilities_of, check_project, keep_profile
+from planrunner.app.preflight import Needs, require_ready
+from planrunner.app.sight import capabilities_of, check_project, keep_profile, preconditions_of
 from planrunner.capabilities.builtin import TARGETS
 from planrunner.engine.clocks import TimeLine, boot
 from planrunner.errors import UsageError
@@ -21,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from planrunner.app.execute import Watch
+    from planrunner.engine.vault import Vault
     from planrunner.machine.events import Event
     from planrunner.plan.model import Task
 
@@ -112,6 +125,9 @@ def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], re
                 from planrunner.app.admission import check_again  # late: most plans are one's own
 
                 check_again(state.environment)
+        vault = looked_up(state, directory_of(state))
+        if reopening != "rollback" and not ends:
+            _check_ready(site, state, following, vault)
         _reap(run_id)
         site.watch.started(run_id, state.plan, state)
         first: list[Event] = []
@@ -121,7 +137,7 @@ def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], re
             first.append(RunReopened(reopening, user()))
         away = max(0.0, clock.now() - line.last)
         first.append(RunResumed(handle.epoch, user(), here, away, is_attended(site.watch), site.unconfined))
-        result = held.drive((*first, *held_to, *following), live(site, state, clock, handle.epoch))
+        result = held.drive((*first, *held_to, *following), live(site, state, clock, handle.epoch, vault))
         return result._replace(warnings=(*result.warnings, *notes)) if notes else result
 
 
@@ -141,6 +157,22 @@ def _check_capabilities(site: Site, state: State, every: bool) -> None:
         from planrunner.app.unusable import refused  # late: a plugin is rarely lost while a run rests
 
         raise refused(site.journal.plan(text_key(state)).source(), site.registry, unusable)
+
+
+def _check_ready(site: Site, state: State, following: Sequence[Event], vault: Vault | None) -> None:
+    """Raises Unready where something that a task which is still to run needs is missing."""
+    from planrunner.machine.events import TasksReset
+
+    again = {name for event in following if isinstance(event, TasksReset) for name in event.tasks}
+    still = {task.id for task, kept in zip(state.plan.tasks, state.tasks) if kept.status not in SETTLED}
+    capabilities = {name: site.registry.find(name) for name in capabilities_of(state.plan.tasks)}
+    environment = state.environment
+    needs = Needs(
+        *(state.plan, state.params, environment.get("env", {}), state.traits, preconditions_of(capabilities)),
+        *(directory_of(state), state.selected, vault, still | again, environment.get("policy")),
+    )
+    hint = f"nothing of it has changed: mend this, then planrunner resume {state.run_id}"
+    warn(site.watch, require_ready(needs, f"run {state.run_id} cannot go on", hint))
 
 
 def _reap(run_id: str) -> None:

@@ -16,7 +16,7 @@ from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.source import Source, notation_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     from planrunner.journal.port import JournalPort
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Json = Any
 
-FORMAT = "5"
+FORMAT = "6"
 
 
 class Seen(NamedTuple):
@@ -41,6 +41,8 @@ class Seen(NamedTuple):
     notices: int
     files: tuple[tuple[str, str], ...] = ()
     strays: bool = False
+    needs: dict[str, list[str]] = {}
+    """The preconditions of the capabilities that have any."""
 
 
 def sight(path: str, journal: JournalPort, registry: Registry, text: bytes | None = None) -> Seen:
@@ -56,7 +58,7 @@ def sight(path: str, journal: JournalPort, registry: Registry, text: bytes | Non
     if restored is not None:
         return restored
     seen = _first_sight(path, text, registry, credentials)
-    head = write_json([seen.digest, seen.traits, seen.env, seen.notices, seen.files, seen.strays])
+    head = write_json([seen.digest, seen.traits, seen.env, seen.notices, seen.files, seen.strays, seen.needs])
     journal.compiled_put(key, b"\n".join((head.encode(), seen.compiled)))
     return seen
 
@@ -98,14 +100,14 @@ def _restore(kept: bytes, data: bytes, folder: str) -> Seen | None:
     which costs only time."""
     try:
         head, _, body = kept.partition(b"\n")
-        digest, traits, env, notices, files, strays = read_json(head.decode())
+        digest, traits, env, notices, files, strays, needs = read_json(head.decode())
         if not all(_unchanged(os.path.join(folder, name), known) for name, known in files):
             return None
         plan = compiled.load(body.decode())
     except ValueError:
         return None
     text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
-    return Seen(plan, digest, text, body, traits, tuple(env), notices, tuple(files), strays)
+    return Seen(plan, digest, text, body, traits, tuple(env), notices, tuple(files), strays, needs)
 
 
 def _unchanged(path: str, known: str) -> bool:
@@ -136,7 +138,14 @@ def _first_sight(path: str, text: bytes | None, registry: Registry, credentials:
     env = _env_names(plan, file.source) if not files else _env_read(plan)
     written = compiled.dump(plan).encode()
     strays = any(map(_may_stray, _places(plan.tasks)))
-    return Seen(plan, digest(plan), file.source.text, written, traits, env, len(findings), files, strays)
+    needs = preconditions_of(capabilities)
+    return Seen(plan, digest(plan), file.source.text, written, traits, env, len(findings), files, strays, needs)
+
+
+def preconditions_of(capabilities: Mapping[str, Capability | None]) -> dict[str, list[str]]:
+    """The preconditions of those that have any."""
+    found = {name: [*each.preconditions] for name, each in capabilities.items() if each is not None}
+    return {name: each for name, each in found.items() if each}
 
 
 def capabilities_of(tasks: tuple[Task, ...]) -> set[str]:

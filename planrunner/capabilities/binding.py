@@ -65,6 +65,10 @@ def invoke(
     as for ``not_json``.
     """
     try:
+        if binding.declaration.preconditions and context is not None:
+            from planrunner.capabilities.preconditions import require_for  # late: few capabilities declare any
+
+            require_for(binding.declaration.preconditions, inputs or {}, context)
         returned = _call(binding, inputs, context)
         result = outcome_of(returned)
         if isinstance(result, (Spawn, Pause)):

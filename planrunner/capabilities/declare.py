@@ -79,6 +79,9 @@ class Declaration(NamedTuple):
     of each item of a list. All others count as made of the inputs, unless their type is a number or a closed choice."""
     shaped: Mapping[str, str] = {}
     """Outputs that fit a JSON Schema which an input holds, by name: ``{"json": "schema"}``."""
+    preconditions: tuple[str, ...] = ()
+    """What must be there before it acts, such as ``program git`` (``preconditions.py`` lists the kinds): looked up
+    before a run starts, and again before each call."""
     writes: tuple[str, ...] = ()
     """Inputs that name files, or hold items with a ``path``, into which the other inputs, or what comes from outside,
     are written."""

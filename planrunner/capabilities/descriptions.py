@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Json = Any
 
-_TUPLES = ("risks", "spends", "foreign", "own", "writes")
+_TUPLES = ("risks", "spends", "foreign", "own", "preconditions", "writes")
 _read: dict[str, dict[str, Capability]] = {}
 
 

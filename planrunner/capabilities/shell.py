@@ -24,13 +24,15 @@ _incarnation = f"{os.getpid():x}-{time.time_ns():x}"
 
 
 def _preview(context: Context) -> Preview:
-    """The script or the program as it would be called; what that changes nobody knows before."""
+    """The script or the program as it would be called, where, and with which variables of the plan, whose values may be
+    secret; what that changes is not known before."""
     call = context.call
     what = "runs a program" if call.arguments else "runs a script"
     text = shlex.join(call.arguments) if call.arguments else call.script
     given = [f"{name}={shlex.quote(str(value))}" for name, value in call.values.items()]
     read = [f"< {line}" for line in call.stdin.splitlines()]
-    return Preview(f"{what} in {call.directory}", calls=(*given, *text.splitlines(), *read))
+    told = f"{what} in {call.directory}" + (f" with {', '.join(sorted(call.env))} set" if call.env else "")
+    return Preview(told, calls=(*given, *text.splitlines(), *read))
 
 
 @capability(

@@ -76,6 +76,7 @@ def describe(function: Callable[..., Any], plugin: str = "planrunner") -> Capabi
         foreign=declaration.foreign,
         own=declaration.own,
         shaped=dict(declaration.shaped),
+        preconditions=declaration.preconditions,
         writes=declaration.writes,
     )
     if why := misdescribed(found):

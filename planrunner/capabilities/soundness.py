@@ -218,11 +218,14 @@ def misdescribed(found: Any) -> str:
         return f"its description is a {type(found).__name__}, not a Capability"
     if not isinstance(found.effect, str) or found.effect not in EFFECTS:
         return f"its effect {found.effect!r} is none of {', '.join(EFFECTS)}"
-    for what in ("risks", "spends", "foreign", "own", "writes"):
+    for what in ("risks", "spends", "foreign", "own", "preconditions", "writes"):
         words = getattr(found, what)
         if not isinstance(words, (tuple, list)) or not all(isinstance(word, str) for word in words):
             return f"its `{what}` are {words!r}, not a tuple of texts"
-    return next(filter(None, (*_misfits(found), *_misused(found))), "")
+    from planrunner.capabilities.preconditions import misdeclared  # late: a run knows its capabilities already
+
+    wrong = map(misdeclared, found.preconditions)
+    return next(filter(None, (*wrong, *_misfits(found), *_misused(found))), "")
 
 
 def _misused(found: Capability) -> Iterator[str]:

@@ -77,11 +77,14 @@ def _object(found: Capability) -> dict[str, Any]:
 def _described(found: Capability) -> list[str]:
     from planrunner.app.authoring import capability
     from planrunner.app.example import example_tasks
+    from planrunner.capabilities.preconditions import described
 
     lines = [f"{found.name}: {found.summary}", f"effect {found.effect}: {_AFTER_A_CRASH[found.effect]}"]
     lines.append(f"preview: {'yes' if found.preview else 'no'}; undo: {_undone(found)}; from {found.plugin}")
     if found.risks:
         lines.append(f"risks: {', '.join(found.risks)}")
+    if found.preconditions:
+        lines.append(f"needs: {'; '.join(map(described, found.preconditions))}")
     if found.spends:
         spends = [what for what in found.spends if what in SPENDABLE]
         lines.append(f"spends: {', '.join(spends)}, so a plan with a budget for it says how much a task may use")

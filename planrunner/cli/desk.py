@@ -7,6 +7,7 @@ import select
 import sys
 import time
 
+from planrunner.app.execute import warn
 from planrunner.app.gates import Ballots
 from planrunner.cli.questions import BudgetForm, GateForm, turned_away_here
 from planrunner.cli.settings import Settings, messages
@@ -16,6 +17,8 @@ from planrunner.views.gates import budget_gate_lines, gate_lines, waiting_budget
 from planrunner.views.terminal import harmless
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from planrunner.app.execute import RunResult, Watch
     from planrunner.machine.events import Entry
     from planrunner.plan.model import Plan
@@ -43,6 +46,9 @@ class Desk:
     def started(self, run_id: str, plan: Plan, state: State) -> None:
         self._state = state
         self._inner.started(run_id, plan, state)
+
+    def warn(self, texts: Sequence[str]) -> None:
+        warn(self._inner, texts)
 
     def event(self, entry: Entry) -> None:
         self._break_line()

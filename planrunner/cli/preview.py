@@ -30,7 +30,8 @@ def command(ctx: click.Context, /, **options: Any) -> int:
 
     Nothing is run and nothing is asked. With --changes capabilities look at the world to tell the diff or the exact
     calls of what they would do now; they change nothing. A saved preview binds a run: `exec --preview FILE` refuses
-    with code 10 when the plan, its parameters or anything in the preview has changed since.
+    with code 10 when the plan, its parameters or anything in the preview has changed since. What is missing here
+    (secrets, keys, programs, folders) is listed; `exec` does not start without it.
 
     \b
     Examples:
@@ -40,7 +41,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
       planrunner exec plans/release.yaml --preview release.preview.json
     """
     from planrunner.app.planfile import plan_named
-    from planrunner.app.preview import Choice, changes_of, preview_object, previewed, write_preview
+    from planrunner.app.preview import Choice, changes_of, missing_of, preview_object, previewed, write_preview
     from planrunner.views.preview import preview_lines
 
     given = given_settings(ctx)
@@ -57,6 +58,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
         found["changes"] = changes_of(options["plan"], seen, given.state)
     if options["save"] is not None:
         write_preview(options["save"], found)
+    found["missing"] = missing_of(options["plan"], seen)
     screen = output(given)
     if options["as_json"]:
         screen.write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")

@@ -18,7 +18,7 @@ class Vault:
     """Values by the ids of their credentials. ``environment`` is that of the runner; processes get what is left of it
     without the variables that credentials come from. Any thread may use it."""
 
-    __slots__ = ("_credentials", "_environment", "_lock", "_values", "environment", "redactor")
+    __slots__ = ("_credentials", "_environment", "_lock", "_values", "environment", "missing", "redactor")
 
     def __init__(self, credentials: Mapping[str, Credential], environment: Mapping[str, str]) -> None:
         self._credentials = credentials
@@ -26,17 +26,18 @@ class Vault:
         self._lock = Lock()
         self._values: dict[str, bytes] = {}
         self.redactor = Redactor()
+        self.missing: dict[str, str] = {}
+        """Why those that were looked up before the run cannot be had."""
         hidden = {each.env_var for each in credentials.values()}
         self.environment = {name: value for name, value in environment.items() if name not in hidden}
 
     def know(self, names: Iterable[str]) -> None:
-        """Look up what a run will need before its first task starts, so that no task prints it by another way. What
-        cannot be had is told to the task that needs it."""
+        """Look up what a run will need before its first task starts, so that no task prints it by another way."""
         for name in names:
             try:
                 self.value(name)
-            except Failure:
-                continue
+            except Failure as failure:
+                self.missing[name] = str(failure)
 
     def variable(self, name: str) -> str:
         """The variable in which a task finds a credential where it names no other. Raises Failure."""

@@ -199,5 +199,7 @@ class Capability(NamedTuple):
     """Outputs that it makes itself, whatever it is given."""
     shaped: Json = {}
     """Outputs that fit the schema which an input holds, by name."""
+    preconditions: tuple[str, ...] = ()
+    """What must be there before it acts: programs, packages, keys."""
     writes: tuple[str, ...] = ()
     """Inputs that name files which it writes."""

@@ -44,6 +44,24 @@ def value_of(credential: Credential, environment: Mapping[str, str]) -> bytes:
     return value
 
 
+def lacking(credential: Credential, environment: Mapping[str, str]) -> str:
+    """Why a credential cannot be had, as far as that is sure without starting anything; empty where nothing is known
+    against it."""
+    if credential.source in ("env", "file"):
+        try:
+            value_of(credential, environment)
+        except Unresolved as unresolved:
+            return str(unresolved)
+    if credential.source == "command":
+        import shutil  # late: few credentials come from a command
+
+        name = credential.command[0]
+        path = name if name == os.path.basename(name) else os.path.join(credential.directory, os.path.expanduser(name))
+        if shutil.which(path, path=environment.get("PATH")) is None:
+            return str(Unresolved(credential, f"{name} is not installed"))
+    return ""
+
+
 def _unfit(value: bytes) -> str:
     """Why a value is no secret that can be handed over and kept out of what is shown; empty where it is one."""
     if len(value) < SHORTEST:

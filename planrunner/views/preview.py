@@ -32,6 +32,15 @@ def preview_lines(screen: Terminal, found: dict[str, Json]) -> Iterator[str]:
         yield from _changes(screen, found["changes"])
     yield ""
     yield from _sums(envelope)
+    yield from _missing(found.get("missing", []))
+
+
+def _missing(rows: list[dict[str, Json]]) -> Iterator[str]:
+    for row in rows:
+        fate = "" if row["refuses"] else " (unless a task before it makes it)"
+        yield f"missing   {_named(row['tasks'])}: {escaped(row['text'])}{fate}"
+    if any(row["refuses"] for row in rows):
+        yield "          a run does not start without it (code 5)"
 
 
 def _changes(screen: Terminal, rows: list[dict[str, Json]]) -> Iterator[str]:

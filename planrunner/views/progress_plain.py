@@ -9,10 +9,10 @@ from planrunner.machine.labels import label, labelled
 from planrunner.record import TYPE_CHECKING
 from planrunner.views.standing import attempt_text, elapsed, is_dry
 from planrunner.views.symbols import duration_text, plural
-from planrunner.views.terminal import Terminal, foreign
+from planrunner.views.terminal import Terminal, foreign, notes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from planrunner.machine.events import Entry
@@ -56,6 +56,9 @@ class PlainProgress:
         which = "dry run" if is_dry(state) else f"run {run_id}"
         self._lines.append(f"{which} of {plan.id}: {plural(len(plan.tasks), 'task')}")
         self._flush()
+
+    def warn(self, texts: Sequence[str]) -> None:
+        notes(self._terminal, texts)
 
     def event(self, entry: Entry) -> None:
         kind = type(entry.event)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from planrunner.machine.events import Entry, StopRequested
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
-from planrunner.views.terminal import Terminal, harmless
+from planrunner.views.terminal import Terminal, harmless, notes
 
 
 class QuietProgress:
@@ -21,6 +22,9 @@ class QuietProgress:
     def started(self, run_id: str, _plan: Plan, state: State) -> None:
         self._state = state
         self._run_id = run_id
+
+    def warn(self, texts: Sequence[str]) -> None:
+        notes(self._terminal, texts)
 
     def event(self, entry: Entry) -> None:
         """Nothing is printed before the end, except that an interrupted run stops."""

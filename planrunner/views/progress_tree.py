@@ -10,9 +10,10 @@ from planrunner.record import TYPE_CHECKING
 from planrunner.views.rows import TROUBLE, Row
 from planrunner.views.standing import attempt_text, elapsed, shown_counts
 from planrunner.views.symbols import duration_text
-from planrunner.views.terminal import Terminal, cut, harmless, pad, width
+from planrunner.views.terminal import Terminal, cut, harmless, notes, pad, width
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from planrunner.plan.model import Plan
@@ -52,6 +53,9 @@ class TreeProgress:
         self._state = state
         self._run_id = run_id
         self._trouble = {number: None for number, found in enumerate(state.tasks) if found.status in TROUBLE}
+
+    def warn(self, texts: Sequence[str]) -> None:
+        notes(self._terminal, texts)
 
     def event(self, entry: Entry) -> None:
         """The state is read when the next frame is drawn; a frame is due after an event as well as at a tick."""

@@ -11,6 +11,7 @@ from planrunner.record import TYPE_CHECKING
 from planrunner.views.symbols import CODES, SIGNS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import TextIO
 
 
@@ -198,3 +199,8 @@ def foreign(terminal: Terminal, text: str) -> str:
 def pad(text: str, columns: int) -> str:
     """The text filled up with blanks to that many columns."""
     return text + " " * max(0, columns - width(text))
+
+
+def notes(terminal: Terminal, texts: Iterable[str]) -> None:
+    """Write what people should know before a run starts, a line each."""
+    terminal.write("".join(f"note: {harmless(text)}\n" for text in texts))

@@ -12,8 +12,11 @@ from typing import Any
 
 import pytest
 
+from planrunner.capabilities.binding import bind, invoke
 from planrunner.capabilities.contract import Call, Context, Failure
+from planrunner.capabilities.declare import capability
 from planrunner.capabilities.programs import Program, run, run_program
+from planrunner.machine.events import Outcome
 from planrunner.plan.model import Task
 
 
@@ -116,9 +119,23 @@ def _gone(pid: int) -> bool:
 
 @pytest.mark.parametrize("task", [{"run": "echo hi"}, {"run": ["echo", "hi"]}, {"uses": "git.status"}])
 def test_a_folder_to_work_in_that_is_not_there_is_named(tmp_path: Path, task: dict[str, object]) -> None:
-    plan = {"plan": "p", "tasks": [{"id": "t", "timeout": "1m", "cwd": "nowhere", **task}]}
+    late = {"id": "t", "needs": ["first"], "timeout": "1m", "cwd": "nowhere", **task}
+    plan = {"plan": "p", "tasks": [{"id": "first", "run": "true", "timeout": "1m"}, late]}
     (tmp_path / "p.json").write_text(json.dumps(plan))
     command = [sys.executable, "-m", "planrunner", "--state", "state", "exec", "p.json"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240)
     assert done.returncode == 1
     assert f"there is no folder `{tmp_path}/nowhere`" in done.stderr
+
+
+def test_a_precondition_that_does_not_hold_fails_a_call_before_it_acts(tmp_path: Path) -> None:
+    acted: list[str] = []
+
+    @capability("tags.set", preconditions=("variable PATH", "program no-such-program"))
+    def tag(context: Context) -> None:
+        acted.append("acted")
+
+    outcome = invoke(bind("tags.set", tag), {}, context(tmp_path))
+    assert isinstance(outcome, Outcome)
+    assert outcome.message.startswith("the program `no-such-program` is not on the PATH")
+    assert acted == []

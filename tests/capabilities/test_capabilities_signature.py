@@ -194,3 +194,11 @@ def test_whatever_changes_something_says_what_may_go_wrong() -> None:
         each.name for each in found if each is not None and each.effect not in ("pure", "read") and not each.risks
     ]
     assert silent == []
+
+
+def test_a_precondition_of_no_known_kind_is_misdeclared() -> None:
+    @capability("tags.set", preconditions=("programme git",))
+    def tag() -> None: ...
+
+    with pytest.raises(TypeError, match=r"the precondition 'programme git' is not one of: program, package, variable"):
+        describe(tag)

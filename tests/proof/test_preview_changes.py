@@ -106,3 +106,11 @@ def test_a_script_and_a_program_are_shown_as_they_would_be_called(
     script, program = found["changes"]
     assert script["calls"][0].endswith("='it'\"'\"'s'") and script["calls"][1].startswith("echo ")
     assert program["summary"].startswith("runs a program in ") and program["calls"] == ["printf %s 'it'\"'\"'s x'"]
+
+
+def test_a_script_is_shown_with_its_folder_and_the_names_of_its_variables(write: Write, data: Data) -> None:
+    text = "plan: p\nenv: {CI: 'yes'}\ntasks:\n  - {id: a, run: make all | tee log, cwd: sub, env: {LEVEL: '2'}}\n"
+    _, found = data("preview", write("p.yaml", text), "--changes")
+    (row,) = found["changes"]
+    assert row["summary"].endswith("/sub with CI, LEVEL set")
+    assert row["calls"] == ["make all | tee log"]

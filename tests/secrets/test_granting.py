@@ -147,9 +147,10 @@ def test_what_undoes_a_task_is_given_its_secrets(project: Path) -> None:
     assert b"-value" not in state(project)
 
 
-def test_a_secret_that_is_not_there_fails_its_task_alone(project: Path) -> None:
+def test_a_secret_that_no_task_made_fails_its_task_alone(project: Path) -> None:
     tasks = """
-  - {id: a, secrets: [gone], run: touch ran}
+  - {id: make, run: 'true'}
+  - {id: a, needs: [make], secrets: [gone], run: touch ran}
   - {id: b, run: echo fine}
 """
     found = execute(project, tasks, "on_failure: continue\n")
@@ -158,6 +159,13 @@ def test_a_secret_that_is_not_there_fails_its_task_alone(project: Path) -> None:
     said = planrunner(project, "show", "last").stdout
     assert "the credential `gone` (planrunner.yaml:5)" in said
     assert "cannot be read: No such file or directory" in said
+
+
+def test_a_command_that_gives_no_secret_keeps_the_run_from_starting(project: Path) -> None:
+    file = project / "planrunner.yaml"
+    file.write_text(PROJECT + "  - {id: shut, auth: {source: command, command: [sh, -c, exit 3]}}\n")
+    said = refused(project, "  - {id: a, secrets: [shut], run: touch ran}")
+    assert "`a`: the credential `shut` (planrunner.yaml:6): sh ended with 3; try it by hand" in said
 
 
 def test_an_unknown_credential_fails_with_the_nearest_name(project: Path) -> None:

@@ -79,7 +79,7 @@ def _change(sight: Sight, ground: Ground, task: Task, binding: Binding) -> dict[
     found: dict[str, Json] = {"summary": "", "diff": "", "calls": [], "problem": ""}
     try:
         inputs = sight.value(task.inputs or {})
-        env = {name: str(sight.value(value)) for name, value in task.env}
+        env = {name: str(sight.value(value)) for name, value in (*sight.plan.env, *task.env)}
         directory = os.path.join(ground.directory, str(sight.value(task.cwd))) if task.cwd else ground.directory
         script, arguments, values = _script(sight, task)
     except (TemplateError, EvaluationError):

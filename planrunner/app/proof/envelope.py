@@ -105,7 +105,7 @@ def envelope(sight: Sight, parallel: int) -> dict[str, Json]:
     """The envelope as plain data; equal plans and parameters give equal envelopes."""
     plan = sight.plan
     rows = _rows(sight, plan.tasks, "", parallel)
-    going = {row["task"] for row in rows if row["what"] not in ("skipped", "omitted", "left out")}
+    going = {row["task"] for row in rows if row["what"] not in OUT}
     running = [task for task in plan.tasks if task.id in going]
     worst = bound_of(running, sight.count, parallel)
     return {
@@ -126,6 +126,11 @@ def envelope(sight: Sight, parallel: int) -> dict[str, Json]:
         "max_parallel": parallel,
         "on_failure": plan.on_failure,
     }
+
+
+def rows_of(sight: Sight) -> list[dict[str, Json]]:
+    """The tasks in the order in which they can start, with what becomes of each."""
+    return _rows(sight, sight.plan.tasks, "", sight.plan.max_parallel)
 
 
 def _time(plan: Plan, worst: Bound, parallel: int) -> dict[str, Json]:
@@ -170,12 +175,13 @@ def _waves(tasks: Sequence[Task], shape: Shape) -> list[int]:
     return [waves[number] + (last if task.finally_ else 0) for number, task in enumerate(tasks)]
 
 
-_OUT = ("skipped", "omitted", "left out")
+OUT = ("skipped", "omitted", "left out")
+"""What becomes of a task that does not run."""
 
 
 def _held(fate: tuple[str, str], around: str) -> tuple[str, str]:
     """The fate of a task inside another: it does not run where that one does not, and surely runs only if it does."""
-    if around in _OUT:
+    if around in OUT:
         return around, ""
     return (around, fate[1]) if around in ("decided", "on failure") and fate[0] == "runs" else fate
 
@@ -212,7 +218,7 @@ def _routed(
     sight: Sight, tasks: Sequence[Task], routes: Sequence[Any], fates: Mapping[int, tuple[str, str]]
 ) -> tuple[str, str] | None:
     """The fate of a task that edges lead to; None where one of them is sure to fire when all goes well."""
-    alive = [route for route in routes if fates.get(route.source, ("runs", ""))[0] not in _OUT]
+    alive = [route for route in routes if fates.get(route.source, ("runs", ""))[0] not in OUT]
     open_ = [route for route in alive if sight.holds(route.edge.condition) is not False]
     if not open_:
         sources = ", ".join(f"`{tasks[route.source].id}`" for route in routes)

@@ -78,6 +78,7 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
     capture=_capture,
     undo=_undo,
     own=("*",),
+    preconditions=("program docker|podman engine",),
 )
 def build(
     context: Context,

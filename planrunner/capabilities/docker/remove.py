@@ -99,6 +99,7 @@ def _load(context: Context, engine: str, before: dict[str, Any]) -> None:
     preview=_preview,
     capture=_capture,
     undo=_undo,
+    preconditions=("program docker|podman engine",),
 )
 def image_remove(
     context: Context,

@@ -129,6 +129,7 @@ _DEFAULTS: dict[str, Any] = {"network": "none", "pull": "missing", "memory": "1G
     preview=_preview,
     irreversible=True,
     own=("container", "engine"),
+    preconditions=("program docker|podman engine",),
 )
 def run(
     context: Context,

@@ -72,6 +72,7 @@ def _undo_tag(context: Context, before: dict[str, Any], outputs: dict[str, Any] 
     preview=_preview_tag,
     capture=_capture_tag,
     undo=_undo_tag,
+    preconditions=("program docker|podman engine",),
 )
 def tag(
     context: Context,
@@ -105,6 +106,7 @@ def _preview_push(context: Context, image: str, engine: Engine = "") -> Preview:
     spends=("calls",),
     preview=_preview_push,
     irreversible=True,
+    preconditions=("program docker|podman engine",),
 )
 def push(
     context: Context,

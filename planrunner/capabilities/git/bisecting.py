@@ -84,6 +84,7 @@ class _Trial(NamedTuple):
     risks=("runs the given command once for each commit it tries",),
     foreign=("subject", "author"),
     own=("first_bad", "date", "steps", "candidates"),
+    preconditions=("program git",),
 )
 def bisect(
     context: Context,

@@ -118,6 +118,7 @@ def _must_not_be_used(repository: Repository, branch: str) -> None:
     preview=_preview_branch,
     capture=_capture_branch,
     undo=_undo_branch,
+    preconditions=("program git",),
 )
 def branch(
     context: Context,
@@ -174,6 +175,7 @@ def _undo_switch(context: Context, before: dict[str, Any], outputs: dict[str, An
     preview=_preview_switch,
     capture=_capture_switch,
     undo=_undo_switch,
+    preconditions=("program git",),
 )
 def switch(
     context: Context,

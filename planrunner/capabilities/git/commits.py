@@ -140,6 +140,7 @@ def _must_be_last(repository: Repository, before: dict[str, Any], done: dict[str
     capture=_capture,
     undo=undo,
     own=("commit", "branch", "parent", "tree", "index_sha256"),
+    preconditions=("program git",),
 )
 def commit(
     context: Context,

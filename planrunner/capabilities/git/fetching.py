@@ -107,6 +107,7 @@ def undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | Non
     undo=undo,
     foreign=("updated",),
     own=("remote",),
+    preconditions=("program git",),
 )
 def fetch(
     context: Context,

@@ -66,7 +66,12 @@ class Shown(NamedTuple):
     files: Annotated[list[Changed], Doc("each with its path, and lines added and removed")]
 
 
-@capability("git.diff", effect="read", foreign=("diff", "files"))
+@capability(
+    "git.diff",
+    effect="read",
+    foreign=("diff", "files"),
+    preconditions=("program git",),
+)
 def diff(
     context: Context,
     base: Annotated[str, Doc("commit to compare with; default: the index, or HEAD with staged")] = "",
@@ -92,7 +97,13 @@ def diff(
     return Difference(text.decode("utf-8", "replace"), more, files, *_sums(files))
 
 
-@capability("git.log", effect="read", foreign=("commits",), own=("commits.*.commit", "commits.*.date"))
+@capability(
+    "git.log",
+    effect="read",
+    foreign=("commits",),
+    own=("commits.*.commit", "commits.*.date"),
+    preconditions=("program git",),
+)
 def log(
     context: Context,
     ref: Annotated[str, Doc("commit to begin with")] = "HEAD",
@@ -113,6 +124,7 @@ def log(
     effect="read",
     foreign=("author", "email", "subject", "message", "diff", "files"),
     own=("commit", "parents", "date"),
+    preconditions=("program git",),
 )
 def show(
     context: Context,

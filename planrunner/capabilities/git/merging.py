@@ -123,6 +123,7 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
     undo=_undo,
     foreign=("conflicts", "messages"),
     own=("commit", "previous", "how", "index_sha256"),
+    preconditions=("program git",),
 )
 def merge(
     context: Context,

@@ -179,6 +179,7 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
     capture=_capture,
     undo=_undo,
     own=("*",),
+    preconditions=("program git",),
 )
 def push(
     context: Context,

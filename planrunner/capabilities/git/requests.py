@@ -160,6 +160,7 @@ def _is_said(request: Request, wanted: Wanted) -> bool:
     undo=_undo,
     foreign=("url",),
     own=("head", "base"),
+    preconditions=("program git",),
 )
 def pull_request(
     context: Context,

@@ -78,6 +78,7 @@ def undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | Non
     preview=_preview,
     capture=_capture,
     undo=undo,
+    preconditions=("program git",),
 )
 def add(
     context: Context,

@@ -35,7 +35,11 @@ class Status(NamedTuple):
     entries: Annotated[list[Entry], Doc("each path with its `kind`, and git's letters for what is staged and not")]
 
 
-@capability("git.status", effect="read")
+@capability(
+    "git.status",
+    effect="read",
+    preconditions=("program git",),
+)
 def status(
     context: Context,
     paths: Annotated[list[str] | None, Doc("only these files and folders, taken literally")] = None,

@@ -80,6 +80,7 @@ def _undo_tag(context: Context, before: dict[str, Any], outputs: dict[str, Any] 
     capture=_capture_tag,
     undo=_undo_tag,
     own=("*",),
+    preconditions=("program git",),
 )
 def tag(
     context: Context,
@@ -144,6 +145,7 @@ def _undo_delete(context: Context, before: dict[str, Any], outputs: dict[str, An
     preview=_preview_delete,
     capture=_capture_tag,
     undo=_undo_delete,
+    preconditions=("program git",),
 )
 def tag_delete(context: Context, name: Annotated[str, Doc("name of the tag")]) -> Deleted:
     """Delete a tag here; none of the name is as good."""

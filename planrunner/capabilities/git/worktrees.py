@@ -169,6 +169,7 @@ def _must_be_as_made(context: Context, place: str, before: dict[str, Any]) -> No
     preview=_preview_add,
     capture=_capture_add,
     undo=_undo_add,
+    preconditions=("program git",),
 )
 def worktree_add(
     context: Context,
@@ -260,6 +261,7 @@ def _undo_remove(context: Context, before: dict[str, Any], outputs: dict[str, An
     preview=_preview_remove,
     capture=_capture_remove,
     undo=_undo_remove,
+    preconditions=("program git",),
 )
 def worktree_remove(
     context: Context,

@@ -80,6 +80,7 @@ def _undo_rollback(context: Context, before: dict[str, Any], outputs: dict[str, 
     preview=_preview_rollback,
     capture=_capture_rollback,
     undo=_undo_rollback,
+    preconditions=("program helm",),
 )
 def rollback(
     context: Context,
@@ -152,6 +153,7 @@ def _undo_uninstall(context: Context, before: dict[str, Any], outputs: dict[str,
     preview=_preview_uninstall,
     capture=_capture_uninstall,
     undo=_undo_uninstall,
+    preconditions=("program helm",),
 )
 def uninstall(
     context: Context,

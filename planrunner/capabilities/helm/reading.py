@@ -31,7 +31,13 @@ class Rendered(NamedTuple):
     artifact: Annotated[dict[str, Any], Doc("the whole of it, kept; secrets are hidden")]
 
 
-@capability("helm.status", effect="read", risks=("network: talks to a cluster",), spends=("calls",))
+@capability(
+    "helm.status",
+    effect="read",
+    risks=("network: talks to a cluster",),
+    spends=("calls",),
+    preconditions=("program helm",),
+)
 def status(
     context: Context,
     release: Annotated[str, Doc("name of the release")],
@@ -58,7 +64,13 @@ def status(
     )
 
 
-@capability("helm.template", effect="read", risks=("network: may fetch the chart",), spends=("calls",))
+@capability(
+    "helm.template",
+    effect="read",
+    risks=("network: may fetch the chart",),
+    spends=("calls",),
+    preconditions=("program helm",),
+)
 def template(
     context: Context,
     release: Annotated[str, Doc("name of the release")],

@@ -136,6 +136,7 @@ def _ours(revision: Revision, before: dict[str, Any], named: int) -> bool:
     preview=_preview,
     capture=_capture,
     undo=_undo,
+    preconditions=("program helm",),
 )
 def upgrade(
     context: Context,

@@ -108,6 +108,7 @@ def _stdin(context: Context, given: Any, path: str) -> bytes:
     preview=_preview,
     capture=_capture,
     undo=_undo,
+    preconditions=("program kubectl",),
 )
 def apply(
     context: Context,

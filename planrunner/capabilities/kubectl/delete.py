@@ -98,6 +98,7 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
     preview=_preview,
     capture=_capture,
     undo=_undo,
+    preconditions=("program kubectl",),
 )
 def delete(
     context: Context,

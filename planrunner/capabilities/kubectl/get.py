@@ -23,7 +23,13 @@ class Objects(NamedTuple):
     artifact: Annotated[dict[str, Any] | None, Doc("the objects as JSON, kept where they are more than 512 KiB")]
 
 
-@capability("kubectl.get", effect="read", risks=("network: talks to a cluster",), spends=("calls",))
+@capability(
+    "kubectl.get",
+    effect="read",
+    risks=("network: talks to a cluster",),
+    spends=("calls",),
+    preconditions=("program kubectl",),
+)
 def get(
     context: Context,
     resource: Annotated[str, Doc("kind of the objects, such as pods or deployments.apps")],

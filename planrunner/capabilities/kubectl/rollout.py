@@ -51,7 +51,13 @@ def _rollout(found: Object, message: str) -> Rollout:
     return Rollout(complete, generation, revision, replicas, updated, available, message)
 
 
-@capability("kubectl.rollout_status", effect="read", risks=("network: talks to a cluster",), spends=("calls",))
+@capability(
+    "kubectl.rollout_status",
+    effect="read",
+    risks=("network: talks to a cluster",),
+    spends=("calls",),
+    preconditions=("program kubectl",),
+)
 def rollout_status(
     context: Context,
     resource: Annotated[str, Doc("a deployment, daemonset or statefulset, such as deployment/web")],
@@ -116,6 +122,7 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
     preview=_preview,
     capture=_capture,
     undo=_undo,
+    preconditions=("program kubectl",),
 )
 def rollout_undo(
     context: Context,

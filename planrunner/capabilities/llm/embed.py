@@ -35,6 +35,7 @@ class Embeddings(NamedTuple):
     spends=("cost", "tokens", "calls"),
     risks=("sends the texts to the provider of the model, over the network", "costs money"),
     own=("*",),
+    preconditions=("model model hash",),
 )
 def embed(
     context: Context,

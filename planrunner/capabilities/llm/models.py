@@ -70,8 +70,13 @@ def chosen(context: Context, name: str) -> list[Model]:
     """The model of that name (empty: the default), then those that stand in for it, in their order. Raises Failure
     (logic) where the project has no such model or describes it wrongly."""
     section = context.settings("models")
-    first = read_model(section, name or _default(section))
+    first = first_of(section, name)
     return [first, *(read_model(section, other) for other in first.fallback)]
+
+
+def first_of(section: Mapping[str, Json], name: str) -> Model:
+    """The model of that name, without those that stand in for it; raises as ``chosen``."""
+    return read_model(section, name or _default(section))
 
 
 def judge_of(context: Context) -> str:
@@ -197,16 +202,23 @@ def key_of(model: Model, context: Context) -> str:
             raise Failure(
                 f"the key of `{model.name}` cannot be read from {model.key_file}", "policy", rule="models.key"
             ) from None
+    if why := missing_key(model, os.environ):
+        raise Failure(why, "policy", rule="models.key")
     if not model.key_env:
         return ""
-    key = os.environ.get(model.key_env, "").strip()
-    if not key:
-        raise Failure(
-            f"`{model.name}` takes its key from the variable {model.key_env}, which is not set",
-            "policy",
-            rule="models.key",
-        )
-    return _key(model, _concealed(context, model.key_env, key))
+    return _key(model, _concealed(context, model.key_env, os.environ[model.key_env].strip()))
+
+
+def missing_key(model: Model, environment: Mapping[str, str]) -> str:
+    """Why the key of a model cannot be had, where it comes from a variable or a file; empty where nothing is known
+    against it."""
+    if model.key_file:
+        path = os.path.expanduser(model.key_file)
+        return "" if os.access(path, os.R_OK) else f"the key of `{model.name}` cannot be read from {model.key_file}"
+    if not model.key_env or environment.get(model.key_env, "").strip():
+        return ""
+    way = f"set it, such as `export {model.key_env}=…`"
+    return f"`{model.name}` takes its key from the variable {model.key_env}, which is not set: {way}"
 
 
 def _concealed(context: Context, name: str, key: str) -> str:

@@ -36,6 +36,7 @@ class Vote(NamedTuple):
     foreign=("answer", "counts", "votes", "attempts"),
     own=("usage",),
     shaped={"answer": "schema/field"},
+    preconditions=("model models",),
 )
 def vote(
     context: Context,

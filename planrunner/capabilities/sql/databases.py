@@ -10,6 +10,8 @@ from planrunner.capabilities.files.acting import opened
 from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sqlalchemy import URL
 
 _DRIVERS = {
@@ -55,15 +57,7 @@ def find(context: Context, database: str) -> Database:
         raise Failure("`database` must be text: a name from planrunner.yaml, or sqlite:///file of the project")
     if "://" in database:
         return _of_the_project(context, database)
-    known = context.settings("sql").get("databases") or {}
-    given = known.get(database) if isinstance(known, dict) else None
-    if given is None:
-        raise Failure(
-            f"planrunner.yaml names no database `{database}` under `sql: databases:`{_names(known)}",
-            "policy",
-            rule="sql.database",
-        )
-    settings = {"url": given} if isinstance(given, str) else dict(given)
+    settings = entry(context.settings("sql"), database)
     url = _parsed(_address(database, settings), f"the address of the database `{database}`")
     context.conceal(str(settings.get("url_env") or database), _password(url))
     path = url.database or "" if url.drivername == "sqlite" else ""
@@ -79,6 +73,19 @@ def find(context: Context, database: str) -> Database:
     return _made(database, url, path, settings.get("preview") == "rollback")
 
 
+def entry(section: Mapping[str, Any], database: str) -> dict[str, Any]:
+    """What the section `sql` says of a database. Raises Failure (policy) where it names none of that name."""
+    known = section.get("databases") or {}
+    given = known.get(database) if isinstance(known, dict) else None
+    if given is None:
+        raise Failure(
+            f"planrunner.yaml names no database `{database}` under `sql: databases:`{_names(known)}",
+            "policy",
+            rule="sql.database",
+        )
+    return {"url": given} if isinstance(given, str) else dict(given)
+
+
 def _password(url: URL) -> str:
     return str(url.password or url.query.get("password") or "")
 
@@ -91,9 +98,17 @@ def _address(database: str, settings: dict[str, Any]) -> str:
     name = settings.get("url_env")
     if not name:
         return str(settings.get("url") or "")
-    if address := os.environ.get(str(name)):
-        return address
-    raise Failure(f"the variable {name}, which holds the address of the database `{database}`, is not set")
+    if why := missing_address(database, settings, os.environ):
+        raise Failure(why)
+    return os.environ[str(name)]
+
+
+def missing_address(database: str, settings: Mapping[str, Any], environment: Mapping[str, str]) -> str:
+    """Why the address of a database cannot be had; empty where nothing is known against it."""
+    name = settings.get("url_env")
+    if not name or environment.get(str(name)):
+        return ""
+    return f"the variable {name}, which holds the address of the database `{database}`, is not set"
 
 
 def _of_the_project(context: Context, database: str) -> Database:

@@ -83,6 +83,7 @@ def _preview_script(
     spends=("calls",),
     foreign=("rows",),
     own=("counts",),
+    preconditions=("package sqlalchemy sql", "database database"),
 )
 def execute(
     context: Context,
@@ -113,6 +114,7 @@ def execute(
     spends=("calls",),
     foreign=("rows",),
     own=("counts",),
+    preconditions=("package sqlalchemy sql", "database database"),
 )
 def script(
     context: Context,

@@ -41,6 +41,7 @@ class Rows(NamedTuple):
     spends=("calls",),
     foreign=("rows",),
     own=("columns",),
+    preconditions=("package sqlalchemy sql", "database database"),
 )
 def query(
     context: Context,

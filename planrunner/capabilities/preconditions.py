@@ -1,0 +1,157 @@
+"""What must be there before a capability acts, as it declares it: each is a line of text, and can be looked up
+without running anything.
+
+    program git                       a program on the PATH
+    program docker|podman engine      one of them, or the one that the input `engine` names
+    package sqlalchemy sql            a Python package, and the extra of planrunner that brings it
+    variable NAME                     a variable of the environment
+    model model                       the model that the input names, with its key
+    model model judge                 the same; without the input the one that judges (`hash`: none)
+    database database                 the database that the input names, with its address
+"""
+
+from __future__ import annotations
+
+import os
+
+from planrunner.capabilities.contract import Failure
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
+    from planrunner.capabilities.contract import Context
+
+    Json = Any
+
+_WORDS = {"program": (1, 2), "package": (1, 2), "variable": (1, 1), "model": (1, 2), "database": (1, 1)}
+"""The kinds, and how many words follow: at least, at most."""
+
+
+class Ground(NamedTuple):
+    """Where preconditions are looked up: the PATH of programs, the sections of planrunner.yaml, the environment of
+    planrunner, and why a credential cannot be had (empty: nothing is known against it)."""
+
+    path: str
+    settings: Callable[[str], Mapping[str, Json]]
+    environment: Mapping[str, str]
+    credential: Callable[[str], str]
+
+
+class Unmet(Failure):
+    """A precondition that does not hold. ``lasting``: nothing that a task does can change that."""
+
+    def __init__(self, message: str, failure: str = "logic", *, rule: str = "", lasting: bool = False) -> None:
+        super().__init__(message, failure, rule=rule)
+        self.lasting = lasting
+
+
+def misdeclared(declared: str) -> str:
+    """What is wrong with the text of a precondition; empty where nothing is."""
+    kind, *words = declared.split() or [""]
+    least, most = _WORDS.get(kind, (1, 0))
+    return "" if least <= len(words) <= most else f"the precondition {declared!r} is not one of: {', '.join(_WORDS)}"
+
+
+def input_of(declared: str) -> str:
+    """The input by which a precondition goes; empty for none."""
+    kind, *words = declared.split()
+    if kind in ("model", "database"):
+        return words[0]
+    return words[1] if kind == "program" and len(words) > 1 else ""
+
+
+def described(declared: str) -> str:
+    """A precondition for people."""
+    kind, *words = declared.split()
+    if kind == "program":
+        named = " or ".join(f"`{name}`" for name in words[0].split("|"))
+        return f"the program {named}" + (f" (input `{words[1]}`)" if words[1:] else "")
+    if kind == "package":
+        return f"the Python package `{words[0]}`" + (f" (`pip install 'planrunner[{words[1]}]'`)" if words[1:] else "")
+    if kind == "variable":
+        return f"the environment variable `{words[0]}`"
+    return f"the {kind} that `{words[0]}` names, with its {'key' if kind == 'model' else 'address'}"
+
+
+def require(declared: Iterable[str], inputs: Mapping[str, Json], ground: Ground) -> None:
+    """Raises Unmet, or Failure for settings that say too little, at the first precondition that does not hold."""
+    for text in declared:
+        kind, *words = text.split()
+        _KINDS[kind](words, inputs, ground)
+
+
+def require_for(declared: Iterable[str], inputs: Mapping[str, Json], context: Context) -> None:
+    """The same for a call that is about to be made; what a credential comes to is told when it is used."""
+    paths = (context.environment().get("PATH", ""), os.environ.get("PATH", os.defpath))
+    ground = Ground(os.pathsep.join(filter(None, paths)), context.settings, os.environ, lambda name: "")
+    require(declared, inputs, ground)
+
+
+def _program(words: list[str], inputs: Mapping[str, Json], ground: Ground) -> None:
+    import shutil  # late: most capabilities need no program
+
+    names = words[0].split("|")
+    chosen = inputs.get(words[1]) if words[1:] else None
+    wanted = [chosen] if isinstance(chosen, str) and chosen in names else names
+    if not any(shutil.which(name, path=ground.path) for name in wanted):
+        listed = " or ".join(f"`{name}`" for name in wanted)
+        raise Unmet(f"the program {listed} is not on the PATH: install it, or add its folder to PATH")
+
+
+def _package(words: list[str], inputs: Mapping[str, Json], ground: Ground) -> None:
+    from importlib.util import find_spec  # late, as above
+
+    if find_spec(words[0]) is None:
+        what = f"'planrunner[{words[1]}]'" if words[1:] else words[0]
+        raise Unmet(f"the Python package `{words[0]}` is not installed: pip install {what}")
+
+
+def _variable(words: list[str], inputs: Mapping[str, Json], ground: Ground) -> None:
+    if not ground.environment.get(words[0]):
+        message = f"the environment variable {words[0]} is not set: set it, such as `export {words[0]}=…`"
+        raise Unmet(message, lasting=True)
+
+
+def _model(words: list[str], inputs: Mapping[str, Json], ground: Ground) -> None:
+    from planrunner.capabilities.llm import models  # late: few capabilities ask one
+
+    section = ground.settings("models")
+    given = inputs.get(words[0]) or _usual(words[1:], section)
+    for name in given if isinstance(given, (list, tuple)) else (given,):
+        if not isinstance(name, str) or name == models.HASH:
+            continue
+        model = models.first_of(section, name)
+        if model.credential:
+            if why := ground.credential(model.credential):
+                raise Unmet(why, "policy", rule="models.key")
+        elif why := models.missing_key(model, ground.environment):
+            raise Unmet(why, "policy", rule="models.key", lasting=not model.key_file)
+
+
+def _usual(words: list[str], section: Mapping[str, Json]) -> Json:
+    """The model that is meant where the input names none; empty is the default one."""
+    if words == ["judge"]:
+        return section.get("judge", "")
+    return words[0] if words else ""
+
+
+def _database(words: list[str], inputs: Mapping[str, Json], ground: Ground) -> None:
+    from planrunner.capabilities.sql import databases  # late, as above
+
+    name = inputs.get(words[0])
+    if not isinstance(name, str) or "://" in name:
+        return
+    settings = databases.entry(ground.settings("sql"), name)
+    if why := databases.missing_address(name, settings, ground.environment):
+        raise Unmet(why, lasting=True)
+
+
+_KINDS: dict[str, Callable[[list[str], Mapping[str, Json], Ground], None]] = {
+    "program": _program,
+    "package": _package,
+    "variable": _variable,
+    "model": _model,
+    "database": _database,
+}

@@ -1,0 +1,125 @@
+"""What a plan needs and what is missing here is told before its first task."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., tuple[int, str, str]]
+Write = Callable[..., str]
+
+PROJECT = """
+provider_credentials:
+  - {id: token, auth: {source: env, env_var: NOT_SET_ANYWHERE}}
+  - {id: later, auth: {source: file, file_path: later.txt}}
+models: {fast: {provider: openai, model: m, key_env: NO_SUCH_KEY}}
+sql: {databases: {shop: {url_env: NO_SUCH_ADDRESS}}}
+"""
+
+
+@pytest.fixture
+def project(plan: Write) -> None:
+    plan(PROJECT, "planrunner.yaml")
+
+
+@pytest.mark.usefixtures("project")
+def test_all_that_is_missing_is_told_at_once_and_nothing_is_started(run: Run, plan: Write, tmp_path: Path) -> None:
+    plan("""
+plan: p
+defaults: {timeout: 1m}
+tasks:
+  - {id: begin, gate: approval, ask: Begin}
+  - {id: send, needs: [begin], run: 'echo sent', secrets: [token]}
+  - {id: start, needs: [begin], run: [no-such-program, now]}
+  - {id: build, needs: [begin], run: 'echo built > it', cwd: no/such}
+  - {id: ask, needs: [begin], uses: llm.complete, with: {prompt: hi}}
+  - {id: load, needs: [begin], uses: sql.query, with: {database: shop, statement: select 1}}
+""")
+    code, _, said = run("exec", "p.yaml")
+    assert code == 5
+    assert said.splitlines()[:1] == ["error: `p.yaml` cannot start: 5 things that it needs are missing here"]
+    for part in (
+        "`send`: the credential `token` (planrunner.yaml:3): the environment variable NOT_SET_ANYWHERE is not set: set it",
+        "`start`: the program `no-such-program` is not on the PATH: install it",
+        "`build`: the folder `no/such` to work in does not exist: mkdir -p no/such",
+        "`ask`: `fast` takes its key from the variable NO_SUCH_KEY, which is not set: set it, such as `export",
+        "`load`: the variable NO_SUCH_ADDRESS, which holds the address of the database `shop`, is not set",
+    ):
+        assert part in said
+    assert json.loads(run("runs", "--json").out)["runs"] == []
+
+
+@pytest.mark.usefixtures("project")
+def test_what_a_task_before_may_make_is_a_note_and_the_run_starts(run: Run, plan: Write, tmp_path: Path) -> None:
+    plan("""
+plan: p
+defaults: {timeout: 1m}
+tasks:
+  - {id: make, run: "mkdir site; echo later-under-test > later.txt"}
+  - {id: list, needs: [make], run: 'ls', cwd: site, secrets: [later]}
+""")
+    code, _, said = run("exec", "p.yaml", "--progress", "plain")
+    assert code == 0, said
+    assert "note: `list`: the folder `site` to work in does not exist: mkdir -p site (unless a task before it" in said
+
+
+@pytest.mark.usefixtures("project")
+def test_tasks_that_will_not_run_need_nothing(run: Run, plan: Write) -> None:
+    plan("""
+plan: p
+params: {send: {type: bool, default: false}}
+defaults: {timeout: 1m}
+tasks:
+  - {id: send, when: params.send, run: 'echo sent', secrets: [token]}
+  - {id: other, run: [no-such-program]}
+  - {id: here, run: 'echo here'}
+""")
+    assert run("exec", "p.yaml", "--only", "here").code == 0
+    said = run("exec", "p.yaml", "-p", "send=true", "--only", "send").err
+    assert "`send`: the credential `token`" in said and "other" not in said
+
+
+@pytest.mark.usefixtures("project")
+def test_preview_lists_it_and_a_dry_run_goes_through(run: Run, plan: Write) -> None:
+    plan("plan: p\ntasks:\n  - {id: a, run: [no-such-program], timeout: 1m}\n")
+    shown = run("preview", "p.yaml")
+    assert shown.code == 0
+    assert "missing   a: the program `no-such-program` is not on the PATH" in shown.out
+    assert "a run does not start without it (code 5)" in shown.out
+    (row,) = json.loads(run("preview", "p.yaml", "--json").out)["missing"]
+    assert (row["kind"], row["tasks"], row["refuses"]) == ("program", ["a"], True)
+    assert run("exec", "p.yaml", "--dry-run").code == 0
+
+
+def test_a_capability_needs_its_program_and_a_plan_with_its_own_path_is_left_alone(run: Run, plan: Write) -> None:
+    plan("plan: p\ntasks:\n  - {id: a, uses: git.status, timeout: 1m}\n")
+    empty = str(Path(plan("", "bin/empty")).parent)
+    code, _, said = run("exec", "p.yaml", PATH=os.path.abspath(empty))
+    assert (code, "`a`: the program `git` is not on the PATH" in said) == (5, True)
+    plan("plan: p\nenv: {PATH: /made/later}\ntasks:\n  - {id: a, run: [no-such-program], timeout: 1m}\n")
+    assert run("exec", "p.yaml").code == 1
+
+
+@pytest.mark.usefixtures("project")
+def test_a_run_that_goes_on_is_held_to_what_its_other_tasks_need(run: Run, plan: Write, tmp_path: Path) -> None:
+    plan("""
+plan: p
+defaults: {timeout: 1m}
+tasks:
+  - {id: send, run: 'echo sent', secrets: [token]}
+  - {id: go, needs: [send], gate: approval, ask: Go on}
+  - {id: work, needs: [go], run: 'test -e ok', secrets: [token]}
+""")
+    assert run("exec", "p.yaml", NOT_SET_ANYWHERE="a-token-under-test").code == 8
+    code, _, said = run("resume", "last")
+    assert (code, "cannot go on: one thing that it needs is missing here" in said) == (5, True)
+    assert "`work`: the credential `token`" in said and "`send`" not in said
+    assert run("approve", "last", "go", NOT_SET_ANYWHERE="a-token-under-test").code == 0
+    assert run("resume", "last", NOT_SET_ANYWHERE="a-token-under-test").code == 1
+    assert "`work`: the credential `token`" in run("retry", "last").err
+    (tmp_path / "ok").touch()
+    assert run("retry", "last", NOT_SET_ANYWHERE="a-token-under-test").code == 0
