@@ -152,6 +152,7 @@ RULES: dict[str, Rule] = _rules(
     ("PLAN607", "role-nobody-has", "warning", "a gate that nobody of the project, or too few, may decide"),
     ("PLAN608", "undone-in-words", "warning", "a rollback in plain words, which nobody carries out"),
     ("PLAN609", "command-is-a-program", "warning", "a `command` that looks like a program, which `run` starts"),
+    ("PLAN610", "missing-gate", "warning", "work that people decide about, without a gate before it"),
     ("PLAN701", "criterion-in-words", "warning", "a criterion that only a person or a judge can decide"),
     ("PLAN703", "criterion-always-true", "warning", "a criterion that cannot fail"),
     ("PLAN801", "denied-by-policy", "error", "something that a policy refuses"),

@@ -12,6 +12,7 @@ import pytest
 
 from planrunner.diagnostics import RULES
 from planrunner.plan.load import load, read_plan
+from planrunner.plan.rights import Level
 from planrunner.plan.rules.view import Project
 from planrunner.plugins import Registry
 from planrunner.source import Source
@@ -66,3 +67,11 @@ def test_every_rule_has_a_plan() -> None:
     # the settings of a project (tests/safety)
     graph_and_meaning -= {"PLAN112", "PLAN506", *(code for code in RULES if code.startswith("PLAN84"))}
     assert graph_and_meaning <= codes
+
+
+def test_a_gate_that_the_policy_of_the_project_demands_is_a_gate() -> None:
+    text = "plan: p\ndefaults: {timeout: 1m}\ntasks:\n  - {id: a, labels: [prod], run: ./deploy}\n"
+    source = Source(text, "p.yaml", "yaml")
+    ask = Level("planrunner.yaml", {"gates": {"prod": {"ask": "Deploy?"}}})
+    assert [found.code for found in load(source, Registry()).findings] == ["PLAN610"]
+    assert load(source, Registry(), Project(levels=(ask,))).findings == ()
