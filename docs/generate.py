@@ -1,5 +1,5 @@
-"""Writes what is made from the code: the reference pages of plan keys, settings, lint rules, events and capabilities,
-and ``schemas/capabilities``.
+"""Writes what is made from the code: the reference pages of plan keys, settings, lint rules, events, capabilities,
+refusals and facts, and ``schemas/capabilities``.
 
 python docs/generate.py            write the files
 python docs/generate.py --check    say which files differ from the code, and end with 1 if any does
@@ -26,6 +26,9 @@ from planrunner.capabilities.refusals import REFUSALS  # noqa: E402
 from planrunner.capabilities.signature import describe  # noqa: E402
 from planrunner.diagnostics import RULES  # noqa: E402
 from planrunner.machine import events  # noqa: E402
+from planrunner.plan.expressions.facts import FACTS  # noqa: E402
+from planrunner.plan.expressions.types import declared  # noqa: E402
+from planrunner.plan.expressions.values import NAMES  # noqa: E402
 from planrunner.safety import parts, userfile  # noqa: E402
 
 REFERENCE = ROOT / "docs" / "reference"
@@ -113,6 +116,17 @@ where something can be done about it, the line to write. This page is made of `p
 plugins name rules of their own.
 
 | rule | refuses | how to allow it, or what to do instead |
+|---|---|---|
+"""
+
+
+FACTS_HEAD = """# Facts
+
+{made}Facts of the world, which `when`, `preconditions` and the condition of `fresh` may read, from
+`planrunner/plan/expressions/facts.py`. They are looked up before the task starts and kept in the journal, so that a
+resumed or replayed run decides as before. A fact that cannot be found out is null.
+
+| fact | is | says |
 |---|---|---|
 """
 
@@ -305,6 +319,12 @@ def refusals_page() -> str:
     return "".join(parts)
 
 
+def facts_page() -> str:
+    """Every fact of the world, from ``planrunner/plan/expressions/facts.py``."""
+    rows = [f"| `{name}` | {NAMES[declared(kind).kind]} | {words} |\n" for name, (kind, words) in FACTS.items()]
+    return "".join([FACTS_HEAD.format(made=MADE), *rows])
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "plan.md": plan_page,
     "project.md": project_page,
@@ -312,6 +332,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "events.md": events_page,
     "capabilities.md": capabilities_page,
     "refusals.md": refusals_page,
+    "facts.md": facts_page,
 }
 
 

@@ -33,6 +33,7 @@ _BY_TYPE: Mapping[str, Any] = {
     "duration": "10s",
     "size": "1MB",
     "money": "$1",
+    "percent": "10%",
 }
 
 

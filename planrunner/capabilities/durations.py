@@ -1,4 +1,4 @@
-"""Durations, sizes and money as capabilities get them: amounts already, or text with a unit."""
+"""Durations, sizes, money and percentages as capabilities get them: amounts already, or text with a unit."""
 
 from __future__ import annotations
 
@@ -28,6 +28,13 @@ def money(value: object) -> float:
     from planrunner.plan.expressions.quantities import parse_money  # late, as above
 
     return _amount(value, parse_money, "an amount of money such as $0.50")
+
+
+def percent(value: object) -> float:
+    """``0.25``, ``"25%"`` as a fraction; raises ValueError for anything else or a negative one."""
+    from planrunner.plan.expressions.quantities import parse_percent  # late, as above
+
+    return _amount(value, parse_percent, "a percentage such as 25%")
 
 
 def _amount(value: object, parse: Callable[[str], float | None], wanted: str) -> float:

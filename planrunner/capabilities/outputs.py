@@ -6,7 +6,7 @@ import os
 import stat
 
 from planrunner.capabilities.contract import OUTPUT_LIMIT, Failure
-from planrunner.capabilities.durations import money, seconds, size
+from planrunner.capabilities.durations import money, percent, seconds, size
 from planrunner.jsontext import shown
 from planrunner.plan.model import Output
 from planrunner.record import TYPE_CHECKING
@@ -267,6 +267,7 @@ _CONVERT: dict[str, Any] = {
     "duration": seconds,
     "size": size,
     "money": money,
+    "percent": percent,
     "list": _parsed(list),
     "map": _parsed(dict),
 }

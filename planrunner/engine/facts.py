@@ -1,4 +1,5 @@
-"""Facts of the world that preconditions may read. Looking costs no traffic and changes nothing."""
+"""Facts of the world that conditions may read (``plan/expressions/facts.py`` says what they are). Looking costs no
+traffic and changes nothing."""
 
 from __future__ import annotations
 
@@ -12,17 +13,10 @@ Json = Any
 def observe(names: Iterable[str], state_dir: str, directory: str = "") -> dict[str, Json]:
     """The facts of these names; a name that is not known and one that cannot be found out are None.
 
-    ``memory.has_space`` is the room that planrunner's memory has to grow: free bytes on the disk of ``state_dir``.
-    ``disk.free`` is the same for the working directory, ``host.memory`` the main memory still available; ``host.load``
-    is the one-minute load average.
+    ``memory.has_space`` is about the disk of ``state_dir``, ``disk.free`` about that of ``directory``.
     """
     facts = {**_FACTS, "memory.has_space": lambda: _free(state_dir), "disk.free": lambda: _free(directory or ".")}
     return {name: _looked_up(facts.get(name)) for name in names}
-
-
-def known() -> tuple[str, ...]:
-    """Every name that ``observe`` understands."""
-    return tuple(sorted((*_FACTS, "memory.has_space", "disk.free")))
 
 
 def _looked_up(find: Callable[[], Json] | None) -> Json:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planrunner.jsontext import stable_json
-from planrunner.plan.expressions.quantities import format_duration, format_money, format_size
+from planrunner.plan.expressions.quantities import format_duration, format_money, format_percent, format_size
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ _WRITTEN: dict[str, Callable[[Json], str]] = {
     "money": format_money,
     "size": format_size,
     "duration": format_duration,
+    "percent": format_percent,
 }
 
 

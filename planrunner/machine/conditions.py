@@ -6,7 +6,7 @@ from planrunner.machine.commands import settle
 from planrunner.machine.events import FactsObserved, FactsRequested
 from planrunner.machine.judge import unmet
 from planrunner.machine.rare_commands import AskFacts, AskPeople
-from planrunner.machine.scope import TaskScope, facts_read
+from planrunner.machine.scope import TaskScope, facts_of, facts_read
 from planrunner.plan.expressions.conditions import EvaluationError, truth
 from planrunner.record import TYPE_CHECKING
 
@@ -22,6 +22,8 @@ def first(state: State, number: int) -> tuple[bool, Command | None]:
     """Whether the task goes on to start, and where it does not the command that comes instead, if there is one."""
     task, found = state.specs[number], state.tasks[number]
     if task.when is not None:
+        if found.facts is None and facts_of(task.when):
+            return False, AskFacts(number, facts_read(task))
         try:
             if not truth(task.when.tree, TaskScope(state, number)):
                 return False, settle(task, "skipped", "when", f"`{task.when.text}` is false")
@@ -55,7 +57,7 @@ def facts_requested(state: State, event: FactsRequested, at: float) -> None:
 
 def facts_observed(state: State, event: FactsObserved, at: float) -> None:
     number = state.index[event.task]
-    state.tasks[number].facts = event.facts
+    state.tasks[number].facts = {**(state.tasks[number].facts or {}), **event.facts}
     state.asked.discard(number)
     state.candidates[number] = None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from planrunner.machine.commands import Record
 from planrunner.machine.events import FreshnessAsked, FreshnessSeen, Outcome, TaskSettled
 from planrunner.machine.rare_commands import AskFacts, AskFresh
-from planrunner.machine.scope import FACT_ROOTS, TaskScope
+from planrunner.machine.scope import TaskScope, facts_of
 from planrunner.plan.expressions.conditions import EvaluationError, truth
 from planrunner.record import TYPE_CHECKING
 
@@ -40,7 +40,7 @@ def before(state: State, number: int) -> Command | None:
         return _done(state, number, seen, f"done already: inputs unchanged since run {seen.since}")
     if fresh.condition is None:
         return None
-    names = tuple(sorted({".".join(path[:2]) for path in fresh.condition.paths if path[0] in FACT_ROOTS}))
+    names = facts_of(fresh.condition)
     if any(name not in (found.facts or {}) for name in names):
         return AskFacts(number, names)
     try:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from planrunner.machine.state import State, TaskState
+from planrunner.plan.expressions.facts import FACTS, ROOTS
 from planrunner.plan.expressions.problem import MissingName
-from planrunner.plan.model import Plan, Task
+from planrunner.plan.model import Expression, Plan, Task
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,23 +18,17 @@ if TYPE_CHECKING:
 
     Json = Any
 
-FACT_ROOTS = ("memory", "network", "host", "disk")
-_SIZES = frozenset({"has_space", "free", "memory"})
-
 
 def facts_read(task: Task) -> tuple[str, ...]:
-    """The facts of the world that the preconditions of a task read, as dotted names."""
-    return tuple(
-        sorted(
-            {
-                ".".join(path[:2])
-                for criterion in task.preconditions
-                if criterion.expression is not None
-                for path in criterion.expression.paths
-                if path[0] in FACT_ROOTS
-            }
-        )
-    )
+    """The facts of the world that ``when`` and the preconditions of a task read, as dotted names."""
+    conditions = [criterion.expression for criterion in task.preconditions]
+    found = {name for each in (task.when, *conditions) if each is not None for name in facts_of(each)}
+    return tuple(sorted(found))
+
+
+def facts_of(condition: Expression) -> tuple[str, ...]:
+    """The facts of the world that a condition reads, as dotted names."""
+    return tuple(sorted({".".join(path[:2]) for path in condition.paths if path[0] in ROOTS}))
 
 
 class TaskScope:
@@ -296,7 +291,7 @@ def _own(state: State, number: int, name: str) -> Json:
         return found.attempts - found.past
     if name == "rework":
         return found.rework or {"comment": "", "by": "", "from": "", "round": 0}
-    if name in FACT_ROOTS:
+    if name in ROOTS:
         return _facts(found).get(name, _NOT_HERE)
     if found.outcome is None:
         return _NOT_HERE
@@ -314,7 +309,8 @@ def _facts(found: TaskState) -> dict[str, dict[str, Json]]:
     grouped: dict[str, dict[str, Json]] = {}
     for name, value in (found.facts or {}).items():
         root, _, leaf = name.partition(".")
-        grouped.setdefault(root, {})[leaf] = _amount(value, "size") if leaf in _SIZES and value is not None else value
+        is_size = FACTS.get(name, ("",))[0] == "size" and value is not None
+        grouped.setdefault(root, {})[leaf] = _amount(value, "size") if is_size else value
     return grouped
 
 
@@ -323,7 +319,7 @@ def _params(state: State, frame: Frame) -> dict[str, Json]:
     return _with_units(values, plan.params)
 
 
-_DIMENSIONS: dict[str, Any] = {"duration": "time", "size": "size", "money": "money"}
+_DIMENSIONS: dict[str, Any] = {"duration": "time", "size": "size", "money": "money", "percent": "percent"}
 
 
 def _types_of_outputs(state: State, number: int) -> tuple[Output | Param, ...]:

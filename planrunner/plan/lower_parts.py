@@ -19,7 +19,7 @@ from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 if TYPE_CHECKING:
     from typing import Any
 
-TYPES = frozenset({"string", "int", "number", "bool", "duration", "size", "money", "list", "map", "any"})
+TYPES = frozenset({"string", "int", "number", "bool", "duration", "size", "money", "percent", "list", "map", "any"})
 _REFERENCE = r"(?:artifacts|tasks|params|env|outputs)(?:\.[A-Za-z0-9_-]+)+|stdout|stderr|exit_code"
 _PARAM_KEYS = frozenset({"type", "default", "required", "description", "choices"})
 

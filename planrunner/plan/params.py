@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from planrunner.jsontext import as_text
-from planrunner.plan.expressions.quantities import parse_count, parse_duration, parse_money, parse_size
+from planrunner.plan.expressions.quantities import parse_count, parse_duration, parse_money, parse_percent, parse_size
 from planrunner.plan.model import Param, Plan
 from planrunner.plan.nearest import nearest
 from planrunner.record import TYPE_CHECKING, NamedTuple
@@ -178,6 +178,7 @@ _READERS: dict[str, Callable[[Json], Json]] = {
     "duration": _quantity(parse_duration),
     "size": _quantity(parse_size),
     "money": _quantity(parse_money),
+    "percent": _quantity(parse_percent),
     "list": _list,
     "map": _data(dict),
     "any": _any,
@@ -197,6 +198,7 @@ _WORDS = {
     "duration": "a duration such as 90s or 10m",
     "size": "a size such as 50MB",
     "money": "an amount such as $2",
+    "percent": "a percentage such as 25%",
     "list": "a list (a,b,c or JSON)",
     "map": "a JSON object",
     "any": "any value",

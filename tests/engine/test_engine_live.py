@@ -17,10 +17,11 @@ from planrunner.capabilities.contract import Context, Failure, Pause, Spawn
 from planrunner.capabilities.declare import capability
 from planrunner.engine import strays
 from planrunner.engine.effects import StartCall
-from planrunner.engine.facts import known, observe
+from planrunner.engine.facts import observe
 from planrunner.engine.rare_effects import Observe, Probe
 from planrunner.knowledge.artifacts import ArtifactStore
 from planrunner.machine.events import AttemptEnded, DoubtSettled, FactsObserved, Outcome, StopRequested
+from planrunner.plan.expressions.facts import FACTS
 from planrunner.plan.model import Artifact, Output
 
 
@@ -441,7 +442,7 @@ class TestFacts:
         assert event.facts["no.such"] is None
 
     def test_every_known_fact_has_a_value_of_its_kind(self, tmp_path: Path) -> None:
-        facts = observe(known(), str(tmp_path))
+        facts = observe(FACTS, str(tmp_path))
         kinds = {name: type(value) for name, value in facts.items()}
         assert kinds == {
             "disk.free": int,

@@ -137,6 +137,7 @@ CLEAN = {
   - {id: other, foreach: "[1, 2]", run: "echo {{ item }}"}
 """,
     "facts in preconditions": """
+  - {id: w, run: x, when: host.os == "linux" and disk.free > 1GB}
   - {id: a, run: x, preconditions: [memory.has_space >= 50MB, network.online == true, disk.free > 1GB, host.cpus > 1]}
 """,
     "a gate of checks on results": """
@@ -240,6 +241,13 @@ FOUND = {
   - {id: b, command: git.status() -> s, expect: [s.exit_code == 0, s.branch == "main"]}
 """,
         ["PLAN201 exit_code", "PLAN202 exit_code"],
+    ),
+    "facts that there are not": (
+        """
+  - {id: a, run: x, when: host.oss == "linux" and host.cpus > 2MB}
+  - {id: b, run: x, fresh: {when: network.onlin}, preconditions: [disk.fre > 1GB]}
+""",
+        ["PLAN201 oss", "PLAN205 host.cpus > 2MB", "PLAN201 onlin", "PLAN201 fre"],
     ),
     "a name behind escapes": (
         """

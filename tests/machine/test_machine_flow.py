@@ -275,6 +275,13 @@ def test_a_failure_mode_names_the_class_and_routes_it() -> None:
     assert ran.state.tasks[0].failure == "no_disk"
 
 
+@pytest.mark.parametrize(("system", "status"), [("linux", "completed"), ("darwin", "skipped")])
+def test_when_reads_facts_before_the_start(system: str, status: str) -> None:
+    task = {"id": "a", "run": "x", "when": 'host.os == "linux"', "preconditions": ["network.online"]}
+    ran = rehearse(plan(task), facts={"host.os": system, "network.online": True})
+    assert ran.statuses() == {"a": status}
+
+
 def test_preconditions_read_facts_before_the_start() -> None:
     task = {"id": "a", "preconditions": ["disk.free >= 50MB", "network.online == true"]}
     met = rehearse(plan(task), facts={"disk.free": 60_000_000, "network.online": True})

@@ -24,7 +24,12 @@ def plan(*tasks: dict[str, Any], **keys: Any) -> Plan:
     return loaded.plan
 
 
-AMOUNTS = [("duration", 90.0, "1m", "1m30s"), ("size", 2000, "1KB", "2KB"), ("money", 2.5, "$1", "$2.50")]
+AMOUNTS = [
+    ("duration", 90.0, "1m", "1m30s"),
+    ("size", 2000, "1KB", "2KB"),
+    ("money", 2.5, "$1", "$2.50"),
+    ("percent", 0.25, "7%", "25%"),
+]
 
 
 @pytest.mark.parametrize(("kind", "value", "less", "text"), AMOUNTS)

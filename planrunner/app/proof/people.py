@@ -21,6 +21,7 @@ SAMPLES: dict[str, Json] = {
     "duration": "1s",
     "size": "1B",
     "money": "$1",
+    "percent": "1%",
     "list": [],
     "map": {},
 }

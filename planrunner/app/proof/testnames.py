@@ -74,12 +74,12 @@ class Names:
 
     def fact(self, node: Scalar) -> Diagnostic | None:
         """A fact of the world."""
-        from planrunner.engine.facts import known as known_facts  # late: few tests set facts
+        from planrunner.plan.expressions.facts import FACTS  # late: few tests set facts
 
-        if node.value in known_facts():
+        if node.value in FACTS:
             return None
-        near = nearest(str(node.value), known_facts())
-        help_ = "" if near else _listing("preconditions may read", known_facts())
+        near = nearest(str(node.value), tuple(FACTS))
+        help_ = "" if near else _listing("conditions may read", tuple(FACTS))
         return Diagnostic("PLAN201", f"there is no fact `{node.value}`" + _meant(near), node.span, help=help_)
 
     def params(self, given: Mapping[str, Json], node: Node) -> Iterable[Diagnostic]:

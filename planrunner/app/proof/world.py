@@ -12,7 +12,7 @@ from planrunner.capabilities.soundness import sound
 from planrunner.engine.imagined import Script
 from planrunner.engine.rare_effects import Examine
 from planrunner.machine.events import Outcome
-from planrunner.machine.scope import facts_read
+from planrunner.machine.scope import facts_of, facts_read
 from planrunner.plan.holding import inner, is_container
 from planrunner.plan.model import Expression, Gate, Loop, Output, Plan, Task
 from planrunner.record import NamedTuple
@@ -189,6 +189,7 @@ _PLACEHOLDERS: dict[str, Json] = {
     "duration": 0,
     "size": 0,
     "money": 0,
+    "percent": 0,
     "list": [],
     "map": {},
 }
@@ -211,9 +212,9 @@ def placeholder(label: str, kind: str, read: Shape | None) -> Json:
 def staged(plan: Plan, world: World) -> Plan:
     """The plan as the world can play it.
 
-    Criteria, preconditions and failure modes of a task are judged where the world says something about the task or the
-    facts that it reads, and are otherwise taken to hold, as what is not said goes well. Who carries out an
-    instruction in plain words is played by the world as well.
+    Criteria, preconditions, a ``when`` over facts and failure modes of a task are judged where the world says something
+    about the task or the facts that it reads, and are otherwise taken to hold, as what is not said goes well. Who
+    carries out an instruction in plain words is played by the world as well.
     """
     tasks = tuple(_staged(task, world, "") for task in plan.tasks)
     return plan._replace(tasks=tasks, gated=plan.gated if world.people else ())
@@ -231,7 +232,8 @@ def _staged(task: Task, world: World, prefix: str) -> Task:
     else:
         held = held._replace(expect=_spoken(world, path, held.expect))
     if not all(name in world.facts for name in facts_read(task)):
-        held = held._replace(preconditions=())
+        reads_facts = task.when is not None and facts_of(task.when)
+        held = held._replace(preconditions=(), when=None if reads_facts else task.when)
     held = held._replace(preconditions=tuple(each for each in held.preconditions if each.expression is not None))
     if held.sub is not None:
         tasks = tuple(_staged(each, world, path + "/") for each in held.sub.tasks)

@@ -6,6 +6,7 @@ from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 
 from planrunner.plan.commands.names import OF_A_PROCESS
+from planrunner.plan.expressions import facts
 from planrunner.plan.expressions.types import (
     ANY,
     BOOL,
@@ -32,11 +33,13 @@ OUTCOME: Mapping[str, Type] = {
     "stderr": STRING,
     "attempt": NUMBER,
 }
+_FACTS = {name: declared(kind) for name, (kind, _) in facts.FACTS.items()}
 FACTS: Mapping[str, Type] = {
-    "memory": object_of({"has_space": SIZE}, "the fact `memory`"),
-    "disk": object_of({"free": SIZE}, "the fact `disk`"),
-    "network": object_of({"online": BOOL}, "the fact `network`"),
-    "host": object_of({"os": STRING, "cpus": NUMBER, "load": NUMBER, "memory": SIZE}, "the fact `host`"),
+    root: object_of(
+        {name.partition(".")[2]: kind for name, kind in _FACTS.items() if name.startswith(f"{root}.")},
+        f"the fact `{root}`",
+    )
+    for root in sorted(facts.ROOTS)
 }
 _PLAN = object_of({"id": STRING, "title": STRING, "version": STRING})
 _RUN = object_of({"id": STRING, "seed": NUMBER, "status": STRING})

@@ -48,7 +48,7 @@ def expressions_of(view: PlanView) -> Iterator[Site]:
     """Every expression of the tasks of one view."""
     for here, task in enumerate(view.plan.tasks):
         if task.when is not None:
-            yield Site(here, "when", "before", task.when)
+            yield Site(here, "when", "facts", task.when)
         if task.join.expression is not None:
             yield Site(here, "join", "results", task.join.expression)
         if task.expect:

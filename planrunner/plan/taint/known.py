@@ -39,7 +39,7 @@ USES = {
 read without credentials: what a search found may lead there. ``script`` is a file whose content runs, ``manifest`` runs
 where it is foreign as a whole."""
 
-CLOSED = frozenset({"int", "number", "bool", "duration", "size", "money"})
+CLOSED = frozenset({"int", "number", "bool", "duration", "size", "money", "percent"})
 """Types of the plan language whose values cannot carry text."""
 
 DIGEST = "digest"
