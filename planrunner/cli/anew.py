@@ -11,7 +11,7 @@ import click
 from planrunner.app.rerun import RerunRequest, Stale, begin_anew
 from planrunner.app.rerun import preview as stale_set
 from planrunner.app.revising import ReviseRequest
-from planrunner.cli.options import ACCEPT_POLICY, PROGRESS, UNATTENDED
+from planrunner.cli.options import ACCEPT_POLICY, OUTPUT, OUTPUT_HELP, PROGRESS, UNATTENDED
 from planrunner.cli.revise import PARAMS, PLAN, revised_first
 from planrunner.cli.running import attended, report, tell_edited, watch
 from planrunner.cli.settings import Settings
@@ -25,6 +25,7 @@ _OPTIONS = (
     click.option("--no-wait", is_flag=True, help="At a terminal too, leave with code 8 where a gate waits."),
     click.option("--accept-policy", is_flag=True, help=ACCEPT_POLICY),
     click.option("--progress", type=click.Choice(PROGRESS), default="auto", help="How progress is shown."),
+    click.option("--output", type=click.Choice(OUTPUT), help=OUTPUT_HELP),
     click.option("--json", "as_json", is_flag=True, help="Print JSON."),
     PLAN,
     PARAMS,
@@ -59,7 +60,7 @@ def begin(given: Settings, request: RerunRequest, *, preview: bool, as_json: boo
         return OK
     if how["progress"] != "quiet" and (stale.again or stale.perhaps):
         sys.stderr.write(_told(stale))
-    seen = watch(given, how["progress"])
+    seen = watch(given, how["progress"], how["output"])
     onlooker = seen if how["no_wait"] or how["unattended"] else attended(given, seen)
     request = request._replace(unattended=how["unattended"], accepts_policy=how["accept_policy"])
     result = begin_anew(request, given.state, onlooker)

@@ -71,6 +71,7 @@ _TAKES_TASKS = frozenset({"retry", "rerun"})
 _VALUED = ("-C", "--state", "--color", "--profile")
 _CHOICES: dict[str, tuple[str, ...]] = {
     "--color": ("auto", "always", "never"),
+    "--output": ("grouped", "prefixed", "none"),
     "--progress": ("auto", "tree", "plain", "github", "jsonl", "quiet"),
     "--to": ("yaml", "plan", "json"),
     "--fail-on": ("error", "warning", "note"),

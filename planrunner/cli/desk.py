@@ -56,8 +56,7 @@ class Desk:
         self._news = True
 
     def output(self, task: str, attempt: int, stream: str, data: bytes) -> None:
-        if self._form is None:  # else it would be drawn across the question; it is kept with the attempt
-            self._inner.output(task, attempt, stream, data)
+        self._inner.output(task, attempt, stream, data)
 
     def tick(self, now: float) -> None:
         state = self._state

@@ -8,7 +8,7 @@ import click
 
 from planrunner.cli import running
 from planrunner.cli.group import given_settings
-from planrunner.cli.options import NO_SANDBOX, PROGRESS, UNATTENDED, ExecOptions, pair
+from planrunner.cli.options import NO_SANDBOX, OUTPUT, OUTPUT_HELP, PROGRESS, UNATTENDED, ExecOptions, pair
 from planrunner.cli.settings import messages
 
 
@@ -43,6 +43,7 @@ def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -
     default="auto",
     help="How progress is shown (auto: tree on a terminal, github in its Actions, plain elsewhere).",
 )
+@click.option("--output", type=click.Choice(OUTPUT), help=OUTPUT_HELP)
 @click.option("--unattended", is_flag=True, help=UNATTENDED)
 @click.option("--no-wait", is_flag=True, help="At a terminal too, leave with code 8 where a gate waits.")
 @click.option("--no-sandbox", is_flag=True, help=NO_SANDBOX)

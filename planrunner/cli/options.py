@@ -9,6 +9,9 @@ RESOLUTIONS = ("retry", "completed", "failed", "rollback")
 
 PROGRESS = ("auto", "tree", "plain", "github", "jsonl", "quiet")
 
+OUTPUT = ("grouped", "prefixed", "none")
+OUTPUT_HELP = "Output of tasks (default: none in the tree, which shows the last line of each; else grouped)."
+
 ACCEPT_POLICY = "Hold the run to the policy of now, not to that of its start too."
 UNATTENDED = "Ask nobody: leave with code 8 at a gate, undo and fail what is in doubt, where it says how."
 
@@ -29,6 +32,7 @@ class ExecOptions:
         "no_sandbox",
         "no_wait",
         "only",
+        "output",
         "params",
         "params_file",
         "plan",
@@ -51,6 +55,7 @@ class ExecOptions:
     seed: int | None
     json: bool
     progress: str
+    output: str | None
     preview: str | None
     no_wait: bool
     no_sandbox: bool
@@ -62,7 +67,7 @@ class ExecOptions:
         """``given`` holds any of the other slots by name."""
         self.plan = plan
         self.params = self.only = self.until = self.allow_outside = ()
-        self.params_file = self.max_parallel = self.seed = self.preview = self.trust = None
+        self.params_file = self.max_parallel = self.seed = self.preview = self.trust = self.output = None
         self.force = self.dry_run = self.json = self.no_wait = self.no_sandbox = self.unattended = False
         self.progress = "auto"
         for name, value in given.items():
@@ -73,12 +78,13 @@ class ResumeOptions:
     """What ``planrunner resume`` was told; ``settle`` pairs a task with retry, completed, failed or
     rollback; ``unattended`` says that nobody is there to ask."""
 
-    __slots__ = ("accept_policy", "json", "no_sandbox", "no_wait", "progress", "run", "settle", "unattended")
+    __slots__ = ("accept_policy", "json", "no_sandbox", "no_wait", "output", "progress", "run", "settle", "unattended")
 
     run: str
     settle: Pairs
     json: bool
     progress: str
+    output: str | None
     no_sandbox: bool
     no_wait: bool
     unattended: bool
@@ -88,6 +94,7 @@ class ResumeOptions:
         """``given`` holds any of the other slots by name."""
         self.run = run
         self.settle = ()
+        self.output = None
         self.json = self.no_sandbox = self.no_wait = self.unattended = self.accept_policy = False
         self.progress = "auto"
         for name, value in given.items():

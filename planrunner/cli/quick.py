@@ -6,7 +6,7 @@ A test compares both readers.
 
 from __future__ import annotations
 
-from planrunner.cli.options import PROGRESS, ExecOptions, ResumeOptions, pair, resolution
+from planrunner.cli.options import OUTPUT, PROGRESS, ExecOptions, ResumeOptions, pair, resolution
 from planrunner.cli.settings import COLORS, Settings, settings
 from planrunner.record import TYPE_CHECKING
 
@@ -24,12 +24,13 @@ _EXEC = {
     "--max-parallel": "max_parallel",
     "--seed": "seed",
     "--progress": "progress",
+    "--output": "output",
     "--preview": "preview",
     "--trust": "trust",
     "--allow-outside": "allow_outside",
 }
 _EXEC_FLAGS = {"--dry-run": "dry_run", "--json": "json", "--no-wait": "no_wait", "--unattended": "unattended"}
-_RESUME = {"--settle": "settle", "--progress": "progress"}
+_RESUME = {"--settle": "settle", "--progress": "progress", "--output": "output"}
 _RESUME_FLAGS = {"--json": "json", "--unattended": "unattended", "--no-wait": "no_wait"}
 _MANY = frozenset({"params", "only", "until", "settle", "allow_outside"})
 
@@ -108,7 +109,7 @@ def _typed(name: str, value: str) -> Any:
         if not (value.isascii() and value.isdigit()) or (name == "max_parallel" and int(value) < 1):
             raise _Unusual
         return int(value)
-    choices = {"progress": PROGRESS, "color": COLORS}.get(name)
+    choices = {"progress": PROGRESS, "output": OUTPUT, "color": COLORS}.get(name)
     if choices is not None and value not in choices:
         raise _Unusual
     return value

@@ -12,6 +12,8 @@ from planrunner.cli.group import given_settings
 from planrunner.cli.options import (
     ACCEPT_POLICY,
     NO_SANDBOX,
+    OUTPUT,
+    OUTPUT_HELP,
     PROGRESS,
     RESOLUTIONS,
     UNATTENDED,
@@ -50,6 +52,7 @@ def _settled(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 @click.option("--accept-policy", is_flag=True, help=ACCEPT_POLICY)
 @click.option("--json", is_flag=True, help="Print one JSON object about the run at the end.")
 @click.option("--progress", type=click.Choice(PROGRESS), default="auto", help="How progress is shown.")
+@click.option("--output", type=click.Choice(OUTPUT), help=OUTPUT_HELP)
 @click.option("--no-wait", is_flag=True, help="At a terminal too, leave with code 8 where a gate waits.")
 @click.option("--no-sandbox", is_flag=True, help=NO_SANDBOX)
 @plan_options

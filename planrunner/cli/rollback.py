@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from planrunner.cli.group import given_settings
-from planrunner.cli.options import PROGRESS
+from planrunner.cli.options import OUTPUT, OUTPUT_HELP, PROGRESS
 from planrunner.cli.settings import Settings
 from planrunner.errors import FAILED, OK, WAITING
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 @click.option("--preview", is_flag=True, help="Only tell what would be undone.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--progress", type=click.Choice(PROGRESS), default="auto", help="How progress is shown.")
+@click.option("--output", type=click.Choice(OUTPUT), help=OUTPUT_HELP)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -37,6 +38,7 @@ def command(
     preview: bool,
     as_json: bool,
     progress: str,
+    output: str | None,
 ) -> int:
     """Undo what a run did: the last task first, by the `rollback` and `backup` of each. RUN is an id, the start of one,
     or `last`. Whatever is still open in the run is cancelled.
@@ -56,7 +58,7 @@ def command(
     request = RollbackRequest(run, to, only, strict, reason)
     if preview:
         return _preview(given, request, as_json)
-    result = roll_back(request, given.state, watch(given, progress))
+    result = roll_back(request, given.state, watch(given, progress, output))
     debts = result.state.debts
     if as_json:
         from json import dumps

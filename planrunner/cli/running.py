@@ -71,7 +71,7 @@ def _executed(given: Settings, options: ExecOptions, request: ExecRequest) -> Ru
     if not given.state:  # the plan of another project leaves its runs there
         there = program(find_state(options.plan))
         given.program = there if there != "planrunner" else given.program
-    seen = watch(given, options.progress)
+    seen = watch(given, options.progress, options.output)
     alone = options.no_wait or options.unattended or options.dry_run
     try:
         return execute(request, seen if alone else attended(given, seen))
@@ -107,7 +107,7 @@ def resume_run(given: Settings, options: ResumeOptions) -> int:
     from planrunner.app.resuming import Manner, resume
     from planrunner.cli.steering import report as steered
 
-    seen = watch(given, options.progress)
+    seen = watch(given, options.progress, options.output)
     onlooker = seen if options.no_wait or options.unattended else attended(given, seen)
     tell_edited(given, options.run)
     manner = Manner(options.unattended, options.accept_policy, options.no_sandbox and _at_terminal(options.run))
@@ -148,13 +148,18 @@ def attended(given: Settings, seen: Watch) -> Watch:
     return Desk(given, seen)
 
 
-def watch(given: Settings, mode: str) -> Watch:
-    """The renderer for a progress mode; only that one is imported. JSON lines are data and go to standard output."""
+def watch(given: Settings, mode: str, output: str | None = None) -> Watch:
+    """The renderer for a progress mode; only that one is imported. JSON lines are data and go to standard output.
+    ``output`` is how the output of tasks is shown; None leaves it to the renderer."""
     mode = _mode(given, mode)
+    if output not in (None, "none") and mode in ("jsonl", "quiet"):
+        raise UsageError(
+            f"--output {output} has no effect with --progress {mode}", "it works with tree, plain and github"
+        )
     if mode == "tree":
         from planrunner.views.progress_tree import TreeProgress
 
-        return TreeProgress(messages(given))
+        return TreeProgress(messages(given), output or "none")
     if mode == "jsonl":
         from planrunner.views.progress_jsonl import JsonLinesProgress
 
@@ -162,14 +167,14 @@ def watch(given: Settings, mode: str) -> Watch:
     if mode == "github":
         from planrunner.views.progress_github import GithubProgress
 
-        return GithubProgress(messages(given))
+        return GithubProgress(messages(given), output or "grouped")
     if mode == "quiet":
         from planrunner.views.progress_quiet import QuietProgress
 
         return QuietProgress(messages(given))
     from planrunner.views.progress_plain import PlainProgress
 
-    return PlainProgress(messages(given))
+    return PlainProgress(messages(given), output=output or "grouped")
 
 
 def _mode(given: Settings, mode: str) -> str:

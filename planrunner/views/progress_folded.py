@@ -45,10 +45,6 @@ class Folds:
         tenth = self._tenth(frame) if state.tasks[number].frame is frame else ""
         return tenth if event.status in _QUIET else line
 
-    def tells(self, event: TaskSettled) -> bool:
-        """Whether the end of a task is told for itself."""
-        return event.status not in _QUIET or self._large(self._state.index[event.task]) is None
-
     def _large(self, number: int) -> Frame | None:
         """The outermost large fan-out around a task."""
         found = None

@@ -5,10 +5,12 @@ from __future__ import annotations
 from os import urandom
 
 from planrunner.machine.events import Entry, TaskSettled
+from planrunner.machine.labels import label
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
 from planrunner.views.progress_plain import PlainProgress
-from planrunner.views.terminal import EDGE, Terminal, cut, harmless
+from planrunner.views.task_output import Group
+from planrunner.views.terminal import Terminal
 
 ANNOTATIONS = 10
 """What the service shows of each kind in one step; what is left out is counted."""
@@ -21,8 +23,8 @@ class GithubProgress(PlainProgress):
     nobody can guess.
     """
 
-    def __init__(self, terminal: Terminal) -> None:
-        super().__init__(terminal)
+    def __init__(self, terminal: Terminal, output: str = "grouped") -> None:
+        super().__init__(terminal, output=output)
         self._annotated = 0
 
     def started(self, run_id: str, plan: Plan, state: State) -> None:
@@ -31,11 +33,11 @@ class GithubProgress(PlainProgress):
 
     def event(self, entry: Entry) -> None:
         super().event(entry)
-        if isinstance(entry.event, TaskSettled) and self._state is not None:
-            if self._folds is None or self._folds.tells(entry.event):
-                self._lines += self._group(self._state, entry.event)
-            if entry.event.status in ("failed", "in_doubt") and not self._told_inside(self._state, entry.event):
-                self._annotate(entry.event)
+        event = entry.event
+        if self._state is None or not isinstance(event, TaskSettled) or event.status not in ("failed", "in_doubt"):
+            return
+        if not self._told_inside(self._state, event):
+            self._annotate(self._state, event)
 
     def _told_inside(self, state: State, event: TaskSettled) -> bool:
         """Whether a task failed because of one that it holds, which has an annotation of its own."""
@@ -43,20 +45,19 @@ class GithubProgress(PlainProgress):
 
         return not by_its_own(state, state.index[event.task])
 
-    def _group(self, state: State, event: TaskSettled) -> list[str]:
-        outcome = state.tasks[state.index[event.task]].outcome
-        output = "" if outcome is None else outcome.stdout + outcome.stderr
-        lines = [cut(harmless(line), EDGE, self._terminal.unicode) for line in output.splitlines()]
+    def _grouped(self, group: Group) -> list[str]:
+        return [f"::group::output of {_data(group.name)}", *self._verbatim(group.lines), "::endgroup::"]
+
+    def _verbatim(self, lines: list[str]) -> list[str]:
         if not lines:
             return []
         token = urandom(12).hex()
-        title = f"::group::{_data(event.task)} {event.status}"
-        return [title, f"::stop-commands::{token}", *lines, f"::{token}::", "::endgroup::"]
+        return [f"::stop-commands::{token}", *lines, f"::{token}::"]
 
-    def _annotate(self, event: TaskSettled) -> None:
+    def _annotate(self, state: State, event: TaskSettled) -> None:
         self._annotated += 1
         if self._annotated < ANNOTATIONS:
-            title = _property(f"{event.task} {event.status.replace('_', ' ')}")
+            title = _property(f"{label(state, state.index[event.task])} {event.status.replace('_', ' ')}")
             self._lines.append(f"::error title={title}::{_data(event.detail or event.reason)}")
         elif self._annotated == ANNOTATIONS:
             self._lines.append("::error title=more failures::further failures are in the log only")

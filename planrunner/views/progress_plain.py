@@ -1,10 +1,10 @@
-"""Progress as lines: one a state change, and every thirty seconds what still runs."""
+"""Progress as lines: one a state change, what tasks write, and every thirty seconds what still runs."""
 
 from __future__ import annotations
 
 from time import localtime, monotonic
 
-from planrunner.machine.events import AttemptEnded, AttemptStarted, RunEnded, RunStarted, TaskSettled
+from planrunner.machine.events import AttemptEnded, AttemptStarted, RunEnded, RunStarted, TaskSettled, UndoEnded
 from planrunner.machine.labels import label, labelled
 from planrunner.record import TYPE_CHECKING
 from planrunner.views.standing import attempt_text, elapsed, is_dry
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from planrunner.machine.state import State
     from planrunner.plan.model import Plan
     from planrunner.views.progress_folded import Folds
+    from planrunner.views.task_output import Group, TaskOutput
 
 HEARTBEAT = 30.0
 GATHERED = 500
@@ -30,11 +31,14 @@ class PlainProgress:
     """A watch of a run for pipes, files and continuous integration.
 
     Lines are gathered and written at every tick, so that ten thousand short tasks do not cost ten thousand writes.
+    ``output`` is how the output of tasks is shown: ``grouped`` after each attempt, ``prefixed`` line by line, ``none``.
     """
 
-    def __init__(self, terminal: Terminal, heartbeat: float = HEARTBEAT) -> None:
+    def __init__(self, terminal: Terminal, heartbeat: float = HEARTBEAT, output: str = "grouped") -> None:
         self._terminal = terminal
         self._heartbeat = heartbeat
+        self._output = output
+        self._written: TaskOutput | None = None
         self._lines: list[str] = []
         self._idle: list[str] = []
         """Lines of tasks that were just given up without a start."""
@@ -61,14 +65,16 @@ class PlainProgress:
         notes(self._terminal, texts)
 
     def event(self, entry: Entry) -> None:
-        kind = type(entry.event)
-        describe = _DESCRIBE[kind] if kind in _DESCRIBE else _seldom(kind)
-        if describe is None or self._state is None:
+        if isinstance(entry.event, (AttemptEnded, UndoEnded)) and self._output != "none":
+            self._take_end(entry.event)
+        if self._state is None:
             return
-        line = describe(self._terminal, self._state, entry.event, entry.at)
+        line = line_of(self._terminal, self._state, entry)
         if self._folds is not None:
             line = self._folds.line(entry.event, line)
         if not line:
+            if isinstance(entry.event, TaskSettled) and self._written is not None:
+                self._written.due(entry.event)  # of what has no line the output is not shown either
             return
         second = int(entry.at)
         if second != self._second:
@@ -78,11 +84,33 @@ class PlainProgress:
             return
         self._tell_idle()
         self._lines.append(f"{self._clock} {line}")
+        for group in self._written.due(entry.event) if self._written is not None else ():
+            self._lines += self._grouped(group)
         if len(self._lines) >= GATHERED:
             self._flush()
 
-    def output(self, _task: str, _attempt: int, _stream: str, _data: bytes) -> None:
-        """Output is kept with the attempt; a failure shows its last lines at the end."""
+    def output(self, task: str, attempt: int, _stream: str, data: bytes) -> None:
+        if self._output != "none" and self._state is not None:
+            self._lines += self._verbatim(self._tasks_output(self._state).take(task, attempt, data))
+
+    def _take_end(self, event: AttemptEnded | UndoEnded) -> None:
+        if self._state is not None and (self._written or event.outcome.stdout or event.outcome.stderr):
+            self._lines += self._verbatim(self._tasks_output(self._state).end(event))
+
+    def _tasks_output(self, state: State) -> TaskOutput:
+        if self._written is None:
+            from planrunner.views.task_output import TaskOutput  # late: many tasks write nothing
+
+            self._written = TaskOutput(self._terminal, state, self._run_id, self._output == "prefixed")
+        return self._written
+
+    def _grouped(self, group: Group) -> list[str]:
+        """The lines of the output of an attempt below the line that tells of its end."""
+        return group.indented()
+
+    def _verbatim(self, lines: list[str]) -> list[str]:
+        """Lines that begin as tasks wrote them."""
+        return lines
 
     def tick(self, now: float) -> None:
         if self._lines or self._idle:
@@ -98,7 +126,9 @@ class PlainProgress:
         from planrunner.views.ending import ending
 
         self._tell_idle()
-        self._lines += ending(self._terminal, self._state, self._run_id, result and result.source)
+        for group in self._written.rest() if self._written is not None else ():
+            self._lines += [f"output of {group.name}:", *self._grouped(group)]
+        self._lines += self._verbatim(ending(self._terminal, self._state, self._run_id, result and result.source))
         self._flush()
 
     def _still_running(self, now: float) -> str:
@@ -174,6 +204,13 @@ _DESCRIBE: dict[type, Callable[[Terminal, State, Any, float], str] | None] = {
     RunEnded: None,
 }
 """What every run meets; the rest is added when it is met."""
+
+
+def line_of(terminal: Terminal, state: State, entry: Entry) -> str:
+    """The line that tells of an event, without its time; empty where nothing is to be told."""
+    kind = type(entry.event)
+    describe = _DESCRIBE[kind] if kind in _DESCRIBE else _seldom(kind)
+    return "" if describe is None else describe(terminal, state, entry.event, entry.at)
 
 
 def _seldom(kind: type) -> Callable[[Terminal, State, Any, float], str] | None:

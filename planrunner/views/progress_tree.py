@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from time import monotonic
 
-from planrunner.machine.events import Entry, GateOpened, TaskSettled
+from planrunner.machine.events import (
+    AttemptEnded,
+    Entry,
+    GateOpened,
+    TaskSettled,
+    UndoEnded,
+)
 from planrunner.machine.state import State
 from planrunner.record import TYPE_CHECKING
 from planrunner.views.rows import TROUBLE, Row
@@ -17,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from planrunner.plan.model import Plan
+    from planrunner.views.task_output import TaskOutput
 
 FRAME = 0.125
 """Seconds between two frames at least: eight a second."""
@@ -37,10 +44,15 @@ _FOLDED = (
 
 
 class TreeProgress:
-    """A watch of a run for terminals. Frames never exceed the window; the whole tree is printed once, at the end."""
+    """A watch of a run for terminals. Frames never exceed the window; the whole tree is printed once, at the end. The
+    ``output`` of tasks stays above the picture: ``grouped`` after each attempt, ``prefixed`` line by line, or ``none``
+    of it."""
 
-    def __init__(self, terminal: Terminal) -> None:
+    def __init__(self, terminal: Terminal, output: str = "none") -> None:
         self._terminal = terminal
+        self._output = output
+        self._written: TaskOutput | None = None
+        self._above: list[str] = []
         self._state: State | None = None
         self._run_id = ""
         self._drawn = 0
@@ -52,6 +64,10 @@ class TreeProgress:
     def started(self, run_id: str, _plan: Plan, state: State) -> None:
         self._state = state
         self._run_id = run_id
+        if self._output != "none":
+            from planrunner.views.task_output import TaskOutput  # late: mostly the last line of each is enough
+
+            self._written = TaskOutput(self._terminal, state, run_id, self._output == "prefixed")
         self._trouble = {number: None for number, found in enumerate(state.tasks) if found.status in TROUBLE}
 
     def warn(self, texts: Sequence[str]) -> None:
@@ -63,11 +79,27 @@ class TreeProgress:
             self._tails.pop(entry.event.task, None)
             if isinstance(entry.event, GateOpened) or entry.event.status in TROUBLE:
                 self._trouble[self._state.index[entry.event.task]] = None
+        if self._state is not None and self._written is not None:
+            self._tell(self._state, self._written, entry)
         self._draw_when_due(entry.at)
 
-    def output(self, task: str, _attempt: int, _stream: str, data: bytes) -> None:
+    def output(self, task: str, attempt: int, _stream: str, data: bytes) -> None:
+        """It is drawn at the next tick: a question may stand below the picture."""
         self._tails[task] = (self._tails.get(task, b"") + data)[-_KEPT:]
-        self._draw_when_due(self._now)
+        if self._written is not None:
+            self._above += self._written.take(task, attempt, data)
+
+    def _tell(self, state: State, written: TaskOutput, entry: Entry) -> None:
+        """Put what an attempt wrote above the picture, below a line that tells how it ended."""
+        if isinstance(entry.event, (AttemptEnded, UndoEnded)):
+            self._above += written.end(entry.event)
+            return
+        from planrunner.views.progress_plain import line_of  # late, as above
+
+        if line := line_of(self._terminal, state, entry):
+            groups = written.due(entry.event)
+            self._above += [line] if groups else []
+            self._above += [text for group in groups for text in group.indented()]
 
     def tick(self, now: float) -> None:
         self._draw_when_due(now)
@@ -84,6 +116,8 @@ class TreeProgress:
         from planrunner.views.tree import tree
 
         told = (self._terminal, self._state, self._run_id, result and result.source)
+        for group in self._written.rest() if self._written is not None else ():
+            self._above += [f"output of {group.name}:", *group.indented()]
         lines = tree(self._terminal, self._state, self._now) + ending(*told)
         self._draw(lines)
         self._drawn = 0
@@ -101,7 +135,8 @@ class TreeProgress:
         """Write over the last frame line by line and erase what is left of it: a screen that is erased as a whole
         flickers, and some terminals keep it in their scrollback."""
         up = f"\x1b[{self._drawn}A\r" if self._drawn else ""
-        self._terminal.write(up + "".join(f"{line}\x1b[K\n" for line in lines) + "\x1b[J")
+        self._terminal.write(up + "".join(f"{line}\x1b[K\n" for line in (*self._above, *lines)) + "\x1b[J")
+        self._above.clear()
         self._drawn = len(lines)
 
     def _frame(self, state: State, now: float) -> list[str]:

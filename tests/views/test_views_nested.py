@@ -255,7 +255,7 @@ def test_large_fan_outs_are_told_in_tenths_and_their_failures_one_by_one(screen)
     assert "  fan: 50 of 500 items done" in lines
     assert sum("items done" in line for line in lines) == 9
     assert [line for line in lines if "fan[" in line] == ["✘ fan[321] failed in 1.0s: exit code 1"]
-    assert len(lines) == 1 + 1 + 9 + 1 + 1
+    assert len(lines) == 1 + 1 + 9 + 2 + 1  # the failure with its output
 
 
 def test_items_that_were_never_begun_are_counted_and_not_listed(screen):

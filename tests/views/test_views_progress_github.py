@@ -23,7 +23,7 @@ def test_output_stands_in_a_group_where_commands_are_switched_off(story, shell_t
     outcome = Outcome(stdout="fine\n::set-output name=x::y\n")
     _run(told, terminal, AttemptStarted("a", 1, "k"), AttemptEnded("a", 1, outcome), TaskSettled("a", "completed"))
     lines = stream.getvalue().splitlines()
-    start = lines.index("::group::a completed")
+    start = lines.index("::group::output of a")
     token = re.fullmatch(r"::stop-commands::([0-9a-f]{24})", lines[start + 1])
     assert token
     assert lines[start + 2 :] == ["fine", "::set-output name=x::y", f"::{token[1]}::", "::endgroup::"]
