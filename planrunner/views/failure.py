@@ -257,7 +257,7 @@ def _ways_on(program: str, state: State, number: int, run_id: str) -> list[str]:
         undo = "|rollback" if undoable else ""
         return [f"{program} resume {run_id} --settle {word(label(state, number))}=retry|completed|failed{undo}"]
     name = word(label(state, number))
-    if found.failure == "budget":
+    if found.failure == "budget" and " budget of " in found.detail:
         from planrunner.views.budget import extending  # late: few runs have limits
 
         return [f"{program} budget {run_id} {extending(found.detail)}", f"{program} retry {run_id}"]
@@ -267,7 +267,7 @@ def _ways_on(program: str, state: State, number: int, run_id: str) -> list[str]:
         return ways
     file = plan_file(written)
     mend = _linked_file(state, number, file) or file
-    if found.failure == "policy":
+    if found.failure in ("policy", "budget"):
         mend += " or planrunner.yaml"
     return [f"fix {mend}, then: {program} retry {run_id} --plan {word(file)}", *ways]
 

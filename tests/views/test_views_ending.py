@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from planrunner.machine.events import (
     AttemptEnded,
     AttemptStarted,
@@ -171,11 +173,12 @@ def test_a_refusal_is_shown_to_its_end_where_the_line_to_write_stands(story, she
     assert all(len(line) <= 60 for line in lines[1:5])
 
 
-def test_a_refusal_says_how_to_go_on_once_the_plan_or_the_settings_are_mended(story, shell_task, screen):
+@pytest.mark.parametrize("failure", ["policy", "budget"])
+def test_a_refusal_says_how_to_go_on_once_the_plan_or_the_settings_are_mended(story, shell_task, screen, failure):
     told = story(shell_task("get"))
     told.state.environment = {"plan": "plans/p.yaml"}
-    told.tell(AttemptStarted("get", 1, "k"), AttemptEnded("get", 1, Outcome("policy", "no")))
-    told.tell(TaskSettled("get", "failed", "failed", "no", "policy"))
+    told.tell(AttemptStarted("get", 1, "k"), AttemptEnded("get", 1, Outcome(failure, "no")))
+    told.tell(TaskSettled("get", "failed", "failed", "no", failure))
     ways = "  go on    fix plans/p.yaml or planrunner.yaml, then: planrunner retry r --plan plans/p.yaml"
     assert ways in failure_block(screen()[0], told.state, 0, "r")
 
