@@ -27,7 +27,7 @@ from planrunner.engine.poller import Poller
 from planrunner.engine.processes import Launch, Supervisor
 from planrunner.engine.programs import SpawnFailed
 from planrunner.engine.settings import LiveSettings as LiveSettings
-from planrunner.engine.settings import apart, begin, cleaned, new_record, refused, services, variables
+from planrunner.engine.settings import apart, begin, cleaned, new_record, refused, remark_on_end, services, variables
 from planrunner.engine.signals import Signals
 from planrunner.errors import StorageFailed
 from planrunner.lean import partial, signal
@@ -310,7 +310,8 @@ class LiveEffects:
         self._closed = True
         self.stop(forced=True)
         _let_end(self._supervisor, self._poller)
-        self._supervisor.sweep_run(self._settings.run_id, self._settings.epoch)
+        for attempt, names in self._supervisor.sweep_run(self._settings.run_id, self._settings.epoch).items():
+            remark_on_end(self._settings, self, attempt, names)
         if self._workers is not None:
             self._workers.close()
         if self._signals is not None:

@@ -20,7 +20,7 @@ from planrunner.lean import partial, signal
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from planrunner.engine.descent import Descent
 
@@ -60,6 +60,7 @@ class Process:
         "err",
         "interrupted",
         "launch",
+        "left",
         "looks",
         "out",
         "pid",
@@ -77,6 +78,8 @@ class Process:
         self.timer = self.looks = 0
         self.started = self.began = self.duration = self.deadline = 0.0
         self.timed_out = self.interrupted = False
+        self.left: dict[int, str] = {}
+        """The processes that it left behind when it ended by itself, with the names of their programs."""
 
     @property
     def forced(self) -> bool:
@@ -247,6 +250,8 @@ class Supervisor:
         self._poller.cancel(process.timer)
         os.close(process.pidfd)
         process.pidfd = -1
+        if not process.forced:
+            process.left = {pid: strays.name_of(pid) for pid in strays.members(process.pid)}
         _signal_group(process.pid, signal.SIGKILL)
         process.code = os.waitstatus_to_exitcode(os.waitpid(process.pid, 0)[1])
         clean = self._read(process, "stdout", _DRAIN) & self._read(process, "stderr", _DRAIN)
@@ -261,7 +266,7 @@ class Supervisor:
 
     def _sweep(self, process: Process) -> None:
         """End what left the group; look again until it is gone."""
-        left = strays.end_carriers(*process.markers)
+        left = strays.end_carriers(*process.markers, names=process.left)
         if self._subreaper:
             left += self._sweep_adopted(process)
         process.looks += 1
@@ -290,6 +295,8 @@ class Supervisor:
     def _finish(self, process: Process) -> None:
         self._close(process, "stdout")
         self._close(process, "stderr")
+        if process.left and not process.forced:
+            process.launch.record.remark(left_behind(process.left.values(), "task"))
         if problem := process.launch.record.close():
             self.problems.append(problem)
         self.running.pop(process.pid, None)
@@ -303,11 +310,31 @@ class Supervisor:
         self._spare = None
         self.programs.close()
 
-    def sweep_run(self, run_id: str, epoch: int) -> None:
-        """End what finished attempts of this runner left behind in sessions of their own."""
+    def sweep_run(self, run_id: str, epoch: int) -> dict[tuple[str, str], list[str]]:
+        """End what finished attempts of this runner left behind in sessions of their own; gives the names of the
+        programs by task and attempt."""
+        found: dict[tuple[str, str], list[str]] = {}
         if self._first:
-            carried = (f"PLANRUNNER_RUN_ID={run_id}", f"PLANRUNNER_EPOCH={epoch}")
-            strays.end_carriers(*map(os.fsencode, carried), among=strays.since(self._first))
+            carried = [os.fsencode(f"PLANRUNNER_{name}") for name in (f"RUN_ID={run_id}", f"EPOCH={epoch}")]
+            among = strays.since(self._first)
+            for pid in strays.carriers(*carried, among=among):
+                said = strays.marks(pid)
+                attempt = (said.get("PLANRUNNER_TASK", ""), said.get("PLANRUNNER_ATTEMPT", ""))
+                found.setdefault(attempt, []).append(strays.name_of(pid))
+            if found:
+                strays.end_carriers(*carried, among=among)
+        return found
+
+
+def left_behind(names: Iterable[str], when: str) -> str:
+    """The line of a log about processes that a task left behind, and that the end of the task or the run ended."""
+    counts: dict[str, int] = {}
+    for name in names:
+        counts[name] = counts.get(name, 0) + 1
+    shown = ", ".join(f"{name} ({count})" if count > 1 else name for name, count in sorted(counts.items()))
+    number = sum(counts.values())
+    what = "1 process" if number == 1 else f"{number} processes"
+    return f"planrunner: the end of the {when} ended {what} that the task left behind: {shown}"
 
 
 def _pipes() -> tuple[int, int, int, int]:

@@ -123,6 +123,19 @@ def new_record(settings: LiveSettings, secrecy: Secrecy, call: Call) -> Record:
     return Record(log_path(settings.state_dir, call), watcher, secrecy)
 
 
+def remark_on_end(settings: LiveSettings, secrecy: Secrecy, attempt: tuple[str, str], names: list[str]) -> None:
+    """Tell in the log of an attempt what of it the end of the run ended."""
+    from planrunner.engine.lognames import log_name  # late: few tasks leave anything behind
+    from planrunner.engine.processes import left_behind
+
+    task, number = attempt
+    if task and number.isascii() and number.isdigit() and len(number) < 9:
+        path = f"{settings.state_dir}/logs/{settings.run_id}/{log_name(task, int(number))}"
+        record = Record(path, None, secrecy)
+        record.remark(left_behind(names, "run"))
+        record.close()
+
+
 def cleaned(redactor: Redactor | None, found: Any) -> Any:
     """What is told to the loop, without the secrets of the run."""
     if redactor is None:

@@ -123,9 +123,29 @@ def end(pid: int, still: Callable[[int], bool]) -> None:
         os.close(handle)
 
 
-def end_carriers(*markers: bytes, among: Iterable[int] | None = None) -> int:
-    """KILL every process that carries all ``markers``; how many there were."""
+def members(leader: int) -> list[int]:
+    """Living processes of the group of a leader that has ended and is not reaped."""
+    found = [look(pid) for pid in since(leader)]
+    return [seen.pid for seen in found if seen is not None and seen.group == leader and seen.state not in "ZX"]
+
+
+def name_of(pid: int) -> str:
+    """The name of the program of a process, as the kernel keeps it; empty when it is gone."""
+    text = _read(f"/proc/{pid}/comm").decode("utf-8", "replace").strip()
+    return "".join(sign if sign.isprintable() else "?" for sign in text)
+
+
+def marks(pid: int) -> dict[str, str]:
+    """The variables of planrunner with which a process was started."""
+    pairs = [entry.partition(b"=") for entry in _read(f"/proc/{pid}/environ").split(b"\0")]
+    return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs if name.startswith(b"PLANRUNNER_")}
+
+
+def end_carriers(*markers: bytes, among: Iterable[int] | None = None, names: dict[int, str] | None = None) -> int:
+    """KILL every process that carries all ``markers``; how many there were. ``names`` is given the name of each."""
     found = carriers(*markers, among=among)
+    if names is not None:
+        names |= {pid: name_of(pid) for pid in found if pid not in names}
     for pid in found:
         end(pid, lambda one: carries(one, *markers))
     return len(found)

@@ -101,11 +101,22 @@ class Record:
         else:
             self.out = self.out or Tail(self.keep)
             self.out.add(data)
+        self._tell(stream, data)
+
+    def _tell(self, stream: str, data: bytes) -> None:
         if self._path:
             self._log = self._log or LogFile(self._path)
             self._log.write(data)
         if self._watcher is not None:
             self._watcher(stream, data)
+
+    def remark(self, text: str) -> None:
+        """Tell something about the attempt in its log, and to whoever watches; it is no output of it."""
+        line = text.encode("utf-8", "replace")
+        if self._secrecy is not None and self._secrecy.redactor is not None:
+            line = self._secrecy.redactor.bytes(line)
+        self._settle()
+        self._tell("stderr", b"[%s]\n" % line)
 
     def texts(self) -> tuple[str, str]:
         """Both tails, to their end."""

@@ -327,6 +327,21 @@ class TestTheEnd:
         assert outcome.duration < 240
         assert not is_alive(wait_for(bench.folder / "daemon.pid"))
 
+    def test_what_a_task_leaves_behind_is_named_in_its_log_and_is_no_output(self, bench) -> None:
+        outcome = bench.run("sleep 600 & sleep 600 >/dev/null 2>&1 & echo done")
+        assert (outcome.stdout, outcome.stderr) == ("done\n", "")
+        said = b"[planrunner: the end of the task ended 2 processes that the task left behind: sleep (2)]\n"
+        assert bench.log() == b"done\n" + said
+        assert not bench.alive()
+
+    def test_a_daemon_is_named_in_the_log_of_its_task_when_the_task_or_the_run_ends_it(self, bench) -> None:
+        script = "setsid sh -c 'echo $$ >daemon.pid; exec sleep 600' >/dev/null 2>&1 </dev/null &"
+        bench.run(f"{script} until test -s daemon.pid; do sleep 0.001; done; kill -0 $(cat daemon.pid)")
+        bench.effects.close()
+        log = (bench.state / "logs" / bench.run_id / "task.1.log").read_bytes()
+        assert log.endswith(b"ended 1 process that the task left behind: sleep]\n")
+        assert not bench.alive()
+
     def test_background_jobs_end_with_the_task_that_started_them(self, bench) -> None:
         outcome = bench.run("sleep 300 & nohup sleep 300 >/dev/null 2>&1 & echo done")
         assert (outcome.failure, outcome.stdout) == ("", "done\n")
