@@ -222,7 +222,7 @@ def started(state: State, number: int, event: AttemptStarted) -> None:
     """An attempt that acts begins: it counts, and what it may spend is set aside."""
     ledger = ledger_of(state)
     scopes = chain(state, number)
-    if not event.reissue:
+    if not event.reissue and not state.specs[number].concluding:
         ledger.count(scopes, "attempts")
     amounts = {what: units(what, given) or 0 for what, given in event.reserved.items() if what in SPENDABLE}
     ledger.reserve(scopes, number, amounts)

@@ -287,7 +287,7 @@ def _settled(state: State, event: TaskSettled, at: float) -> None:
     tell_recovering(state, number)
     if frame.limit and frame.limit < frame.first + frame.size:
         _next_item(state, frame)
-    if not frame.open:
+    if not frame.open or (frame.open == 1 and frame.last >= 0):
         after_settling(state, frame)
 
 

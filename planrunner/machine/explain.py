@@ -78,6 +78,9 @@ def _waiting(state: State, number: int) -> list[str]:
     if found.due is not None:
         return [f"attempt {found.attempts + 1} starts at {found.due:.3f} (seconds since 1970)"]
     frame = found.frame
+    if task.concluding and frame.open > 1:
+        others = "another task is" if frame.open == 2 else f"the other {frame.open - 1} open tasks are"
+        return [f"it stands for the plan's `done` and starts when {others} settled"]
     if task.finally_ and frame.open:
         return [f"it stands under `finally` and starts when the other {frame.open} open tasks are settled"]
     if frame.limit and number >= frame.limit:

@@ -96,6 +96,9 @@ class Fitting:
 
     def _shortage(self, number: int) -> Shortage | None:
         state = self._state
+        if state.specs[number].concluding:  # it does nothing, so nothing can run short for it
+            self._chosen[number] = ({}, False)
+            return None
         wanted = need(state, number)
         if isinstance(wanted, str):
             return Shortage(number, wanted, 0, 0, 0, unpriced=True)

@@ -34,6 +34,7 @@ class Frame:
         "first",
         "index",
         "kind",
+        "last",
         "limit",
         "linked",
         "on_failure",
@@ -59,6 +60,8 @@ class Frame:
         self.on_failure = "stop"
         self.finals: list[int] = []
         self.finals_open = 0
+        self.last = -1
+        """The task that stands for the ``done`` of its plan, -1 for none."""
         self.open = size
         self.failures: list[int] = []
         self.tolerate = 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 from planrunner.jsontext import stable_json
 from planrunner.machine.kept import Kept
 from planrunner.machine.rare_commands import Compare
+from planrunner.plan.holding import comes_last
 from planrunner.plan.revision import gives_the_same
 from planrunner.record import TYPE_CHECKING
 
@@ -140,13 +141,13 @@ def _alike(state: State, frame: Frame, before: Frame) -> list[tuple[int, int]]:
 
 
 def is_unchanged(state: State, frame: Frame, finals: bool = True) -> bool:
-    """Whether everything of a frame kept what it gave the time before; ``finals`` counts what stands under ``finally``
-    as well."""
+    """Whether everything of a frame kept what it gave the time before; ``finals`` counts what comes last
+    (``done``, ``finally``) as well."""
     before = frame.before
     if before is None or before.size != frame.size:
         return False
-    now = [number for number in _numbers(frame) if finals or not state.specs[number].finally_]
-    then = [number for number in _numbers(before) if finals or not state.specs[number].finally_]
+    now = [number for number in _numbers(frame) if finals or not comes_last(state.specs[number])]
+    then = [number for number in _numbers(before) if finals or not comes_last(state.specs[number])]
     kept = sum(state.tasks[number].reason == "reused" for number in now)
     idle = sum(state.tasks[number].status in ("skipped", "omitted") for number in now)
     return kept + idle == len(now) and kept == sum(state.tasks[number].status == "completed" for number in then)
@@ -206,8 +207,8 @@ def is_still_approved(state: State, number: int) -> bool:
 
 
 def _tidies_up(state: State, number: int) -> bool:
-    """Whether a task stands under ``finally`` of a level on which something ran."""
-    return state.specs[number].finally_ and not is_unchanged(state, state.tasks[number].frame, finals=False)
+    """Whether a task comes after everything else of a level on which something ran."""
+    return comes_last(state.specs[number]) and not is_unchanged(state, state.tasks[number].frame, finals=False)
 
 
 def settled(state: State, event: TaskSettled) -> None:

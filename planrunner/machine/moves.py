@@ -139,12 +139,24 @@ def offer_routes(state: State, number: int) -> None:
 
 def main_part_done(state: State, frame: Frame) -> bool:
     """Everything but what stands under ``finally`` is settled, and no failure waits for its handlers."""
-    return not frame.open and not any(state.tasks[number].frame is frame for number in state.recovering)
+    return not frame.open and not _is_recovering(state, frame)
+
+
+def others_done(state: State, frame: Frame) -> bool:
+    """The same for everything but the task that stands for ``done``, which is open."""
+    return frame.open == 1 and not _is_recovering(state, frame)
+
+
+def _is_recovering(state: State, frame: Frame) -> bool:
+    return any(state.tasks[number].frame is frame for number in state.recovering)
 
 
 def after_settling(state: State, frame: Frame) -> None:
     """When the main part is settled what stands under ``finally`` may start, and after that the task that holds the
-    frame goes on; one that links a plan before that, since it may have to be undone."""
+    frame goes on; one that links a plan before that, since it may have to be undone. The task that stands for ``done``
+    is looked at when it alone is open."""
+    if frame.open == 1 and frame.last >= 0 and state.tasks[frame.last].status == "pending":
+        state.candidates[frame.last] = None
     if not main_part_done(state, frame):
         return
     if frame.finals_open:

@@ -6,6 +6,7 @@ from planrunner.machine.events import TasksReset
 from planrunner.machine.keeping import may_keep
 from planrunner.machine.paths import owners
 from planrunner.machine.rework import downstream
+from planrunner.plan.holding import comes_last
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -161,11 +162,11 @@ def in_its_place(state: State, number: int) -> int:
 
 
 def _whole(state: State, again: set[int], perhaps: set[int]) -> Anew:
-    """With what stands under ``finally`` on every level of which anything begins anew; without what goes with the task
-    that holds it."""
+    """With ``done`` and what stands under ``finally`` on every level of which anything begins anew; without what goes
+    with the task that holds it."""
     every = again | perhaps
     finals = {final for number in every for final in _finals_around(state, number)}
-    finals |= {number for number in perhaps if state.specs[number].finally_}
+    finals |= {number for number in perhaps if comes_last(state.specs[number])}
     again, perhaps = again | finals, perhaps - again - finals
     again = {number for number in again if again.isdisjoint(owners(state, number))}
     perhaps = {number for number in perhaps if (again | perhaps).isdisjoint(owners(state, number))}
@@ -178,7 +179,8 @@ def _finals_around(state: State, number: int) -> list[int]:
     found: list[int] = []
     for each in [*owners(state, number), number]:
         if not state.specs[each].finally_:
-            found += state.tasks[each].frame.finals
+            frame = state.tasks[each].frame
+            found += frame.finals if frame.last < 0 else [frame.last, *frame.finals]
     return found
 
 

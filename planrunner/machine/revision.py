@@ -304,13 +304,17 @@ def stale(state: State, before: Plan, read: frozenset[str], asks_again: bool, by
         again |= _asked_again(state, again | perhaps | new)
         _follow(state, again, perhaps, new)
     if again or perhaps:
-        again |= {number for number in state.top.finals if state.tasks[number].status in SETTLED}
+        again |= {number for number in (*state.top.finals, state.top.last) if _is_settled(state, number)}
     perhaps -= again
     every = again | perhaps
     again = {number for number in again if every.isdisjoint(owners(state, number))}
     perhaps = {number for number in perhaps if every.isdisjoint(owners(state, number))}
     surely = _surely(state, again, perhaps, new, by_call)
     return Stale(tuple(sorted(again)), tuple(sorted(perhaps)), tuple(sorted(surely)), tuple(sorted(new)))
+
+
+def _is_settled(state: State, number: int) -> bool:
+    return number >= 0 and state.tasks[number].status in SETTLED
 
 
 def _is_new(state: State, number: int, then: dict[str, Task]) -> bool:
@@ -457,6 +461,7 @@ def _renumber_frame(frame: Frame, to: dict[int, int]) -> None:
     if frame.owner >= 0:
         frame.owner = to[frame.owner]
     frame.failures = [to[number] for number in frame.failures if number in to]
+    frame.last = to.get(frame.last, -1)
     frame.finals = [to[number] for number in frame.finals if number in to]
     frame.renewed = {to[number] for number in frame.renewed if number in to}
     frame.index = {name: to[number] for name, number in frame.index.items() if number in to}

@@ -32,6 +32,12 @@ def before_attempt(state: State, number: int, now: float, ready: list[int]) -> C
         return at_gate(state, number, now)
     if task.finally_ and (not main_part_done(state, frame) or _undoes_first(state, frame)):
         return None
+    if task.concluding:
+        from planrunner.machine.concluding import first  # late: few plans say when they are done
+
+        goes_on, command = first(state, number)
+        if not goes_on:
+            return command
     if found.due is not None:
         if found.due <= now:
             return _conditions(state, number, now, ready) if found.reason == "delay" else _begin(state, number, ready)

@@ -308,6 +308,8 @@ class State:
         for number, task in enumerate(tasks, first):
             if task.finally_:
                 frame.finals.append(number)
+            elif task.concluding:
+                frame.last = number
             if task.backup:
                 self.saves = True
             if task.checkpoint is not None or (task.loop is not None and task.loop.checkpoint):

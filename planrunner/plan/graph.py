@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from planrunner.plan.ancestry import sweep, sweep_components
 from planrunner.plan.cycles import components, path, shortest_cycle
 from planrunner.plan.families import meant_by
+from planrunner.plan.holding import comes_last
 from planrunner.plan.model import Plan, Task
 from planrunner.plan.roles import chooses, roles_of
 from planrunner.record import TYPE_CHECKING
@@ -114,7 +115,7 @@ class Graph:
 
     @property
     def order(self) -> list[int]:
-        """Every task once, earlier before later, ties in the order of the text, those under ``finally`` last.
+        """Every task once, earlier before later, ties in the order of the text, ``done`` and ``finally`` last.
 
         Tasks in a cycle, for which no order exists, stand together, after what leads to them.
         """
@@ -123,7 +124,7 @@ class Graph:
         return self._order
 
     def levels(self) -> list[int]:
-        """For each task the length of the longest path to it; those under ``finally`` come after all others."""
+        """For each task the length of the longest path to it; ``done`` and ``finally`` come after all others."""
         if not self._levels and self.ids:
             self._levels = self._count_levels()
         return self._levels
@@ -140,8 +141,9 @@ class Graph:
         order = self._unbound()
         if len(order) < len(self):
             order = [here for component in self.components() for here in component]
-        last = [here for here in order if self.tasks[here].finally_]
-        return [here for here in order if not self.tasks[here].finally_] + last if last else order
+        last = [here for here in order if comes_last(self.tasks[here])]
+        last.sort(key=lambda here: self.tasks[here].finally_)
+        return [here for here in order if not comes_last(self.tasks[here])] + last if last else order
 
     def _unbound(self) -> list[int]:
         """The tasks that no circle holds back, in order: all of them, unless there is a circle."""
@@ -166,9 +168,13 @@ class Graph:
             for there in self.after(here):
                 if levels[there] < level:
                     levels[there] = level
-        ends = [levels[here] for here, task in enumerate(self.tasks) if not task.finally_]
+        ends = [levels[here] for here, task in enumerate(self.tasks) if not comes_last(task)]
         below = max(ends, default=-1) + 1
-        return [level + below if self.tasks[here].finally_ else level for here, level in enumerate(levels)]
+        finals = below + any(task.concluding for task in self.tasks)
+        return [
+            level + (finals if task.finally_ else below if task.concluding else 0)
+            for level, task in zip(levels, self.tasks, strict=True)
+        ]
 
     def components(self) -> list[list[int]]:
         """The strongly connected components over needs and routes, earlier before later."""
@@ -248,6 +254,8 @@ class Graph:
     def roles(self, here: int) -> tuple[Role, ...]:
         """The roles a task plays, the first one being what it is called; see ``role``."""
         task = self.tasks[here]
+        if task.concluding:
+            return ("EXIT",)
         forward = [edge for edge in task.edges if not edge.rework and not chooses(edge)]
         always = {self.index[edge.target] for edge in forward if edge.target in self.index}
         followers = always.union(self.dependents[here])

@@ -36,6 +36,12 @@ def inner(task: Task) -> tuple[Task, ...]:
     return inside(task) if is_container(task) else ()
 
 
+def comes_last(task: Task) -> bool:
+    """Whether a task follows all others of its plan without needing them: the one that stands for ``done``, and those
+    under ``finally``."""
+    return task.concluding or task.finally_
+
+
 def every(tasks: Iterable[Task]) -> Iterator[Task]:
     """The tasks with all that stand in them."""
     waiting = list(tasks)

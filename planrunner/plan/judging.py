@@ -61,7 +61,7 @@ _INSTALLS = ("dependencies", "packages", "requirements")
 def judged(levels: Sequence[Level], task: Task, env: Iterable[tuple[str, str]] = ()) -> Iterator[tuple[Wanted, Right]]:
     """Everything that a task wants by its text, and what the levels say to it; what it does instead when a budget runs
     short, and what undoes it, included. ``env`` are the variables of the plan around it."""
-    if not levels:
+    if not levels or task.concluding:  # that one only asks
         return
     names = [name for name, _ in (*env, *task.env)]
     for action in (task, task.degraded, task.rollback):

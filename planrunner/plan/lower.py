@@ -69,6 +69,10 @@ def _plan(tree: Mapping, start: Lowering, given: str) -> Plan:
     _policies(low, nodes, fields, notes)
     tasks = _tasks(low, nodes, *items)
     report_twins(low, tasks)
+    if (done := tree.key("done")) is not None:
+        from planrunner.plan.lower_done import with_done  # late: few plans say when they are done
+
+        tasks = with_done(low, done, nodes["done"], tasks)
     name = nodes.get("plan")
     span = name.span if name is not None else tree.span
     return Plan(values.text(name) if name is not None else given, **fields, tasks=tasks, notes=notes or None, span=span)

@@ -165,6 +165,8 @@ class Task(NamedTuple):
     """Seconds between the moment at which the task could start and its first attempt."""
     renewed: bool = False
     """Said by ``fresh: never``: whenever the run begins it anew it runs, whatever it would be called with."""
+    concluding: bool = False
+    """Stands for the plan's ``done``: starts when every other task of the main part is settled and none failed."""
 
 
 class Plan(NamedTuple):
@@ -188,8 +190,8 @@ class Plan(NamedTuple):
     hypotheses: Json = None
     seed: int | None = None
     notes: Json = None
-    """What people read: created_at, state, stakeholders, a date as deadline, definition of done, memory keys,
-    labels …"""
+    """What people read: created_at, state, stakeholders, a date as deadline, memory keys, labels …; and ``done`` as it
+    is written, which ``tasks`` has as its concluding task."""
     span: Span = NOWHERE
     deadline: float | None = None
     """Seconds from the start of the run after which it must be done."""

@@ -15,6 +15,7 @@ from planrunner.machine.evolve import evolve
 from planrunner.machine.frame import Frame
 from planrunner.machine.rerun import Anew, Unfit, is_current, reset_event, retried, run_again
 from planrunner.machine.state import State
+from planrunner.plan.holding import comes_last
 from planrunner.plan.model import Plan
 
 Json = Any
@@ -91,15 +92,15 @@ class _Watched:
         self.outputs[number] = {}  # somebody who saw the end of an attempt in doubt tells no outputs
         while number >= 0:
             frame = state.tasks[number].frame
-            if not state.specs[number].finally_:
+            if not comes_last(state.specs[number]):
                 self.ran[frame] = seq
             number = frame.owner
 
     def kept(self, state: State, event: TaskSettled, seq: int) -> None:
         number = state.index[event.task]
         found = state.tasks[number]
-        if state.specs[number].finally_ and found.frame in self.ran:
-            raise Broken(f"`{event.task}` under `finally` kept its result though its level ran (entry {seq})")
+        if comes_last(state.specs[number]) and found.frame in self.ran:
+            raise Broken(f"`{event.task}` comes last and kept its result though its level ran (entry {seq})")
         if number in state.holders:
             if found.inner in self.ran:
                 raise Broken(f"`{event.task}` counts as kept though something inside it ran (entry {seq})")
@@ -117,6 +118,6 @@ class _Watched:
 
     def check_finals(self, state: State, seq: int) -> None:
         for frame, at in self.ran.items():
-            for final in frame.finals:
+            for final in frame.finals if frame.last < 0 else (frame.last, *frame.finals):
                 if is_current(state, final) and self.settled.get(final, 0) < at:
                     raise Broken(f"`{state.specs[final].id}` did not follow what ran on its level (entry {seq})")

@@ -7,7 +7,9 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from planrunner.plan.model import Join, Plan, Task
+from planrunner.plan.expressions.parse import parse
+from planrunner.plan.lower_done import concluded
+from planrunner.plan.model import Criterion, Join, Plan, Task
 
 Json = Any
 
@@ -127,6 +129,14 @@ def _linked(rng: random.Random, task: Task) -> Task:
         return task._replace(subplan=steps)
     last = steps[-1]._replace(finally_=True, needs=(), join=Join(), edges=())
     return task._replace(subplan=(), sub=Plan(f"of-{task.id}", tasks=(*steps[:-1], last)))
+
+
+def with_done(plan: Plan, seed: int) -> Plan:
+    """The plan, and those that it links, with a ``done`` that asks whether one of the tasks went well."""
+    rng = random.Random(f"done {seed}")
+    tasks = tuple(task._replace(sub=with_done(task.sub, seed)) if task.sub is not None else task for task in plan.tasks)
+    expression = parse(f'tasks["{rng.choice(tasks).id}"].{rng.choice(["ok", "done"])}')
+    return plan._replace(tasks=concluded(tasks, (Criterion(expression.text, expression),)))
 
 
 def _reads_outside(steps: tuple[Task, ...]) -> bool:

@@ -75,10 +75,10 @@ def failure_block(
         ("why", labelled(state, _why(found))),
         ("in", _around(state, number)),
         ("place", _place(state, number, source)),
-        ("command", command_text(task)),
+        ("command", "" if task.concluding else command_text(task)),
         *_output(found.outcome),
         ("refused", _refused(found.outcome)),
-        ("gave", _given(found)),
+        ("gave", "" if task.concluding else _given(found)),
         ("advice", advice(task, found.failure)),
         ("then", _consequence(state, number)),
     ]

@@ -51,4 +51,6 @@ def _routes(drawn: Drawing, sign: str) -> dict[int, list[str]]:
 
 
 def _what(task: Task) -> str:
+    if task.concluding:
+        return f"done: {'; '.join(each.text for each in task.expect)}"
     return f"gate: {task.gate.kind}" if task.gate is not None else task.uses

@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 from plan_loading import corpus, errors, loaded
 
+from planrunner.app.reading import plan_of as stored_plan
+from planrunner.journal.records import StoredPlan
 from planrunner.plan.digest import digest, task_digest
+from planrunner.plan.lower_done import without_done
 from planrunner.plan.model import Plan, Task
 from planrunner.source import Span
 
-SHORTHAND = "sha256:fc80a4b715e61c713ee1ae24b04ee974983f54a62074370a04c22b710e175bf6"
+SHORTHAND = "sha256:eaf957e7b1caa9adb72fcd7242bdbe7223b8837fd213ca9da6c558a814ae5d43"
 PAIRS = sorted({path.stem for path in corpus("pairs")})
 
 
@@ -120,3 +123,12 @@ def test_the_digest_of_a_plan_of_the_corpus_is_what_it_was() -> None:
     """A digest is written into journals and approvals: it must not change from version to version."""
     path = next(path for path in corpus("ok") if path.name == "shorthand.yaml")
     assert digest(plan_of(path.read_text(), path.name)) == SHORTHAND
+
+
+def test_a_run_from_before_done_decided_anything_keeps_its_plan() -> None:
+    path = next(path for path in corpus("ok") if path.name == "shorthand.yaml")
+    text, before = path.read_text(), without_done(plan_of(path.read_text(), path.name))
+    assert digest(before) == "sha256:fc80a4b715e61c713ee1ae24b04ee974983f54a62074370a04c22b710e175bf6"
+    assert stored_plan(StoredPlan(digest(before), text, path.name, "yaml")) == before
+    assert stored_plan(StoredPlan(f"{digest(before)}+0123", text, path.name, "yaml")) == before
+    assert stored_plan(StoredPlan(SHORTHAND, text, path.name, "yaml")) == plan_of(text, path.name)

@@ -12,7 +12,7 @@ from planrunner.machine.events import TaskSettled, TasksReset
 from planrunner.plan.load import load
 from planrunner.plugins import Registry
 from planrunner.source import Source
-from planrunner.testing.random_plans import fed_plan, with_finals
+from planrunner.testing.random_plans import fed_plan, with_done, with_finals
 from planrunner.testing.simulate import Simulated, World, simulate
 
 SEEDS = int(os.environ.get("PLANRUNNER_SIMULATIONS", "480"))
@@ -65,6 +65,17 @@ def test_promises_hold_when_random_tasks_begin_anew(block: int) -> None:
         assert ran.state.ended_at is not None, found.seed
     assert kept > size / 4
     assert anew > size
+
+
+def test_done_is_decided_last_whatever_begins_anew_and_wherever_the_run_was_stopped() -> None:
+    asked = 0
+    for found in worlds(range(4000, 4000 + SEEDS // 8)):
+        found = found._replace(plan=with_done(found.plan, found.seed))
+        for wait in (0, 2, 5):
+            ran = simulate(found, stop_at=wait, again=3)
+            assert ran.state.ended_at is not None, (found.seed, wait)
+            asked += ran.state.tasks[ran.state.top.last].attempts
+    assert asked > SEEDS // 4
 
 
 def test_promises_hold_when_tasks_of_a_run_that_was_stopped_begin_anew() -> None:

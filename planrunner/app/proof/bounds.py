@@ -148,7 +148,7 @@ def task_bound(task: Task, count: Count, parallel: int, prefix: str = "") -> Bou
 
 
 def _attempt(task: Task, name: str) -> Bound:
-    if task.gate is not None or not task.uses:
+    if task.gate is not None or not task.uses or task.concluding:
         return Bound(counted=(name,))
     seconds = task.timeout if task.timeout is not None else task.budgets.time
     if task.uses == "noop":

@@ -15,7 +15,7 @@ from planrunner.machine.shape import Shape
 from planrunner.machine.state import State
 from planrunner.plan.expressions.conditions import EvaluationError, truth
 from planrunner.plan.expressions.problem import TemplateError
-from planrunner.plan.holding import inner
+from planrunner.plan.holding import comes_last, inner
 from planrunner.plan.model import Expression, Fanout, Gate, Plan, Task
 
 Json = Any
@@ -160,7 +160,7 @@ def _rows(sight: Sight, tasks: Sequence[Task], prefix: str, parallel: int, aroun
 
 
 def _waves(tasks: Sequence[Task], shape: Shape) -> list[int]:
-    """The wave of each task: one after the last of what it waits for; ``finally`` comes last."""
+    """The wave of each task: one after the last of what it waits for; ``done`` comes last, and ``finally`` after it."""
     waves: dict[int, int] = {}
 
     def wave(number: int, seen: frozenset[int]) -> int:
@@ -171,8 +171,12 @@ def _waves(tasks: Sequence[Task], shape: Shape) -> list[int]:
 
     for number in range(len(tasks)):
         wave(number, frozenset())
-    last = max((waves[number] for number, task in enumerate(tasks) if not task.finally_), default=0)
-    return [waves[number] + (last if task.finally_ else 0) for number, task in enumerate(tasks)]
+    last = max((waves[number] for number, task in enumerate(tasks) if not comes_last(task)), default=0)
+    finals = last + any(task.concluding for task in tasks)
+    return [
+        waves[number] + (finals if task.finally_ else last if task.concluding else 0)
+        for number, task in enumerate(tasks)
+    ]
 
 
 OUT = ("skipped", "omitted", "left out")
@@ -290,6 +294,8 @@ def _command(sight: Sight, task: Task) -> str:
         return " ".join(sight.filled(str(word)) for word in task.run)
     if isinstance(task.run, str):
         return sight.filled(task.run).strip()
+    if task.concluding:
+        return "; ".join(each.text for each in task.expect)
     return task.command.strip()
 
 

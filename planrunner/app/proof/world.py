@@ -14,7 +14,7 @@ from planrunner.engine.rare_effects import Examine
 from planrunner.machine.events import Outcome
 from planrunner.machine.scope import facts_of, facts_read
 from planrunner.plan.holding import inner, is_container
-from planrunner.plan.model import Expression, Gate, Loop, Output, Plan, Task
+from planrunner.plan.model import Criterion, Expression, Gate, Loop, Output, Plan, Task
 from planrunner.record import NamedTuple
 
 Json = Any
@@ -222,6 +222,8 @@ def staged(plan: Plan, world: World) -> Plan:
 
 def _staged(task: Task, world: World, prefix: str) -> Task:
     path = prefix + task.id
+    if task.concluding:
+        return task._replace(expect=_concluded(task, world, prefix))
     held = task
     if task.gate is not None and not world.people:
         given = _answers(task.gate, task.outputs)
@@ -245,6 +247,20 @@ def _staged(task: Task, world: World, prefix: str) -> Task:
     if is_container(held) or held.uses or held.gate is not None or _waits(world, path):
         return held
     return held._replace(uses="noop", run=None, inputs=None, steps=(), subplan=())
+
+
+def _concluded(task: Task, world: World, prefix: str) -> tuple[Criterion, ...]:
+    """The criteria of the plan's ``done`` that the world says enough about: it tells of every task that one reads, or
+    of ``done`` itself; criteria in plain words as those of any task."""
+    named = _addressed(world, prefix + task.id)
+
+    def is_told(criterion: Criterion) -> bool:
+        paths = criterion.expression.paths if criterion.expression is not None else ()
+        read = {path[1] for path in paths if path[0] == "tasks" and len(path) > 1}
+        return named or all(_addressed(world, prefix + name) for name in read)
+
+    told = tuple(each for each in task.expect if is_told(each)) if world.judged else ()
+    return _spoken(world, prefix + task.id, told)
 
 
 def _answers(gate: Gate, declared: tuple[Output, ...]) -> tuple[Output, ...]:
@@ -272,7 +288,7 @@ def _staged_loop(task: Task, world: World, path: str) -> Loop:
 _TRUE = Expression("true", ("const", 0, 4, True))
 
 
-def _spoken(world: World, path: str, criteria: Json) -> Json:
+def _spoken(world: World, path: str, criteria: tuple[Criterion, ...]) -> tuple[Criterion, ...]:
     """Criteria in plain words stay where the test says who decides them; else they are taken to hold."""
     if best(world.gates, path) is not None:
         return criteria

@@ -15,7 +15,7 @@ from planrunner.plan.rules.reading import Site
 from planrunner.plan.rules.view import PlanView
 from planrunner.source import Span
 
-_CRITERIA = frozenset({"expect", "postconditions", "checks"})
+_CRITERIA = frozenset({"expect", "postconditions", "checks", "done"})
 
 
 def judged(view: PlanView, sites: Iterable[Site]) -> Iterable[Diagnostic]:

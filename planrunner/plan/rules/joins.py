@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from planrunner.diagnostics import Diagnostic, Label
 from planrunner.plan.expressions.paths import path_of
+from planrunner.plan.holding import comes_last
 from planrunner.plan.model import Edge, Task
 from planrunner.plan.rules.view import PlanView, find_word, span_of
 from planrunner.record import TYPE_CHECKING
@@ -20,7 +21,7 @@ LOOK_UP = 2_000
 
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
-    if any(task.finally_ for task in view.plan.tasks):
+    if any(comes_last(task) for task in view.plan.tasks):
         yield from _after_the_end(view)
     for here, task in enumerate(view.plan.tasks):
         if task.join.kind == "at_least" and task.needs:
@@ -37,15 +38,22 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
 
 
 def _after_the_end(view: PlanView) -> Iterable[Diagnostic]:
-    """Tasks that need one under ``finally``, which starts when they have settled."""
+    """Tasks that need one under ``finally``, or the one that stands for ``done``, which start when they have settled;
+    and edges to the latter."""
     tasks = view.graph.tasks
     for here, task in enumerate(tasks):
-        for need in view.graph.needs[here]:
-            if tasks[need].finally_ and not task.finally_:
-                last = tasks[need].id
-                message = f"`{task.id}` can never start: it needs `{last}`, which stands under `finally` and runs last"
-                labels = (Label(tasks[need].span, f"`{last}` is defined here"),)
-                yield Diagnostic("PLAN108", message, find_word(view, task, last, "needs"), labels=labels)
+        for there in view.graph.needs[here]:
+            last = tasks[there]
+            if comes_last(last) and not task.finally_:
+                where = "stands under `finally`" if last.finally_ else "stands for the plan's `done`"
+                message = f"`{task.id}` can never start: it needs `{last.id}`, which {where} and runs last"
+                labels = (Label(last.span, f"`{last.id}` is defined here"),)
+                yield Diagnostic("PLAN108", message, find_word(view, task, last.id, "needs"), labels=labels)
+        for edge in task.edges:
+            there = view.graph.find(edge.target)
+            if there >= 0 and tasks[there].concluding:
+                message = f"`{edge.target}` stands for the plan's `done` and starts by itself: no edge leads to it"
+                yield Diagnostic("PLAN108", message, edge.span if edge.span.end else span_of(task, "next"))
 
 
 def _waits_for_itself(view: PlanView, here: int, edge: Edge) -> Iterable[Diagnostic]:

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix, Label
 from planrunner.plan.graph import BATCH, Graph
+from planrunner.plan.holding import comes_last
 from planrunner.plan.model import Task
 from planrunner.plan.rules.places import place_of
-from planrunner.plan.rules.reading import Read, reads_of
+from planrunner.plan.rules.reading import Read, Site, reads_of
 from planrunner.plan.rules.view import PlanView, has_key, region_of, span_of
 from planrunner.record import NamedTuple
 from planrunner.source import Source, Span
@@ -43,7 +44,7 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
     for item, is_before in zip(found, before, strict=True):
         if is_before:
             upstream.append(item)
-        elif not tasks[item.read.here].finally_ or tasks[item.earlier].finally_:
+        elif not comes_last(tasks[item.read.here]) or tasks[item.earlier].finally_:
             yield _not_upstream(view, item)
         else:
             upstream.append(item)
@@ -100,6 +101,9 @@ def _not_upstream(view: PlanView, item: _Ordered) -> Diagnostic:
     if item.earlier == item.read.here:
         message = f"`{task.id}` reads its own result before it has one"
         return Diagnostic("PLAN203", message, _place(view, item))
+    if task.concluding:
+        message = f"`done` reads `{other.id}`, which stands under `finally` and runs after it"
+        return Diagnostic("PLAN203", message, _place(view, item), labels=labels)
     if view.graph.precedes([(item.read.here, item.earlier)])[0]:
         message = f"`{task.id}` reads `{other.id}`, which runs after it"
         return Diagnostic("PLAN203", message, _place(view, item), labels=labels)
@@ -160,6 +164,7 @@ def _maybe_missing(view: PlanView, reads: Sequence[_Ordered]) -> Iterator[Diagno
         batch = sources[start : start + BATCH]
         bits = {source: 1 << bit for bit, source in enumerate(batch)}
         completed, ran = _guarantees(graph, bits)
+        _at_the_end(graph, bits, completed, ran)
         for item in doubtful:
             bit = bits.get(item.earlier, 0)
             known = (completed if item.read.path[2] in _COMPLETED else ran)[item.read.here]
@@ -182,7 +187,8 @@ def _sure(graph: Graph, item: _Ordered) -> bool:
 
 
 def _thought_of(view: PlanView, item: _Ordered) -> bool:
-    condition = view.plan.tasks[item.read.here].when
+    task, place = view.plan.tasks[item.read.here], item.read.place
+    condition = place.expression if task.concluding and isinstance(place, Site) else task.when
     return condition is not None and bool(re.search(_RESULT, condition.text))
 
 
@@ -198,6 +204,20 @@ def _guarantees(graph: Graph, bits: dict[int, int]) -> tuple[list[int], list[int
         completed[here] = done
         ran[here] = done | tried
     return completed, ran
+
+
+def _at_the_end(graph: Graph, bits: dict[int, int], completed: list[int], ran: list[int]) -> None:
+    """The same for the task that stands for ``done``: it starts only where nothing failed."""
+    conclusion = next((here for here, task in enumerate(graph.tasks) if task.concluding), -1)
+    if conclusion < 0:
+        return
+    sure: set[int] = set()
+    for here in graph.order:
+        task = graph.tasks[here]
+        always = task.when is None and task.join.kind == "all" and not graph.routed_from[here]
+        if always and not task.allow_failure and not comes_last(task) and sure.issuperset(graph.needs[here]):
+            sure.add(here)
+    completed[conclusion] = ran[conclusion] = _union(bit for here, bit in bits.items() if here in sure)
 
 
 def _by_needs(
@@ -256,9 +276,11 @@ def _common(masks: Iterable[int]) -> int:
 def _report(view: PlanView, item: _Ordered) -> Diagnostic:
     task, other = view.plan.tasks[item.read.here], view.plan.tasks[item.earlier]
     what = "have completed" if item.read.path[2] in _COMPLETED else "have run"
-    message = f"`{other.id}` need not {what} when `{task.id}` reads its {item.read.path[2]}"
+    reader = "`done`" if task.concluding else f"`{task.id}`"
+    message = f"`{other.id}` need not {what} when {reader} reads its {item.read.path[2]}"
     labels = (Label(_reason(view, item), "this lets the task start without it"),) if _reason(view, item).end else ()
-    help_ = f"ask first, such as `when: tasks.{other.id}.ok`, or give a value for the other case with `default(…)`"
+    way = f"`not tasks.{other.id}.ok or …`" if task.concluding else f"`when: tasks.{other.id}.ok`"
+    help_ = f"ask first, such as {way}, or give a value for the other case with `default(…)`"
     return Diagnostic("PLAN204", message, _place(view, item), labels=labels, help=help_)
 
 

@@ -51,7 +51,9 @@ def expressions_of(view: PlanView) -> Iterator[Site]:
             yield Site(here, "when", "facts", task.when)
         if task.join.expression is not None:
             yield Site(here, "join", "results", task.join.expression)
-        if task.expect:
+        if task.concluding:
+            yield from _criteria(here, "done", "before", task.expect)
+        elif task.expect:
             yield from _criteria(here, "expect", "after", task.expect)
         if task.edges:
             for edge in task.edges:

@@ -34,7 +34,6 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
 _IDLE = {
     "hypotheses": "nothing tracks them",
     "memory": "nothing is remembered between runs",
-    "done": "say it as `expect` of a last task",
     "labels": "limits and policies look at the labels of tasks",
 }
 """Keys of a plan that nothing looks at, and what that means."""
@@ -44,8 +43,7 @@ def _idle_keys(view: PlanView) -> Iterable[Diagnostic]:
     notes = view.plan.notes if isinstance(view.plan.notes, dict) else {}
     for key, instead in _IDLE.items():
         if notes.get(key) or (key == "hypotheses" and view.plan.hypotheses):
-            written = "definition_of_done" if key == "done" and "\ndefinition_of_done" in view.source.text else key
-            yield without_effect(f"`{written}` of a plan", _plan_key(view, written), instead)
+            yield without_effect(f"`{key}` of a plan", _plan_key(view, key), instead)
 
 
 def without_effect(what: str, span: Span, instead: str) -> Diagnostic:
