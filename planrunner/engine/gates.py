@@ -20,10 +20,12 @@ from planrunner.plan.expressions.problem import EvaluationError, TemplateError
 from planrunner.plan.looking import looks_at
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from planrunner.engine.rare_effects import Weigh
     from planrunner.machine.rare_commands import AskPeople
     from planrunner.machine.state import State
-    from planrunner.plan.model import Gate, Task
+    from planrunner.plan.model import Gate, Option, Task
 
 Json = Any
 
@@ -54,7 +56,7 @@ def request(state: State, number: int, stage: str, place: Place) -> dict[str, Js
     if words:
         asked["words"] = words
     if written.options:
-        asked["options"] = [_option(option._asdict(), scope) for option in written.options]
+        asked |= _options(written.options, scope)
     if stage == INSTRUCTION:
         asked["kind"], asked["form"] = stage, instructions.form(task)
         asked["ask"] = _filled(asked["ask"], scope)
@@ -175,9 +177,19 @@ def _filled(value: Json, scope: TaskScope) -> Json:
         return value
 
 
-def _option(option: dict[str, Json], scope: TaskScope) -> dict[str, Json]:
-    option.pop("span")
-    return {key: _filled(value, scope) for key, value in option.items() if value}
+def _options(written: Sequence[Option], scope: TaskScope) -> dict[str, Json]:
+    """The ``options`` as they are shown, or the ``problem`` of a list that gives none."""
+    if written[0].each is not None:
+        from planrunner.engine.choices import UnfitOptions, options_of  # late: few gates take theirs from a list
+
+        try:
+            return {"options": options_of(written[0].each, scope)}
+        except UnfitOptions as unfit:
+            return {"problem": str(unfit)}
+    fields = [option._asdict() for option in written]
+    for each in fields:
+        del each["span"]
+    return {"options": [{key: _filled(value, scope) for key, value in each.items() if value} for each in fields]}
 
 
 def _field(field: dict[str, Json], scope: TaskScope) -> dict[str, Json]:

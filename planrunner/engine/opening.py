@@ -171,6 +171,8 @@ def closed(state: State, command: Close) -> AttemptEnded:
     if not failure:
         try:
             outputs = _outputs(state, task, frame)
+            if task.loop is not None and task.loop.at_bound == "continue":
+                outputs = {**outputs, "reached": not message}
         except (TemplateError, EvaluationError) as error:
             failure, message = "logic", f"an output has no value: {error}"
     return AttemptEnded(task.id, found.attempts, Outcome(failure, message, outputs))

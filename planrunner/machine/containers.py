@@ -271,7 +271,8 @@ def _after_round(state: State, number: int, loop: Loop, failure: str, message: s
         return Open(number, found.attempts, frame.round + 1)
     if loop.until is None:
         return Close(number)
-    return Close(number, "exhausted", f"`until: {loop.until.text}` is still false after {frame.round} rounds")
+    failure = "exhausted" if loop.at_bound == "fail" else ""
+    return Close(number, failure, f"`until: {loop.until.text}` is still false after {frame.round} rounds")
 
 
 def _asked_about(state: State, frame: Frame, loop: Loop) -> bool:

@@ -36,7 +36,7 @@ def after_attempt(state: State, number: int, now: float) -> Command | None:
     if found.outcome.failure == "cancelled":
         return settle(task, "cancelled", "stopped", found.outcome.message)
     if found.kept is None and not (found.outcome.failure or task.expect or task.postconditions or task.failure_modes):
-        return settle(task, "completed", "")
+        return settle(task, "completed", "", _at_bound(task, found))
     from planrunner.machine.judge import judge  # late: of many tasks nothing is asked but that they do not fail
 
     verdict = judge(state, number)
@@ -75,7 +75,13 @@ def _after_success(state: State, number: int, verdict: Verdict, now: float) -> C
 
         if is_all_kept(state, number):
             return settle(task, "completed", "reused", "kept: nothing inside it would be called otherwise")
-    return settle(task, "completed", "", _judged(found) if verdict.words else "")
+    return settle(task, "completed", "", _judged(found) if verdict.words else _at_bound(task, found))
+
+
+def _at_bound(task: Task, found: TaskState) -> str:
+    """Why a loop ended that may end at its bound."""
+    bounded = task.loop is not None and task.loop.at_bound == "continue" and found.outcome is not None
+    return found.outcome.message if bounded and found.outcome is not None else ""
 
 
 def _left_behind(state: State, number: int) -> bool:

@@ -43,15 +43,15 @@ def send_back(state: State, cause: int, target: int, comment: str = "", by: str 
     return ResetPlanned(names, "rework", by, state.specs[cause].id, comment)
 
 
-def by_edge(state: State, number: int, why: str, status: str = "failed") -> Record | None:
+def by_edge(state: State, number: int, why: str, status: str = "failed", by: str = "") -> Record | None:
     """Where a rework edge of a task that is about to settle as ``status`` leads, while it has rounds left; ``why`` it
-    failed, or the condition of the edge, is what the tasks that begin anew are told."""
+    failed, or the condition of the edge, is what the tasks that begin anew are told, and ``by`` whom."""
     for route in state.shape.reworks.get(number, ()):
         if state.sent_back.get(number, 0) < route.edge.max and edge_fired(state, route, status):
             condition = route.edge.condition
             otherwise = "none of its other edges fires" if route.edge.otherwise else ""
             said = why or (f"`{condition.text}` is true" if condition is not None else otherwise)
-            return Record(send_back(state, number, route.target, said))
+            return Record(send_back(state, number, route.target, said, by))
     return None
 
 
@@ -68,7 +68,10 @@ def _instead(state: State, command: Command) -> Record | None:
     number = state.index[event.task]
     if number not in state.shape.reworks or not undisturbed(state, number):
         return None
-    return by_edge(state, number, "", "completed")
+    gate = state.tasks[number].gate
+    if gate is None or state.specs[number].gate is None:
+        return by_edge(state, number, "", "completed")
+    return by_edge(state, number, gate.reason, "completed", ", ".join(gate.by))
 
 
 def due(state: State) -> list[Record]:

@@ -150,10 +150,11 @@ def _rejected(state: State, number: int, gate: GateState, vote: Vote) -> Counted
 
 
 def _approved(state: State, number: int, gate: GateState, vote: Vote) -> Counted:
-    problem = next((str(item["problem"]) for item in gate.evidence if item.get("problem")), "")
+    problem = next((str(item["problem"]) for item in (gate.request, *gate.evidence) if item.get("problem")), "")
     if problem and not vote.unread:
         raise _Refused(f"`{vote.gate}` cannot be approved: {problem}")
     choice = _choice(gate, vote)
+    _has_rounds(state, number, gate, choice)
     fields = _fields(gate, vote)
     earlier = next((each for each in gate.votes if each.by == vote.by and each.verdict == "approve"), None)
     if earlier is not None and (earlier.choice, earlier.fields) == (choice, fields):
@@ -201,6 +202,12 @@ def _choice(gate: GateState, vote: Vote) -> str:
     near = nearest(vote.choice, names)
     hint = f"did you mean `{near}`?" if near else f"it has {listed}"
     raise _Refused(f"`{vote.gate}` has no option `{vote.choice}`; {hint}")
+
+
+def _has_rounds(state: State, number: int, gate: GateState, choice: str) -> None:
+    for option in spec(state, number, gate.stage).options:
+        if option.name == choice and option.rework and state.sent_back.get(number, 0) >= option.max:
+            raise _Refused(f"`{choice}` sends back to `{option.target}` at most {option.max} times: none is left")
 
 
 def _fields(gate: GateState, vote: Vote) -> dict[str, Json]:

@@ -89,7 +89,9 @@ class Approvers(NamedTuple):
 
 
 class Option(NamedTuple):
-    """A choice at a decision, chosen by its ``name``; ``target`` is the task that runs if it is."""
+    """A choice at a decision, chosen by its ``name``; ``target`` is the task that runs if it is, or with ``rework`` the
+    earlier one to which the run goes back, at most ``max`` times. ``each`` gives a list: the entry stands for one
+    option for each of its items."""
 
     name: str
     title: str = ""
@@ -99,6 +101,9 @@ class Option(NamedTuple):
     cost: str = ""
     target: str = ""
     span: Span = NOWHERE
+    rework: bool = False
+    max: int = 0
+    each: Expression | None = None
 
 
 class Reject(NamedTuple):

@@ -246,7 +246,7 @@ def _kind(aliases: dict[str, str], order: tuple[str, ...], parts: dict[str, _Rew
 
 
 _EDGE = _kind({}, ("on", "to", "rework", "max", "when", "else", "recovers"), {})
-_LOOP = _kind({}, ("max", "until", "carry", "breaker", "checkpoint", "tasks"), {"tasks": _Canon.tasks})
+_LOOP = _kind({}, ("max", "until", "at_bound", "carry", "breaker", "checkpoint", "tasks"), {"tasks": _Canon.tasks})
 _ACTION = _kind({}, ("uses", "with", "run", "retry", "timeout"), {"run": _Canon.digits})
 _ROLLBACK = _kind({}, ("mode", "only", "budgets"), {"budgets": _Canon.budgets})
 _SUBPLAN = _kind(

@@ -203,7 +203,7 @@ _GATE = _late(
         people=_WORDS,
         escalate=_record(model.Approvers, roles=_WORDS, people=_WORDS),
         on_reject=_record(model.Reject, span=_SPAN),
-        options=_many(_record(model.Option, pros=_WORDS, cons=_WORDS, span=_SPAN)),
+        options=_many(_record(model.Option, pros=_WORDS, cons=_WORDS, span=_SPAN, each=_optional(_EXPRESSION))),
         form=_PARAMS,
     )
 )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from planrunner.diagnostics import Label
 from planrunner.plan import lower_parts as parts
 from planrunner.plan import lower_values as values
-from planrunner.plan.lower_expressions import CHECKS, criteria
+from planrunner.plan.lower_expressions import CHECKS, condition, criteria
 from planrunner.plan.lower_values import Lowering
 from planrunner.plan.model import Approvers, Edge, Gate, Option, Reject
 from planrunner.record import TYPE_CHECKING
@@ -98,7 +98,11 @@ def approvers(node: Node) -> Approvers:
     )
 
 
-def _options(node: Node) -> tuple[Option, ...]:
+def _options(low: Lowering, node: Node) -> tuple[Option, ...]:
+    """A list of options, or an expression that gives one."""
+    if isinstance(node, Scalar):
+        each = condition(low, node)
+        return (Option("", span=node.span, each=each),) if each is not None else ()
     items = node.items if isinstance(node, Sequence) else ()
     return tuple(option for item in items if (option := _option(item)) is not None)
 
@@ -110,7 +114,8 @@ def _option(node: Node) -> Option | None:
     if not isinstance(node, Mapping):
         return None
     found = {str(key.value): value for key, value in node.entries}
-    words = {name: values.text(found[name]) for name in ("id", "title", "description", "cost", "to") if name in found}
+    keys = ("id", "title", "description", "cost", "to", "rework")
+    words = {name: values.text(found[name]) for name in keys if name in found}
     name = words.get("id", "") or words.get("title", "")
     return Option(
         name,
@@ -119,8 +124,10 @@ def _option(node: Node) -> Option | None:
         values.texts(found["pros"]) if "pros" in found else (),
         values.texts(found["cons"]) if "cons" in found else (),
         words.get("cost", ""),
-        words.get("to", ""),
+        words.get("to", "") or words.get("rework", ""),
         node.span,
+        "rework" in words,
+        (values.whole(found["max"]) if "max" in found else 0) or 0,
     )
 
 
@@ -145,8 +152,9 @@ def routes(low: Lowering, found: Gate) -> list[Edge]:
         if option.target:
             from planrunner.plan.expressions.parse import parse  # late: few gates have options that lead somewhere
 
-            chosen = parse(f"outputs.choice == {_quoted(option.name)}")
-            edges.append(Edge(option.target, "condition", chosen._replace(span=option.span), span=option.span))
+            chosen = parse(f"outputs.choice == {_quoted(option.name)}")._replace(span=option.span)
+            edge = Edge(option.target, "condition", chosen, span=option.span)
+            edges.append(edge._replace(on="success", rework=True, max=option.max) if option.rework else edge)
     return edges
 
 
@@ -168,7 +176,7 @@ _READERS: dict[str, Callable[[Lowering, Node], Any]] = {
     "on_expiry": lambda _low, node: values.text(node),
     "escalate": lambda _low, node: approvers(node),
     "on_reject": lambda _low, node: _reject(node),
-    "options": lambda _low, node: _options(node),
+    "options": _options,
     "form": parts.params,
     "evidence": lambda _low, node: values.data(node),
 }

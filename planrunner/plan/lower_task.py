@@ -265,7 +265,10 @@ _FINISHERS: tuple[tuple[frozenset[str], Callable[[Draft], None]], ...] = (
 def _loop(draft: Draft, node: Node) -> Loop | None:
     if not isinstance(node, Mapping):
         return None
-    most, until, tasks, carry, breaker, checkpoint = (node.get(key) for key in _LOOP_KEYS)
+    most, until, tasks, carry, breaker, checkpoint, at_bound = (node.get(key) for key in _LOOP_KEYS)
+    if at_bound is not None and until is None:
+        message = "`at_bound` has no effect without `until`: the loop goes through all its rounds"
+        draft.low.report("PLAN004", message, at_bound.span, "add `until: …`, or take `at_bound` out")
     return Loop(
         _bound(most),
         condition(draft.low, until) if until is not None else None,
@@ -273,10 +276,11 @@ def _loop(draft: Draft, node: Node) -> Loop | None:
         values.data(carry) if carry is not None else None,
         _number(breaker),
         _number(checkpoint),
+        "continue" if at_bound is not None and values.text(at_bound) == "continue" else "fail",
     )
 
 
-_LOOP_KEYS = ("max", "until", "tasks", "carry", "breaker", "checkpoint")
+_LOOP_KEYS = ("max", "until", "tasks", "carry", "breaker", "checkpoint", "at_bound")
 
 
 def _bound(node: Node | None) -> int:

@@ -71,6 +71,8 @@ class Loop(NamedTuple):
     carry: Json = None
     breaker: int = 0
     checkpoint: int = 0
+    at_bound: Literal["fail", "continue"] = "fail"
+    """What a loop comes to whose ``until`` is still false after its last round."""
 
 
 class Task(NamedTuple):

@@ -267,7 +267,7 @@ def _answers(gate: Gate, declared: tuple[Output, ...]) -> tuple[Output, ...]:
     """The outputs of a gate that is taken to be approved: the first option, and the form filled with defaults."""
     values: dict[str, Json] = {"decision": "approved", "by": "assumed", "reason": "", "comment": ""}
     if gate.options:
-        values["choice"] = gate.options[0].name
+        values["choice"] = gate.options[0].name or "<choice>"
     for field in gate.form:
         example = field.choices[0] if field.choices else _PLACEHOLDERS.get(field.type, f"<{field.name}>")
         values[field.name] = example if field.default is None else field.default

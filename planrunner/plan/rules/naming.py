@@ -189,6 +189,7 @@ class Naming:
         own = {output.name: self._type(task, output) for output in task.outputs}
         if task.loop is not None:
             own = {"rounds": NUMBER, **dict.fromkeys(task.loop.carry or {}, ANY)} | own
+            own |= {"reached": BOOL} if task.loop.at_bound == "continue" else {}
         if task.gate is not None:
             return object_of(_answers(task.gate) | own, what, "PLAN202")
         if task.sub is not None:

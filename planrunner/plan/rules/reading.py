@@ -65,6 +65,9 @@ def expressions_of(view: PlanView) -> Iterator[Site]:
             yield from _criteria(here, "postconditions", "after", task.postconditions)
         if task.gate is not None:
             yield from _criteria(here, "checks", "checks", task.gate.checks)
+            for option in task.gate.options:
+                if option.each is not None:
+                    yield Site(here, "options", "before", option.each)
         if task.failure_modes:
             yield from _detectors(here, task)
         if task.fanout is not None and task.fanout.foreach is not None:

@@ -6,7 +6,7 @@ import posixpath
 
 from planrunner.plan.model import Gate, Plan, Task
 from planrunner.plan.taint.flow import read
-from planrunner.plan.taint.levels import Cell, Level, Place
+from planrunner.plan.taint.levels import Cell, Level, Place, meant
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -102,6 +102,9 @@ def _seen(place: Place) -> Iterator[Cell]:
     task = place.task
     assert task is not None and task.gate is not None
     yield from read(place, [task.gate.ask, task.gate.evidence, [option._asdict() for option in task.gate.options]])
+    for option in task.gate.options:
+        if option.each is not None:
+            yield from (cell for path in option.each.paths for cell in meant(place, path))
     for name in _files(task.gate.evidence):
         yield Cell("file", (), posixpath.normpath(name))
 
