@@ -35,7 +35,7 @@ def _judged(call: Call, top: str) -> Iterator[tuple[Wanted, Right]]:
         runs = commands(call.script, call.values, call.task.shell)
     script = bool(call.script or call.arguments)
     elsewhere = bool(call.task.cwd) and os.path.abspath(call.directory) != os.path.abspath(top)
-    use = Use(call.task.uses, call.inputs, runs, script, final=True)
+    use = Use(call.task.uses, call.inputs, runs, script, final=True, text=call.script)
     yield from uses(call.rights, placed(use, call.env, elsewhere))
     within = assigned(call.rights, call.arguments or call.script or None, call.task.shell)
     yield from variables(call.rights, dict.fromkeys((*call.env, *within)))

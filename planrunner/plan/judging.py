@@ -15,6 +15,7 @@ from planrunner.plan.rights import (
     holds_template,
     host,
     named,
+    package,
     restricts,
     texts,
 )
@@ -66,7 +67,8 @@ def judged(levels: Sequence[Level], task: Task, env: Iterable[tuple[str, str]] =
     names = [name for name, _ in (*env, *task.env)]
     for action in (task, task.degraded, task.rollback):
         if action is not None and action.uses:
-            use = Use(action.uses, action.inputs, *commands_of(action.run, task.shell))
+            script = action.run if isinstance(action.run, str) else ""
+            use = Use(action.uses, action.inputs, *commands_of(action.run, task.shell), text=script)
             yield from uses(levels, placed(use, names, _leads_elsewhere(task.cwd)))
             names += assigned(levels, action.run, task.shell)
     yield from variables(levels, dict.fromkeys(names))
@@ -99,8 +101,11 @@ def uses(levels: Sequence[Level], use: Use) -> Iterator[tuple[Wanted, Right]]:
             entry = f"{name}:{port}" if port else name
             what = "a host that a value names" if UNKNOWN in name else f"the host {entry}"
             yield Wanted(what, "network", entry), host(levels, name, port)
-    for name in _packages(use.inputs):
-        yield Wanted(f"the package `{name}`", "dependencies", name), named(levels, "dependencies", name)
+    if any(restricts(level.data, "dependencies") for level in levels):
+        for name in _packages(use):
+            known = UNKNOWN not in name
+            what = f"the package `{name}`" if known else "an install whose packages cannot be read from the script"
+            yield Wanted(what, "dependencies", name if known else "*"), package(levels, name)
 
 
 def _because(levels: Sequence[Level], use: Use, right: Right) -> str:
@@ -155,13 +160,17 @@ def addresses(value: Json) -> Iterator[tuple[str, int]]:
             yield from addresses(item)
 
 
-def _packages(inputs: Json) -> Iterator[str]:
-    """The names of packages that a call installs, without versions and extras."""
-    for key in _INSTALLS if isinstance(inputs, dict) else ():
-        for text in texts(inputs.get(key)):
-            found = re.match(r"\s*[A-Za-z0-9][A-Za-z0-9._-]*", text)
-            if found:
-                yield found[0].strip().lower()
+def _packages(use: Use) -> Iterator[str]:
+    """The names of packages that a call installs, without versions and extras. What a template names is left to the
+    time when its value is there."""
+    from planrunner.plan import installs  # late: few policies speak of packages
+
+    named_in = [text for key in _INSTALLS if isinstance(use.inputs, dict) for text in texts(use.inputs.get(key))]
+    names = [installs.package(_TEMPLATE.sub(UNKNOWN, text)) for text in named_in]
+    if use.script:
+        names += installs.installed(use.commands, use.text)
+    told = use.final or use.commands is None
+    yield from dict.fromkeys(name for name in names if told or UNKNOWN not in name)
 
 
 def refusal(wanted: Wanted, right: Right) -> str:

@@ -10,7 +10,15 @@ template is not known: an entry about it asks already, and it allows and denies 
 
 from __future__ import annotations
 
-from planrunner.plan.matching import Loose, name_matches, path_matches, value_matches, words_match, words_may_match
+from planrunner.plan.matching import (
+    UNKNOWN,
+    Loose,
+    name_matches,
+    path_matches,
+    value_matches,
+    words_match,
+    words_may_match,
+)
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -52,7 +60,8 @@ class Use(NamedTuple):
     """A call of a capability. ``commands`` are the words of each command that it runs; None where it runs none, or
     (``script``) where nobody can tell them. Of a ``final`` one every value is there; else templates stand for them.
     ``steered`` is a variable that the task sets and that makes its commands others (empty: none); ``elsewhere`` says
-    that it works in another folder than the run, so that a relative path to a program means another file."""
+    that it works in another folder than the run, so that a relative path to a program means another file. ``text`` is
+    the script."""
 
     capability: str
     inputs: Json = None
@@ -61,6 +70,7 @@ class Use(NamedTuple):
     final: bool = False
     steered: str = ""
     elsewhere: bool = False
+    text: str = ""
 
 
 FREE = Right("allow")
@@ -87,8 +97,22 @@ def capability(levels: Iterable[Level], use: Use) -> Right:
 
 
 def named(levels: Iterable[Level], section: str, name: str) -> Right:
-    """Whether something with a name may be used: of ``env``, ``dependencies`` or ``tools``."""
+    """Whether something with a name may be used: of ``env`` or ``tools``."""
     return _strictest(levels, section, lambda entry, _: name_matches(str(entry), name))
+
+
+def package(levels: Iterable[Level], name: str) -> Right:
+    """Whether a package may be installed. One that cannot be told fits whatever denies or asks, and of what allows the
+    pattern ``*`` alone. Capitals and the signs between words do not count, as for those who publish packages."""
+
+    def fit(entry: Json, every: bool) -> bool:
+        return not every or entry == "*" if UNKNOWN in name else name_matches(_alike(str(entry)), _alike(name))
+
+    return _strictest(levels, "dependencies", fit)
+
+
+def _alike(name: str) -> str:
+    return name.lower().replace("_", "-").replace(".", "-")
 
 
 def visible(levels: Sequence[Level], environment: Mapping[str, str]) -> Mapping[str, str]:

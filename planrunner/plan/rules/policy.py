@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 CODES = ("PLAN801",)
 
-_KEYS = {"capabilities": ("uses", "run"), "network": ("with",), "env": ("env", "run"), "dependencies": ("with",)}
+_KEYS = {"capabilities": ("uses", "run"), "network": ("with",), "env": ("env", "run"), "dependencies": ("with", "run")}
 """Where a task says what a section of a policy is about."""
 
 
