@@ -22,9 +22,13 @@ def looks(state: State, request: Request, place: Place) -> tuple[dict[str, Json]
     gate = state.tasks[number].gate if number is not None else None
     if number is None or gate is None or not gate.waits:
         return ()
+    from planrunner.engine.calls import no_value
     from planrunner.engine.gates import request as asked  # late: few requests are votes
 
-    return tuple(asked(state, number, gate.stage, place).get("looks", ()))
+    try:
+        return tuple(asked(state, number, gate.stage, place).get("looks", ()))
+    except no_value():
+        return ()  # which the answer says
 
 
 def answer(state: State, request: Request, place: Place, now: float, weighed: Weigh | None = None) -> Reply:
@@ -47,6 +51,7 @@ def _foreign() -> Reply:
 def _weigh(state: State, request: Request, place: Place, now: float, weighed: Weigh | None) -> Reply:
     """A vote counts for what is there now: what has changed since it was shown is asked anew. Roles are those that the
     project lists, and only where it lists nobody those that the voter claims."""
+    from planrunner.engine.calls import no_value
     from planrunner.engine.gates import renewed  # late: few requests are votes
     from planrunner.errors import MISMATCH, PlanInvalid, UsageError
     from planrunner.safety.people import read_project
@@ -66,7 +71,10 @@ def _weigh(state: State, request: Request, place: Place, now: float, weighed: We
     found = reply(state, "vote", {**body, "unread": True}, by)
     if not found.applied:
         return found
-    event = renewed(state, str(body["gate"]), place, weighed)
+    try:
+        event = renewed(state, str(body["gate"]), place, weighed)
+    except no_value() as error:
+        return refused(f"what is asked cannot be shown any more: {error}")
     if event is None:
         return reply(state, "vote", body, by)
     what = ", ".join(event.changed[:5])

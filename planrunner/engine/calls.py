@@ -10,13 +10,14 @@ from planrunner.engine.effects import UNDO
 from planrunner.jsontext import stable_json
 from planrunner.lean import sha256
 from planrunner.machine.commands import Start
-from planrunner.machine.events import AttemptEnded, AttemptStarted, Outcome, TaskSettled
+from planrunner.machine.events import AttemptEnded, AttemptStarted, Outcome
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from planrunner.machine.frame import Frame
     from planrunner.machine.scope import TaskScope
     from planrunner.machine.state import State
     from planrunner.plan.expressions.problem import TemplateError
@@ -153,7 +154,7 @@ def call_of(state: State, task: Task, start: Start, place: Place, key: str) -> C
     script, arguments, values = _script(task, scope)
     directory = place.directory
     if task.cwd:
-        directory = os.path.normpath(os.path.join(directory, _text(rendered(task.cwd, scope))))
+        directory = os.path.normpath(os.path.join(directory, rendered_text(task.cwd, scope)))
     return Call(
         run_id=state.run_id,
         task=task,
@@ -217,16 +218,16 @@ def _plan_around(state: State, number: int) -> Plan:
 
 
 def _environment(plan: Plan, task: Task, scope: Scope) -> dict[str, str]:
-    return {name: _text(rendered(value, scope)) for name, value in (*plan.env, *task.env)}
+    return {name: rendered_text(value, scope) for name, value in (*plan.env, *task.env)}
 
 
 def _with_paths(task: Task, scope: Scope) -> Task:
     """The task with the paths of its artifacts and outputs filled in."""
-    if any(_holds_template(artifact.path) for artifact in task.artifacts):
-        kept = tuple(_placed(each, _text(rendered(each.path, scope))) for each in task.artifacts)
+    if any(holds_template(artifact.path) for artifact in task.artifacts):
+        kept = tuple(_placed(each, rendered_text(each.path, scope)) for each in task.artifacts)
         task = task._replace(artifacts=kept)
-    if any(_holds_template(output.path) for output in task.outputs):
-        given = tuple(each._replace(path=_text(rendered(each.path, scope))) for each in task.outputs)
+    if any(holds_template(output.path) for output in task.outputs):
+        given = tuple(each._replace(path=rendered_text(each.path, scope)) for each in task.outputs)
         task = task._replace(outputs=given)
     return task
 
@@ -272,16 +273,6 @@ def values_of(declared: Sequence[Output], scope: Scope) -> dict[str, Json]:
     return values
 
 
-def asked(state: State, event: TaskSettled) -> TaskSettled:
-    """A question to people with its templates filled in; one that cannot be is shown as it was written."""
-    if not _holds_template(event.detail):
-        return event
-    try:
-        return event._replace(detail=_text(rendered(event.detail, _Names(state, state.index[event.task]))))
-    except no_value():
-        return event
-
-
 def plain_data(value: Json) -> Json:
     """Data fit for the journal: quantities become text."""
     from planrunner.plan.expressions.values import plain
@@ -291,19 +282,25 @@ def plain_data(value: Json) -> Json:
 
 def rendered(value: Json, scope: Scope) -> Json:
     """The value with its templates filled in; what holds none comes back as it is and loads no template code."""
-    if not _holds_template(value):
+    if not holds_template(value):
         return value
     from planrunner.plan.template import render
 
     return render(value, scope)
 
 
-def _holds_template(value: Json) -> bool:
+def rendered_text(value: Json, scope: Scope) -> str:
+    """The text that a value with its templates filled in stands for: a path, an argument, a variable."""
+    return _text(rendered(value, scope))
+
+
+def holds_template(value: Json) -> bool:
+    """Whether there is a template anywhere in data."""
     if isinstance(value, str):
         return "{{" in value or "{%" in value
     if isinstance(value, dict):
-        return any(_holds_template(item) for item in value.values())
-    return isinstance(value, (list, tuple)) and any(_holds_template(item) for item in value)
+        return any(holds_template(item) for item in value.values())
+    return isinstance(value, (list, tuple)) and any(holds_template(item) for item in value)
 
 
 def _script(task: Task, scope: Scope) -> tuple[str, tuple[str, ...], Mapping[str, str]]:
@@ -311,12 +308,12 @@ def _script(task: Task, scope: Scope) -> tuple[str, tuple[str, ...], Mapping[str
     if task.run is None:
         return "", (), {}
     if not isinstance(task.run, str):
-        return "", tuple(_text(rendered(part, scope)) for part in task.run), {}
+        return "", tuple(rendered_text(part, scope) for part in task.run), {}
     script = task.script
     if script is None:
         raise _unfit("the script cannot get its values safely")
     if script.simple is not None and not task.shell:
-        return task.run, tuple(_text(rendered(part, scope)) for part in script.simple), {}
+        return task.run, tuple(rendered_text(part, scope) for part in script.simple), {}
     if not script.values:
         return task.run, (), {}
     from planrunner.plan.shelltext import ScriptError, environment
@@ -389,7 +386,7 @@ def plan_outputs(state: State) -> tuple[dict[str, Json], str]:
             outputs |= {output.name: None} if output.value is None else values_of((output,), scope)
         except no_value() as error:
             outputs[output.name] = None
-            if not _reads_unreached(state, output.value):
+            if not reads_unreached(state, state.top, output.value):
                 problems.append(f"the output `{output.name}` of the plan has no value: {error}")
     return outputs, "; ".join(problems)
 
@@ -397,13 +394,13 @@ def plan_outputs(state: State) -> tuple[dict[str, Json], str]:
 _UNREACHED = ("pending", "queued", "blocked", "skipped", "omitted", "cancelled", "abandoned", "rolled_back")
 
 
-def _reads_unreached(state: State, value: Json) -> bool:
-    """Whether a template reads a task that did not come to its end."""
+def reads_unreached(state: State, frame: Frame, value: Json) -> bool:
+    """Whether a template reads a task of a frame that did not come to its end."""
     from planrunner.plan.template import references  # late: most outputs have a value
 
     if isinstance(value, (dict, list, tuple)):
         inner = value.values() if isinstance(value, dict) else value
-        return any(_reads_unreached(state, each) for each in inner)
+        return any(reads_unreached(state, frame, each) for each in inner)
     paths = [path for path, _, _ in references(value)] if isinstance(value, str) else []
-    read = [state.top.index.get(path[1]) for path in paths if path[0] == "tasks" and len(path) > 1]
+    read = [frame.index.get(path[1]) for path in paths if path[0] == "tasks" and len(path) > 1]
     return any(number is not None and state.tasks[number].status in _UNREACHED for number in read)

@@ -5,7 +5,7 @@ The driver and the replay share this code; they differ in where the events go an
 
 from __future__ import annotations
 
-from planrunner.engine.calls import Place, asked, plan_outputs, prepare
+from planrunner.engine.calls import Place, plan_outputs, prepare
 from planrunner.engine.effects import StartCall
 from planrunner.machine.commands import End, Record, Start
 from planrunner.machine.decide import decide
@@ -83,8 +83,6 @@ class Decisions:
                 self._enact(following)
 
     def _keep(self, event: Event) -> None:
-        if type(event) is TaskSettled and event.status == "blocked":
-            event = asked(self.state, event)
         self._record(event, self._now)
         if type(event) is TaskSettled:
             follows = event.status == "completed" and bool(self.state.freshness)

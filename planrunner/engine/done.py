@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 
-from planrunner.engine.calls import Place, call_of, digest, rendered
+from planrunner.engine.calls import Place, call_of, digest, no_value, rendered_text
 from planrunner.engine.rare_effects import Forget, Look, Remember
 from planrunner.machine.commands import Start
 from planrunner.machine.events import FreshnessAsked
 from planrunner.machine.scope import TaskScope
-from planrunner.plan.expressions.problem import EvaluationError, TemplateError
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,13 +28,13 @@ def asks_fresh(state: State, number: int, place: Place) -> tuple[FreshnessAsked,
         if number not in state.holders:
             made = call_of(state, task, Start(number, 1), place, "")
             directory, call = made.directory, digest(made)
-    except (TemplateError, EvaluationError):
+    except no_value():
         by_files = False
     try:
-        inputs = tuple([str(rendered(pattern, scope)) for pattern in inputs])
-        outputs = tuple([str(rendered(pattern, scope)) for pattern in outputs])
-    except (TemplateError, EvaluationError) as error:
-        fault = str(error)
+        inputs = tuple([rendered_text(pattern, scope) for pattern in inputs])
+        outputs = tuple([rendered_text(pattern, scope) for pattern in outputs])
+    except no_value() as error:
+        fault = f"a pattern has no value: {error}"
     root, name = os.path.normpath(place.directory), _name(state, task.id)
     look = Look(task.id, name, call, root, directory, inputs, outputs, by_files, fresh.gitignore, fault)
     return FreshnessAsked(task.id, call), look

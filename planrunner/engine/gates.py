@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from planrunner.engine.calls import Place, plain_data, prepare, rendered, rights_of
+from planrunner.engine.calls import Place, no_value, plain_data, prepare, rendered, rights_of
 from planrunner.engine.evidence import examine
 from planrunner.jsontext import stable_json
 from planrunner.lean import sha256
@@ -16,7 +16,7 @@ from planrunner.machine.governing import STAGE
 from planrunner.machine.judging import KIND, allowance, judge_of
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.starting import INSTRUCTION
-from planrunner.plan.expressions.problem import EvaluationError, TemplateError
+from planrunner.plan.expressions.problem import TemplateError
 from planrunner.plan.looking import looks_at
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ SMALL = 2_000
 
 
 def requested(state: State, command: AskPeople, place: Place) -> GateRequested:
-    """The event that asks for a decision, with everything filled in."""
+    """The event that asks for a decision, with everything filled in. Raises TemplateError where a part of the question
+    has no value."""
     number, stage = command
     found = state.tasks[number]
     attempt = found.attempts if stage == "criteria" else 0
@@ -44,13 +45,13 @@ def requested(state: State, command: AskPeople, place: Place) -> GateRequested:
 
 
 def request(state: State, number: int, stage: str, place: Place) -> dict[str, Json]:
-    """What is asked: the same for the same state of the run."""
+    """What is asked: the same for the same state of the run. Raises TemplateError where a part of it has no value."""
     task, written = state.specs[number], spec(state, number, stage)
     scope = TaskScope(state, number)
     words = _words(state, number, stage)
     asked: dict[str, Json] = {
         "kind": written.kind,
-        "ask": _filled(written.ask, scope) or _question(task, stage, words, written),
+        "ask": _filled("ask", written.ask, scope) or _question(task, stage, words, written),
         "inputs": _inputs(state, number, stage, place),
     }
     if words:
@@ -59,10 +60,10 @@ def request(state: State, number: int, stage: str, place: Place) -> dict[str, Js
         asked |= _options(written.options, scope)
     if stage == INSTRUCTION:
         asked["kind"], asked["form"] = stage, instructions.form(task)
-        asked["ask"] = _filled(asked["ask"], scope)
+        asked["ask"] = _filled("command", asked["ask"], scope)
     if written.form:
         asked["form"] = [_field(field._asdict(), scope) for field in written.form]
-    looks = looks_at(written.kind, _filled(written.evidence, scope))
+    looks = looks_at(written.kind, _filled("evidence", written.evidence, scope))
     if words and (model := judge_of(state, stage)):
         looks.append({"kind": KIND, "name": model})
     if state.foreign and stage == "gate" and (against := _decides(state, number)):
@@ -159,7 +160,7 @@ def _inputs(state: State, number: int, stage: str, place: Place) -> dict[str, Js
         for need in state.shape.needs[number]
         if state.tasks[need].outputs
     }
-    return {**given, "params": _filled(task.params, TaskScope(state, number))} if task.params else given
+    return {**given, "params": _filled("params", task.params, TaskScope(state, number))} if task.params else given
 
 
 def _short(value: Json) -> Json:
@@ -169,12 +170,12 @@ def _short(value: Json) -> Json:
     return {"digest": sha256(text.encode("utf-8", "surrogatepass")).hexdigest(), "size": len(text), "start": text[:200]}
 
 
-def _filled(value: Json, scope: TaskScope) -> Json:
-    """With its templates filled in; one that has no value is shown as it was written."""
+def _filled(key: str, value: Json, scope: TaskScope) -> Json:
+    """With its templates filled in: nobody can decide about a text that has no value."""
     try:
         return rendered(value, scope)
-    except (TemplateError, EvaluationError):
-        return value
+    except no_value() as error:
+        raise TemplateError(f"`{key}` has no value: {error}") from error
 
 
 def _options(written: Sequence[Option], scope: TaskScope) -> dict[str, Json]:
@@ -189,9 +190,11 @@ def _options(written: Sequence[Option], scope: TaskScope) -> dict[str, Json]:
     fields = [option._asdict() for option in written]
     for each in fields:
         del each["span"]
-    return {"options": [{key: _filled(value, scope) for key, value in each.items() if value} for each in fields]}
+    return {
+        "options": [{key: _filled("options", value, scope) for key, value in each.items() if value} for each in fields]
+    }
 
 
 def _field(field: dict[str, Json], scope: TaskScope) -> dict[str, Json]:
     field.pop("span")
-    return {key: _filled(value, scope) for key, value in field.items() if value not in (None, "", (), False)}
+    return {key: _filled("form", value, scope) for key, value in field.items() if value not in (None, "", (), False)}

@@ -81,7 +81,7 @@ class ImaginedEffects:
             elif isinstance(effect, Cancel):
                 self._call_off(effect)
             elif isinstance(effect, Look):
-                self._later(0.0, FreshnessSeen(effect.task, why="nobody looked"))
+                self._later(0.0, FreshnessSeen(effect.task, why="nobody looked", fault=effect.fault))
             elif isinstance(effect, (Remember, Forget)):
                 continue  # what is imagined is not done
             elif isinstance(effect, Save):

@@ -7,7 +7,7 @@ import itertools
 import math
 from typing import TYPE_CHECKING, Any
 
-from planrunner.engine.calls import plain_data, rendered, values_of
+from planrunner.engine.calls import holds_template, plain_data, reads_unreached, rendered, values_of
 from planrunner.jsontext import shown, stable_json
 from planrunner.lean import sha256
 from planrunner.machine.events import AttemptEnded, AttemptStarted, FrameOpened, Outcome
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from planrunner.machine.rare_commands import Close, Open
     from planrunner.machine.state import State
     from planrunner.plan.expressions.values import Scope
-    from planrunner.plan.model import Fanout, Loop, Output, Task
+    from planrunner.plan.model import Expression, Fanout, Loop, Output, Task
 
 Json = Any
 
@@ -86,12 +86,8 @@ def _carried(loop: Loop, scope: Scope, *, first: bool) -> dict[str, Json]:
         if isinstance(given, dict) and given.keys() <= {"first", "next"}:
             found[name] = plain_data(rendered(given.get("first" if first else "next"), scope))
         else:
-            found[name] = None if first and _reads_a_round(given) else plain_data(rendered(given, scope))
+            found[name] = None if first and holds_template(given) else plain_data(rendered(given, scope))
     return found
-
-
-def _reads_a_round(given: Json) -> bool:
-    return "{{" in str(given)
 
 
 def items(fanout: Fanout, scope: TaskScope) -> list[Json]:
@@ -99,7 +95,7 @@ def items(fanout: Fanout, scope: TaskScope) -> list[Json]:
     if fanout.matrix is not None:
         found = _combinations(fanout, scope)
     elif fanout.foreach is not None:
-        found = _listed(evaluate(fanout.foreach.tree, scope), f"`foreach: {fanout.foreach.text}`")
+        found = _evaluated(fanout.foreach, f"`foreach: {fanout.foreach.text}`", scope)
     else:
         found = _listed(rendered(fanout.items, scope), "`foreach`")
     _check_number(len(found), fanout.max_items or MAX_ITEMS)
@@ -111,12 +107,20 @@ def _check_number(count: int, most: int) -> None:
         raise _Unfit(f"there are {count} items and `max_items` is {most}")
 
 
+def _evaluated(expression: Expression, what: str, scope: TaskScope) -> list[Json]:
+    try:
+        value = evaluate(expression.tree, scope)
+    except EvaluationError as error:
+        raise _Unfit(f"{what} has no value: {error}") from error
+    return _listed(value, what)
+
+
 def _listed(value: Json, what: str) -> list[Json]:
     if isinstance(value, dict):
         return [{"key": key, "value": item} for key, item in value.items()]
     if isinstance(value, (list, tuple)):
         return list(value)
-    raise _Unfit(f"{what} takes a list, this is {'nothing' if value is None else shown(value)}")
+    raise _Unfit(f"{what} takes a list, this is {shown(value)}")
 
 
 def _combinations(fanout: Fanout, scope: TaskScope) -> list[Json]:
@@ -127,7 +131,7 @@ def _combinations(fanout: Fanout, scope: TaskScope) -> list[Json]:
     axes = {
         name: _axis(name, axis, scope)
         if name not in given
-        else _listed(evaluate(given[name].tree, scope), _named(name))
+        else _evaluated(given[name], f"{_named(name)}, `{given[name].text}`,", scope)
         for name, axis in matrix.items()
         if name not in ("include", "exclude")
     }
@@ -186,7 +190,7 @@ def _outputs(state: State, task: Task, frame: Frame) -> dict[str, Json]:
         return {**(_of_no_items(item) if not frame.size else {}), **_collected(state, frame, declared)}
     scope = FrameScope(state, frame)
     declared = task.outputs if task.sub is None else (*task.sub.outputs, *task.outputs)
-    own = {} if task.loop is None else {**_last_carried(task.loop, frame, scope), "rounds": frame.round}
+    own = {} if task.loop is None else {**_last_carried(state, task.loop, frame), "rounds": frame.round}
     return {**own, **values_of(declared, scope)}
 
 
@@ -199,13 +203,19 @@ def _of_no_items(item: Task) -> dict[str, Json]:
     return {name: [] for name in stdout_outputs(item.stdout, "", item.outputs)}
 
 
-def _last_carried(loop: Loop, frame: Frame, scope: FrameScope) -> dict[str, Json]:
-    """What a further round would have been handed; where that cannot be had, since something of the last round did not
-    come about, what the last one was handed."""
-    try:
-        return _carried(loop, scope, first=False)
-    except (TemplateError, EvaluationError):
-        return frame.values or {}
+def _last_carried(state: State, loop: Loop, frame: Frame) -> dict[str, Json]:
+    """What a further round would have been handed; a value that reads a task of the last round which was not reached is
+    the one that the last round was handed."""
+    scope = FrameScope(state, frame)
+    carried: dict[str, Json] = {}
+    for name, given in (loop.carry or {}).items():
+        try:
+            carried |= _carried(loop._replace(carry={name: given}), scope, first=False)
+        except (TemplateError, EvaluationError):
+            if not reads_unreached(state, frame, given):
+                raise
+            carried[name] = (frame.values or {}).get(name)
+    return carried
 
 
 def _collected(state: State, frame: Frame, declared: tuple[Output, ...]) -> dict[str, Json]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from planrunner.engine.calls import prepare, rights_of
+from planrunner.engine.calls import no_value, prepare, rights_of
 from planrunner.engine.rare_effects import Cancel, Examine, Observe, Probe
-from planrunner.machine.commands import Start
+from planrunner.machine.commands import Start, settle
 from planrunner.machine.events import AttemptStopping, FactsRequested, FrameClosing, TaskSettled, UndoEnded, UndoSettled
 from planrunner.machine.rare_commands import (
     AskFacts,
@@ -55,7 +55,7 @@ def enact(command: Command, turn: Turn) -> Sequence[Command]:
     elif isinstance(command, TakeCheckpoint):
         _checkpoint(command, turn)
     elif isinstance(command, AskPeople):
-        _ask(command, turn)
+        return _ask(command, turn)
     elif isinstance(command, AskFacts):
         task = turn.state.specs[command.number].id
         turn.record(FactsRequested(task, command.names), turn.now)
@@ -171,10 +171,16 @@ def _stop_inside(event: FrameClosing, turn: Turn) -> None:
             turn.todo.append(Cancel(state.specs[number].id, found.attempts, event.reason))
 
 
-def _ask(command: AskPeople, turn: Turn) -> None:
+def _ask(command: AskPeople, turn: Turn) -> Sequence[Command]:
     from planrunner.engine.gates import requested  # late: few plans have gates
 
-    event = requested(turn.state, command, turn.place)
+    try:
+        event = requested(turn.state, command, turn.place)
+    except no_value() as error:
+        from planrunner.machine.routes import conclusive  # late, as above
+
+        task = turn.state.specs[command.number]
+        return conclusive(turn.state, [settle(task, "failed", "question", str(error), "logic")])
     turn.record(event, turn.now)
     looks = tuple(event.request.get("looks", ()))
     rights = rights_of(turn.state, command.number)
@@ -184,6 +190,7 @@ def _ask(command: AskPeople, turn: Turn) -> None:
 
         effect = effect._replace(call=judging(turn.state, event, turn.place))
     turn.todo.append(effect)
+    return ()
 
 
 def _probe(command: AskProbe, turn: Turn) -> Call:

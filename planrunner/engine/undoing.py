@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from planrunner.engine.calls import Place, call_of, digest, rendered, rights_of
+from planrunner.engine.calls import Place, call_of, digest, rendered_text, rights_of
 from planrunner.engine.effects import UNDO, StartCall
 from planrunner.engine.questions import WORK
 from planrunner.engine.rare_effects import Restore, Save
@@ -133,8 +133,8 @@ def prepare_save(state: State, number: int, place: Place) -> tuple[BackupAsked, 
             if _refused(state, number, place, "") is not None:  # the attempt is refused as well: nothing is to be saved
                 return BackupAsked(task.id, visit, ()), BackupMade(task.id, visit, ())
             return BackupAsked(task.id, visit, ()), Save(task.id, visit, place.directory, (), call)
-        directory = os.path.join(place.directory, str(rendered(task.cwd, scope))) if task.cwd else place.directory
-        given = tuple(inside(place.directory, directory, rendered(pattern, scope)) for pattern in task.backup)
+        directory = os.path.join(place.directory, rendered_text(task.cwd, scope)) if task.cwd else place.directory
+        given = tuple(inside(place.directory, directory, rendered_text(pattern, scope)) for pattern in task.backup)
     except (Refused, TemplateError, EvaluationError) as error:
         return BackupAsked(task.id, visit, task.backup), BackupMade(task.id, visit, task.backup, (), str(error))
     return BackupAsked(task.id, visit, given), Save(

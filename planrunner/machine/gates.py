@@ -281,11 +281,11 @@ def _after_decision(state: State, number: int, gate: GateState) -> Command | Non
             return carried_out(state, number, sentence(gate))
         return Record(TaskSettled(task.id, "completed", "", sentence(gate)))
     written = spec(state, number, gate.stage)
-    if gate.decision != "expired" or written.on_expiry != "fail":
+    failure = "expired" if gate.decision == "expired" and written.on_expiry == "fail" else "rejected"
+    if failure == "rejected":
         back = _back(state, number, gate, written.on_reject)
         if back is not None:
             return back
-    failure = "expired" if gate.decision == "expired" and written.on_expiry == "fail" else "rejected"
     reason = {"failed": "checks", "expired": "expired"}.get(gate.decision, "rejected")
     if gate.stage == "instruction":
         reason, failure = "failed", "logic"
@@ -297,7 +297,7 @@ def _back(state: State, number: int, gate: GateState, reject: Reject) -> Record 
     from planrunner.machine import rework  # late: most decisions lead on
 
     if gate.stage == "criteria":
-        return rework.by_edge(state, number, sentence(gate)) if number in state.shape.reworks else None
+        return rework.by_edge(state, number, sentence(gate), "rejected") if number in state.shape.reworks else None
     target = rework_target(state, number, reject)
     if target is None:
         return None

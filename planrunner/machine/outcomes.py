@@ -60,7 +60,7 @@ def after_attempt(state: State, number: int, now: float) -> Command | None:
     if number in state.shape.reworks and not ends:
         from planrunner.machine.rework import by_edge  # late, as above
 
-        if back := by_edge(state, number, verdict.detail):
+        if back := by_edge(state, number, verdict.detail, verdict.failure):
             return back
     return settle(task, "failed", verdict.reason, verdict.detail, verdict.failure)
 

@@ -10,7 +10,7 @@ from planrunner.machine.commands import Record
 from planrunner.machine.containers import limit_time
 from planrunner.machine.events import ResetPlanned, RunReopened, TaskSettled, TasksReset
 from planrunner.machine.moves import drop_timer, free_slot, move
-from planrunner.machine.routes import edge_fired
+from planrunner.machine.routes import edge_fired, is_decidable
 from planrunner.machine.statuses import SETTLED, check_run
 from planrunner.machine.stops import undisturbed
 from planrunner.record import TYPE_CHECKING
@@ -43,11 +43,14 @@ def send_back(state: State, cause: int, target: int, comment: str = "", by: str 
     return ResetPlanned(names, "rework", by, state.specs[cause].id, comment)
 
 
-def by_edge(state: State, number: int, why: str, status: str = "failed", by: str = "") -> Record | None:
-    """Where a rework edge of a task that is about to settle as ``status`` leads, while it has rounds left; ``why`` it
-    failed, or the condition of the edge, is what the tasks that begin anew are told, and ``by`` whom."""
+def by_edge(state: State, number: int, why: str, failure: str, status: str = "failed", by: str = "") -> Record | None:
+    """Where a rework edge of a task that is about to settle as ``status`` with that class of failure leads, while it
+    has rounds left; ``why`` it failed, or the condition of the edge, is what the tasks that begin anew are told, and
+    ``by`` whom. None where the condition of one of its edges has no value, which fails the task."""
+    if not is_decidable(state, number, status, failure):
+        return None
     for route in state.shape.reworks.get(number, ()):
-        if state.sent_back.get(number, 0) < route.edge.max and edge_fired(state, route, status):
+        if state.sent_back.get(number, 0) < route.edge.max and edge_fired(state, route, status, failure):
             condition = route.edge.condition
             otherwise = "none of its other edges fires" if route.edge.otherwise else ""
             said = why or (f"`{condition.text}` is true" if condition is not None else otherwise)
@@ -70,8 +73,8 @@ def _instead(state: State, command: Command) -> Record | None:
         return None
     gate = state.tasks[number].gate
     if gate is None or state.specs[number].gate is None:
-        return by_edge(state, number, "", "completed")
-    return by_edge(state, number, gate.reason, "completed", ", ".join(gate.by))
+        return by_edge(state, number, "", "", "completed")
+    return by_edge(state, number, gate.reason, "", "completed", ", ".join(gate.by))
 
 
 def due(state: State) -> list[Record]:

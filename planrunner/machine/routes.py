@@ -84,24 +84,25 @@ def fired(state: State, route: Route) -> bool | None:
     """True or False once the source is decided, None before."""
     source = state.tasks[route.source]
     if source.status == "rolled_back":
-        return edge_fired(state, route, "failed" if source.standing == "failed" else "completed")
+        status = "failed" if source.standing == "failed" else "completed"
+        return edge_fired(state, route, status, source.failure)
     if source.status not in ("completed", "failed"):
         return None if source.status not in ("skipped", "omitted", "cancelled", "abandoned") else False
-    return edge_fired(state, route, source.status)
+    return edge_fired(state, route, source.status, source.failure)
 
 
-def edge_fired(state: State, route: Route, status: str) -> bool:
-    """Whether an edge leads on from its source, which is settling as ``status``. A condition without a value fails the
-    source (``conclusive``), so the edge leads nowhere."""
+def edge_fired(state: State, route: Route, status: str, failure: str) -> bool:
+    """Whether an edge leads on from its source, which settles as ``status`` with that class of failure. A condition
+    without a value fails the source (``conclusive``), so the edge leads nowhere."""
     source = state.tasks[route.source]
     edge = route.edge
     if source.reason in UNROUTED and edge.on not in ("failure", "always"):
         return False
-    if not _applies(route, status, source.failure):
+    if not _applies(route, status, failure):
         return False
     if edge.otherwise:
         others = [other for other in _open_routes(state, route.source) if not other.edge.otherwise]
-        return not any(edge_fired(state, other, status) for other in others)
+        return not any(edge_fired(state, other, status, failure) for other in others)
     return _holds(state, route)
 
 
@@ -141,14 +142,27 @@ def _unrouted(state: State, command: Command) -> Record | None:
         return None
     number = state.index[event.task]
     task = state.specs[number]
-    routes = [route for route in _open_routes(state, number) if _applies(route, event.status, event.failure)]
-    for route in routes:
-        if problem := _no_value(state, route):
-            detail = f"{event.detail}; {problem}" if event.detail and event.status == "failed" else problem
-            return settle(task, "failed", "edge", detail, event.failure or "logic")
+    routes = _applying(state, number, event.status, event.failure)
+    if problem := _first_problem(state, routes):
+        detail = f"{event.detail}; {problem}" if event.detail and event.status == "failed" else problem
+        return settle(task, "failed", "edge", detail, event.failure or "logic")
     if event.status == "completed" and len(routes) > 1 and not any(_holds(state, route) for route in routes):
         return settle(task, "failed", "route", _leads_nowhere(routes), "logic")
     return None
+
+
+def _applying(state: State, number: int, status: str, failure: str) -> list[Route]:
+    """The edges that may fire where a task settles as ``status`` with that class of failure."""
+    return [route for route in _open_routes(state, number) if _applies(route, status, failure)]
+
+
+def is_decidable(state: State, number: int, status: str, failure: str) -> bool:
+    """Whether the condition of every edge that may fire then has a value."""
+    return not _first_problem(state, _applying(state, number, status, failure))
+
+
+def _first_problem(state: State, routes: Sequence[Route]) -> str:
+    return next((problem for route in routes if (problem := _no_value(state, route))), "")
 
 
 def _leads_nowhere(routes: Sequence[Route]) -> str:

@@ -20,10 +20,12 @@ from planrunner.testing.rehearse import Rehearsal, rehearse
 GOOD = Outcome(exit_code=0, outputs={"j": {"n": 1}})
 BAD = Outcome("logic", "exit code 1", exit_code=1, outputs={"j": {"n": 1}})
 NOTHING = "outputs.j.missing > 3"
+ABSENT = "{{ tasks.a.outputs.j.missing }}"
+NO_WORK = {"ask", "command", "gate", "loop", "options"}
 
 
 def plan(*tasks: dict[str, Any], **keys: Any) -> Plan:
-    filled = [{"run": "work", "outputs": {"j": "any"}, **task} for task in tasks]
+    filled = [task if task.keys() & NO_WORK else {"run": "work", "outputs": {"j": "any"}, **task} for task in tasks]
     document = {"plan": "p", "defaults": {"timeout": "1h"}, "tasks": filled, **keys}
     loaded = load(Source(json.dumps(document), "p.json", "json"), Registry())
     assert loaded.plan is not None, [finding.message for finding in loaded.findings]
@@ -106,3 +108,62 @@ def test_an_output_of_a_task_that_was_not_reached_is_null() -> None:
 def test_an_output_of_a_failed_plan_is_not_told_beside_what_failed() -> None:
     ran = run({"id": "a"}, bad=("a",), outputs={"o": "{{ tasks.a.outputs.j.missing }}"})
     assert (ran.state.status, ran.state.detail) == ("failed", "")
+
+
+@pytest.mark.parametrize(
+    ("key", "gate"),
+    [
+        ("ask", {"ask": f"ship {ABSENT}?"}),
+        ("evidence", {"gate": "approval", "evidence": [f"{ABSENT}.txt"]}),
+        ("options", {"ask": "which?", "gate": "decision", "options": [{"id": "x", "pros": [ABSENT]}, {"id": "y"}]}),
+        ("form", {"ask": "how many?", "form": {"n": {"type": "any", "default": ABSENT}}}),
+        ("command", {"command": f"Write down {ABSENT}"}),
+    ],
+)
+def test_a_question_without_a_value_is_not_asked_and_fails_its_task(key: str, gate: dict[str, Any]) -> None:
+    ran = run({"id": "a"}, {"id": "b", "needs": ["a"], **gate})
+    found = ran.state.tasks[1]
+    assert (ran.state.status, found.status, found.reason, found.failure) == ("failed", "failed", "question", "logic")
+    assert f"`{key}` has no value: " in found.detail
+    assert "has no `missing`" in found.detail
+
+
+def test_a_question_that_a_label_demands_fails_its_task_where_it_has_no_value() -> None:
+    gates = {"release": {"ask": f"ship {ABSENT}?"}}
+    ran = run({"id": "a"}, {"id": "b", "needs": ["a"], "labels": ["release"]}, policy={"gates": gates})
+    assert (ran.statuses()["b"], ran.order) == ("failed", ["a"])
+
+
+def test_a_pattern_of_fresh_without_a_value_fails_the_task() -> None:
+    ran = run({"id": "a"}, {"id": "b", "needs": ["a"], "fresh": {"inputs": [ABSENT]}})
+    assert (ran.statuses()["b"], ran.order) == ("failed", ["a"])
+    assert "`fresh`: a pattern has no value" in ran.state.tasks[1].detail
+
+
+def test_what_a_loop_would_carry_on_from_its_last_round_needs_a_value() -> None:
+    body = [{"id": "w", "run": "work", "outputs": {"j": "any"}}]
+    loop = {"max": 1, "tasks": body, "carry": {"n": "{{ tasks.w.outputs.j.missing }}"}}
+    ran = rehearse(plan({"id": "a", "loop": loop}), {"a#1/w": [GOOD]})
+    assert ran.statuses()["a"] == "failed"
+    assert "has no `missing`" in ran.state.tasks[0].detail
+
+
+def test_what_a_loop_carries_stays_where_the_last_round_did_not_reach_what_gives_it() -> None:
+    body = [{"id": "w", "run": "work", "outputs": {"j": "any"}, "when": "loop.round == 1"}]
+    loop = {"max": 2, "tasks": body, "carry": {"n": {"first": 0, "next": "{{ tasks.w.outputs.j.n }}"}}}
+    ran = rehearse(plan({"id": "a", "loop": loop}), {"a#1/w": [GOOD]})
+    assert (ran.statuses()["a"], ran.state.tasks[0].outputs["n"]) == ("completed", 1)
+
+
+def test_an_edge_back_for_a_class_of_failures_leads_back() -> None:
+    edge = {"on": "transient", "rework": "a", "max": 1}
+    flaky = [Outcome("transient", "again", exit_code=75), GOOD]
+    ran = rehearse(plan({"id": "a"}, {"id": "b", "needs": ["a"], "next": [edge]}), {"a": [GOOD], "b": flaky})
+    assert (ran.state.status, ran.order) == ("completed", ["a", "b", "a", "b"])
+
+
+def test_no_edge_leads_back_beside_one_without_a_value() -> None:
+    edges = [{"on": "failure", "to": "x", "when": NOTHING}, {"on": "failure", "rework": "a", "max": 1}]
+    ran = run({"id": "a"}, {"id": "b", "needs": ["a"], "next": edges}, {"id": "x"}, bad=("b",))
+    assert (ran.statuses()["b"], ran.order) == ("failed", ["a", "b"])
+    assert "has no value" in ran.state.tasks[1].detail

@@ -1,0 +1,162 @@
+"""Random sound plans with one expression that has no value, with one name misspelt, with one value of the wrong kind:
+no run of the first completes, lint finds the second where it stands, and lint or the run says so of the third.
+
+The figure at full size: ``PLANRUNNER_UNSOUND_PLANS=5000``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import shlex
+from collections import Counter
+from typing import Any
+
+import pytest
+from sound_plans import ALONE, FRAGMENTS, Maker, Slot
+
+from planrunner.app.proof.lives import Lived, Stage, live
+from planrunner.app.proof.people import decided
+from planrunner.app.proof.world import known_capabilities
+from planrunner.capabilities.contract import Call, Failure
+from planrunner.capabilities.outputs import stdout_outputs, typed
+from planrunner.engine.imagined import Script
+from planrunner.machine.events import Outcome
+from planrunner.plan import template
+from planrunner.plan.expressions import evaluate
+from planrunner.plan.load import Loaded, load
+from planrunner.plan.model import Plan
+from planrunner.plugins import Registry
+from planrunner.source import Source
+
+PLANS = int(os.environ.get("PLANRUNNER_UNSOUND_PLANS", "300"))
+BLOCKS = 6
+REGISTRY = Registry()
+PLACES = sorted(FRAGMENTS)
+Json = Any
+
+
+class Shell:
+    """A world of four programs: ``echo``, ``true``, ``false``, and ``flaky``, which fails the first time."""
+
+    def __init__(self) -> None:
+        self.tried: set[str] = set()
+
+    def outcome(self, call: Call) -> Outcome:
+        if call.task.uses == "noop":
+            return Outcome(outputs={"value": (call.inputs or {}).get("value")})
+        words = list(call.arguments) or shlex.split(call.script)
+        failed = words[:1] == ["false"] or (words[:1] == ["flaky"] and call.task.id not in self.tried)
+        self.tried.add(call.task.id)
+        if failed:
+            return Outcome("logic", "exit code 1", exit_code=1)
+        stdout = " ".join(words[1:]) + "\n" if words[:1] == ["echo"] else ""
+        try:
+            outputs = stdout_outputs(call.task.stdout, stdout, call.task.outputs) if call.task.stdout else {}
+            for output in call.task.outputs:
+                if output.value is None and not output.path:
+                    outputs[output.name] = typed(output.name, output.type, outputs.get(output.name))
+        except Failure as failure:
+            return Outcome(failure.failure, str(failure), exit_code=0)
+        return Outcome(outputs=outputs, exit_code=0, stdout=stdout)
+
+
+def read(document: Json) -> Loaded:
+    return load(Source(json.dumps(document, indent=1), "p.json", "json"), REGISTRY)
+
+
+def run(plan: Plan) -> Lived:
+    traits = known_capabilities(plan).traits
+    params = {param.name: param.default for param in plan.params}
+    facts = Script(Shell().outcome, lambda names: dict.fromkeys(names, 1))
+    return live(Stage(plan, facts, traits, params, answer=lambda state, number: decided(state, number, "approve")))
+
+
+def told(lived: Lived) -> str:
+    """Everything that the journal says of what failed."""
+    words = []
+    for _, _, event in lived.entries:
+        for part in (event, getattr(event, "outcome", None)):
+            words += [str(getattr(part, name, "")) for name in ("detail", "message", "problem", "why", "reason")]
+    return "\n".join(words)
+
+
+@pytest.fixture
+def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every expression and template that is evaluated from now on."""
+    seen: list[str] = []
+    expression, text = evaluate._guarded, template._render_text
+
+    def judged(tree: Any, *rest: Any) -> Any:
+        seen.append(repr(tree))
+        return expression(tree, *rest)
+
+    def rendered(value: str, scope: Any) -> Any:
+        seen.append(value)
+        return text(value, scope)
+
+    monkeypatch.setattr(evaluate, "_guarded", judged)
+    monkeypatch.setattr(template, "_render_text", rendered)
+    return seen
+
+
+def places(seed: int) -> list[str]:
+    """The places of which a plan has a slot: each in turn, and others."""
+    rng = random.Random(f"places {seed}")
+    first = PLACES[seed % len(PLACES)]
+    return [first] if first in ALONE else [first, *rng.sample(sorted(set(PLACES) - ALONE), rng.randint(1, 4))]
+
+
+def sound(seed: int) -> Maker:
+    return Maker(seed, places(seed))
+
+
+def broken(seed: int, made: Maker) -> tuple[Slot, Maker]:
+    """The plan with one of its slots without a value: mostly that of the place whose turn it is."""
+    first = len([slot for slot in made.slots if slot.place == made.slots[0].place])
+    number = random.Random(f"broken {seed}").randrange(first if seed % 4 else len(made.slots))
+    other = Maker(seed, places(seed), number)
+    return other.slots[number], other
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_no_run_completes_in_which_an_expression_has_no_value(block: int, evaluated: list[str]) -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(block, PLANS, BLOCKS):
+        made = sound(seed)
+        calm = soundly_run(seed, made, evaluated)
+        slot, other = broken(seed, made)
+        plan = read(other.document).plan
+        seen["run" if plan is not None else "lint"] += 1
+        if plan is None:
+            continue
+        lived = run(plan)
+        assert lived.state.status == "failed", (seed, slot, lived.state.status)
+        more = [line for line in told(lived).splitlines() if line not in told(calm)]
+        reason = next((line for line in more if says(line, slot)), "")
+        assert reason, (seed, slot, more)
+    assert seen["run"] > 20 * seen["lint"], seen
+
+
+def soundly_run(seed: int, made: Maker, evaluated: list[str]) -> Lived:
+    """The run of a plan in which every slot has a value; each is evaluated."""
+    loaded = read(made.document)
+    said = [f"{each.code} {each.message}" for each in loaded.findings if each.severity != "note"]
+    assert loaded.plan is not None, (seed, said)
+    assert not said, (seed, said)
+    evaluated.clear()
+    calm = run(loaded.plan)
+    assert (calm.state.status == "completed") is not made.fails, (seed, calm.state.status, told(calm))
+    reached = "\n".join(evaluated)
+    for slot in made.slots:
+        assert slot.mark in reached, (seed, slot)
+    return calm
+
+
+def says(line: str, slot: Slot) -> bool:
+    """Whether a line of the journal names what has no value: the expression or template, or a path in it."""
+    parts = [slot.mark, *re.findall(r"\{\{.*?\}\}|\{%.*?%\}", slot.text)]
+    parts += re.findall(r"[a-z]\w*(?:\.\w+)+", slot.text)
+    return any(part in line for part in parts)
