@@ -1,5 +1,5 @@
-"""Writes what is made from the code: the reference pages of plan keys, settings, lint rules, events, capabilities,
-refusals and facts, and ``schemas/capabilities``.
+"""Writes what is made from the code: the reference pages of plan keys, settings, lint rules, events, joins,
+capabilities, refusals and facts, and ``schemas/capabilities``.
 
 python docs/generate.py            write the files
 python docs/generate.py --check    say which files differ from the code, and end with 1 if any does
@@ -26,9 +26,14 @@ from planrunner.capabilities.refusals import REFUSALS  # noqa: E402
 from planrunner.capabilities.signature import describe  # noqa: E402
 from planrunner.diagnostics import RULES  # noqa: E402
 from planrunner.machine import events  # noqa: E402
+from planrunner.machine.joins import needs_verdict  # noqa: E402
+from planrunner.machine.moves import stand  # noqa: E402
+from planrunner.machine.state import State  # noqa: E402
 from planrunner.plan.expressions.facts import FACTS  # noqa: E402
 from planrunner.plan.expressions.types import declared  # noqa: E402
 from planrunner.plan.expressions.values import NAMES  # noqa: E402
+from planrunner.plan.lower_flow import JOINS  # noqa: E402
+from planrunner.plan.model import Join, Plan, Task  # noqa: E402
 from planrunner.safety import parts, userfile  # noqa: E402
 
 REFERENCE = ROOT / "docs" / "reference"
@@ -107,6 +112,29 @@ one object a line. Kinds and fields change only with a new version of the kind; 
 in the past tense are facts; `AttemptStarted` is an intent, durable before the act.
 """
 
+
+JOINS_HEAD = """# Joins
+
+{made}When the needs of a task are met, by its `join`. The tables are made by asking the machine. A need counts by its
+outcome:
+
+| outcome | of a need that | flags in expressions, beside `done` |
+|---|---|---|
+| completed | completed, or that another task stands in for | `ok`, `completed` |
+| tolerated | failed with `allow_failure: true` | `failed` |
+| failed | failed, and nothing recovered it | `failed` |
+| skipped | was not run, because its `when` is false | `skipped` |
+| omitted | was not run: its edges led elsewhere, or a task before it was skipped | `omitted` |
+| cut off | was not run, because a task before it failed | `omitted`, `cut_off` |
+| cancelled | was cancelled, or was not run because a task before it was | `cancelled`; `omitted` where it was not run |
+
+A task that `--only` or `--until` leave out counts as completed; its flag is `ok`. Why a task was not
+run is the gravest cause among the tasks before it: a failure, then a cancellation, then a skip; where its join asks for
+failures, it is omitted. `t.status` is `omitted` for all of them.
+
+`{{at_least: n}}` is `any` with a count. [Wait for several tasks](../how-to/wait-for-several-tasks.md) shows their use.
+
+"""
 
 REFUSALS_HEAD = """# Refusals
 
@@ -312,6 +340,38 @@ def capabilities_page() -> str:
     return "".join(parts)
 
 
+OUTCOMES = ("completed", "tolerated", "failed", "skipped", "omitted", "cut_off", "cancelled")
+"""Standings of a need that has ended; see ``machine/state.py``."""
+
+
+def joins_page() -> str:
+    """What every join says to every outcome, asked of the machine."""
+    names = " | ".join(outcome.replace("_", " ") for outcome in OUTCOMES)
+    parts = [JOINS_HEAD.format(made=MADE)]
+    for title, others in (
+        ("If the only need is …", ()),
+        ("If one need is …, and another one completed", ("completed",)),
+        ("If one need is …, and another one failed", ("failed",)),
+        ("If one need is …, and another one has not ended", ("",)),
+    ):
+        parts.append(f"## {title}\n\n| join | {names} |\n|---{'|---' * len(OUTCOMES)}|\n")
+        for join in JOINS:
+            cells = " | ".join(_verdict(join, (outcome, *others)) for outcome in OUTCOMES)
+            parts.append(f"| `{join}` | {cells} |\n")
+        parts.append("\n")
+    return "".join(parts[:-1])
+
+
+def _verdict(join: Any, standings: tuple[Any, ...]) -> str:
+    needs = tuple(f"t{number}" for number in range(len(standings)))
+    tasks = (*(Task(need) for need in needs), Task("t", needs=needs, join=Join(join)))
+    state = State(Plan("p", tasks=tasks, on_failure="continue"), "run")
+    for number, standing in enumerate(standings):
+        if standing:
+            stand(state, number, standing)
+    return {"met": "starts", "unmet": "–", "waiting": "waits"}[needs_verdict(state, len(needs))[0]]
+
+
 def refusals_page() -> str:
     """Every rule by which something is refused, from ``planrunner/capabilities/refusals.py``."""
     parts = [REFUSALS_HEAD.format(made=MADE)]
@@ -330,6 +390,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "project.md": project_page,
     "rules.md": rules_page,
     "events.md": events_page,
+    "joins.md": joins_page,
     "capabilities.md": capabilities_page,
     "refusals.md": refusals_page,
     "facts.md": facts_page,

@@ -21,7 +21,7 @@ from planrunner.journal.records import NewRun, RunHandle, StoredPlan
 from planrunner.journal.runids import new_run_id
 from planrunner.journal.workspace import find_project, find_state, why_outside
 from planrunner.lean import sha256
-from planrunner.machine.events import Entry, RunStarted
+from planrunner.machine.events import EDITION, Entry, RunStarted
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.plugins import Registry
@@ -233,6 +233,7 @@ def _begin(request: ExecRequest, site: Site, seen: Seen, noted: dict[str, Json])
         },
         boot=here,
         attended=is_attended(site.watch),
+        edition=EDITION,
     )
     state = State(plan, run_id)
     evolve(state, started, now)

@@ -92,12 +92,18 @@ class Outcome(NamedTuple):
     refused: tuple[dict[str, Json], ...] = ()
 
 
+EDITION = 2
+"""The rules by which a run that starts now is decided. Edition 1 did not tell apart why a task was omitted, counted an
+allowed failure as ``ok``, and let an expression over results wait for all its tasks."""
+
+
 class RunStarted(NamedTuple):
     """The run exists. ``selected`` names the tasks of ``--only`` or ``--until`` (None: all); ``traits`` gives for each
     capability the plan uses its effect class, whether it is instant and whether it has a probe; ``environment`` holds
     engine and schema versions, plugin versions, host, python and platform, policy and profile. ``boot`` ties the time
     of this event to a clock that nobody can set: ``id`` of the boot and ``uptime`` in seconds. An ``attended`` run has
-    somebody there who answers gates: it waits for them and does not park."""
+    somebody there who answers gates: it waits for them and does not park. ``edition`` is the version of the rules by
+    which the run is decided; it keeps the one that it started with."""
 
     plan_digest: str
     params: dict[str, Json]
@@ -108,6 +114,7 @@ class RunStarted(NamedTuple):
     environment: dict[str, Json] = {}
     boot: dict[str, Json] = {}
     attended: bool = False
+    edition: int = 1
 
 
 class RunResumed(NamedTuple):

@@ -74,6 +74,7 @@ def _started(state: State, event: RunStarted, at: float) -> None:
     state.seed = event.seed
     state.plan_digest = state.approved_digest = event.plan_digest
     state.attended = event.attended
+    state.edition = event.edition
     state.traits = {name: Trait(*trait) for name, trait in event.traits.items()}
     state.saves = state.saves or any(trait.undo for trait in state.traits.values())
     state.foreign = any(trait.taint for trait in state.traits.values())

@@ -5,15 +5,16 @@ from __future__ import annotations
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from typing import Literal
 
-    from planrunner.machine.state import State
+    from planrunner.machine.state import State, TaskState
 
     Verdict = Literal["met", "unmet", "waiting", "failed"]
     """``failed``: an expression over the needs has no value."""
 
 _GOOD = ("completed", "tolerated")
+_FAILED = ("failed", "cut_off")
 
 
 def needs_verdict(state: State, number: int) -> tuple[Verdict, str]:
@@ -23,7 +24,7 @@ def needs_verdict(state: State, number: int) -> tuple[Verdict, str]:
     if task.join.kind == "all":
         if found.broken >= 0:
             broken = state.specs[found.broken].id
-            return "unmet", f"needs `{broken}`, which {_word(state.tasks[found.broken].standing)}"
+            return "unmet", f"needs `{broken}`, which {_word(state.tasks[found.broken])}"
         return ("met", "") if found.missing == 0 else ("waiting", "")
     standings: list[str] = [state.tasks[need].standing for need in state.shape.needs[number]]
     if not standings:
@@ -38,19 +39,40 @@ def needs_verdict(state: State, number: int) -> tuple[Verdict, str]:
 
 
 def _expression(state: State, number: int, standings: list[str]) -> tuple[Verdict, str]:
-    from planrunner.machine.scope import ResultScope  # late: few joins are expressions
-    from planrunner.plan.expressions.conditions import EvaluationError, truth
+    """In edition 1 an expression waits for all of its tasks, later for those that may still decide it."""
+    from planrunner.plan.expressions.problem import EvaluationError  # late: few joins are expressions
 
     join = state.specs[number].join
     assert join.expression is not None
-    if "" in standings:
+    if state.edition < 2 and "" in standings:
         return "waiting", ""
     try:
-        if truth(join.expression.tree, ResultScope(state, number)):
-            return "met", ""
+        holds = _decided(state, number)
     except EvaluationError as error:
         return "failed", f"`{join.expression.text}` has no value: {error}"
-    return "unmet", f"`{join.expression.text}` is false: {_tally(state, number)}"
+    if holds is None:
+        return "waiting", ""
+    return ("met", "") if holds else ("unmet", f"`{join.expression.text}` is false: {_tally(state, number)}")
+
+
+def holds_ideally(state: State, number: int) -> bool:
+    """Whether the expression over the needs of a task may be true where all of them complete."""
+    from planrunner.plan.expressions.problem import EvaluationError  # late, as above
+
+    try:
+        return _decided(state, number, ideal=True) is not False
+    except EvaluationError:
+        return True
+
+
+def _decided(state: State, number: int, ideal: bool = False) -> bool | None:
+    """Whether the expression over the needs of a task is true; None while tasks that have not ended decide that."""
+    from planrunner.machine.results import ResultScope  # late, as above
+    from planrunner.plan.expressions.undecided import decided
+
+    expression = state.specs[number].join.expression
+    assert expression is not None
+    return decided(expression.tree, ResultScope(state, number, ideal))
 
 
 def _any(standings: list[str], count: int) -> Verdict:
@@ -68,20 +90,24 @@ def _all_done(standings: list[str], count: int) -> Verdict:
     return "waiting" if "" in standings else "met"
 
 
+def _all_done_any(standings: list[str], count: int) -> Verdict:
+    return "waiting" if "" in standings else _at_least(standings, 1)
+
+
 def _all_failed(standings: list[str], count: int) -> Verdict:
-    if any(standing not in ("", "failed") for standing in standings):
+    if any(standing and standing not in _FAILED for standing in standings):
         return "unmet"
     return "waiting" if "" in standings else "met"
 
 
 def _one_failed(standings: list[str], count: int) -> Verdict:
-    if "failed" in standings:
+    if any(standing in _FAILED for standing in standings):
         return "met"
     return "waiting" if "" in standings else "unmet"
 
 
 def _none_failed(standings: list[str], count: int) -> Verdict:
-    if "failed" in standings or "cancelled" in standings:
+    if "cancelled" in standings or any(standing in _FAILED for standing in standings):
         return "unmet"
     return "waiting" if "" in standings else "met"
 
@@ -91,6 +117,7 @@ _JOINS: dict[str, Callable[[list[str], int], Verdict]] = {
     "at_least": _at_least,
     "always": _all_done,
     "all_done": _all_done,
+    "all_done_any": _all_done_any,
     "all_failed": _all_failed,
     "one_failed": _one_failed,
     "none_failed": _none_failed,
@@ -103,12 +130,23 @@ _WORDS = {
     "failed": "failed",
     "skipped": "was skipped",
     "omitted": "was omitted",
+    "cut_off": "was cut off by a failure",
     "cancelled": "was cancelled",
 }
 
 
-def _word(standing: str) -> str:
-    return _WORDS[standing]
+def _word(found: TaskState) -> str:
+    if found.standing == "cancelled" and found.status == "omitted":
+        return "was cut off by a cancellation"
+    return _WORDS[found.standing]
+
+
+def need_text(state: State, number: int, standings: Collection[str]) -> str:
+    """The sentence that names the first need that stands as one of ``standings``; empty where none does."""
+    for need in state.shape.needs[number]:
+        if state.tasks[need].standing in standings:
+            return f"needs `{state.specs[need].id}`, which {_word(state.tasks[need])}"
+    return ""
 
 
 def _join_text(state: State, number: int) -> str:
@@ -119,5 +157,5 @@ def _join_text(state: State, number: int) -> str:
 def _tally(state: State, number: int) -> str:
     """Each need with its standing, the first few of many."""
     needs = state.shape.needs[number]
-    shown = [f"`{state.specs[need].id}` {_word(state.tasks[need].standing)}" for need in needs[:6]]
+    shown = [f"`{state.specs[need].id}` {_word(state.tasks[need])}" for need in needs[:6]]
     return ", ".join(shown) + (f" and {len(needs) - 6} more" if len(needs) > 6 else "")

@@ -65,16 +65,20 @@ def drop_timer(state: State, number: int, task: TaskState) -> None:
 _STANDINGS: dict[str, Standing] = {
     "completed": "completed",
     "skipped": "skipped",
-    "omitted": "omitted",
     "cancelled": "cancelled",
     "abandoned": "cancelled",
 }
+
+_OMITTED: dict[str, Standing] = {"cut_off": "cut_off", "cancelled": "cancelled"}
+"""What an omitted task stands as by the reason that it was omitted for; see ``omission``."""
 
 
 def take_standing(state: State, number: int, status: TaskStatus) -> None:
     """What a task that is settled counts as for those after it; one with handlers that may recover it has to wait."""
     task = state.specs[number]
-    if status != "failed":
+    if status == "omitted":
+        stand(state, number, _OMITTED.get(state.tasks[number].reason, "omitted"))
+    elif status != "failed":
         off = status == "abandoned" or (status == "cancelled" and was_called_off(state, number))
         stand(state, number, "tolerated" if task.allow_failure and off else _STANDINGS[status])
     elif state.tasks[number].reason in ("edge", "route"):  # no work that failed: nobody knows where the run goes
@@ -111,7 +115,7 @@ def stand(state: State, number: int, standing: Standing) -> None:
         if other not in uncounted:
             if good:
                 found.missing -= 1
-                if found.missing:
+                if found.missing and found.broken < 0:
                     continue
             elif found.broken < 0:
                 found.broken = number

@@ -44,7 +44,7 @@ class TaskScope:
         """The value of a root name; raises MissingName for a name nothing defines."""
         state, number = self._state, self._number
         frame = state.tasks[number].frame if number >= 0 else state.top
-        make = _ROOTS.get(name)
+        make = PLAN_ROOTS.get(name)
         if make is not None:
             return make(state, frame)
         if number >= 0:
@@ -70,7 +70,7 @@ class FrameScope:
 
     def resolve(self, name: str) -> Json:
         """The value of a root name; raises MissingName for a name nothing defines."""
-        make = _ROOTS.get(name)
+        make = PLAN_ROOTS.get(name)
         if make is not None:
             return make(self._state, self._frame)
         bound = _bound(self._state, self._frame, -1, name)
@@ -104,42 +104,6 @@ def _bound(state: State, frame: Frame, number: int, name: str) -> Json:
     return _NOT_HERE
 
 
-class ResultScope:
-    """Names in ``needs`` and ``join`` expressions: a task id stands for its result, ``lint.ok`` or ``lint.skipped``."""
-
-    __slots__ = ("_frame", "_state")
-
-    def __init__(self, state: State, number: int) -> None:
-        self._state = state
-        self._frame = state.tasks[number].frame
-
-    def resolve(self, name: str) -> Json:
-        """The result of a task, or one of the plan's names; raises MissingName for a name nothing defines."""
-        number = _numbered(self._state, self._frame, name)
-        if number is not None:
-            found = self._state.tasks[number]
-            result = {**result_of(found), "status": status_of(found)}
-            return _ResultOrTasks(result, TasksScope(self._state, self._frame)) if name == "tasks" else result
-        make = _ROOTS.get(name)
-        if make is not None:
-            return make(self._state, self._frame)
-        raise MissingName(f"there is no task `{name}`")
-
-
-class _ResultOrTasks:
-    """``tasks`` in an expression over results where a task is called so: its own result, and any task by its id."""
-
-    __slots__ = ("_result", "_tasks")
-
-    def __init__(self, result: dict[str, Json], tasks: TasksScope) -> None:
-        self._result = result
-        self._tasks = tasks
-
-    def resolve(self, name: str) -> Json:
-        """The record of a task, or a flag of the task called ``tasks``; raises MissingName."""
-        return self._result[name] if name in self._result else self._tasks.resolve(name)
-
-
 class GateScope:
     """Names in the checks of a gate: those of any task, the ids of tasks, and what the tasks before it gave:
     ``outputs``, ``artifacts``, and what was counted in the evidence (``tests.failed``, ``diff.files``)."""
@@ -158,7 +122,7 @@ class GateScope:
         try:
             return TaskScope(state, self._number).resolve(name)
         except MissingName:
-            number = _numbered(state, found.frame, name)
+            number = numbered(state, found.frame, name)
             if number is not None:
                 return task_record(state, number)
             for item in found.gate.evidence if found.gate is not None else ():
@@ -189,7 +153,7 @@ class TasksScope:
 
     def resolve(self, name: str) -> Json:
         """The record of a task; raises MissingName."""
-        number = _numbered(self._state, self._frame, name)
+        number = numbered(self._state, self._frame, name)
         if number is None:
             raise MissingName(f"there is no task `{name}`")
         found = self._state.tasks[number]
@@ -199,8 +163,8 @@ class TasksScope:
         return record
 
 
-def _numbered(state: State, frame: Frame, name: str) -> int | None:
-    """The task of that id on this level or on one around it."""
+def numbered(state: State, frame: Frame, name: str) -> int | None:
+    """The number of the task of that id on this level or on one around it."""
     while True:
         number = frame.index.get(name)
         if number is not None or frame.owner < 0 or frame.linked is not None:
@@ -225,7 +189,7 @@ def task_record(state: State, number: int) -> dict[str, Json]:
         "reason": found.detail,
         "failure": found.failure,
     }
-    record.update(result_of(found))
+    record.update(result_of(state, found))
     if found.outcome is not None:
         record.update(attempt_record(found))
     return record
@@ -257,16 +221,19 @@ def attempt_record(found: TaskState) -> dict[str, Json]:
     }
 
 
-def result_of(found: TaskState) -> dict[str, bool]:
-    """A task's result as flags; ``ok`` covers a recovered task and one whose failure is allowed."""
+def result_of(state: State, found: TaskState) -> dict[str, bool]:
+    """A task's result as flags. ``ok`` is one that completed, that another one stands in for, or that was not selected
+    for this run; not one whose failure is allowed."""
     standing = found.standing
+    tolerated = standing == "tolerated" and (found.reason == "not_selected" or state.edition < 2)
     return {
-        "ok": standing in ("completed", "tolerated"),
+        "ok": standing == "completed" or tolerated,
         "completed": standing == "completed",
         "failed": found.status == "failed" and not found.recovered_by,
         "skipped": standing == "skipped",
-        "omitted": standing == "omitted",
-        "cancelled": standing == "cancelled",
+        "omitted": found.status == "omitted",
+        "cut_off": standing == "cut_off",
+        "cancelled": standing == "cancelled" and found.status != "omitted",
         "done": standing != "",
     }
 
@@ -367,10 +334,11 @@ def _run(state: State, frame: Frame) -> dict[str, Json]:
     return {"id": state.run_id, "seed": state.seed, "status": "failed" if frame.failures else str(state.status)}
 
 
-_ROOTS: dict[str, Callable[[State, Frame], Json]] = {
+PLAN_ROOTS: dict[str, Callable[[State, Frame], Json]] = {
     "params": _params,
     "tasks": TasksScope,
     "env": lambda state, frame: state.environment.get("env", {}),
     "plan": _plan,
     "run": _run,
 }
+"""Names that mean the same for every task of a plan."""

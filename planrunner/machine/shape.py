@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from planrunner.plan.model import Edge, Task
 
-_ACCEPTS_FAILURE = frozenset({"always", "all_done", "all_failed", "one_failed", "expression"})
+_ACCEPTS_FAILURE = frozenset({"always", "all_done", "all_done_any", "all_failed", "one_failed", "expression"})
 
 
 class Route:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from planrunner.machine.commands import Command
     from planrunner.machine.fitting import Fitting
     from planrunner.machine.frame import Frame
+    from planrunner.machine.joins import Verdict
     from planrunner.machine.state import State
 
 _new = tuple.__new__
@@ -44,14 +45,18 @@ def before_attempt(state: State, number: int, now: float, ready: list[int]) -> C
         failing = cut(state, number)
         return None if failing is None else settle(task, "cancelled", "stopped", stop_detail(state, failing))
     verdict, why = needs_verdict(state, number)
-    if verdict in ("met", "waiting") and number in state.shape.routes_in:
+    needs: Verdict = verdict
+    edges: Verdict = "met"
+    if verdict != "failed" and number in state.shape.routes_in:
         from planrunner.machine.routes import routes_verdict  # late: few plans have edges
 
-        route, why_route = routes_verdict(state, number)
-        if route != "met":
-            verdict, why = route, why_route
+        edges, why_edges = routes_verdict(state, number)
+        if edges != "met" and verdict != "unmet":
+            verdict, why = edges, why_edges
     if verdict == "unmet":
-        return settle(task, "omitted", "join", why)
+        from planrunner.machine.omission import omit  # late: many runs omit nothing
+
+        return omit(state, number, needs, edges, why)
     if verdict == "failed":
         return settle(task, "failed", "join", why, "logic")
     if verdict == "waiting":

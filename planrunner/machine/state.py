@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     from planrunner.plan.model import EffectClass
 
     Json = Any
-    Standing = Literal["", "completed", "tolerated", "failed", "skipped", "omitted", "cancelled"]
+    Standing = Literal["", "completed", "tolerated", "failed", "skipped", "omitted", "cut_off", "cancelled"]
     """How a task looks to those that depend on it: empty while it is not decided. A failed task whose handlers may
-    still
-    recover it has no standing yet; a recovered one stands as completed, one whose failure is allowed as tolerated."""
+    still recover it has no standing yet; a recovered one stands as completed, one whose failure is allowed as
+    tolerated. A task that is omitted stands as cut off where a failure before it is the cause, as cancelled where a
+    cancellation is."""
 
 
 class Trait(NamedTuple):
@@ -190,6 +191,7 @@ class State:
         "debts",
         "degraded",
         "detail",
+        "edition",
         "ended_at",
         "environment",
         "epoch",
@@ -278,6 +280,7 @@ class State:
         self.reason = self.detail = ""
         self.params: dict[str, Json] = {}
         self.seed = 0
+        self.edition = 1
         self.selected: frozenset[str] | None = None
         self.traits: dict[str, Trait] = {}
         self.environment: dict[str, Json] = {}

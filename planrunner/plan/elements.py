@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         "at_least",
         "always",
         "all_done",
+        "all_done_any",
         "all_failed",
         "one_failed",
         "none_failed",

@@ -17,7 +17,16 @@ if TYPE_CHECKING:
 
     from planrunner.plan.model import EdgeWhen, JoinKind
 
-JOINS: tuple[JoinKind, ...] = ("all", "any", "always", "all_done", "all_failed", "one_failed", "none_failed")
+JOINS: tuple[JoinKind, ...] = (
+    "all",
+    "any",
+    "always",
+    "all_done",
+    "all_done_any",
+    "all_failed",
+    "one_failed",
+    "none_failed",
+)
 _IDS = r"[A-Za-z_][A-Za-z0-9_-]*\*?(?:[\s,]+[A-Za-z_][A-Za-z0-9_-]*\*?)*"
 _OPERATORS = frozenset({"and", "or", "not", "in", "is"})
 _NO_TASKS = frozenset({"params", "env", "plan", "run", "tasks"})

@@ -10,7 +10,7 @@ from planrunner.capabilities.contract import Call
 from planrunner.engine.drive import Driver
 from planrunner.engine.imagined import ImaginedEffects, Script
 from planrunner.engine.replaying import replay
-from planrunner.machine.events import AttemptStarted, Entry, Outcome, RunStarted
+from planrunner.machine.events import EDITION, AttemptStarted, Entry, Outcome, RunStarted
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
 from planrunner.record import NamedTuple
@@ -52,7 +52,7 @@ def rehearse(
     effects = ImaginedEffects(Script(outcome, lambda names: {name: facts.get(name) for name in names}), START)
     state = State(plan, RUN_ID)
     driver = Driver(state, disk.append, effects, PLACE, Nobody(), 0)
-    driver.record(RunStarted("sha256:rehearsal", dict(params), 7, **{"traits": TRAITS, **started}))
+    driver.record(RunStarted("sha256:rehearsal", dict(params), 7, **{"traits": TRAITS, "edition": EDITION, **started}))
     driver.run()
     replayed = replay(plan, RUN_ID, disk.entries)
     assert replayed.difference is None, replayed.difference

@@ -17,6 +17,7 @@ from planrunner.engine.replaying import replay
 from planrunner.machine.budgets import limit_of, scope_of
 from planrunner.machine.decide import decide
 from planrunner.machine.events import (
+    EDITION,
     AttemptEnded,
     AttemptStarted,
     BudgetExtended,
@@ -161,7 +162,13 @@ def _live(world: World, disk: Disk, effects: WatchedEffects, life: int, again: i
     driver = Driver(state, disk.append, effects, PLACE, Nobody(), len(disk.entries))
     if not disk.entries:
         driver.record(
-            RunStarted("sha256:test", {"flag": world.plan.params[0].default}, world.seed, traits=world.traits)
+            RunStarted(
+                "sha256:test",
+                {"flag": world.plan.params[0].default},
+                world.seed,
+                traits=world.traits,
+                edition=EDITION,
+            )
         )
     elif anew is not None:
         ended = [] if state.ended_at is None else [RunReopened(anew.reason, "test")]

@@ -12,6 +12,7 @@ from planrunner.engine.drive import Driver
 from planrunner.engine.effects import UNDO, StartCall
 from planrunner.engine.imagined import ImaginedEffects, Script, in_time
 from planrunner.machine.events import (
+    EDITION,
     AttemptEnded,
     AttemptStarted,
     DoubtSettled,
@@ -229,7 +230,12 @@ def _life(stage: Stage, disk: Disk, effects: WatchedEffects, life: int) -> State
         environment = {"env": dict(stage.environment)}
         driver.record(
             RunStarted(
-                "sha256:test", dict(stage.params), stage.seed, traits=dict(stage.traits), environment=environment
+                "sha256:test",
+                dict(stage.params),
+                stage.seed,
+                traits=dict(stage.traits),
+                environment=environment,
+                edition=EDITION,
             )
         )
     else:

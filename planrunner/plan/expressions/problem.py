@@ -48,5 +48,13 @@ class EvaluationError(Exception):
         self.message = message
 
 
+class Undecided(EvaluationError):
+    """A value of a task that has not ended; ``flag`` where that is one of the flags of its result."""
+
+    def __init__(self, message: str, flag: bool = False) -> None:
+        super().__init__(message)
+        self.flag = flag
+
+
 class MissingName(EvaluationError):
     """A name, a member or an item that is not there; ``default`` and ``exists`` catch it."""

@@ -100,8 +100,9 @@ def _contradiction(task: Task) -> Iterable[Diagnostic]:
             return
 
 
-_GOOD = frozenset({"ok", "completed"})
-_RESULTS = _GOOD | {"failed", "skipped", "omitted", "cancelled"}
+_SAME = {"ok": "completed", "cut_off": "omitted"}
+"""Flags that are never true without another one."""
+_RESULTS = frozenset({*_SAME, "completed", "failed", "skipped", "omitted", "cancelled"})
 
 
 def _demands(tree: Any) -> Iterable[tuple[str, str]]:
@@ -115,7 +116,7 @@ def _demands(tree: Any) -> Iterable[tuple[str, str]]:
         if path[:1] == ("tasks",):
             path = path[1:]
         if len(path) == 2 and path[1] in _RESULTS:
-            yield path[0], "completed" if path[1] in _GOOD else path[1]
+            yield path[0], _SAME.get(path[1], path[1])
 
 
 def _both_ways(view: PlanView, here: int, edge: Edge) -> Iterable[Diagnostic]:

@@ -25,7 +25,7 @@ from planrunner.plan.model import Fanout, Gate, Output, Task
 from planrunner.plan.rules.reading import Moment, bound_names
 from planrunner.plan.rules.view import PlanView, sends_back
 
-RESULTS = ("ok", "completed", "failed", "skipped", "omitted", "cancelled", "done")
+RESULTS = ("ok", "completed", "failed", "skipped", "omitted", "cut_off", "cancelled", "done")
 OUTCOME: Mapping[str, Type] = {
     "exit_code": NUMBER,
     "duration": TIME,
