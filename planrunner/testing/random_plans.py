@@ -14,16 +14,7 @@ from planrunner.plan.model import Criterion, Join, Plan, Task
 Json = Any
 
 _EFFECTS = ("pure", "read", "idempotent", "unsafe")
-_JOINS: tuple[Json, ...] = (
-    "all",
-    "any",
-    "always",
-    "all_done",
-    "all_done_any",
-    "none_failed",
-    "one_failed",
-    "all_failed",
-)
+_JOINS: tuple[Json, ...] = ("all", "any", "all_done_any", "all_done", "none_failed", "one_failed", "all_failed")
 
 Command = Callable[[str], str]
 
@@ -248,7 +239,7 @@ def _task(rng: random.Random, ids: list[str], number: int, command: Command) -> 
         elif rng.random() < 0.15:
             task["join"] = {"at_least": rng.randint(1, len(needs))}
         elif rng.random() < 0.15:
-            task["needs"] = " or ".join(f"{need}.{rng.choice(['ok', 'failed', 'done', 'cut_off'])}" for need in needs)
+            task["needs"] = " or ".join(f"{need}.{rng.choice(['ok', 'failed', 'done'])}" for need in needs)
     if rng.random() < 0.15:
         task["when"] = rng.choice(["params.flag", "not params.flag"])
     if rng.random() < 0.35:

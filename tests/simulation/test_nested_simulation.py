@@ -83,7 +83,7 @@ def test_a_crash_at_any_journal_write_of_a_run_that_is_undone_breaks_no_promise(
 def test_crashes_break_no_promise_under_any_policy() -> None:
     back = undone = 0
     for policy in ("stop", "continue", "rollback"):
-        for found in worlds(range(300, 460), on_failure=policy):
+        for found in worlds(range(300, 420), on_failure=policy):
             rng = random.Random(found.seed)
             calm = simulate(found)
             back += any(isinstance(entry.event, TasksReset) for entry in calm.entries)
@@ -109,7 +109,7 @@ def test_promises_hold_for_linked_plans_that_are_undone(block: int) -> None:
 @pytest.mark.parametrize("policy", ["stop", "continue", "rollback"])
 def test_a_crash_at_any_journal_write_of_a_run_with_linked_plans_that_are_undone_breaks_no_promise(policy: str) -> None:
     within = 0
-    for found in linked_worlds(range(700, 800), on_failure=policy):
+    for found in linked_worlds(range(700, 780), on_failure=policy):
         calm = simulate(found)
         linked = [e.event.within for e in calm.entries if isinstance(e.event, RollbackStarted) and e.event.within]
         if not linked:
