@@ -159,6 +159,8 @@ class _Watch:
         while self._reading() and time.monotonic() < drained and self._turn(0.02):
             pass
         self._signal(signal.SIGKILL)
+        if self.shut is not None:
+            self.shut.check(self._process.pid, self._printed)
         return Ended(self._process.wait(), bytes(self._out), bytes(self._err[-_TAIL:]), self._dropped)
 
     def _over(self) -> bool:

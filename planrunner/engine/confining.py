@@ -160,20 +160,31 @@ class Shut:
         self._parts = parts
         self._breach: Breach | None = None
         self._process: Process | None = None
+        self._record.most = prepared.keeper.confinement.limits.output
 
     def watch(self, process: Process) -> None:
         self._process = process
+        self._record.flooded = self._flooded
         self._parts.poller.after(EVERY / 2, self._look)
 
     def _look(self) -> None:
         process = self._process
-        if process is None or process.pidfd < 0:
+        if process is None or process.pidfd < 0 or self._breach is not None:
             return
-        printed = sum(tail.total for tail in (self._record.out, self._record.err) if tail is not None)
-        self._breach = self._keeper.look(process.pid, printed)
-        if self._breach is None:
+        breach = self._keeper.look(process.pid, self._record.printed)
+        if breach is None:
             self._parts.poller.after(EVERY, self._look)
-            return
+        else:
+            self._end(process, breach)
+
+    def _flooded(self) -> None:
+        """It printed more than it may: it is ended with the first byte too many, not at the next look."""
+        breach = self._keeper.flood(self._record.printed)
+        if breach is not None and self._breach is None and self._process is not None:
+            self._end(self._process, breach)
+
+    def _end(self, process: Process, breach: Breach) -> None:
+        self._breach = breach
         self._parts.supervisor.interrupt(process, forced=True)
         self._keeper.end()
 
@@ -274,6 +285,8 @@ class Enclosure:
 
     def check(self, pid: int, printed: int) -> None:
         """Raises Failure (policy) where a limit is passed."""
+        if (flood := self._keeper.flood(printed)) is not None:
+            raise Failure(flood.message, "policy", rule=flood.rule)
         now = time.monotonic()
         if now - self._looked < EVERY:
             return

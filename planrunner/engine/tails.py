@@ -63,14 +63,30 @@ class Tail:
 
 class Record:
     """What an attempt prints: both tails, the log file and whoever watches. ``keep`` bounds the tail of stdout. What is
-    in ``secrecy`` comes into none of them."""
+    in ``secrecy`` comes into none of them. Of output beyond ``most`` bytes nothing is kept, and ``flooded`` is called;
+    ``printed`` counts the bytes where there is such a bound."""
 
-    __slots__ = ("_log", "_path", "_secrecy", "_streams", "_watcher", "err", "keep", "out")
+    __slots__ = (
+        "_log",
+        "_path",
+        "_secrecy",
+        "_streams",
+        "_watcher",
+        "err",
+        "flooded",
+        "keep",
+        "most",
+        "out",
+        "printed",
+    )
 
     def __init__(
         self, path: str, watcher: Callable[[str, bytes], None] | None = None, secrecy: Secrecy | None = None
     ) -> None:
         self.keep = TAIL
+        self.most: int | None = None
+        self.printed = 0
+        self.flooded: Callable[[], None] | None = None
         self.out: Tail | None = None
         self.err: Tail | None = None
         self._path = path
@@ -80,6 +96,8 @@ class Record:
         self._streams: dict[str, Stream] = {}
 
     def take(self, stream: str, data: bytes) -> None:
+        if self.most is not None and not (data := self._within(data, self.most)):
+            return
         if self._secrecy is None or self._secrecy.redactor is None:
             self._keep(stream, data)
             return
@@ -87,6 +105,14 @@ class Record:
             self._streams[stream] = self._secrecy.redactor.stream()
         if shown := self._streams[stream].take(data):
             self._keep(stream, shown)
+
+    def _within(self, data: bytes, most: int) -> bytes:
+        """What of new output is not beyond the bound."""
+        room = max(0, most - self.printed)
+        self.printed += len(data)
+        if len(data) > room and self.flooded is not None:
+            self.flooded()
+        return data[:room]
 
     def _settle(self) -> None:
         """Take what was held back because it might have been the beginning of a secret."""

@@ -103,3 +103,12 @@ def test_the_smallest_limit_counts_whoever_sets_it(project: Project, levels: tup
     outcome = project.run("", *both, **python(HOG))
     assert outcome.rule == "sandbox.memory"
     assert f"`{both[levels.index('150MB')].name}` allows 150 MB" in outcome.message
+
+
+@pytest.mark.parametrize("waits", ["", "; sleep 600"], ids=["ends at once", "goes on"])
+def test_of_a_flood_of_output_nothing_beyond_the_limit_is_kept(project: Project, waits: str) -> None:
+    outcome = project.run("head -c 60000 /dev/zero | tr '\\0' x" + waits, limited(output="20kB"))
+    assert (outcome.failure, outcome.rule) == ("policy", "sandbox.output"), outcome
+    assert outcome.stdout == "x" * 20_000
+    (log,) = (project.state / "logs" / project.run_id).iterdir()
+    assert log.read_bytes() == b"x" * 20_000

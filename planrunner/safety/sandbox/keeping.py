@@ -58,8 +58,8 @@ class Keeper:
     def look(self, leader: int, printed: int) -> Breach | None:
         """The limit that is passed now; ``printed`` are the bytes of output so far."""
         limits = self.confinement.limits
-        if limits.output is not None and printed > limits.output:
-            return self._breach("output", _size(printed), _size(limits.output))
+        if (flood := self.flood(printed)) is not None:
+            return flood
         age = time.monotonic() - self._started
         if limits.time is not None and age > limits.time:
             return self._breach("time", f"{age:.1f} s", f"{limits.time:g} s")
@@ -67,6 +67,11 @@ class Keeper:
             return None
         self._census = self._census or Census(leader)
         return self._passed(self._census.take())
+
+    def flood(self, printed: int) -> Breach | None:
+        """Whether so many bytes of output are too many."""
+        most = self.confinement.limits.output
+        return self._breach("output", _size(printed), _size(most)) if most is not None and printed > most else None
 
     def _passed(self, used: Used) -> Breach | None:
         limits, census = self.confinement.limits, self._census
