@@ -22,6 +22,8 @@ from planrunner.source import Source
 from planrunner.syntax.tree import Mapping, Sequence, to_json
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from planrunner.plan.judging import Wanted
     from planrunner.plan.model import Plan, Task
     from planrunner.plan.rights import Level, Right
@@ -32,9 +34,10 @@ Json = Any
 
 
 class Said(NamedTuple):
-    """One thing that a task wants or may do. ``verdict`` is allow, ask or deny, ``later`` for a file that only the call
-    can tell; ``by`` is the rule and its entry, ``place`` the line that says so ("": nobody says anything), ``help`` why
-    it is refused and what would allow it. ``way`` says of a file what the task does with it: read or write."""
+    """One thing that a task wants or may do. ``verdict`` is allow, ask or deny, ``open`` where values decide that are
+    not known yet, ``later`` for a file that only the call can tell; ``by`` is the rule and its entry, ``place`` the
+    line that says so ("": no level says anything), ``help`` why it is refused and what would allow it. ``way`` says of
+    a file what the task does with it: read or write."""
 
     what: str
     verdict: str
@@ -67,14 +70,31 @@ def explain(path: str) -> tuple[Plan, list[Explained]]:
 
 
 def _explained(standing: Standing, lines: Lines, ground: Ground) -> Explained:
-    name, task, around, env = standing
-    said = [_said(wanted, right, lines, task) for wanted, right in judged(around, task, env)]
+    name, task, around, _ = standing
+    said = list(_judged(standing, lines))
     for wanted, right in files(around, task, ground):
         later = Said(wanted.entry, "later", way=wanted.way)
         said.append(later if right is None else _said(wanted, right, lines, task))
     for section in ("files", "network", "env", "sandbox"):
         said += _scopes(section, around, lines, task)
     return Explained(name, task.uses or task.command or "", tuple(said))
+
+
+def _judged(standing: Standing, lines: Lines) -> Iterator[Said]:
+    """What the levels say to a task as it is written; what they may still refuse for its values is ``open``."""
+    _, task, around, env = standing
+    doubted = dict(judged(around, task, env, doubt=True))
+    for wanted, right in judged(around, task, env):
+        worst = doubted.pop(wanted, right)
+        still = worst.verdict != "allow" and right.verdict == "allow"
+        yield (
+            _said(wanted, worst, lines, task)._replace(verdict="open", help="")
+            if still
+            else _said(wanted, right, lines, task)
+        )
+    for wanted, right in doubted.items():
+        said = _said(wanted, right, lines, task)
+        yield said if right.verdict == "allow" else said._replace(verdict="open", help="")
 
 
 def _said(wanted: Wanted, right: Right, lines: Lines, task: Task) -> Said:

@@ -59,16 +59,19 @@ _INSTALLS = ("dependencies", "packages", "requirements")
 """Inputs that name packages to install."""
 
 
-def judged(levels: Sequence[Level], task: Task, env: Iterable[tuple[str, str]] = ()) -> Iterator[tuple[Wanted, Right]]:
+def judged(
+    levels: Sequence[Level], task: Task, env: Iterable[tuple[str, str]] = (), doubt: bool = False
+) -> Iterator[tuple[Wanted, Right]]:
     """Everything that a task wants by its text, and what the levels say to it; what it does instead when a budget runs
-    short, and what undoes it, included. ``env`` are the variables of the plan around it."""
+    short, and what undoes it, included. ``env`` are the variables of the plan around it. With ``doubt`` values that are
+    not known yet count against the task."""
     if not levels or task.concluding:  # that one only asks
         return
     names = [name for name, _ in (*env, *task.env)]
     for action in (task, task.degraded, task.rollback):
         if action is not None and action.uses:
             script = action.run if isinstance(action.run, str) else ""
-            use = Use(action.uses, action.inputs, *commands_of(action.run, task.shell), text=script)
+            use = Use(action.uses, action.inputs, *commands_of(action.run, task.shell), text=script, doubt=doubt)
             yield from uses(levels, placed(use, names, _leads_elsewhere(task.cwd)))
             names += assigned(levels, action.run, task.shell)
     yield from variables(levels, dict.fromkeys(names))
@@ -92,7 +95,8 @@ def _leads_elsewhere(cwd: str) -> bool:
 
 def uses(levels: Sequence[Level], use: Use) -> Iterator[tuple[Wanted, Right]]:
     """What one call wants."""
-    command = f" `{' '.join(use.commands[0])[:80]}`" if use.commands is not None and len(use.commands) == 1 else ""
+    alone = " ".join(use.commands[0])[:80] if use.commands is not None and len(use.commands) == 1 else None
+    command = "" if alone is None else f" `{alone.replace(UNKNOWN, '{{ … }}')}`"
     right = capability(levels, use)
     what = f"`{use.capability}`{command}{_because(levels, use, right)}"
     yield Wanted(what, "capabilities", use.capability), right
@@ -169,7 +173,7 @@ def _packages(use: Use) -> Iterator[str]:
     names = [installs.package(_TEMPLATE.sub(UNKNOWN, text)) for text in named_in]
     if use.script:
         names += installs.installed(use.commands, use.text)
-    told = use.final or use.commands is None
+    told = use.final or use.doubt or use.commands is None
     yield from dict.fromkeys(name for name in names if told or UNKNOWN not in name)
 
 

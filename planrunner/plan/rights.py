@@ -61,7 +61,7 @@ class Use(NamedTuple):
     (``script``) where nobody can tell them. Of a ``final`` one every value is there; else templates stand for them.
     ``steered`` is a variable that the task sets and that makes its commands others (empty: none); ``elsewhere`` says
     that it works in another folder than the run, so that a relative path to a program means another file. ``text`` is
-    the script."""
+    the script. With ``doubt`` a value that is not known yet counts against the call."""
 
     capability: str
     inputs: Json = None
@@ -71,6 +71,7 @@ class Use(NamedTuple):
     steered: str = ""
     elsewhere: bool = False
     text: str = ""
+    doubt: bool = False
 
 
 FREE = Right("allow")
@@ -89,7 +90,7 @@ def capability(levels: Iterable[Level], use: Use) -> Right:
 
     def fit(entry: Json, every: bool) -> bool | None:
         fits = _use_fits(entry, use, every)
-        return not every if fits is None and use.final else fits
+        return not every if fits is None and (use.final or use.doubt) else fits
 
     found = _strictest(levels, "capabilities", fit)
     missing = found.verdict == "deny" and found.rule == "policy.capabilities.allow"

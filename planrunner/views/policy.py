@@ -37,7 +37,14 @@ if TYPE_CHECKING:
         def said(self) -> Sequence[Said]: ...
 
 
-_WORDS = {"allow": "may use", "ask": "asks for", "deny": "may not use", "scope": "is held to", "shut in": "runs in"}
+_WORDS = {
+    "allow": "may use",
+    "ask": "asks for",
+    "deny": "may not use",
+    "open": "depends on",
+    "scope": "is held to",
+    "shut in": "runs in",
+}
 _FILES = {"allow": "may", "deny": "may not", "later": "wants to"}
 
 
@@ -64,6 +71,8 @@ def _lines(said: Said) -> Iterator[str]:
     if said.verdict == "later":
         by = "  (judged when the task is called)"
     words, what = (_FILES, f"{said.way} {said.what}") if said.way else (_WORDS, said.what)
+    if said.verdict == "open":
+        what = f"the values of {what}"
     yield f"{words[said.verdict]:<12} {what}{by}"
     if said.help:
         yield f"{'':<12} {said.help}"

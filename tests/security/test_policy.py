@@ -225,3 +225,22 @@ def test_explain_names_the_line_of_every_level(desk: Desk) -> None:
     told = json.loads(desk.do("policy", "explain", "p.yaml", "--json", code=DENIED).stdout)
     assert [task["task"] for task in told["tasks"]] == ["a", "b"]
     assert {each["verdict"] for each in told["tasks"][0]["said"]} >= {"deny", "scope"}
+
+
+def test_explain_says_where_a_call_may_still_be_denied_for_its_values(desk: Desk) -> None:
+    deny = "[{uses: shell, run: 'git push *'}, {uses: files.write, with: {path: 'a*'}}]"
+    policy(desk, f"{{capabilities: {{deny: {deny}}}, dependencies: [requests]}}")
+    name = desk.plan(
+        {"id": "braces", "run": "git pu{sh,ll} origin"},
+        {"id": "template", "run": "git {{ params.verb }} origin"},
+        {"id": "input", "uses": "files.write", "with": {"path": "{{ params.verb }}", "content": "x"}},
+        {"id": "package", "run": "pip install {{ params.verb }}"},
+        {"id": "plain", "run": "git status {a,b}"},
+        params={"verb": "push"},
+    )
+    done = desk.do("policy", "explain", name, "--json", code=0)
+    verdicts = {task["task"]: [each["verdict"] for each in task["said"]] for task in json.loads(done.stdout)["tasks"]}
+    open_ = ["braces", "template", "input", "package"]
+    assert [task for task, said in verdicts.items() if "open" in said] == open_, verdicts
+    text = desk.do("policy", "explain", name, code=0).stdout
+    assert "depends on   the values of `shell` `git {{ … }} origin`  (policy.capabilities.deny: " in text
