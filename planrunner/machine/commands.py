@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         RollbackEnded,
         RollbackStarted,
         RunParked,
+        SettingsComputed,
         StopRequested,
         TaskDelayed,
         TaskQueued,
@@ -84,6 +85,7 @@ class Record(NamedTuple):
         | UndoSettled
         | BudgetWarned
         | Warned
+        | SettingsComputed
         | PeopleAwaited
         | AttemptStopping
         | GateOpened

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from planrunner.machine.limit_events import PeopleAwaited as PeopleAwaited
     from planrunner.machine.limit_events import PlanRefused as PlanRefused
     from planrunner.machine.limit_events import PolicyChanged as PolicyChanged
+    from planrunner.machine.limit_events import SettingsComputed as SettingsComputed
     from planrunner.machine.limit_events import Warned as Warned
     from planrunner.machine.undo_events import BackupAsked as BackupAsked
     from planrunner.machine.undo_events import BackupMade as BackupMade
@@ -274,6 +275,7 @@ if TYPE_CHECKING:
         PlanRefused,
         PolicyChanged,
         Warned,
+        SettingsComputed,
         AttemptStopping,
         GateRequested,
         GateExamined,
@@ -301,7 +303,8 @@ _ANEW = frozenset(
 )
 _UNDO = frozenset("BackupAsked BackupMade RollbackStarted UndoStarted UndoScheduled UndoSettled RollbackEnded".split())
 _LIMIT = frozenset(
-    "BudgetWarned BudgetExtended BudgetRefused PeopleAwaited PlanRefused PolicyChanged Warned AttemptStopping".split()
+    "BudgetWarned BudgetExtended BudgetRefused PeopleAwaited PlanRefused PolicyChanged Warned AttemptStopping"
+    " SettingsComputed".split()
 )
 _GATE = frozenset("GateRequested GateExamined GateOpened GateReopened GateVoted GateEscalated GateDecided".split())
 _CHECKPOINT = frozenset({"CheckpointAsked", "CheckpointTaken"})

@@ -347,6 +347,8 @@ class _Handlers(dict["type", "Callable[[State, Any, float], None]"]):
             from planrunner.machine.governing import FOLDS
         elif name == "PeopleAwaited":
             from planrunner.machine.stints import FOLDS
+        elif name == "SettingsComputed":
+            from planrunner.machine.computed import FOLDS
         elif name in ("Warned", "AttemptStopping"):
             from planrunner.machine.watch import FOLDS
         elif name.startswith("Gate"):

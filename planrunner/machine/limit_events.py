@@ -80,6 +80,15 @@ class AttemptStopping(NamedTuple):
     detail: str = ""
 
 
+class SettingsComputed(NamedTuple):
+    """A task is about to start, and the settings that its plan computes have these ``values`` on this ``visit``:
+    timeout and delay in seconds, retry.attempts, max_parallel, and tolerate (a number, or text with a percentage)."""
+
+    task: str
+    visit: int
+    values: dict[str, Json] = {}
+
+
 class PlanRefused(NamedTuple):
     """A plan was not let start, or its run not let go on: no run has this event, it stands in the record ``refused`` of
     the state directory. ``rule`` refused it; ``digest`` is that of the plan, or of the bytes of its file

@@ -132,6 +132,8 @@ def _conditions(state: State, number: int, now: float, ready: list[int]) -> Comm
         return AskPeople(number, INSTRUCTION)
     if found.status == "blocked" and found.reason != "budget":
         return None
+    if task.computed and (command := _settings(state, number)) is not None:
+        return command
     if task.delay is not None and found.due is None and found.attempts == found.past:
         detail = "its `delay` before it starts"
         return Record(TaskDelayed(task.id, now + task.delay, detail=detail))
@@ -140,6 +142,8 @@ def _conditions(state: State, number: int, now: float, ready: list[int]) -> Comm
 
 def _begin(state: State, number: int, ready: list[int]) -> Command | None:
     """A task that holds others begins at once; any other waits for a slot."""
+    if state.specs[number].computed and (command := _settings(state, number)) is not None:
+        return command
     if state.specs[number].fresh is not None:
         from planrunner.machine.freshness import before  # late: few tasks tell when they are done already
 
@@ -158,6 +162,13 @@ def _begin(state: State, number: int, ready: list[int]) -> Command | None:
             return command
     ready.append(number)
     return None
+
+
+def _settings(state: State, number: int) -> Command | None:
+    """The settings that the plan computes, which come before anything that goes by them."""
+    from planrunner.machine.computed import compute, is_open  # late: few tasks compute any
+
+    return compute(state, number) if is_open(state, number) else None
 
 
 def admit(state: State, ready: list[int], commands: list[Command], fitting: Fitting | None = None) -> None:

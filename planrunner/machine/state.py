@@ -395,6 +395,9 @@ def divided(task: Task) -> tuple[Task, Task]:
     each = task.when is not None and any(path[0] in names for path in task.when.paths)
     bare = Task(task.id)
     holder = bare._replace(**{name: getattr(task, name) for name in _OF_HOLDER}, when=None if each else task.when)
+    of_all = ("max_parallel", "tolerate")
+    holder = holder._replace(computed=tuple([one for one in task.computed if one.name in of_all]))
+    task = task._replace(computed=tuple([one for one in task.computed if one.name not in of_all]))
     by_default = all(name != "budgets" for name, _ in task.spans)
     if by_default:  # what the plan gives every task is for each item, what the task says is for all of them
         holder = holder._replace(budgets=_FREE)

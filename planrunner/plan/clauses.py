@@ -23,6 +23,15 @@ class Expression(NamedTuple):
     span: Span = NOWHERE
 
 
+class Computed(NamedTuple):
+    """A setting of a task that is evaluated when the task starts: ``name`` is timeout, delay, retry.attempts,
+    max_parallel or tolerate. ``visit`` is the visit of the task for which it was evaluated, 0 in a plan."""
+
+    name: str
+    expression: Expression
+    visit: int = 0
+
+
 class Criterion(NamedTuple):
     """A condition on a task: an expression, or (``expression`` is None) plain words that a judge or a person
     decides."""

@@ -232,6 +232,7 @@ _TASK: _Codec = _record(
     fanout=_late(
         lambda: _record(model.Fanout, foreach=_EXPRESSION, axes=_many(_record(model.Axis, expression=_EXPRESSION)))
     ),
+    computed=_many(_late(lambda: _record(model.Computed, expression=_EXPRESSION))),
     needs=_WORDS,
     join=_late(lambda: _record(Join, expression=_EXPRESSION, span=_SPAN)),
     edges=_many(_late(lambda: _record(model.Edge, condition=_EXPRESSION, span=_SPAN))),

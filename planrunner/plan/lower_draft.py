@@ -158,7 +158,22 @@ def _stdin(draft: Draft, node: Node) -> None:
 
 
 def _delay(draft: Draft, node: Node) -> None:
-    draft.fields["delay"] = values.duration(draft.low, node)
+    if not computes(draft, "delay", node):
+        draft.fields["delay"] = values.duration(draft.low, node)
+
+
+def computes(draft: Draft, name: str, node: Node) -> bool:
+    """Whether a setting is a template, which the run evaluates when the task starts; it replaces a default."""
+    said = isinstance(node, Scalar) and isinstance(node.value, str) and "{{" in node.value
+    others = tuple(each for each in draft.fields.get("computed", ()) if each.name != name)
+    expression = condition(draft.low, node) if said else None
+    if expression is not None:
+        from planrunner.plan.model import Computed  # late: few tasks compute a setting
+
+        others = (*others, Computed(name, expression))
+    if others or "computed" in draft.fields:
+        draft.fields["computed"] = others
+    return said
 
 
 def _degraded(draft: Draft, node: Node) -> None:

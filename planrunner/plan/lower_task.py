@@ -13,7 +13,7 @@ from planrunner.plan import lower_parts as parts
 from planrunner.plan import lower_values as values
 from planrunner.plan.commands.looks import looks_like_calls
 from planrunner.plan.families import makes
-from planrunner.plan.lower_draft import CRITERIA, Draft
+from planrunner.plan.lower_draft import CRITERIA, Draft, computes
 from planrunner.plan.lower_expressions import condition, criteria
 from planrunner.plan.lower_families import joined, with_items
 from planrunner.plan.lower_gate import GATE_KEYS, gate, routes
@@ -135,6 +135,7 @@ def _finish_action(draft: Draft) -> None:
         for name in _OF_ATTEMPTS:
             if name in draft.defaults and name not in nodes:
                 fields.pop(name, None)
+        _without_computed(draft, "timeout")
     if "loop" in nodes:
         fields["loop"] = _loop(draft, nodes["loop"])
     if "subplan" in nodes:
@@ -180,13 +181,25 @@ def _finish_gate(draft: Draft) -> None:
     for name in ("timeout", "retry"):
         if name in draft.defaults and name not in nodes and fields.get(name) == draft.defaults[name]:
             del fields[name]
+    _without_computed(draft, "timeout", "retry.attempts")
+
+
+def _without_computed(draft: Draft, *names: str) -> None:
+    """Leave out defaults that are computed and not meant for such a task."""
+    own = tuple(each for each in draft.fields.get("computed", ()) if each.name not in names)
+    if "computed" in draft.fields:
+        draft.fields["computed"] = own
 
 
 def _finish_times(draft: Draft) -> None:
     nodes, fields, low = draft.nodes, draft.fields, draft.low
     if "timeout" in nodes:
-        fields["timeout"] = values.lasting(low, nodes["timeout"])
+        computed = computes(draft, "timeout", nodes["timeout"])
+        fields["timeout"] = None if computed else values.lasting(low, nodes["timeout"])
     if "retry" in nodes:
+        attempts = nodes["retry"].get("attempts") if isinstance(nodes["retry"], Mapping) else nodes["retry"]
+        if attempts is not None:
+            computes(draft, "retry.attempts", attempts)
         fields["retry"] = flow.retry(low, nodes["retry"], draft.defaults.get("retry", Retry()))
     if "budgets" in nodes:
         fields["budgets"] = parts.budgets(low, nodes["budgets"], draft.defaults.get("budgets", Budgets()))
@@ -244,7 +257,10 @@ def _item_names(draft: Draft) -> frozenset[str]:
 def _finish_fanout(draft: Draft) -> None:
     nodes = draft.nodes
     if "foreach" in nodes or "matrix" in nodes:
-        draft.fields["fanout"] = flow.fanout(draft.low, nodes)
+        computed = {
+            name for name in ("max_parallel", "tolerate") if name in nodes and computes(draft, name, nodes[name])
+        }
+        draft.fields["fanout"] = flow.fanout(draft.low, {key: nodes[key] for key in nodes if key not in computed})
         return
     for name in nodes:
         if name in flow.FANOUT_KEYS:

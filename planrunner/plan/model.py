@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     )
     from planrunner.plan.clauses import (
         Artifact as Artifact,
+        Computed as Computed,
         Criterion as Criterion,
         Edge as Edge,
         EdgeWhen as EdgeWhen,
@@ -167,6 +168,8 @@ class Task(NamedTuple):
     """Seconds between the moment at which the task could start and its first attempt."""
     renewed: bool = False
     """Said by ``fresh: never``: whenever the run begins it anew it runs, whatever it would be called with."""
+    computed: tuple[Computed, ...] = ()
+    """Settings that are evaluated when the task starts; until then their fields are as if they were not written."""
     concluding: bool = False
     """Stands for the plan's ``done``: starts when every other task of the main part is settled and none failed."""
 
@@ -207,7 +210,7 @@ class Plan(NamedTuple):
     """When a run must be done, in seconds since 1970; follows from the notes."""
 
 
-_CLAUSES = frozenset("Expression Criterion Param Output Artifact Edge FailureMode".split())
+_CLAUSES = frozenset("Expression Computed Criterion Param Output Artifact Edge FailureMode".split())
 _BLOCKS = frozenset(
     "Action Watch Fresh Axis Fanout Approvers Option Reject Gate RollbackPolicy Breaker Field Capability".split()
 )

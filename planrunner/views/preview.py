@@ -88,7 +88,9 @@ def _facts(row: dict[str, Json]) -> Iterator[str]:
     if row["what"] in ("runs", "decided", "on failure"):
         command = " ⏎ ".join(line.strip() for line in row["command"].splitlines() if line.strip())
         yield command or row["calls"]
-        if row["attempts"] > 1:
+        if row["attempts"] is None:
+            yield "attempts computed when it starts"
+        elif row["attempts"] > 1:
             yield f"{row['attempts']} attempts"
         if row.get("rollback"):
             yield f"undone by {row['rollback']}"
@@ -135,7 +137,11 @@ _COUNTED = (
 def _time(time: dict[str, Json], parallel: int) -> str:
     if time["critical_path"] is None or time["at_most"] is None:
         why = [f"no timeout for {_named(time['unknown'])}"] if time["unknown"] else []
-        why += [f"only the run can tell how many items {_named(time['uncounted'])} has"] if time["uncounted"] else []
+        why += (
+            [f"only the run can tell how many items or attempts {_named(time['uncounted'])} has"]
+            if time["uncounted"]
+            else []
+        )
         text = f"unknown: {'; '.join(why)}"
     else:
         along = " → ".join(time["along"][:8]) + (" …" if len(time["along"]) > 8 else "")

@@ -311,7 +311,7 @@ tasks:
   - {id: each, needs: [list], foreach: tasks.list.outputs.names, run: one}
 """
     _, out, _ = call("preview", write("p.yaml", plan))
-    assert "unknown: only the run can tell how many items each has" in out
+    assert "unknown: only the run can tell how many items or attempts each has" in out
     assert "no timeout" not in out
 
 
@@ -381,3 +381,19 @@ def test_a_saved_preview_binds_a_run_to_the_password_that_it_does_not_show(write
     assert code == 10
     assert "other parameters (in what is masked)" in err
     assert call("exec", name, "--preview", "look.json", "--progress", "quiet")[0] == 0
+
+
+COMPUTED = """
+plan: p
+params: {tries: 3, limit: {type: duration, default: 2m}}
+tasks:
+  - {id: a, run: x, timeout: "{{ params.limit }}", retry: {attempts: "{{ params.tries }}", backoff: fixed, delay: 10s, jitter: 0}}
+  - {id: b, needs: [a], run: x, timeout: 1m, retry: "{{ tasks.a.exit_code + 1 }}"}
+"""
+
+
+def test_settings_that_follow_from_parameters_are_known_and_others_are_not(write: Write, data: Data) -> None:
+    write("p.yaml", COMPUTED)
+    found = rows(data("preview", "p.yaml", "-p", "tries=2")[1]["envelope"])
+    assert (found["a"]["attempts"], found["a"]["worst"]) == (2, 250.0)
+    assert (found["b"]["attempts"], found["b"]["worst"]) == (None, None)

@@ -35,7 +35,7 @@ class Bound(NamedTuple):
     """Tasks that may cost something and have no budget for it."""
     counted: tuple[str, ...] = ()
     uncounted: tuple[str, ...] = ()
-    """Fan-outs of which only the run can tell how many items they have: to blame for the time as well."""
+    """Fan-outs of which only the run can tell how many items or attempts they have: to blame for the time as well."""
 
 
 _PRICED = ("llm", "agent")
@@ -139,12 +139,19 @@ def task_bound(task: Task, count: Count, parallel: int, prefix: str = "") -> Bou
         if task.loop is not None:
             found = _repeated(found, task.loop.max)
         found = _limited(found, task.timeout, name)
-        found = _repeated(found, task.retry.attempts)
+        found = _repeated(found, attempts_of(task))
     else:
-        found = _repeated(_attempt(task, name), task.retry.attempts)
+        found = _repeated(_attempt(task, name), attempts_of(task))
+    if attempts_of(task) is None:
+        found = found._replace(uncounted=(*found.uncounted, name))
     waits = waiting_time(task)
     found = found._replace(path=_sum(found.path, waits), work=_sum(found.work, waits))
     return _budgeted(_limited(found, task.timebox, name), task, name)
+
+
+def attempts_of(task: Task) -> int | None:
+    """How many attempts a task may have; None where only the run can tell."""
+    return None if any(each.name == "retry.attempts" for each in task.computed) else task.retry.attempts
 
 
 def _attempt(task: Task, name: str) -> Bound:

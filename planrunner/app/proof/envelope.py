@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from planrunner.app.proof.bounds import Bound, bound_of, compared, task_bound, with_slots
+from planrunner.app.proof.bounds import Bound, attempts_of, bound_of, compared, task_bound, with_slots
 from planrunner.app.proof.names import asks, demands, walk
 from planrunner.capabilities.files.written import written
 from planrunner.machine.scope import TaskScope
@@ -32,14 +32,30 @@ class Sight:
     def __init__(
         self, plan: Plan, params: Mapping[str, Json], traits: Mapping[str, Json], env: Mapping[str, str]
     ) -> None:
-        self.plan = plan
         self.traits = traits
         self.demanded = demands(plan)
         self.state = State(plan, "")
         self.state.params = dict(params)
         self.state.environment = {"env": dict(env)}
         self._scope = TaskScope(self.state, -1)
+        self.plan = plan._replace(tasks=tuple([self._set(task) for task in plan.tasks]))
         self.selected: frozenset[str] | None = None
+
+    def _set(self, task: Task) -> Task:
+        """A task, and what it holds but for linked plans, with those of its computed settings that are known."""
+        if task.subplan:
+            task = task._replace(subplan=tuple([self._set(each) for each in task.subplan]))
+        if task.loop is not None:
+            task = task._replace(loop=task.loop._replace(tasks=tuple([self._set(each) for each in task.loop.tasks])))
+        if not task.computed:
+            return task
+        from planrunner.machine.computed import value_of, with_values  # late: few tasks compute a setting
+
+        told = [one for one in task.computed if all(path[0] in _DECIDABLE for path in one.expression.paths)]
+        values = {one.name: value_of(one, self._scope)[0] for one in told}
+        known = {name: value for name, value in values.items() if value is not None}
+        left = tuple([one for one in task.computed if one.name not in known])
+        return with_values(task, known)._replace(computed=left)
 
     def holds(self, condition: Expression | None) -> bool | None:
         """Whether a condition holds, None where only the run can tell."""
@@ -268,7 +284,7 @@ def _row(sight: Sight, task: Task, prefix: str, wave: int, fate: tuple[str, str]
     row["calls"] = task.uses
     row["command"] = _command(sight, task)
     row["effect"] = effect_of(sight, task)
-    row["attempts"] = task.retry.attempts
+    row["attempts"] = attempts_of(task)
     row["worst"] = bound.path
     if row["task"] in sight.demanded:
         row["first"] = [f"{who_decides(gate)} (label {label})" for label, gate in sight.demanded[row["task"]]]

@@ -15,6 +15,15 @@ from planrunner.plan.rules.reading import Site
 from planrunner.plan.rules.view import PlanView
 from planrunner.source import Span
 
+_SETTINGS = {
+    "timeout": ("time", "number", "string"),
+    "delay": ("time", "number", "string"),
+    "retry": ("number",),
+    "max_parallel": ("number",),
+    "tolerate": ("number", "string", "percent"),
+}
+"""The kinds of values that settings take which are computed."""
+_TAKES = {"timeout": "a duration such as `5m`", "delay": "a duration such as `5m`"}
 _CRITERIA = frozenset({"expect", "postconditions", "checks", "done"})
 
 
@@ -38,7 +47,14 @@ def judged(view: PlanView, sites: Iterable[Site]) -> Iterable[Diagnostic]:
 
 def _problems(site: Site, naming: Naming) -> list[Problem]:
     names = naming.names(site.here, site.moment)
-    if site.key not in ("foreach", "matrix"):
+    if site.key in _SETTINGS:
+        type_, problems = check_value(site.expression, names)
+        if type_.kind not in ("any", *_SETTINGS[site.key]):
+            end = len(site.expression.text)
+            said = f"`{site.expression.text}` is not a value for `{site.key}`"
+            problems.append(Problem("PLAN205", said, 0, end, f"it takes {_TAKES.get(site.key, 'a whole number')}"))
+        return problems
+    if site.key not in ("foreach", "matrix", "options"):
         return check_condition(site.expression, names)
     type_, problems = check_value(site.expression, names)
     if type_.kind not in ("any", "list", "map", "object"):

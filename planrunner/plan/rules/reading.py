@@ -49,6 +49,8 @@ def expressions_of(view: PlanView) -> Iterator[Site]:
     for here, task in enumerate(view.plan.tasks):
         if task.when is not None:
             yield Site(here, "when", "facts", task.when)
+        for setting in task.computed:
+            yield Site(here, setting.name.partition(".")[0], "before", setting.expression)
         if task.join.expression is not None:
             yield Site(here, "join", "results", task.join.expression)
         if task.concluding:

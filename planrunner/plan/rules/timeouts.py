@@ -25,6 +25,8 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
     plan = view.plan
     limit = plan.budgets.time
     for task in plan.tasks:
+        if any(each.name == "timeout" for each in task.computed):
+            continue
         if task.timeout is None:
             if limit is None and task.budgets.time is None and task.gate is None and not view.around.bounded:
                 capability = view.used.get(task.uses)

@@ -89,7 +89,10 @@ def inside(view: PlanView, task: Task) -> Container:
         around = around._replace(items=(*around.items, task.fanout))
     return around._replace(
         reworked=around.reworked or sends_back(view.plan.tasks),
-        bounded=around.bounded or task.timeout is not None or task.budgets.time is not None,
+        bounded=around.bounded
+        or task.timeout is not None
+        or task.budgets.time is not None
+        or any(each.name == "timeout" for each in task.computed),
         places=((view.graph, view.positions[task.id]), *around.places),
     )
 
