@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 from planrunner.errors import NotFound, StorageFailed, UsageError
 from planrunner.journal.breaks import cut
@@ -15,6 +14,7 @@ from planrunner.journal.verifying import Anchor, Standing, Verdict
 from planrunner.journal.walking import Break, Sealed, entries_of, sealed_rows, stored_form
 from planrunner.journal.workspace import find_state
 from planrunner.record import TYPE_CHECKING
+from planrunner.views.moments import rfc3339
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -158,7 +158,7 @@ def _event(run: str, stored: dict[str, Json], link: bytes) -> dict[str, Json]:
         "run": run,
         **{name: stored[name] for name in ("seq", "at", "version", "kind", "body")},
         "link": link.hex(),
-        "when": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(at))}.{int(at * 1000) % 1000:03d}Z",
+        "when": rfc3339(at),
         "who": _who(body),
         "class": "refusal" if refused else _CLASSES.get(kind, "step"),
         "subject": str(body.get("task") or body.get("plan") or body.get("plan_digest") or ""),

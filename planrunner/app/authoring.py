@@ -242,13 +242,15 @@ def draw_graph(plan: Plan, form: str, statuses: Mapping[str, str] | None = None)
 
 
 def schema_for(path: str | None, complete: bool) -> dict[str, Any]:
-    """The schema of plans, of ``capabilities``, of ``project`` (the file of settings), or of what stands under a path
-    of keys such as ``tasks.retry`` or ``project.models``; ``complete`` adds the inputs of the installed capabilities.
-    Raises NotFound for a key that there is not."""
-    from planrunner.app.schemas import capabilities_schema, part, plan_schema, project_schema
+    """The schema of plans, of ``capabilities``, of ``project`` (the file of settings), of ``run`` (what ``--json``
+    prints of one), or of what stands under a path of keys such as ``tasks.retry`` or ``project.models``; ``complete``
+    adds the inputs of the installed capabilities. Raises NotFound for a key that there is not."""
+    from planrunner.app.schemas import capabilities_schema, part, plan_schema, project_schema, run_schema
 
     if path == "capabilities":
         return capabilities_schema(catalogue())
+    if path == "run":
+        return run_schema()
     whose, _, rest = (path or "").partition(".")
     if whose == "project":
         return part(project_schema(), rest, "the project's file") if rest else project_schema()

@@ -37,6 +37,12 @@ def plan_schema(capabilities: Sequence[Capability] = ()) -> Schema:
     return schema
 
 
+def run_schema() -> Schema:
+    """The schema of a run as ``exec --json`` and ``show --json`` print it."""
+    schema: Schema = json.loads(read_data("schemas", "run.schema.json"))
+    return schema
+
+
 def project_schema() -> Schema:
     """The schema of a project's settings, with that of plans in it, whose policy it refers to: one file for editors."""
     schema: Schema = json.loads(read_data("schemas", "project.schema.json"))

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from planrunner import __version__
+from planrunner.cli.guard import write_error
 from planrunner.cli.settings import COLORS, Settings, settings
 from planrunner.cli.table import ALIASES, COMMANDS, MEANT, help_text, module_of
 from planrunner.errors import INTERRUPTED, USAGE
@@ -82,17 +83,19 @@ def run(arguments: list[str], asked: list[Settings]) -> int:
     except click.exceptions.Exit as end:
         return end.exit_code
     except click.ClickException as error:
-        return _wrong_call(error)
+        return _wrong_call(error, arguments)
     except click.exceptions.Abort:
         return INTERRUPTED
     return result if isinstance(result, int) else 0
 
 
-def _wrong_call(error: click.ClickException) -> int:
+def _wrong_call(error: click.ClickException, arguments: list[str]) -> int:
     """Say what is wrong with the call, and where help is."""
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "planrunner"
-    sys.stderr.write(f"error: {error.format_message()}\n  `{path} --help` tells how\n")
+    hint = f"`{path} --help` tells how"
+    sys.stderr.write(f"error: {error.format_message()}\n  {hint}\n")
+    write_error(arguments, error.format_message(), hint, USAGE)
     return USAGE
 
 

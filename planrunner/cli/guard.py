@@ -11,7 +11,7 @@ from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import TextIO
+    from typing import Any, TextIO
 
     from planrunner.cli.settings import Settings
 
@@ -37,9 +37,11 @@ def guarded(arguments: list[str], own: bool = False) -> int:
         sys.stdout.flush()
         return code
     except PlanInvalid as error:
-        return _invalid(error, asked)
+        return _invalid(error, asked, arguments)
     except PlanrunnerError as error:
-        _say(f"error: {error.message}", f"{_GONE}; {_ELSEWHERE}" if _is_gone() else _here(error.hint, asked))
+        hint = f"{_GONE}; {_ELSEWHERE}" if _is_gone() else _here(error.hint, asked)
+        _say(f"error: {error.message}", hint)
+        write_error(arguments, error.message, hint, error.exit_code)
         if isinstance(error, Denied):
             _keep(error, asked)
         return error.exit_code
@@ -119,6 +121,24 @@ def _say(message: str, hint: str = "") -> None:
         pass
 
 
+def write_error(
+    arguments: Sequence[str], message: str, hint: str, code: int, findings: list[dict[str, Any]] | None = None
+) -> None:
+    """The error as an object on standard output, for a call that asks for JSON there."""
+    if "--json" not in arguments:
+        return
+    from json import dumps  # late: only for a command that went wrong
+
+    error: dict[str, Any] = {"message": message, "hint": hint, "exit_code": code}
+    if findings is not None:
+        error["findings"] = findings
+    try:
+        sys.stdout.write(dumps({"format": 1, "error": error}, ensure_ascii=False) + "\n")
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        pass  # it stands on standard error
+
+
 def _here(hint: str, asked: Sequence[Settings]) -> str:
     """A hint whose commands look where this one looked."""
     if not asked or "planrunner " not in hint:
@@ -162,7 +182,7 @@ def _nowhere() -> int:
     return USAGE
 
 
-def _invalid(error: PlanInvalid, asked: Sequence[Settings]) -> int:
+def _invalid(error: PlanInvalid, asked: Sequence[Settings], arguments: Sequence[str]) -> int:
     # Late: only plans with faults need the renderer.
     from planrunner.cli.settings import Settings, messages
     from planrunner.views.findings import render_text
@@ -170,6 +190,11 @@ def _invalid(error: PlanInvalid, asked: Sequence[Settings]) -> int:
     screen = messages(asked[0] if asked else Settings())
     screen.write(render_text(error.findings, error.source, screen.color) + "\n")
     _say(f"error: {error.message}", error.hint)
+    if "--json" in arguments:
+        from planrunner.views.findings_json import findings_data
+
+        found = findings_data([(error.source, error.findings)])["findings"]
+        write_error(arguments, error.message, error.hint, error.exit_code, found)
     return error.exit_code
 
 

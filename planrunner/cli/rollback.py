@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -52,7 +51,7 @@ def command(
       planrunner rollback last --to build --strict
     """
     from planrunner.app.rollback import RollbackRequest, roll_back
-    from planrunner.cli.running import watch
+    from planrunner.cli.running import watch, write_object
 
     given = given_settings(ctx)
     request = RollbackRequest(run, to, only, strict, reason)
@@ -61,13 +60,7 @@ def command(
     result = roll_back(request, given.state, watch(given, progress, output))
     debts = result.state.debts
     if as_json:
-        from json import dumps
-        from time import time
-
-        from planrunner.views.run import run_object
-
-        found = run_object(result.state, result.revision, result.exit_code, time())
-        sys.stdout.write(dumps(found, ensure_ascii=False, default=str) + "\n")
+        write_object(result)
     if debts is not None and debts.main.status == "rolled_back":
         return OK
     return result.exit_code if result.status == "paused" else WAITING if result.status == "blocked" else FAILED

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from planrunner.app.admission import Answer
     from planrunner.app.execute import ExecRequest, RunResult, Watch
+    from planrunner.machine.events import Entry
+    from planrunner.machine.state import State
 
 
 STDIN = "<stdin>"
@@ -195,11 +197,24 @@ def report(result: RunResult, as_json: bool) -> int:
     for warning in result.warnings:
         sys.stderr.write(f"note: {warning}\n")
     if as_json:
-        from json import dumps
-
-        from planrunner.views.run import run_object
-
-        found = run_object(result.state, result.revision, result.exit_code, time())
-        sys.stdout.write(dumps(found, ensure_ascii=False, default=str) + "\n")
-        sys.stdout.flush()
+        write_object(result)
     return result.exit_code
+
+
+def write_object(result: RunResult) -> None:
+    """The object of a run as a line on standard output; its journal adds times, parameters and attempts."""
+    from json import dumps
+
+    from planrunner.views.run import run_object
+    from planrunner.views.standing import is_dry
+
+    state: State = result.state
+    entries: tuple[Entry, ...] = ()
+    if not is_dry(state):
+        from planrunner.app.inspect import look  # late: a dry run keeps nothing
+
+        kept = look(result.run_id, result.state_dir)
+        state, entries = kept.state, kept.entries
+    found = run_object(state, result.revision, result.exit_code, time(), entries)
+    sys.stdout.write(dumps(found, ensure_ascii=False, default=str) + "\n")
+    sys.stdout.flush()

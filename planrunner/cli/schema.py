@@ -13,14 +13,15 @@ from planrunner.errors import UsageError
 @click.argument("path", required=False)
 @click.option("--write", metavar="FILE", help="Write to a file, with the inputs of the installed capabilities.")
 def command(path: str | None, write: str | None) -> int:
-    """Print the JSON Schema of plans; PATH is `capabilities`, `project` (planrunner.yaml) or a path of keys such as
-    tasks.retry or project.models.
+    """Print the JSON Schema of plans; PATH is `capabilities`, `project` (planrunner.yaml), `run` (what `exec --json`
+    prints) or a path of keys such as tasks.retry or project.models.
 
     \b
     Examples:
       planrunner schema tasks.retry
       planrunner schema capabilities
       planrunner schema project
+      planrunner schema run
       planrunner schema --write plans/plan.schema.json
     """
     from planrunner.app.authoring import schema_for

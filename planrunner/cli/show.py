@@ -45,7 +45,7 @@ def command(
     note_stranger(given)
     now = found.now
     if as_json:
-        data = run_object(found.state, found.state.plan_digest, found.exit_code, now)
+        data = run_object(found.state, found.state.plan_digest, found.exit_code, now, found.entries)
         if found.state.revision > 1:
             data["revisions"] = revisions(found.entries)
         click.echo(json.dumps(data, indent=2, ensure_ascii=False, default=str))

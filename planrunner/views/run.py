@@ -2,40 +2,56 @@
 
 from __future__ import annotations
 
+from planrunner.machine.events import AttemptEnded, AttemptStarted, RunEnded
 from planrunner.machine.paths import is_gone
 from planrunner.machine.state import State, TaskState
 from planrunner.record import TYPE_CHECKING
+from planrunner.views.moments import lasted, rfc3339
 from planrunner.views.standing import is_decided, is_done, is_dry, outputs_of, pairs, shown_status, waiting
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
+    from planrunner.machine.events import Entry
     from planrunner.plan.model import Artifact
 
     Json = Any
 
 
-def run_object(state: State, revision: str, exit_code: int | None, now: float) -> dict[str, Json]:
+FORMAT = 1
+"""The version of the object; fields are added, never changed or removed. Its schema is ``schemas/run.schema.json``."""
+
+
+def run_object(
+    state: State, revision: str, exit_code: int | None, now: float, entries: Sequence[Entry] = ()
+) -> dict[str, Json]:
     """The JSON object of the command-line contract.
 
     ``revision`` is the digest of the plan, ``exit_code`` is None while a process acts on the run. ``now`` (seconds
-    since 1970) ends the time used by a run that still goes on. ``rollback`` is there once something was undone.
+    since 1970) ends the time used by a run that still goes on. ``entries`` is its journal; a dry run has none, and
+    tells nothing of times, parameters and attempts. ``rollback`` is there once something was undone.
     """
+    attempts = _attempts(entries)
     found = {
+        "format": FORMAT,
         "run_id": state.run_id,
         **({"dry_run": True} if is_dry(state) else {}),
         "plan": state.plan.id,
+        "plan_file": state.environment.get("plan"),
         "revision": revision,
         "revision_number": state.revision,
         "status": state.status,
         "exit_code": exit_code,
         "reason": state.reason,
         "detail": state.detail,
+        **({"params": state.params, **_times(entries)} if entries else {}),
         "stopped": stopped(state),
         "waiting": waiting(state),
         "gates": _gates(state, now),
         "tasks": {
             task.id: task_object(state, found)
+            | ({"attempt_history": attempts.get(task.id, [])} if entries else {})
             | (inner_object(state, found) if found.inner is not None else {})
             | (account_object(state, number) if state.ledger is not None else {})
             | ({"degraded": True} if number in state.degraded else {})
@@ -54,6 +70,39 @@ def run_object(state: State, revision: str, exit_code: int | None, now: float) -
         if report := rollback_object(state):
             found["rollback"] = report
     return found
+
+
+def _times(entries: Sequence[Entry]) -> dict[str, Json]:
+    """When the run began and ended (null while it is not over), and the seconds from the one to the other."""
+    started, last = entries[0].at, entries[-1]
+    ended = last.at if isinstance(last.event, RunEnded) else None
+    return {"started": rfc3339(started), "ended": rfc3339(ended), "duration": lasted(started, ended)}
+
+
+def _attempts(entries: Sequence[Entry]) -> dict[str, list[dict[str, Json]]]:
+    """The attempts of each task, in the order of their start. One whose end was not seen has none, and no outcome."""
+    found: dict[str, dict[int, dict[str, Json]]] = {}
+    begun: dict[tuple[str, int], float] = {}
+    for _, at, event in entries:
+        if isinstance(event, AttemptStarted):
+            begun[event.task, event.attempt] = at
+            found.setdefault(event.task, {})[event.attempt] = _attempt(event.attempt, at)
+        elif isinstance(event, AttemptEnded):
+            outcome, started = event.outcome, begun.get((event.task, event.attempt), at)
+            found.setdefault(event.task, {})[event.attempt] = {
+                **_attempt(event.attempt, started),
+                "ended": rfc3339(at),
+                "duration": lasted(started, at),
+                "failure": outcome.failure,
+                "message": outcome.message,
+                "exit_code": outcome.exit_code,
+            }
+    return {task: list(each.values()) for task, each in found.items()}
+
+
+def _attempt(number: int, started: float) -> dict[str, Json]:
+    unknown = dict.fromkeys(("ended", "duration", "failure", "message", "exit_code"))
+    return {"attempt": number, "started": rfc3339(started), **unknown}
 
 
 def _artifact(state: State, wanted: Artifact) -> dict[str, Json]:
@@ -96,6 +145,11 @@ def task_object(state: State, found: TaskState) -> dict[str, Json]:
         "outputs": outputs_of(found),
         "reason": _left_reason(found) if left else found.reason,
         "detail": _left_detail(found) if left else found.detail,
+        "failure": found.failure,
+        "started": rfc3339(found.started),
+        "ended": rfc3339(found.ended),
+        "duration": lasted(found.started, found.ended),
+        "artifacts": [dict(record) for record in found.outcome.artifacts] if found.outcome is not None else [],
     }
 
 

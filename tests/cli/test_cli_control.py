@@ -205,7 +205,7 @@ def test_a_run_that_has_ended_cannot_be_steered(run, plan, command):
     refused = run(command, "last")
     assert refused.code == 2
     assert "has ended: it is completed" in refused.err
-    run_id = json.loads(run("runs", "--json").out)["runs"][0]["run"]
+    run_id = json.loads(run("runs", "--json").out)["runs"][0]["run_id"]
     assert run(command, run_id.rpartition("-")[0]).code == 2
     assert run(command, "nothing-like-it").code == 3
 

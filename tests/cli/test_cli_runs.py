@@ -196,7 +196,8 @@ def test_a_retry_says_that_the_plan_file_was_edited(run, plan):
 def test_the_list_of_runs_names_them_as_other_commands_do(run, plan):
     assert run("exec", plan(FAILS)).code == 1
     [listed] = json.loads(run("runs", "--json").out)["runs"]
-    assert listed["run_id"] == listed["run"]
+    assert listed["run_id"] == json.loads(run("show", "--json").out)["run_id"]
+    assert listed.keys() <= json.loads(run("show", "--json").out).keys()
 
 
 def test_logs_follow_a_run_to_its_end(run, plan, tmp_path):
@@ -214,7 +215,7 @@ def test_logs_follow_a_run_to_its_end(run, plan, tmp_path):
 
 def test_why_tells_reasons_for_the_last_run_or_a_named_one(run, plan):
     assert run("exec", plan(FAILS)).code == 1
-    run_id = json.loads(run("runs", "--json").out)["runs"][0]["run"]
+    run_id = json.loads(run("runs", "--json").out)["runs"][0]["run_id"]
     assert "`next` is omitted" in run("why", "next").out
     assert run("why", run_id, "next").out == run("why", "next").out
     assert json.loads(run("why", "bad", "--json").out)["status"] == "failed"
@@ -234,8 +235,8 @@ def test_runs_are_listed_newest_first_and_by_status(run, plan):
     ]
     assert len(json.loads(run("runs", "--json", "--limit", "1").out)["runs"]) == 1
     assert "failed" in run("runs").out.splitlines()[1]
-    prefix = listed[0]["run"][:-1]
-    assert json.loads(run("show", prefix, "--json").out)["run_id"] == listed[0]["run"]
+    prefix = listed[0]["run_id"][:-1]
+    assert json.loads(run("show", prefix, "--json").out)["run_id"] == listed[0]["run_id"]
 
 
 def test_show_prints_the_tree_and_the_timeline(run, plan):

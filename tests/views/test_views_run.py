@@ -41,8 +41,10 @@ def test_the_json_object_has_what_the_contract_names(story, shell_task):
     told.tell(TaskSettled("b", "skipped", "when", "`when` is false"), RunEnded("completed", outputs={"n": 3}))
     found = run_object(told.state, "d1g357", 0, 0.0)
     assert json.loads(json.dumps(found)) == {
+        "format": 1,
         "run_id": "20231114-2213-abc123",
         "plan": "demo",
+        "plan_file": None,
         "revision": "d1g357",
         "revision_number": 1,
         "status": "completed",
@@ -53,8 +55,30 @@ def test_the_json_object_has_what_the_contract_names(story, shell_task):
         "waiting": [],
         "gates": [],
         "tasks": {
-            "a": {"status": "completed", "attempts": 1, "outputs": {"count": 3}, "reason": "", "detail": ""},
-            "b": {"status": "skipped", "attempts": 0, "outputs": {}, "reason": "when", "detail": "`when` is false"},
+            "a": {
+                "status": "completed",
+                "attempts": 1,
+                "outputs": {"count": 3},
+                "reason": "",
+                "detail": "",
+                "failure": "",
+                "started": "2023-11-14T22:13:21.000Z",
+                "ended": "2023-11-14T22:13:23.000Z",
+                "duration": 2.0,
+                "artifacts": [],
+            },
+            "b": {
+                "status": "skipped",
+                "attempts": 0,
+                "outputs": {},
+                "reason": "when",
+                "detail": "`when` is false",
+                "failure": "",
+                "started": None,
+                "ended": "2023-11-14T22:13:24.000Z",
+                "duration": None,
+                "artifacts": [],
+            },
         },
         "budget": {
             "time": {"used": 5.0, "limit": 60.0},
