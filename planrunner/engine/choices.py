@@ -12,7 +12,7 @@ from planrunner.record import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-    from planrunner.machine.scope import TaskScope
+    from planrunner.plan.expressions.values import Scope
     from planrunner.plan.model import Expression
 
     Json = Any
@@ -25,7 +25,7 @@ class UnfitOptions(Exception):
     """A list that gives a gate no options; the message says why."""
 
 
-def options_of(each: Expression, scope: TaskScope) -> list[dict[str, Json]]:
+def options_of(each: Expression, scope: Scope) -> list[dict[str, Json]]:
     """The options as a gate shows them. Raises UnfitOptions."""
     text = f"`options: {each.text}`"
     try:

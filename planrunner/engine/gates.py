@@ -14,7 +14,7 @@ from planrunner.machine.events import GateReopened, GateRequested
 from planrunner.machine.gates import digest, spec
 from planrunner.machine.governing import STAGE
 from planrunner.machine.judging import KIND, allowance, judge_of
-from planrunner.machine.scope import TaskScope
+from planrunner.machine.scope import GateScope
 from planrunner.machine.starting import INSTRUCTION
 from planrunner.plan.expressions.problem import TemplateError
 from planrunner.plan.looking import looks_at
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from planrunner.engine.rare_effects import Weigh
     from planrunner.machine.rare_commands import AskPeople
     from planrunner.machine.state import State
+    from planrunner.plan.expressions.values import Scope
     from planrunner.plan.model import Gate, Option, Task
 
 Json = Any
@@ -47,7 +48,7 @@ def requested(state: State, command: AskPeople, place: Place) -> GateRequested:
 def request(state: State, number: int, stage: str, place: Place) -> dict[str, Json]:
     """What is asked: the same for the same state of the run. Raises TemplateError where a part of it has no value."""
     task, written = state.specs[number], spec(state, number, stage)
-    scope = TaskScope(state, number)
+    scope = GateScope(state, number)
     words = _words(state, number, stage)
     asked: dict[str, Json] = {
         "kind": written.kind,
@@ -160,7 +161,7 @@ def _inputs(state: State, number: int, stage: str, place: Place) -> dict[str, Js
         for need in state.shape.needs[number]
         if state.tasks[need].outputs
     }
-    return {**given, "params": _filled("params", task.params, TaskScope(state, number))} if task.params else given
+    return {**given, "params": _filled("params", task.params, GateScope(state, number))} if task.params else given
 
 
 def _short(value: Json) -> Json:
@@ -170,7 +171,7 @@ def _short(value: Json) -> Json:
     return {"digest": sha256(text.encode("utf-8", "surrogatepass")).hexdigest(), "size": len(text), "start": text[:200]}
 
 
-def _filled(key: str, value: Json, scope: TaskScope) -> Json:
+def _filled(key: str, value: Json, scope: Scope) -> Json:
     """With its templates filled in: nobody can decide about a text that has no value."""
     try:
         return rendered(value, scope)
@@ -178,7 +179,7 @@ def _filled(key: str, value: Json, scope: TaskScope) -> Json:
         raise TemplateError(f"`{key}` has no value: {error}") from error
 
 
-def _options(written: Sequence[Option], scope: TaskScope) -> dict[str, Json]:
+def _options(written: Sequence[Option], scope: Scope) -> dict[str, Json]:
     """The ``options`` as they are shown, or the ``problem`` of a list that gives none."""
     if written[0].each is not None:
         from planrunner.engine.choices import UnfitOptions, options_of  # late: few gates take theirs from a list
@@ -195,6 +196,6 @@ def _options(written: Sequence[Option], scope: TaskScope) -> dict[str, Json]:
     }
 
 
-def _field(field: dict[str, Json], scope: TaskScope) -> dict[str, Json]:
+def _field(field: dict[str, Json], scope: Scope) -> dict[str, Json]:
     field.pop("span")
     return {key: _filled("form", value, scope) for key, value in field.items() if value not in (None, "", (), False)}

@@ -8,6 +8,7 @@ from planrunner.plan import lower_values as values
 from planrunner.plan.lower_expressions import DETECT, condition, criterion
 from planrunner.plan.lower_values import Lowering
 from planrunner.plan.model import Axis, Edge, Expression, FailureMode, Fanout, Join, Retry
+from planrunner.plan.nearest import nearest
 from planrunner.record import TYPE_CHECKING
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
@@ -152,12 +153,22 @@ def _failure_mode(low: Lowering, node: Node, known: frozenset[str]) -> FailureMo
     if not isinstance(node, Mapping) or name is None:
         return None
     detect, recover = node.get("detect"), node.get("recover")
+    if recover is not None:
+        _check_recover(low, recover)
     return FailureMode(
         values.text(name),
         criterion(low, detect, known) if detect is not None else None,
         values.text(recover) if recover is not None else "",
         recover.span if recover is not None else name.span,
     )
+
+
+def _check_recover(low: Lowering, node: Node) -> None:
+    """A word that is all but the id of a task is that task misspelt; other words are for people."""
+    word = values.text(node)
+    meant = nearest(word, low.ids) if " " not in word and word not in low.ids else None
+    if meant is not None:
+        low.report("PLAN101", f"no task is called `{word}`, did you mean `{meant}`?", node.span)
 
 
 def retry(low: Lowering, node: Node, default: Retry) -> Retry:

@@ -20,6 +20,7 @@ from planrunner.plan.lower_gate import GATE_KEYS, gate, routes
 from planrunner.plan.lower_links import check_params, linked
 from planrunner.plan.lower_values import Lowering, Pending
 from planrunner.plan.model import Budgets, Loop, Retry, Task
+from planrunner.plan.nearest import nearest
 from planrunner.plan.wording import makes_a_gate
 from planrunner.record import TYPE_CHECKING
 from planrunner.source import Span
@@ -282,6 +283,8 @@ def _loop(draft: Draft, node: Node) -> Loop | None:
     if not isinstance(node, Mapping):
         return None
     most, until, tasks, carry, breaker, checkpoint, at_bound = (node.get(key) for key in _LOOP_KEYS)
+    if isinstance(carry, Mapping):
+        _check_carried(draft.low, carry)
     if at_bound is not None and until is None:
         message = "`at_bound` has no effect without `until`: the loop goes through all its rounds"
         draft.low.report("PLAN004", message, at_bound.span, "add `until: …`, or take `at_bound` out")
@@ -294,6 +297,18 @@ def _loop(draft: Draft, node: Node) -> Loop | None:
         _number(checkpoint),
         "continue" if at_bound is not None and values.text(at_bound) == "continue" else "fail",
     )
+
+
+def _check_carried(low: Lowering, node: Mapping) -> None:
+    """A value given as ``{first, next}`` with one of the two misspelt would be carried as a map."""
+    for _, value in node.entries:
+        keys = [str(key.value) for key, _ in value.entries] if isinstance(value, Mapping) else []
+        missing = [name for name in ("first", "next") if name not in keys]
+        for key, _ in value.entries if isinstance(value, Mapping) and len(missing) == 1 else ():
+            if str(key.value) not in ("first", "next") and nearest(str(key.value), missing):
+                low.report(
+                    "PLAN003", f"a carried value has no key `{key.value}`, did you mean `{missing[0]}`?", key.span
+                )
 
 
 _LOOP_KEYS = ("max", "until", "tasks", "carry", "breaker", "checkpoint", "at_bound")

@@ -6,6 +6,7 @@ and ``for`` are allowed, with bounds on iterations and output; everything that s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any
@@ -99,12 +100,22 @@ def faults(text: str) -> list[Problem]:
     if len(text) > LONGEST_SOURCE:
         return [Problem("PLAN210", f"a text with templates has at most {LONGEST_SOURCE:,} characters", 0, len(text))]
     if "{%" in text:
-        return [Problem("PLAN210", message, *_line(text, line), help) for message, line, help in _faults(text)]
+        return [
+            Problem("PLAN210", said, *_named(text, said, *_line(text, line)), help)
+            for said, line, help in _faults(text)
+        ]
     return [
-        Problem("PLAN210", message, found.start, found.end, help)
+        Problem("PLAN210", said, *_named(text, said, found.start, found.end), help)
         for found in placeholders(text)
-        for message, _, help in _faults(text[found.start : found.end])
+        for said, _, help in _faults(text[found.start : found.end])
     ]
+
+
+def _named(text: str, message: str, start: int, end: int) -> tuple[int, int]:
+    """Where the name that a message is about stands, between two offsets; these where it is not a single word there."""
+    name = re.match(r"there is no \w+ `(\w+)`", message)
+    found = list(re.finditer(rf"\b{name[1]}\b", text[start:end])) if name else []
+    return (start + found[0].start(), start + found[0].end()) if len(found) == 1 else (start, end)
 
 
 def _faults(text: str) -> Iterator[tuple[str, int, str]]:

@@ -201,16 +201,16 @@ def test_rendered_text_is_bounded_for_plain_references_too() -> None:
     [
         ("a {{ x", "never closed", "{{"),
         ("docker {{.State}} {{ x }}", "does not parse", "{{.State}}"),
-        ("{{ a }} {{ b | nofilter }}", "no filter `nofilter`", "{{ b | nofilter }}"),
-        ("{{ a is nonsense }}", "no test `nonsense`", "{{ a is nonsense }}"),
+        ("{{ a }} {{ b | nofilter }}", "no filter `nofilter`", "nofilter"),
+        ("{{ a is nonsense }}", "no test `nonsense`", "nonsense"),
         ("{{ a.__class__ | string }}", "`__class__`", "{{ a.__class__ | string }}"),
         ("{{ f(1) }}", "no functions: `f(…)`", "{{ f(1) }}"),
-        ("{{ a.uper() }}", "no method `uper`", "{{ a.uper() }}"),
+        ("{{ a.uper() }}", "no method `uper`", "uper"),
         ("a\n{% set x = 1 %}\nb", "no `set`", "{% set x = 1 %}"),
         ("{% if a %}", "does not parse", "{% if a %}"),
     ],
 )
-def test_lint_points_at_the_placeholder(text: str, message: str, marked: str) -> None:
+def test_lint_points_at_the_name_or_the_placeholder(text: str, message: str, marked: str) -> None:
     found = problems(text)[0]
     assert found.code == "PLAN210"
     assert message in found.message

@@ -122,7 +122,7 @@ class Maker:
     def add(self, **task: Json) -> str:
         name = str(task.setdefault("id", self.id("task")))
         if "subplan" not in task and not task.keys() & _ACTS:
-            task["run"] = ["true", name]
+            task["run"] = ["true"]
         self.level.append(task)
         return name
 
@@ -651,3 +651,29 @@ def _degraded(made: Maker) -> None:
     first = made.add(budgets={"cost": "$1"})
     needs = [first, *made.after(root).get("needs", [])]
     made.add(budgets={"cost": "$1"}, needs=needs, degraded=made.random.choice(actions))
+
+
+@fragment("plan.done", top=True)
+def _done(made: Maker) -> None:
+    root = made.root()
+    made.add(**made.after(root))
+    made.document.setdefault("done", []).append(made.condition("plan.done", root))
+
+
+@fragment("task.options")
+def _options(made: Maker) -> None:
+    root = made.root()
+    made.add(gate="decision", ask="which?", options=made.list("task.options", root), **made.after(root))
+
+
+@fragment("task.stdin")
+def _stdin(made: Maker) -> None:
+    root = made.root()
+    made.add(stdin=made.text("task.stdin", root), **made.after(root))
+
+
+@fragment("task.form")
+def _form(made: Maker) -> None:
+    root = made.root()
+    key = made.random.choice(["description", "default"])
+    made.add(ask="how many?", form={"field": {"type": "any", key: made.text("task.form", root)}}, **made.after(root))

@@ -15,6 +15,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from misspelling import misspelt, names
 from sound_plans import ALONE, FRAGMENTS, Maker, Slot
 
 from planrunner.app.proof.lives import Lived, Stage, live
@@ -138,6 +139,27 @@ def test_no_run_completes_in_which_an_expression_has_no_value(block: int, evalua
         reason = next((line for line in more if says(line, slot)), "")
         assert reason, (seed, slot, more)
     assert seen["run"] > 20 * seen["lint"], seen
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_lint_finds_a_misspelt_name_where_it_stands(block: int) -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(block, PLANS, BLOCKS):
+        document = sound(seed).document
+        text, rng = json.dumps(document, indent=1), random.Random(f"misspelt {seed}")
+        candidates = names(text, document)
+        kind = rng.choice(sorted({name.kind for name in candidates}))
+        name = rng.choice([each for each in candidates if each.kind == kind])
+        wrong = misspelt(rng, text, name)
+        last = name.end + len(wrong) - len(text)
+        findings = [
+            each for each in load(Source(wrong, "p.json", "json"), REGISTRY).findings if each.severity != "note"
+        ]
+        line = wrong[wrong.rfind("\n", 0, name.start) : wrong.find("\n", name.end)]
+        quoted = name.start - (wrong[name.start - 1] == '"')
+        assert any(quoted <= each.span.start < last for each in findings), (seed, kind, line, findings)
+        seen[kind] += 1
+    assert len(seen) >= min(30, PLANS // BLOCKS // 3), seen
 
 
 def soundly_run(seed: int, made: Maker, evaluated: list[str]) -> Lived:

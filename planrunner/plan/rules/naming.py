@@ -127,7 +127,7 @@ class Naming:
             return {**base, **FACTS}
         own = {"outputs": MAP if task.fanout is not None else self._outputs(task), "artifacts": _artifacts(task)}
         if moment == "checks":
-            return ChainMap({**base, **own, **OUTCOME}, self._results)
+            return ChainMap({**base, **own}, self._results)
         bare = {output.name: self._type(task, output) for output in task.outputs}
         found = {**bare, **base, **OUTCOME, **own}
         if moment == "detect":

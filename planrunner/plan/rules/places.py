@@ -19,7 +19,7 @@ def place_of(view: PlanView, place: Site | Text, start: int, end: int) -> Span:
     """The place in the file of a part of an expression or a text."""
     if isinstance(place, Site):
         return _place_in(view, place.expression.text, place.expression.span, start, end)
-    if place.here < 0:
+    if place.here < 0 or place.outside:
         region = Span(0, len(view.source.text))
     else:
         region = region_of(view, view.plan.tasks[place.here], place.key)

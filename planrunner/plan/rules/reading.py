@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from planrunner.plan.expressions.paths import children, path_of
-from planrunner.plan.model import Artifact, Criterion, Expression, Output, Task
+from planrunner.plan.model import Artifact, Criterion, Expression, Gate, Output, Task
 from planrunner.plan.rules.view import PlanView
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
@@ -35,13 +35,15 @@ class Site(NamedTuple):
 
 
 class Text(NamedTuple):
-    """A text with a template; ``here`` is -1 for the plan's own. ``script`` marks shell text."""
+    """A text with a template; ``here`` is -1 for the plan's own. ``script`` marks shell text, ``outside`` a text that
+    stands in the plan, not in the task that reads it."""
 
     here: int
     key: str
     moment: Moment
     text: str
     script: bool = False
+    outside: bool = False
 
 
 def expressions_of(view: PlanView) -> Iterator[Site]:
@@ -82,6 +84,16 @@ def expressions_of(view: PlanView) -> Iterator[Site]:
             yield Site(here, "fresh", "facts", task.fresh.condition)
         if task.loop is not None and task.loop.until is not None:
             yield Site(here, "loop", "rounds", task.loop.until)
+    for here, gate in _demanded(view):
+        yield from _criteria(here, "checks", "checks", gate.checks)
+
+
+def _demanded(view: PlanView) -> Iterator[tuple[int, Gate]]:
+    """The gates that labels demand, each with the first task that it stands before."""
+    for label, gate in view.plan.gated:
+        here = next((here for here, task in enumerate(view.plan.tasks) if label in task.labels), -1)
+        if here >= 0:
+            yield here, gate
 
 
 def _criteria(here: int, key: str, moment: Moment, criteria: Iterable[Criterion]) -> Iterator[Site]:
@@ -124,18 +136,31 @@ def texts_of(view: PlanView) -> Iterator[Text]:
         if task.outputs or task.artifacts:
             held = task.loop is not None or bool(task.subplan)
             yield from _results(here, task.outputs, task.artifacts, "rounds" if held else "after")
-        if task.loop is not None or task.fanout is not None or task.sub is not None or task.degraded or task.backup:
+        rare = (task.loop, task.fanout, task.sub, task.degraded, task.fresh)
+        if task.backup or any(each is not None for each in rare):
             yield from _rare(here, task)
         if task.gate is not None:
-            for text in strings(task.gate.ask):
-                yield Text(here, "ask", "before", text)
-            shown: tuple[tuple[str, Any], ...] = (("options", task.gate.options), ("evidence", task.gate.evidence))
-            for key, value in shown:
-                for text in strings(value):
-                    yield Text(here, key, "checks", text)
+            yield from _question(here, task.gate)
+        if is_template(task.command):
+            yield Text(here, "command", "before", task.command)
         if task.rollback is not None:
             for text in strings([task.rollback.inputs, task.rollback.run]):
                 yield Text(here, "rollback", "after", text)
+    for here, gate in _demanded(view):
+        yield from _question(here, gate, outside=True)
+
+
+def _question(here: int, gate: Gate, outside: bool = False) -> Iterator[Text]:
+    """What people are shown of a gate."""
+    shown: tuple[tuple[str, Any], ...] = (
+        ("ask", gate.ask),
+        ("options", gate.options),
+        ("form", gate.form),
+        ("evidence", gate.evidence),
+    )
+    for key, value in shown:
+        for text in strings(value):
+            yield Text(here, key, "checks", text, outside=outside)
 
 
 def _run(here: int, run: str | tuple[str, ...]) -> Iterator[Text]:
@@ -151,18 +176,26 @@ def _run(here: int, run: str | tuple[str, ...]) -> Iterator[Text]:
 def _rare(here: int, task: Task) -> Iterator[Text]:
     """The texts of keys that few tasks have."""
     found: list[tuple[str, Moment, Any]] = [("params", "before", task.params), ("backup", "before", task.backup)]
+    if task.fresh is not None:
+        found.append(("fresh", "before", [task.fresh.inputs, task.fresh.outputs]))
     if task.loop is not None:
         found.append(("loop", "rounds", task.loop.carry))
     if task.fanout is not None:
         found += [
             ("foreach", "before", task.fanout.items),
-            ("matrix", "before", [axis.items for axis in task.fanout.axes]),
+            ("matrix", "before", _listed(task.fanout.matrix)),
         ]
     if task.degraded is not None:
         found.append(("degraded", "before", [task.degraded.inputs, task.degraded.run]))
     for key, moment, value in found:
         for text in strings(value):
             yield Text(here, key, moment, text)
+
+
+def _listed(matrix: Any) -> list[Any]:
+    """What a matrix lists: the items of its axes, and the combinations to add and to leave out. An axis that is a text
+    is an expression."""
+    return [each for each in matrix.values() if isinstance(each, list)] if isinstance(matrix, dict) else []
 
 
 def _results(
