@@ -168,6 +168,7 @@ _PARTS: tuple[tuple[str, Any], ...] = (
     ("usage", dict),
     ("rule", str),
     ("refused", tuple),
+    ("acted", bool),
 )
 
 

@@ -129,7 +129,7 @@ class LiveEffects:
         refusal = refused(self._settings, call)
         binding = refusal or self._bindings.get(uses) or _found(self._bindings, self._settings.resolve, uses)
         if isinstance(binding, Outcome):
-            self._report(call, binding)
+            self._report(call, binding._replace(acted=False))
             return
         declaration = binding.declaration
         if declaration.instant and not binding.wants_context:
@@ -179,7 +179,7 @@ class LiveEffects:
         try:
             begin(attempt, launch, self._settings, self._supervisor, self._poller)
         except SpawnFailed as failed:
-            self._end(attempt, Outcome(failed.failure, failed.message, rule=failed.rule))
+            self._end(attempt, Outcome(failed.failure, failed.message, rule=failed.rule, acted=False))
 
     def _in_threads(self) -> Workers:
         if self._workers is None:

@@ -135,7 +135,8 @@ def _attempt_ended(event: events.AttemptEnded) -> str:
 
 
 def _outcome(outcome: events.Outcome) -> str:
-    failure, message, outputs, exit_code, duration, stdout, stderr, artifacts, usage, rule, refused = outcome
+    failure, message, outputs, exit_code, duration, stdout, stderr, artifacts, usage, rule, *more = outcome
+    refused, acted = more
     shown = [f'"failure":{_text(failure)}'] if failure else []
     if message:
         shown.append(f'"message":{_text(message)}')
@@ -157,6 +158,8 @@ def _outcome(outcome: events.Outcome) -> str:
         shown.append(f'"rule":{_text(rule)}')
     if refused:
         shown.append(f'"refused":{_json(refused)}')
+    if not acted:
+        shown.append('"acted":false')
     return f"{{{','.join(shown)}}}"
 
 
@@ -179,7 +182,7 @@ _BY_HAND: dict[str, tuple[tuple[str, ...], Callable[[Any], str]]] = {
     "Outcome": (
         (
             *("failure", "message", "outputs", "exit_code", "duration", "stdout", "stderr", "artifacts", "usage"),
-            *("rule", "refused"),
+            *("rule", "refused", "acted"),
         ),
         _outcome,
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planrunner.machine.events import (
+    AttemptEnded,
     AttemptStarted,
     BackupAsked,
     BackupMade,
@@ -46,6 +47,19 @@ def register(state: State, event: AttemptStarted) -> None:
         owed = Owed("action", number, visit)
         owed.attempt = event.attempt
         _add(state, debts, owed)
+
+
+def ended(state: State, event: AttemptEnded) -> None:
+    """An attempt that started nothing leaves owed what the one before it did."""
+    number = state.index[event.task]
+    debts = _debts(state)
+    for position in debts.of.get(number, ()):
+        owed = debts.owed[position]
+        if (owed.number, owed.visit) == (number, state.tasks[number].visit) and owed.attempt == event.attempt:
+            if event.outcome.acted:
+                owed.acted = event.attempt
+            else:
+                owed.attempt = owed.acted
 
 
 def _add(state: State, debts: Debts, owed: Owed) -> None:

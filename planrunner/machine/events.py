@@ -73,12 +73,12 @@ if TYPE_CHECKING:
 
 class Outcome(NamedTuple):
     """How an attempt ended. ``failure`` is a failure class (transient, logic, policy, timeout, interrupted or a
-    plugin's
-    own), empty when it went well. ``duration`` is seconds; ``stdout`` and ``stderr`` are bounded tails of the text.
+    plugin's own), empty when it went well. ``duration`` is seconds; ``stdout`` and ``stderr`` are tails of the text.
     ``usage`` is what it spent (cost in dollars, tokens, calls); what is not told counts as all that was set aside.
     ``rule`` names the rule that refused what was wanted, such as ``network.private``; the failure is then ``policy``.
     ``refused`` is what its sandbox did not let through meanwhile, also where it went well: ``rule``, ``what`` (host and
-    port; empty for all that are not told by name), ``count``, and a ``message`` that says how it is allowed."""
+    port; empty for all that are not told by name), ``count``, and a ``message`` that says how it is allowed. ``acted``
+    is False where nothing was started, so that there is nothing to undo."""
 
     failure: str = ""
     message: str = ""
@@ -91,6 +91,7 @@ class Outcome(NamedTuple):
     usage: dict[str, Json] = {}
     rule: str = ""
     refused: tuple[dict[str, Json], ...] = ()
+    acted: bool = True
 
 
 EDITION = 2

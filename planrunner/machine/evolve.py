@@ -213,6 +213,10 @@ def _attempt_ended(state: State, event: AttemptEnded, at: float) -> None:
     if event.outcome.failure not in CUT_OFF:
         free_slot(state, number)
     state.stints.pop(number, None)
+    if state.debts is not None and number in state.debts.of:
+        from planrunner.machine import compensation  # late, as above
+
+        compensation.ended(state, event)
     if (state.ledger is not None or event.outcome.usage) and number not in state.holders:
         from planrunner.machine import budgets  # late, as above
 

@@ -112,11 +112,18 @@ def bare(state: State, owner: int = -1) -> list[int]:
         number
         for number in range(0 if frame is None else frame.first, len(state.tasks))
         if state.tasks[number].attempts
+        and not _is_refused(state, number)
         and number not in state.holders
         and state.trait(state.specs[number]).effect not in ("pure", "read")
         and (frame is None or is_within(state, number, owner))
         and not any(holder in of for holder in _around(state, number, frame))
     ]
+
+
+def _is_refused(state: State, number: int) -> bool:
+    """Whether its only attempt started nothing."""
+    found = state.tasks[number]
+    return found.attempts == 1 and found.outcome is not None and not found.outcome.acted
 
 
 def undone_holders(state: State) -> set[int]:

@@ -20,13 +20,14 @@ class Owed:
     capability did, by what it noted before.
 
     There is one for each visit of a task, whatever number of attempts it took; ``attempt`` is the last of them, 0 while
-    none has started. ``outputs`` are those of an earlier visit (None: the task still has them). ``tries`` counts the
-    attempts to undo it in the rollback that goes on, ``last`` is the number of the newest one. What has the higher
-    ``rank`` started later and is undone earlier. ``shown_by`` is the task, with its visit, that has as its result what
-    is to be undone: another one where that was kept when the run began anew.
+    none has started, and ``acted`` the last that did something. ``outputs`` are those of an earlier visit (None: the
+    task still has them). ``tries`` counts the attempts to undo it in the rollback that goes on, ``last`` is the number
+    of the newest one. What has the higher ``rank`` started later and is undone earlier. ``shown_by`` is the task, with
+    its visit, that has as its result what is to be undone: another one where that was kept when the run began anew.
     """
 
     __slots__ = (
+        "acted",
         "attempt",
         "began",
         "cut",
@@ -58,6 +59,7 @@ class Owed:
         """As it was defined when it acted, where a revision has another definition since."""
         self.rank = 0
         self.attempt = 0
+        self.acted = 0
         self.files: tuple[dict[str, Json], ...] = ()
         self.patterns: tuple[str, ...] = ()
         self.outputs: dict[str, Json] | None = None

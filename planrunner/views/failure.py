@@ -147,7 +147,8 @@ def command_text(task: Task) -> str:
     else:
         text = task.run or task.command or (f"{task.uses} {_inputs(task.inputs)}" if task.uses else "")
     lines = masked(text).strip().splitlines()
-    return "\n".join(lines[:4] + ([f"({len(lines) - 4} more lines)"] if len(lines) > 4 else []))
+    more = len(lines) - 4
+    return "\n".join(lines[:4] + ([f"({more} more line{'s' * (more > 1)})"] if more > 0 else []))
 
 
 def _inputs(inputs: object) -> str:

@@ -93,6 +93,15 @@ def test_what_started_last_is_undone_first_and_finally_comes_after() -> None:
     ran = rehearse(plan(task("a"), task("b", "a"), task("c", "b"), **{"finally": [end]}), {"c": [BAD]})
     assert undone(ran.entries) == ["c", "b", "a"]
     assert ran.statuses() == {"a": "rolled_back", "b": "rolled_back", "c": "rolled_back", "end": "completed"}
+
+
+def test_an_attempt_that_was_refused_before_it_acted_leaves_owed_what_the_one_before_it_did() -> None:
+    refused = Outcome("policy", "denied", acted=False)
+    retry = {"attempts": 3, "on": ["logic", "policy"]}
+    ran = rehearse(plan(task("a", retry=retry), task("b", "a", retry=retry)), {"b": [refused, refused, refused]})
+    assert (undone(ran.entries), ran.statuses()) == (["a"], {"a": "rolled_back", "b": "failed"})
+    ran = rehearse(plan(task("a", retry=retry)), {"a": [BAD, refused, refused]})
+    assert (undone(ran.entries), ran.statuses()) == (["a"], {"a": "rolled_back"})
     assert (ran.state.status, ran.state.reason) == ("failed", "rolled_back")
     ended = next(e.seq for e in ran.entries if isinstance(e.event, RollbackEnded))
     assert all(e.seq > ended for e in ran.entries if getattr(e.event, "task", "") == "end")

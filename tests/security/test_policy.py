@@ -244,3 +244,20 @@ def test_explain_says_where_a_call_may_still_be_denied_for_its_values(desk: Desk
     assert [task for task, said in verdicts.items() if "open" in said] == open_, verdicts
     text = desk.do("policy", "explain", name, code=0).stdout
     assert "depends on   the values of `shell` `git {{ … }} origin`  (policy.capabilities.deny: " in text
+
+
+def test_a_rollback_undoes_nothing_of_a_task_that_was_refused_before_it_acted(desk: Desk) -> None:
+    policy(desk, "{capabilities: {deny: [{uses: shell, run: 'git push *'}]}}")
+    undo = {"run": "echo undone >> undone.txt", "timeout": "1m"}
+    told = desk.run(
+        {"id": "a", "run": "true", "rollback": undo},
+        {"id": "gone", "run": ["no-such-program"], "allow_failure": True, "needs": ["a"], "rollback": undo},
+        {"id": "refused", "run": ["git", "{{ params.verb }}"], "needs": ["gone"], "rollback": undo},
+        params={"verb": "push"},
+        on_failure="rollback",
+    )
+    assert told.code == DENIED
+    assert (desk.folder / "undone.txt").read_text() == "undone\n"
+    said = desk.do("show", "last").stdout
+    assert "rolled back: 1 step undone" in said
+    assert "refused  failed" in said

@@ -113,12 +113,16 @@ class Keeper:
         inner = [path for path in _inner(self.confinement) - self._inner if _makes_run(path)]
         found = [*(path for path in self._absent if os.path.lexists(path)), *sorted(inner)]
         moved = {path: place for path in found if (place := self._put_aside(path))}
-        for path, place in moved.items():
-            name = os.path.relpath(path, self.confinement.root)
-            allowed = f"; `policy: {{files: {{write: [{name}]}}}}` allows it" if name.endswith(".git") else ""
-            words = f"made `{name}`, which rules over what is run here later: it lies in {place} now{allowed}"
-            return Breach("sandbox.files", words, name)
-        return None
+        if not moved:
+            return None
+        names = [os.path.relpath(path, self.confinement.root) for path in moved]
+        is_one, listed = len(names) == 1, ", ".join(f"`{name}`" for name in names)
+        there = next(iter(moved.values())) if is_one else self._aside
+        words = f"made {listed}, which {'rules' if is_one else 'rule'} over later runs here; moved to {there}"
+        repositories = [name for name in names if name.endswith(".git")]
+        if repositories:
+            words += f"; `policy: {{files: {{write: [{', '.join(repositories)}]}}}}` allows it"
+        return Breach("sandbox.files", words, names[0])
 
     def _put_aside(self, path: str) -> str:
         """Where it lies now; empty where an attempt beside this one was first."""
