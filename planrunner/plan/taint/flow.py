@@ -11,6 +11,7 @@ from planrunner.plan.taint.commands import ASKING, asks
 from planrunner.plan.taint.known import CLOSED, DIGEST, Known, files_of, is_closed, member
 from planrunner.plan.taint.levels import KEPT, TOLD, Cell, Levels, Place, meant
 from planrunner.plan.taint.reads import expressed, holes
+from planrunner.plan.taint.scripts import redirected
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ class Flow:
         return Cell("input", keys[0], "*") if keys else None
 
     def files(self) -> list[str]:
-        """The files that capabilities of the plan write, by their names from the working directory."""
+        """The files that capabilities and scripts of the plan write, by their names from the working directory."""
         self._writers("")
         return list(self._files or ())
 
@@ -237,7 +238,7 @@ class Flow:
         """The files that whoever writes a file may take its content from; ``inside`` says which of a folder."""
         task = self.levels.task(key).task
         assert task is not None
-        for name, value in task.inputs.items():
+        for name, value in task.inputs.items() if isinstance(task.inputs, dict) else ():
             named = name not in self.known(task.uses).writes and isinstance(value, str) and value
             if named and len(named) + len(inside) < LONGEST_NAME:
                 yield Cell("file", (), posixpath.normpath(posixpath.join(placed(task, named), inside)))
@@ -245,6 +246,8 @@ class Flow:
     def _written(self, place: Place) -> Iterator[tuple[str, bool]]:
         task = place.task
         assert task is not None
+        if isinstance(task.run, str):
+            yield from ((placed(task, name), False) for name in redirected(task.run))
         if not task.uses or not isinstance(task.inputs, dict):
             return
         found = self.known(task.uses)

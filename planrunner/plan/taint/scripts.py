@@ -90,6 +90,15 @@ def read_script(text: str) -> list[list[Word]]:
     return reader.found
 
 
+_REDIRECTED = re.compile(r"(?:>>?\||>>?|\btee\s+(?:-a\s+)?)\s*([\"']?)([\w.][\w./-]*)\1(?![\w{$*?\[-])")
+
+
+def redirected(text: str) -> Iterator[str]:
+    """The files that a script names behind `>`, `>>` and `tee`: what it prints may lie in them."""
+    if ">" in text or "tee" in text:
+        yield from dict.fromkeys(match[2] for match in _REDIRECTED.finditer(text))
+
+
 class Carried(NamedTuple):
     """What a variable of a script may hold: the ``templates`` of values, one text after the other, and ``texts``, which
     are names of files, or of files whose content it is."""
