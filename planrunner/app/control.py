@@ -16,6 +16,7 @@ from planrunner.journal.records import Answer, Request
 from planrunner.journal.sqlite import Journal, open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.machine.evolve import evolve
+from planrunner.machine.statuses import ended
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def steer(
         run_id = journal.find_run(wanted)
         row = journal.run(run_id)
         if row.status and kind != "budget":
-            raise UsageError(f"run {run_id} has ended: it is {row.status}", f"planrunner show {run_id}")
+            raise UsageError(ended(f"run {run_id}", row.status), f"planrunner show {run_id}")
         number = journal.post(run_id, Request(kind, body, user(), at=time.time()))
         answer = _answer(journal, run_id, number, patience, tell)
         row = journal.run(run_id)

@@ -15,7 +15,9 @@ from planrunner.journal.records import Answer, Request
 from planrunner.journal.sqlite import open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.machine.gates import sentence
+from planrunner.machine.labels import label
 from planrunner.machine.state import State
+from planrunner.machine.statuses import ended, said
 from planrunner.plan.nearest import nearest
 from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.views.gates import suggestion, waiting_budgets, waiting_gates, waiting_watchdogs
@@ -81,6 +83,8 @@ def find_gates(state: State, name: str) -> list[str]:
     asks, or a pattern with ``*`` for any number of them. Raises NotFound, also for a name that several have,
     and UsageError for a gate that is decided."""
     names = [state.specs[number].id for number in waiting_gates(state)]
+    labels = {each: label(state, state.index[each]) for each in names}
+    name = next((each for each in names if labels[each] == name), name)
     if name in names:
         return [name]
     if "*" in name:
@@ -94,7 +98,9 @@ def find_gates(state: State, name: str) -> list[str]:
         if len(ends) == 1:
             return ends
         if ends:
-            raise NotFound(f"`{name}` is more than one gate", f"say which: {', '.join(ends[:10])}")
+            raise NotFound(
+                f"`{name}` is more than one gate", f"say which: {', '.join(labels[each] for each in ends[:10])}"
+            )
     raise _missing(state, name, names)
 
 
@@ -106,7 +112,7 @@ def _missing(state: State, name: str, names: list[str]) -> NotFound | UsageError
         if found.gate is not None and (found.gate.decision or found.gate.verdict):
             then = f"planrunner resume {state.run_id}" if found.reason == DECIDED else why
             return UsageError(f"`{name}` is decided already: {sentence(found.gate)}", then)
-        return UsageError(f"`{name}` asks nobody: it is {found.status.replace('_', ' ')}", why)
+        return UsageError(f"`{name}` is not waiting for a decision: it {said(found.status)}", why)
     near = nearest(name.removesuffix("/gate"), _candidates(state, names))
     listed = f"waiting: {', '.join(names[:10])}" if names else "nothing waits in this run"
     hint = f"did you mean `{near}`?" if near else f"{listed};"
@@ -144,7 +150,7 @@ def vote(run: str, gate: str, body: dict[str, Json], state: str | None) -> list[
     """
     found = look(run, state)
     if found.row.status:
-        raise UsageError(f"run {found.row.run} has ended: it is {found.row.status}", _ended_hint(found, gate, body))
+        raise UsageError(ended(f"run {found.row.run}", found.row.status), _ended_hint(found, gate, body))
     if limits := _limits(found.state, gate):
         return _decide_limits(found.row.run, limits, body, state)
     names = find_gates(found.state, gate)

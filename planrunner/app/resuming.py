@@ -25,7 +25,7 @@ from planrunner.journal.workspace import find_state, program
 from planrunner.machine.events import RunResumed
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
-from planrunner.machine.statuses import FINAL_STOPS, SETTLED
+from planrunner.machine.statuses import FINAL_STOPS, SETTLED, ended
 from planrunner.plugins import Registry
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
@@ -142,7 +142,7 @@ def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], re
 
 
 def _has_ended(run_id: str, status: str) -> UsageError:
-    return UsageError(f"run {run_id} has ended: it is {status}", f"planrunner show {run_id}")
+    return UsageError(ended(f"run {run_id}", status), f"planrunner show {run_id}")
 
 
 def _check_capabilities(site: Site, state: State, every: bool) -> None:

@@ -13,6 +13,7 @@ from planrunner.machine.events import DoubtSettled, LeftAlone, RollbackStarted, 
 from planrunner.machine.paths import named, owners
 from planrunner.machine.rollback import undoing
 from planrunner.machine.state import State
+from planrunner.machine.statuses import said
 
 
 def answers(state: State, settle: Sequence[tuple[str, str]], by: str) -> list[DoubtSettled | RollbackStarted]:
@@ -60,8 +61,8 @@ def _doubts(state: State) -> list[int]:
 
 def _no_doubt(state: State, wanted: str, number: int) -> UsageError:
     holds = number in state.holders
-    status = state.tasks[number].status.replace("_", " ")
-    text = f"nothing inside `{wanted}` is in doubt" if holds else f"task `{wanted}` is not in doubt: it is {status}"
+    status = said(state.tasks[number].status)
+    text = f"nothing inside `{wanted}` is in doubt" if holds else f"task `{wanted}` is not in doubt: it {status}"
     return UsageError(text, f"planrunner why {state.run_id} {quote(wanted)}")
 
 

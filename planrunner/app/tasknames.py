@@ -5,6 +5,7 @@ from __future__ import annotations
 from planrunner.errors import NotFound
 from planrunner.machine.paths import held_tasks, named, written_name, written_of, written_path
 from planrunner.machine.state import State
+from planrunner.machine.statuses import said
 from planrunner.plan.nearest import nearest
 from planrunner.record import TYPE_CHECKING
 
@@ -30,8 +31,8 @@ def unknown(state: State, wanted: str) -> NotFound:
     holder = _not_begun(state, wanted)
     if holder >= 0:
         task, found = state.specs[holder], state.tasks[holder]
-        why = f"`{task.id}`, which would hold it, is {found.status.replace('_', ' ')}"
-        return NotFound(f"`{wanted}` has not come to be in this run: {why}", f"planrunner why {state.run_id} {task.id}")
+        why = f"`{task.id}`, its container, {said(found.status)}"
+        return NotFound(f"`{wanted}` has not started in this run: {why}", f"planrunner why {state.run_id} {task.id}")
     return missing(f"the plan `{state.plan.id}` has no task `{wanted}`", wanted, state.index, state.run_id)
 
 

@@ -12,8 +12,9 @@ from planrunner.app.rerun import RerunRequest, Stale, begin_anew
 from planrunner.app.rerun import preview as stale_set
 from planrunner.app.revising import ReviseRequest
 from planrunner.cli.options import ACCEPT_POLICY, OUTPUT, OUTPUT_HELP, PROGRESS, UNATTENDED
+from planrunner.cli.renderer import watch
 from planrunner.cli.revise import PARAMS, PLAN, revised_first
-from planrunner.cli.running import attended, report, tell_edited, watch
+from planrunner.cli.running import attended, report, tell_edited
 from planrunner.cli.settings import Settings
 from planrunner.errors import OK
 

@@ -50,7 +50,7 @@ def command(ctx: click.Context, /, run: str, reason: str, task: str, now: bool, 
 def finish(given: Settings, steered: Steered) -> Steered:
     """Drive a run that nobody holds from what was asked of it to its end; how it stands then."""
     from planrunner.app.resuming import resume
-    from planrunner.cli.running import watch
+    from planrunner.cli.renderer import watch
 
     try:
         result = resume(steered.run_id, (), given.state, watch(given, "auto"))

@@ -51,7 +51,8 @@ def command(
       planrunner rollback last --to build --strict
     """
     from planrunner.app.rollback import RollbackRequest, roll_back
-    from planrunner.cli.running import watch, write_object
+    from planrunner.cli.renderer import watch
+    from planrunner.cli.running import write_object
 
     given = given_settings(ctx)
     request = RollbackRequest(run, to, only, strict, reason)

@@ -8,6 +8,7 @@ from planrunner.machine.paths import is_gone
 from planrunner.machine.routes import fired, routes_verdict
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.state import State, TaskState, Tried
+from planrunner.machine.statuses import said
 from planrunner.machine.stops import stop_text
 from planrunner.plan.expressions.conditions import EvaluationError, truth
 from planrunner.plan.expressions.quantities import format_duration
@@ -46,7 +47,7 @@ def why(state: State, task_id: str) -> list[str]:
 def _headline(state: State, number: int) -> str:
     task, found = state.specs[number], state.tasks[number]
     status = "paused" if found.reason == "decided" and found.status == "blocked" else found.status
-    text = f"`{task.id}` is {status.replace('_', ' ')}"
+    text = f"`{task.id}` {said(status)}"
     if found.status == "running" and state.status not in ("pending", "running"):
         waits = "waits with what it holds" if number in state.holders else "was cut off; resuming the run settles it"
         text = f"`{task.id}` {waits}"
@@ -150,7 +151,7 @@ def _needs(state: State, number: int) -> list[str]:
     lines = [f"needs (join {kind}): {verdict}" + (f", {reason}" if reason else "")]
     for need in needs[:20]:
         found = state.tasks[need]
-        lines.append(f"  `{state.specs[need].id}` is {found.status}" + (f": {found.detail}" if found.detail else ""))
+        lines.append(f"  `{state.specs[need].id}` {said(found.status)}" + (f": {found.detail}" if found.detail else ""))
     if len(needs) > 20:
         lines.append(f"  and {len(needs) - 20} more")
     return lines

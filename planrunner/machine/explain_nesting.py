@@ -5,7 +5,7 @@ from __future__ import annotations
 from planrunner.machine.paths import counts, frames
 from planrunner.machine.scope import FrameScope
 from planrunner.machine.state import State
-from planrunner.machine.statuses import SETTLED
+from planrunner.machine.statuses import SETTLED, said
 from planrunner.plan.expressions.conditions import EvaluationError, truth
 from planrunner.plan.expressions.values import shown
 from planrunner.record import TYPE_CHECKING
@@ -152,5 +152,5 @@ def _inside(state: State, frame: Frame) -> list[str]:
 def _standing(state: State, number: int) -> str:
     found = state.tasks[number]
     detail = found.detail or found.reason.replace("_", " ")
-    text = f"  `{state.specs[number].id}` is {found.status.replace('_', ' ')}"
+    text = f"  `{state.specs[number].id}` {said(found.status)}"
     return text + (f": {detail}" if detail else "")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from planrunner.machine.events import AttemptStopping, StopRequested
 from planrunner.machine.state import State
-from planrunner.machine.statuses import OUT_OF_BUDGET, STOPS
+from planrunner.machine.statuses import OUT_OF_BUDGET, STOPS, ended
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def reply(state: State, kind: str, body: dict[str, Json], by: str) -> Reply:
     if rule is None:
         return refused(f"this version of planrunner knows no request `{kind}`")
     if state.ended_at is not None and (kind != "budget" or state.status == "completed"):
-        return refused(f"the run has ended: it is {state.status}")
+        return refused(ended("the run", state.status))
     try:
         return rule(state, body, by)
     except (KeyError, TypeError, ValueError, AttributeError) as error:

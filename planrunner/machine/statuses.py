@@ -65,6 +65,28 @@ SETTLED: frozenset[TaskStatus] = frozenset(
 """Statuses in which a task asks for nothing any more."""
 
 
+_SAID = {
+    "completed": "completed",
+    "failed": "failed",
+    "skipped": "was skipped",
+    "omitted": "was omitted",
+    "cancelled": "was cancelled",
+    "abandoned": "was abandoned",
+    "rolled_back": "was rolled back",
+    "in_doubt": "is in doubt",
+}
+
+
+def said(status: str) -> str:
+    """A status as the verb of a sentence: ``failed``, ``was skipped``, ``is running``."""
+    return _SAID.get(status) or f"is {status}"
+
+
+def ended(run: str, status: str) -> str:
+    """The sentence for a run that cannot do what was asked, since it has ended."""
+    return f"{run} {'was already' if status == 'cancelled' else 'has already'} {status}"
+
+
 class IllegalMove(Exception):
     """A status change that the tables do not have: a bug of the engine or a journal that was tampered with."""
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from planrunner.errors import DENIED, MISMATCH, USAGE
 from planrunner.machine.events import GateVoted
 from planrunner.machine.gates import rework_target, sentence, spec
+from planrunner.machine.statuses import said
 from planrunner.plan.model import Param
 from planrunner.plan.params import bind
 from planrunner.record import TYPE_CHECKING, NamedTuple
@@ -87,7 +88,7 @@ def _waiting(state: State, name: str) -> tuple[int, GateState]:
         return number, gate
     if gate is not None and (gate.decision or gate.verdict):
         raise _Refused(f"`{name}` is decided already: {sentence(gate)}")
-    raise _Refused(f"`{name}` asks nobody: it is {found.status.replace('_', ' ')}")
+    raise _Refused(f"`{name}` is not waiting for a decision: it {said(found.status)}")
 
 
 def _check_shown(gate: GateState, vote: Vote) -> None:

@@ -10,7 +10,7 @@ from planrunner.machine.alarms import DEADLINE, TIMEBOX, Alarms
 from planrunner.machine.commands import Record
 from planrunner.machine.events import AttemptStopping, FrameClosing, TaskSettled, Warned
 from planrunner.machine.state import State
-from planrunner.machine.statuses import FINAL_STOPS
+from planrunner.machine.statuses import FINAL_STOPS, said
 from planrunner.machine.stops import task_deadline, task_deadline_text
 from planrunner.plan.expressions.quantities import format_duration
 from planrunner.record import TYPE_CHECKING
@@ -155,7 +155,7 @@ def called_off(state: State, name: str, by: str, why: str) -> AttemptStopping | 
     if state.tasks[number].status == "blocked" and state.stop_reason not in FINAL_STOPS:
         return TaskSettled(name, "abandoned", REQUEST, detail)
     if state.status != "running" or not _acts(state, number):
-        return f"`{name}` does not run: it is {state.tasks[number].status}"
+        return f"`{name}` does not run: it {said(state.tasks[number].status)}"
     return AttemptStopping(name, state.tasks[number].attempts, "cancelled", REQUEST, detail)
 
 

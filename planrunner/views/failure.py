@@ -229,12 +229,17 @@ def _idle(state: State, number: int) -> set[int]:
     }
     frame = state.tasks[number].frame
     if len(frame.failures) > frame.tolerate and frame.failures[frame.tolerate] == number:
-        found.update(
-            at
-            for at in range(frame.first, frame.first + frame.size)
-            if (state.tasks[at].status, state.tasks[at].reason) == _CUT_OFF
-        )
+        level = list(range(frame.first, frame.first + frame.size))
+        if state.holders:
+            from planrunner.machine.paths import below  # late: many plans are flat
+
+            level = below(state, level)
+        found.update(at for at in level if _was_cut_off(state.tasks[at]))
     return found
+
+
+def _was_cut_off(found: TaskState) -> bool:
+    return not found.attempts and (found.status, found.reason) == _CUT_OFF
 
 
 def _following(state: State, number: int) -> set[int]:

@@ -49,8 +49,8 @@ class GithubProgress(PlainProgress):
         return [f"::group::output of {_data(group.name)}", *self._verbatim(group.lines), "::endgroup::"]
 
     def _verbatim(self, lines: list[str]) -> list[str]:
-        if not lines:
-            return []
+        if not any("::" in line or "##[" in line for line in lines):
+            return lines
         token = urandom(12).hex()
         return [f"::stop-commands::{token}", *lines, f"::{token}::"]
 

@@ -41,7 +41,7 @@ class PlainProgress:
         self._written: TaskOutput | None = None
         self._lines: list[str] = []
         self._idle: list[str] = []
-        """Lines of tasks that were just given up without a start."""
+        """Lines of tasks that were just given up without a start; empty for items of a large fan-out."""
         self._state: State | None = None
         self._folds: Folds | None = None
         self._run_id = ""
@@ -58,7 +58,8 @@ class PlainProgress:
             self._folds = Folds(state)
             self._folds.resumed()
         which = "dry run" if is_dry(state) else f"run {run_id}"
-        self._lines.append(f"{which} of {plan.id}: {plural(len(plan.tasks), 'task')}")
+        noun = "top-level task" if state.holders else "task"
+        self._lines.append(f"{which} of {plan.id}: {plural(len(plan.tasks), noun)}")
         self._flush()
 
     def warn(self, texts: Sequence[str]) -> None:
@@ -69,18 +70,18 @@ class PlainProgress:
             self._take_end(entry.event)
         if self._state is None:
             return
-        line = line_of(self._terminal, self._state, entry)
-        if self._folds is not None:
-            line = self._folds.line(entry.event, line)
-        if not line:
-            if isinstance(entry.event, TaskSettled) and self._written is not None:
-                self._written.due(entry.event)  # of what has no line the output is not shown either
-            return
         second = int(entry.at)
         if second != self._second:
             self._second, self._clock = second, _clock(entry.at)
+        line = line_of(self._terminal, self._state, entry)
+        if self._folds is not None:
+            line = self._folds.line(entry.event, line)
         if isinstance(entry.event, TaskSettled) and _never_started(self._state, entry.event):
-            self._idle.append(f"{self._clock} {line}")
+            self._idle.append(f"{self._clock} {line}" if line else "")
+            return
+        if not line:
+            if isinstance(entry.event, TaskSettled) and self._written is not None:
+                self._written.due(entry.event)  # of what has no line the output is not shown either
             return
         self._tell_idle()
         self._lines.append(f"{self._clock} {line}")
@@ -142,10 +143,10 @@ class PlainProgress:
     def _tell_idle(self) -> None:
         """What a failure or a stop kept from starting: a line each of a few, else one line."""
         if len(self._idle) <= FEW:
-            self._lines += self._idle
+            self._lines += filter(None, self._idle)
         else:
-            clock = self._idle[0].partition(" ")[0]
-            self._lines.append(f"{clock} {self._terminal.sign('cancelled')} {len(self._idle):,} tasks not started")
+            sign = self._terminal.sign("cancelled")
+            self._lines.append(f"{self._clock} {sign} {len(self._idle):,} tasks not started")
         self._idle.clear()
 
     def _flush(self) -> None:

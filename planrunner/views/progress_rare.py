@@ -26,6 +26,7 @@ from planrunner.machine.events import (
     Warned,
 )
 from planrunner.machine.labels import label, labelled
+from planrunner.machine.statuses import SETTLED
 from planrunner.record import TYPE_CHECKING
 from planrunner.views.standing import attempt_text, listed, shown_counts, waiting
 from planrunner.views.symbols import duration_text, plural
@@ -99,9 +100,13 @@ def _reset(terminal: Terminal, state: State, event: TasksReset, _at: float) -> s
 
 
 def _resumed(_terminal: Terminal, state: State, _event: RunResumed, _at: float) -> str:
+    from planrunner.views.ending import ORDER  # late: few runs are resumed
+
     counts = shown_counts(state)  # as at the end of the run: what stands for the tasks it holds is not counted
-    done = sum(counts.get(status, 0) for status in ("completed", "skipped", "omitted"))
-    return f"resumed: {done} of {sum(counts.values())} tasks are done already"
+    done = [(status, counts[status]) for status in ORDER if status in SETTLED and counts.get(status)]
+    total = f"resumed: {sum(count for _, count in done)} of {sum(counts.values())} tasks are done already"
+    words = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in done)
+    return f"{total}: {words}" if len(done) > 1 else total
 
 
 def _warned(_terminal: Terminal, _state: State, event: BudgetWarned, _at: float) -> str:

@@ -28,14 +28,16 @@ class Row(NamedTuple):
     status: str = ""
 
 
-def is_cut_off(found: TaskState) -> bool:
-    """Whether a stop kept a task from starting; a person who cancels a task gives another reason."""
-    return found.status == "cancelled" and found.reason == "stopped" and not found.attempts
+def is_idle(found: TaskState) -> bool:
+    """Whether a failure, a stop or an edge kept a task from starting; a person who cancels a task gives another
+    reason."""
+    if found.attempts:
+        return False
+    return found.status == "omitted" or (found.status == "cancelled" and found.reason == "stopped")
 
 
 def hidden(dull: int, idle: int = 0) -> list[Row]:
-    """Lines for what is not listed: ``dull`` tasks with nothing to show, and ``idle`` ones that a stop kept from
-    starting."""
+    """Lines for what is not listed: ``dull`` tasks with nothing to show, and ``idle`` ones that did not start."""
     rows = [Row(0, -1, f"  {idle:,} not started")] if idle else []
     return rows + ([Row(0, -1, f"  {dull:,} uneventful {'task' if dull == 1 else 'tasks'} hidden")] if dull else [])
 

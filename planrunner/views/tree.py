@@ -5,7 +5,7 @@ from __future__ import annotations
 from planrunner.machine.labels import labelled
 from planrunner.machine.state import State
 from planrunner.record import TYPE_CHECKING
-from planrunner.views.rows import DULL, WHOLE, Row, hidden, is_cut_off, level_tasks
+from planrunner.views.rows import DULL, WHOLE, Row, hidden, is_idle, level_tasks
 from planrunner.views.run import reason_text
 from planrunner.views.standing import attempt_text, elapsed, is_resting, shown_status
 from planrunner.views.symbols import duration_text
@@ -46,7 +46,7 @@ def _undone(state: State) -> set[int]:
 def _flat(state: State, whole: bool) -> list[Row]:
     tasks = level_tasks(state, state.top)
     every = whole or len(tasks) <= WHOLE
-    idle = set() if every else {number for number in tasks if is_cut_off(state.tasks[number])}
+    idle = set() if every else {number for number in tasks if is_idle(state.tasks[number])}
     shown = [number for number in tasks if every or (number not in idle and state.tasks[number].status not in DULL)]
     rows = [Row(0, number, state.specs[number].id) for number in shown]
     return rows + hidden(len(tasks) - len(shown) - len(idle), len(idle))
@@ -77,9 +77,10 @@ def _facts(terminal: Terminal, state: State, number: int, now: float) -> list[st
     if found.attempts - found.past > 1:
         facts.append(attempt_text(task, found.attempts, found.past))
     if found.inner is not None:
-        from planrunner.views.nesting import end_text, progress_text  # late: many plans are flat
+        from planrunner.views.nesting import counted, end_text, progress_text  # late: many plans are flat
 
         facts.append(end_text(state, found.inner) if found.standing else progress_text(state, found.inner))
+        facts += [counted(state, found.inner)] if status == "cancelled" else []
     if found.visit > 1:
         facts.append(f"visit {found.visit}")
     if status != "completed" and not _told_inside(found):

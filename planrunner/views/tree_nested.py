@@ -8,7 +8,7 @@ from planrunner.machine.paths import frames
 from planrunner.machine.state import State
 from planrunner.record import NamedTuple
 from planrunner.views.nesting import counted, name_inside, round_text, words
-from planrunner.views.rows import DULL, WHOLE, Row, hidden, level_tasks
+from planrunner.views.rows import DULL, WHOLE, Row, hidden, is_idle, level_tasks
 from planrunner.views.standing import shown_status
 
 MANY = 12
@@ -36,13 +36,12 @@ def rows(state: State, whole: bool) -> list[Row]:
     sight = _Sight(state, frames(state), _notable(state), whole, fold)
     tasks = level_tasks(state, state.top)
     found: list[Row] = []
-    dull = 0
-    for number in tasks:
-        if fold and len(tasks) > WHOLE and number not in sight.notable:
-            dull += 1
-        else:
-            found += _task(sight, number, 0)
-    return found + hidden(dull)
+    many = fold and len(tasks) > WHOLE
+    left = [number for number in tasks if many and (number not in sight.notable or is_idle(state.tasks[number]))]
+    for number in tasks if not left else [number for number in tasks if number not in set(left)]:
+        found += _task(sight, number, 0)
+    idle = sum(is_idle(state.tasks[number]) for number in left)
+    return found + hidden(len(left) - idle, idle)
 
 
 def _notable(state: State) -> set[int]:

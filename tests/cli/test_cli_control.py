@@ -147,7 +147,7 @@ def test_a_cancelled_run_ends_in_order_with_its_finally_and_leaves_with_1(run, p
     assert "cancelled by ann: wrong branch" in run("show").out
     again = run("cancel", "last")
     assert again.code == 2
-    assert "has ended: it is cancelled" in again.err
+    assert "was already cancelled" in again.err
 
 
 def test_a_cancelled_task_that_ignores_term_is_killed_after_the_grace(run, plan, start, tmp_path):
@@ -204,7 +204,7 @@ def test_a_run_that_has_ended_cannot_be_steered(run, plan, command):
     assert run("exec", plan("plan: p\ntasks:\n  - {id: a, run: 'true', timeout: 10m}\n")).code == 0
     refused = run(command, "last")
     assert refused.code == 2
-    assert "has ended: it is completed" in refused.err
+    assert "has already completed" in refused.err
     run_id = json.loads(run("runs", "--json").out)["runs"][0]["run_id"]
     assert run(command, run_id.rpartition("-")[0]).code == 2
     assert run(command, "nothing-like-it").code == 3

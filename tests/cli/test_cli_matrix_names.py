@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+
 PLAN = """
 plan: p
 defaults: {timeout: 1m}
@@ -32,3 +35,19 @@ def test_the_command_that_a_failure_names_tries_that_item_again(run, plan):
     told = run("retry", "last", "test[seed=2]", "--preview").out
     assert "test[1]" in told
     assert "test[0]" not in told
+
+
+def test_the_command_that_a_gate_names_decides_it(run, plan):
+    text = """
+plan: p
+defaults: {timeout: 1m}
+tasks:
+  - id: ship
+    matrix: {env: [dev, prod]}
+    subplan:
+      - {id: ask, gate: approval, ask: "Ship {{ matrix.env }}?"}
+"""
+    run("exec", plan(text))
+    command = next(line for line in run("gates").out.splitlines() if "approve" in line and "env=prod" in line)
+    assert run(*shlex.split(command)[1:]).code == 0
+    assert [gate["gate"] for gate in json.loads(run("gates", "--json").out)["gates"]] == ["ship[0]/ask"]

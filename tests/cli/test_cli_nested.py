@@ -59,8 +59,8 @@ def test_a_path_is_found_by_its_end_and_an_unclear_one_is_refused_with_those_it_
     assert unclear.code == 3
     assert "say which: polish#1/draft, polish#2/draft" in unclear.err
     assert "did you mean `polish#2/draft`?" in run("why", "polish#2/darft").err
-    assert "`fan[7]` has not come to be in this run: `fan`, which would hold it, is failed" in run("why", "fan[7]").err
-    assert "`polish`, which would hold it, is completed" in run("logs", "last", "polish#3/draft").err
+    assert "`fan[7]` has not started in this run: `fan`, its container, failed" in run("why", "fan[7]").err
+    assert "`polish`, its container, completed" in run("logs", "last", "polish#3/draft").err
 
 
 def test_a_round_of_a_loop_is_explained_as_a_whole(run, plan):
@@ -74,8 +74,8 @@ def test_a_round_of_a_loop_is_explained_as_a_whole(run, plan):
         "round 1 of at most 3: 2 of 2 tasks done",
         "`until: loop.round == 2` is false after round 1",
         "another round followed; `outer/tune` came to round 2",
-        "  `outer/tune#1/t` is completed",
-        "  `outer/tune#1/v` is completed",
+        "  `outer/tune#1/t` completed",
+        "  `outer/tune#1/v` completed",
     ]
     found = json.loads(run("why", "tune#2", "--json").out)
     assert (found["task"], found["status"]) == ("outer/tune#2", "completed")

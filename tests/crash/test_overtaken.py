@@ -120,7 +120,7 @@ def state(tmp_path: Path) -> str:
 class TestARunThatAnotherProcessCarriedToItsEndMeanwhile:
     def test_is_not_resumed(self, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
         first(Journal, "hold", lambda: elsewhere(state, "resume", RUN), monkeypatch)
-        with pytest.raises(UsageError, match=f"run {RUN} has ended: it is completed"):
+        with pytest.raises(UsageError, match=f"run {RUN} has already completed"):
             resume(RUN, (), state, Silent())
         assert kinds(state, RUN).count(RunEnded) == 1
         assert RunReopened not in kinds(state, RUN)

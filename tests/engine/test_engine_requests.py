@@ -243,8 +243,8 @@ def test_a_cancelled_run_stops_what_runs_cancels_the_rest_and_runs_its_finally()
     assert (state.status, state.reason, exit_code(state)) == ("cancelled", "cancelled", 1)
     assert run.statuses() == {"a": "completed", "b": "cancelled", "c": "cancelled", "tidy": "completed"}
     assert run.stops == [False]
-    assert why(state, "b")[0] == "`b` is cancelled: stopped: the run was cancelled by ann: wrong branch"
-    assert why(state, "c")[0] == "`c` is cancelled: the run was cancelled by ann: wrong branch"
+    assert why(state, "b")[0] == "`b` was cancelled: stopped: the run was cancelled by ann: wrong branch"
+    assert why(state, "c")[0] == "`c` was cancelled: the run was cancelled by ann: wrong branch"
 
 
 def test_more_tasks_under_finally_than_slots_all_outlive_a_cancelled_run() -> None:

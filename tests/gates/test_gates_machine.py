@@ -453,7 +453,7 @@ def test_a_gate_beside_a_retry_that_waits_does_not_park_before_its_time() -> Non
 
 def test_what_is_not_waiting_refuses_votes() -> None:
     run = GateRun(plan({"id": "a", "uses": "noop"}, approval()))
-    assert "asks nobody: it is completed" in run.vote("a").message
+    assert "is not waiting for a decision: it completed" in run.vote("a").message
     assert "there is no task" in run.vote("b").message
 
 

@@ -180,7 +180,7 @@ def test_a_miss_tells_what_was_expected_what_came_where_and_why(one: Callable[[s
     (miss,) = result["misses"]
     assert (miss["about"], miss["expected"], miss["got"]) == ("tasks.publish.status", "completed", "skipped")
     assert miss["place"] == "release.test.yaml:6:18"
-    assert miss["why"][0] == '`publish` is skipped: `params.stage == "prod"` is false'
+    assert miss["why"][0] == '`publish` was skipped: `params.stage == "prod"` is false'
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from planrunner.source import Source
 from planrunner.testing.rehearse import rehearse
 from planrunner.views import graph_dot, graph_mermaid, graph_text
 from planrunner.views.ending import ending
+from planrunner.views.failure import failure_blocks
 from planrunner.views.graph import drawing, graph_object
 from planrunner.views.graph_run import run_statuses
 from planrunner.views.progress_github import GithubProgress
@@ -343,7 +344,7 @@ def test_why_an_item_has_not_begun_names_the_window():
 
 def test_why_an_item_never_began_names_what_cut_it():
     ran = run({"id": "fan", "run": "x", "foreach": [1, 2, 3], "max_parallel": 1}, outcomes={"fan[0]": [BAD]})
-    assert why(ran.state, "fan[2]")[0].startswith("`fan[2]` is cancelled: not started: `fan[0]` failed")
+    assert why(ran.state, "fan[2]")[0].startswith("`fan[2]` was cancelled: not started: `fan[0]` failed")
 
 
 def test_why_a_container_that_ran_out_of_time_names_it():
@@ -418,3 +419,21 @@ def test_tasks_are_drawn_inside_what_holds_them_and_coloured_by_all_their_items(
         ("polish/draft", "polish"),
         ("polish/check", "polish"),
     ]
+
+
+def test_what_a_failure_kept_from_starting_is_counted_in_one_line_of_the_tree(screen):
+    later = [{"id": f"t{number}", "needs": ["sub"], "run": "x"} for number in range(80)]
+    sub = {"id": "sub", "subplan": [{"id": "x", "run": "x"}, {"id": "y", "needs": ["x"], "run": "x"}]}
+    ran = run(sub, *later, outcomes={"sub/x": [BAD]})
+    lines = tree(screen()[0], ran.state, 0.0)
+    assert lines[-1] == "  80 not started"
+    assert len(lines) == 4
+
+
+def test_a_failure_counts_what_its_stop_cut_off_inside_containers(screen):
+    fan = {"id": "fan", "run": "x", "foreach": list(range(20)), "max_parallel": 1}
+    ran = run({"id": "bad", "run": "x"}, fan, outcomes={"bad": [BAD]}, max_parallel=2)
+    cut = sum(task.status == "cancelled" and not task.attempts for task in ran.state.tasks)
+    assert cut > 10
+    assert f"  then     {cut} not started" in failure_blocks(screen()[0], ran.state, "r")
+    assert any(f"{cut} cancelled" in line for line in tree(screen()[0], ran.state, 0.0) if "fan" in line)

@@ -232,3 +232,20 @@ def test_the_head_of_the_tree_counts_finished_tasks_of_all(story, shell_task, sc
     told.tell(AttemptStarted("a", 1, "k"), AttemptEnded("a", 1, Outcome()), TaskSettled("a", "completed"))
     progress.tick(told.entries[-1].at)
     assert "[1/2]" in stream.getvalue().splitlines()[0]
+
+
+def test_items_of_a_large_fan_out_that_never_started_count_among_what_did_not(screen):
+    terminal, stream = screen()
+    fan = {"id": "fan", "run": "x", "timeout": "1m", "foreach": list(range(200)), "max_parallel": 1}
+    document = {"plan": "p", "tasks": [fan, {"id": "next", "needs": ["fan"], "run": "x", "timeout": "1m"}]}
+    loaded = load(Source(json.dumps(document), "p.json", "json"), Registry())
+    assert loaded.plan is not None
+    bad = Outcome("logic", "exit code 1", exit_code=1)
+    ran = rehearse(loaded.plan, outcomes={"fan[0]": [bad]})
+    progress = PlainProgress(terminal)
+    progress.started("r", loaded.plan, ran.state)
+    for entry in ran.entries:
+        progress.event(entry)
+    progress.tick(0.0)
+    assert _lines(stream)[0] == "run r of p: 2 top-level tasks"
+    assert "/ 199 tasks not started".replace("/", "⊘") in _lines(stream)
