@@ -213,6 +213,13 @@ def _begin(request: ExecRequest, site: Site, seen: Seen, noted: dict[str, Json])
     stored = kept_text(
         site.journal, StoredPlan(seen.digest, seen.text, request.plan, notation_of(request.plan), seen.compiled)
     )
+    environment = {
+        **_environment(request.plan, directory, seen.env),
+        **settings,
+        **noted,
+        **policy,
+        **_particulars(request, site, seen, stored),
+    }
     started = RunStarted(
         plan_digest=seen.digest,
         params=params,
@@ -220,17 +227,7 @@ def _begin(request: ExecRequest, site: Site, seen: Seen, noted: dict[str, Json])
         selected=selected,
         max_parallel=request.max_parallel,
         traits=traits,
-        environment={
-            **_environment(request.plan, directory, seen.env),
-            **settings,
-            **noted,
-            **policy,
-            **({"text": stored.digest} if stored.digest != seen.digest else {}),
-            **({"files": dict(seen.files)} if seen.files else {}),
-            **{name: True for name, is_so in (("dry_run", request.dry_run), ("forced", request.forced)) if is_so},
-            **({"unchained": site.journal.unchained} if site.journal.unchained else {}),
-            **({"sandbox": {"off": True, "by": user()}} if request.unconfined else {}),
-        },
+        environment=environment,
         boot=here,
         attended=is_attended(site.watch),
         edition=EDITION,
@@ -259,6 +256,17 @@ def _begin(request: ExecRequest, site: Site, seen: Seen, noted: dict[str, Json])
             observers(run_id, first)
         effects = imagined or live(site, state, clock, handle.epoch, vault)
         return held.drive(_with_nobody(request), effects)._replace(notices=seen.notices)
+
+
+def _particulars(request: ExecRequest, site: Site, seen: Seen, stored: StoredPlan) -> dict[str, Json]:
+    """What the environment of few runs has."""
+    return {
+        **({"text": stored.digest} if stored.digest != seen.digest else {}),
+        **({"files": dict(seen.files)} if seen.files else {}),
+        **{name: True for name, is_so in (("dry_run", request.dry_run), ("forced", request.forced)) if is_so},
+        **({"unchained": site.journal.unchained} if site.journal.unchained else {}),
+        **({"sandbox": {"off": True, "by": user()}} if request.unconfined else {}),
+    }
 
 
 def kept_text(journal: JournalPort, plan: StoredPlan) -> StoredPlan:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from planrunner import __version__
-from planrunner.cli.guard import write_error
+from planrunner.cli.errorobject import write_error
 from planrunner.cli.settings import COLORS, Settings, settings
 from planrunner.cli.table import ALIASES, COMMANDS, MEANT, help_text, module_of
 from planrunner.errors import INTERRUPTED, USAGE

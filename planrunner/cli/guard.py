@@ -6,12 +6,13 @@ import errno
 import os
 import sys
 
+from planrunner.cli.errorobject import write_error
 from planrunner.errors import INTERNAL, INTERRUPTED, USAGE, Denied, PlanInvalid, PlanrunnerError
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any, TextIO
+    from typing import TextIO
 
     from planrunner.cli.settings import Settings
 
@@ -119,24 +120,6 @@ def _say(message: str, hint: str = "") -> None:
         sys.stderr.flush()
     except (OSError, ValueError):
         pass
-
-
-def write_error(
-    arguments: Sequence[str], message: str, hint: str, code: int, findings: list[dict[str, Any]] | None = None
-) -> None:
-    """The error as an object on standard output, for a call that asks for JSON there."""
-    if "--json" not in arguments:
-        return
-    from json import dumps  # late: only for a command that went wrong
-
-    error: dict[str, Any] = {"message": message, "hint": hint, "exit_code": code}
-    if findings is not None:
-        error["findings"] = findings
-    try:
-        sys.stdout.write(dumps({"format": 1, "error": error}, ensure_ascii=False) + "\n")
-        sys.stdout.flush()
-    except (OSError, ValueError):
-        pass  # it stands on standard error
 
 
 def _here(hint: str, asked: Sequence[Settings]) -> str:
