@@ -1,5 +1,5 @@
 """Writes what is made from the code: the reference pages of plan keys, settings, lint rules, events, joins,
-capabilities, refusals and facts, and ``schemas/capabilities``.
+capabilities, refusals, facts and functions, and ``schemas/capabilities``.
 
 python docs/generate.py            write the files
 python docs/generate.py --check    say which files differ from the code, and end with 1 if any does
@@ -30,6 +30,8 @@ from planrunner.machine.joins import needs_verdict  # noqa: E402
 from planrunner.machine.moves import stand  # noqa: E402
 from planrunner.machine.state import State  # noqa: E402
 from planrunner.plan.expressions.facts import FACTS  # noqa: E402
+from planrunner.plan.expressions.functions import FUNCTIONS, Function  # noqa: E402
+from planrunner.plan.expressions.idioms import ALIASES, COMPARED, METHODS, TESTS  # noqa: E402
 from planrunner.plan.expressions.types import declared  # noqa: E402
 from planrunner.plan.expressions.values import NAMES  # noqa: E402
 from planrunner.plan.lower_flow import JOINS  # noqa: E402
@@ -147,6 +149,42 @@ plugins name rules of their own.
 |---|---|---|
 """
 
+
+FUNCTIONS_HEAD = """# Functions
+
+{made}The functions of [expressions and templates](expressions.md), from
+`planrunner/plan/expressions/functions.py`. Each is written as a call, `round(x, digits=2)`, or as a filter of its first
+argument, `x | round(2)`, everywhere. Arguments in square brackets may be left out. A value of another kind than a
+function takes is a finding where lint knows the kind, and else a failure.
+
+| function | other names | gives |
+|---|---|---|
+| `default(value, other[, boolean])` | `d` | `other` where `value` is missing or null (with `boolean`: or empty) |
+| `exists(value)` | | whether `value` is there and not null |
+"""
+
+FUNCTIONS_TAIL = """
+## Over lists
+
+A comprehension goes through a list: `[x.name for x in rows if x.ok]`, `[k ~ "=" ~ v for k, v in items(map)]`. These
+filters are other ways to write one; names of members and tests stand in quotes.
+
+| filter | the same as |
+|---|---|
+| `rows \\| map(attribute="a.b")` | `[x.a.b for x in rows]` |
+| `rows \\| map("upper")` | `[upper(x) for x in rows]` |
+| `rows \\| select("odd")`, `reject("odd")` | `[x for x in rows if x % 2 == 1]`, and the others |
+| `rows \\| selectattr("ok")`, `rejectattr("ok")` | `[x for x in rows if x.ok]`, and the others |
+| `rows \\| selectattr("n", "gt", 3)` | `[x for x in rows if x.n > 3]` |
+| `sum`, `join` with `attribute="n"` | the same of `[x.n for x in rows]` |
+
+Tests are {tests}; with a value behind them {compared}. `x is defined` asks as `exists(x)` does.
+
+## Methods
+
+These functions may also be called as a member of their first argument, as in `text.upper()`: {methods}.
+`map.get(key, other)` is `default(map[key], other)`.
+"""
 
 FACTS_HEAD = """# Facts
 
@@ -379,6 +417,29 @@ def refusals_page() -> str:
     return "".join(parts)
 
 
+def functions_page() -> str:
+    """Every function, from ``planrunner/plan/expressions/functions.py``."""
+    rows = []
+    for name, function in FUNCTIONS.items():
+        others = ", ".join(f"`{other}`" for other, meant in ALIASES.items() if meant == name)
+        says = " ".join(inspect.cleandoc(function.call.__doc__ or "").split()).removesuffix(".").replace("``", "`")
+        rows.append(f"| `{name}({_arguments(name, function)})` | {others} | {says[:1].lower()}{says[1:]} |\n")
+    tail = FUNCTIONS_TAIL.replace("\\\\|", "\\|").format(
+        tests=", ".join(f"`{name}`" for name in (*TESTS, "none")),
+        compared=", ".join(f"`{name}`" for name in COMPARED),
+        methods=", ".join(f"`{name}`" for name in sorted(METHODS)),
+    )
+    return "".join([FUNCTIONS_HEAD.format(made=MADE), *rows, tail])
+
+
+def _arguments(name: str, function: Function) -> str:
+    if function.most is None:
+        return "list" if name in ("min", "max") else "first, …"
+    needed, rest = function.words[: function.least], function.words[function.least :]
+    attribute = ("attribute",) if name in ("sum", "join") else ()
+    return ", ".join(needed) + "".join(f"[, {word}]" for word in (*rest, *attribute))
+
+
 def facts_page() -> str:
     """Every fact of the world, from ``planrunner/plan/expressions/facts.py``."""
     rows = [f"| `{name}` | {NAMES[declared(kind).kind]} | {words} |\n" for name, (kind, words) in FACTS.items()]
@@ -394,6 +455,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "capabilities.md": capabilities_page,
     "refusals.md": refusals_page,
     "facts.md": facts_page,
+    "functions.md": functions_page,
 }
 
 

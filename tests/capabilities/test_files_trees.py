@@ -243,7 +243,7 @@ class TestTemplate:
         [
             ("{{ missing }}", "nothing is called `missing` here"),
             ("{{ a.b }}", "has no `b`"),
-            ("{{ ''.__class__ }}", "underscore"),
+            ("{{ ''.__class__ }}", "has no `__class__`"),
             ("{% include 'x' %}", "templates have no `include`"),
             ("{{ a", "does not parse|never closed"),
         ],

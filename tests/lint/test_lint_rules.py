@@ -249,6 +249,18 @@ FOUND = {
 """,
         ["PLAN201 oss", "PLAN205 host.cpus > 2MB", "PLAN201 onlin", "PLAN201 fre"],
     ),
+    "what templates compute of kinds that do not fit": (
+        """
+  - {id: a, uses: noop, with: {value: "{{ 2 ** 10 }}"}}
+  - {id: b, uses: noop, with: {value: "{{ params.n | upper }} {{ params.t | sum }} {{ params.n + params.t }}"}}
+  - {id: c, uses: noop, with: {value: "{% for x in params.n %}{{ x | nofilter }}{% endfor %}{% if params.t %}y{% endif %}"}}
+  - {id: d, uses: noop, with: {value: "{{ [x.y for x in params.l if x.n > 1 and x.m == y] }} {{ '{% name %}' }}"}}
+""",
+        [
+            *("PLAN210 **", "PLAN205 params.n", "PLAN205 params.t", "PLAN205 params.n + params.t"),
+            *("PLAN205 params.n", "PLAN208 nofilter", "PLAN205 params.t", "PLAN201 y"),
+        ],
+    ),
     "a name behind escapes": (
         """
   - {id: a, uses: noop, with: {value: "\\x41 run.idd \\"{{ run.id }}{{ run.idd }}\\""}}
@@ -327,7 +339,7 @@ FOUND = {
   - {id: i, gate: approval, ask: "Release {{ tasks.a.stdout }}?"}
   - {id: a, run: x}
 """,
-        ["PLAN201 reff", "PLAN201 exit_code", "PLAN210 {{ run.id | }}", "PLAN203 tasks.a.stdout"],
+        ["PLAN201 reff", "PLAN201 exit_code", "PLAN210 |", "PLAN203 tasks.a.stdout"],
     ),
     "an edge back to an earlier task": (
         """
@@ -349,7 +361,8 @@ FOUND = {
 
 @pytest.mark.parametrize(("tasks", "expected"), FOUND.values(), ids=FOUND.keys())
 def test_lint_finds(tasks: str, expected: list[str]) -> None:
-    assert lint(tasks) == expected
+    head = "params: {n: 1, t: {default: x, type: string}, l: []}\n" if "params.l " in tasks else ""
+    assert lint(tasks, head) == expected
 
 
 def test_the_second_of_equal_texts_is_pointed_at_in_its_own_line() -> None:

@@ -163,7 +163,7 @@ def test_expressions_have_the_documented_values(text: str, expected: object) -> 
         ("nope", "nothing is called `nope`"),
         ("data.nope", r"`data` has no `nope` \(it has `a`, `my-name`\)"),
         ("tasks.nope.ok", "`tasks` has no `nope`"),
-        ("none.x", "`none` is null"),
+        ("none.x", "`null` is null"),
         ("stdout.x", "`stdout` is text"),
         ("numbers[7]", "has 3 items"),
         ("numbers['a']", "is a list"),

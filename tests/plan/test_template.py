@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planrunner.plan import template_sandbox
 from planrunner.plan.expressions.evaluate import Names, Quantity
 from planrunner.plan.template import TemplateError, is_template, problems, references, render
 
@@ -71,7 +70,15 @@ SCOPE = Names(
         ("{{ params.evil }}", "{{ params.ref }}"),
         ("x {{ params.evil | trim }}", "x {{ params.ref }}"),
         ("{{ params.ref.upper() }}{{ '' }}", "V1"),
-        ("{{ params.l | map(attribute='a') | select('defined') | list }}", ["x"]),
+        ("{{ params.l | select('mapping') | map(attribute='a') | list }}", ["x"]),
+        ("{{ [item.a for item in params.l if item is a map] }}", ["x"]),
+        ("{{ range(2) }}", [0, 1]),
+        ("{{ '{% name %}' }}", "{% name %}"),
+        ("{% for key, value in params.items() if key == 'n' %}{{ key }}={{ value }}{% else %}none{% endfor %}", "n=3"),
+        ("{% for i in params.items %}{{ i }}{{ ', ' if not loop.last else '' }}{% endfor %}", "1, 2"),
+        ("{% if params.n == 1 %}a{% elif params.n == 3 %}b{% else %}c{% endif %}", "b"),
+        ("x {{- params.ref -}} y\n{%- if true %}\nz{% endif %}", "xv1y\nz"),
+        ("{{ params.items | default([]) | unique | length }}", 2),
     ],
 )
 def test_templates_render_once_and_whole_ones_keep_their_type(text: str, value: object) -> None:
@@ -95,8 +102,8 @@ def test_lists_and_maps_are_rendered_inside_and_keys_are_not() -> None:
         ("{{ tasks.sign-of.outputs.n + 1 }}", "sign-of"),
         ("{{ tasks }}", "a group of names"),
         ("{{ 1 / 0 }}", "division by zero"),
-        ("{{ params.l | map(attribute='a') | list }}", "a number has no `a`"),
-        ("{{ x", "parse"),
+        ("{{ params.l | map(attribute='a') | list }}", "is a number, it has no `a`"),
+        ("{{ x", "never closed"),
     ],
 )
 def test_what_is_missing_is_named(text: str, words: str) -> None:
@@ -118,7 +125,6 @@ ESCAPES = [
     "{{ self._TemplateReference__context }}",
     "{{ self.__init__ }}",
     "{{ namespace(a=1) }}",
-    "{{ range(10) }}",
     "{{ dict(a=1) }}",
     "{{ params.items.append(1) }}",
     "{{ params.l.pop() }}",
@@ -200,19 +206,18 @@ def test_rendered_text_is_bounded_for_plain_references_too() -> None:
     ("text", "message", "marked"),
     [
         ("a {{ x", "never closed", "{{"),
-        ("docker {{.State}} {{ x }}", "does not parse", "{{.State}}"),
-        ("{{ a }} {{ b | nofilter }}", "no filter `nofilter`", "nofilter"),
-        ("{{ a is nonsense }}", "no test `nonsense`", "nonsense"),
-        ("{{ a.__class__ | string }}", "`__class__`", "{{ a.__class__ | string }}"),
-        ("{{ f(1) }}", "no functions: `f(…)`", "{{ f(1) }}"),
+        ("docker {{.State}} {{ x }}", "does not parse", "."),
+        ("{{ 2 ** 10 }}", "`**` is not an operator", "**"),
         ("{{ a.uper() }}", "no method `uper`", "uper"),
+        ("{{ a | join(y=1) }}", "no argument `y`", "join"),
         ("a\n{% set x = 1 %}\nb", "no `set`", "{% set x = 1 %}"),
-        ("{% if a %}", "does not parse", "{% if a %}"),
+        ("{% if a %}", "never closed", "{%"),
+        ("{% else %}", "not expected", "{% else %}"),
+        ("{% for x on a %}{% endfor %}", "does not parse", "on"),
     ],
 )
 def test_lint_points_at_the_name_or_the_placeholder(text: str, message: str, marked: str) -> None:
     found = problems(text)[0]
-    assert found.code == "PLAN210"
     assert message in found.message
     assert text[found.start : found.end] == marked
 
@@ -223,7 +228,9 @@ def test_lint_points_at_the_name_or_the_placeholder(text: str, message: str, mar
         ("no", []),
         ("{{ params.ref }} {{ tasks.sign-off.outputs.n }}", [("params", "ref"), ("tasks", "sign-off", "outputs", "n")]),
         ("{{ tasks['sign-off'].outputs[0] }}", [("tasks", "sign-off", "outputs")]),
-        ("{{ a | default(b.c) | join(x, y=z) }}", [("a",), ("b", "c"), ("x",), ("z",)]),
+        ("{{ a | default(b.c) | join(separator=z) }}", [("a",), ("b", "c"), ("z",)]),
+        ("{{ [x.n for x in a.b if x.ok] }}", [("a", "b")]),
+        ("{{ '{% name %}' }}", []),
         ("{{ a.upper() + b.items()[0] }}", [("a",), ("b",)]),
         ("{{ a is defined and b is not none and not c }}", [("a",), ("b",), ("c",)]),
         ("{% for i, j in a.b %}{{ i.x }}{{ j }}{{ k }}{{ loop.index }}{% endfor %}", [("a", "b"), ("k",)]),
@@ -240,11 +247,11 @@ def test_references_are_the_names_a_text_reads(text: str, paths: list[tuple[str,
         assert text[start - 100 : end - 100].startswith(path[0])
 
 
-def test_plain_references_do_not_load_the_template_engine() -> None:
+def test_plain_references_do_not_load_the_grammar() -> None:
     code = (
         "import sys; from planrunner.plan.template import render, references; from planrunner.plan.expressions.evaluate import Names\n"
         "assert render('a {{ tasks.a-b.outputs.n }}', Names({'tasks': {'a-b': {'outputs': {'n': 1}}}})) == 'a 1'\n"
-        "references('{{ a | upper }}'); sys.exit('jinja2' in sys.modules or 'lark' in sys.modules)"
+        "references('{{ a.b[0] }}'); sys.exit('lark' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], timeout=240).returncode == 0
 
@@ -297,9 +304,9 @@ def test_any_text_renders_or_fails_with_our_error(text: str, value: Any) -> None
 @pytest.mark.parametrize("number", ["1e400\u0661", "1.\u0662", "1" * 5000, "1e999", "[-1e999]"])
 def test_a_number_that_python_cannot_read_or_hold_does_not_parse(number: str) -> None:
     for text in (f"{{{{ [{number}] }}}}", f"a {{{{ {number} }}}}", f"{{% if {number} %}}x{{% endif %}}"):
-        assert [problem.code for problem in template_sandbox.faults(text)] == ["PLAN210"]
-        with pytest.raises(TemplateError, match="a number in it"):
-            template_sandbox.render_text(text, {})
+        assert [problem.code for problem in problems(text)] == ["PLAN210"]
+        with pytest.raises(TemplateError, match="does not parse"):
+            render(text, SCOPE)
 
 
 @pytest.mark.parametrize("name", ["items", "keys", "values", "get"])

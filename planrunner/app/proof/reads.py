@@ -6,20 +6,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from planrunner.app.proof.names import walk
 from planrunner.plan.expressions.paths import children
 from planrunner.plan.holding import inner
 from planrunner.plan.model import Expression, Plan, Task
+from planrunner.plan.template import tree_of
+from planrunner.plan.template_tree import Branches, Loop, Value
 
 Json = Any
 Tree = Any
 
 MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _NUMERIC = frozenset(["int", "float", "round", "abs"])
-_OF_LISTS = frozenset(["first", "last", "random", "min", "max", "sort", "unique", "reverse", "list", "slice", "batch"])
+_OF_ITEMS = frozenset(["first", "last", "min", "max"])
+_HANDED_ON = _OF_ITEMS | {"sort", "unique", "reverse", "list", "default"}
 _DEEPEST = 32
 
 
@@ -184,16 +187,21 @@ class _Reader:
         if isinstance(value, Expression):
             return self._shape(value.tree)
         if isinstance(value, str) and "{{" in value:
-            from jinja2 import nodes
-
-            outputs = self._parsed(value)
-            if len(outputs) == 1 and isinstance(outputs[0], nodes.Output) and len(outputs[0].nodes) == 1:
-                return self._filled(outputs[0].nodes[0], self.names)
+            nodes = tree_of(value).nodes
+            if len(nodes) == 1 and isinstance(nodes[0], Value):
+                return self._shape(nodes[0].code.tree)
         return None
 
     def _shape(self, tree: Tree) -> Shape | None:
-        if tree[0] == "name":
+        """The shape that an expression stands for, where it is read from a name."""
+        if tree[0] in ("name", "local"):
             return self.names.get(tree[3])
+        if tree[0] == "slice":
+            return self._shape(tree[3])
+        if tree[0] == "call":
+            return self._given(tree[3], tree[4])
+        if tree[0] == "each":
+            return self._turned(tree)
         if tree[0] not in ("attr", "index"):
             return None
         of = self._shape(tree[3])
@@ -204,13 +212,44 @@ class _Reader:
             return of.member(key)
         return of.member(key[3]) if key[0] == "const" and isinstance(key[3], str) else of.each()
 
+    def _given(self, name: str, arguments: Tree) -> Shape | None:
+        """The shape of what a function gives, where it hands on what it takes."""
+        of = self._shape(arguments[0]) if arguments and name in _HANDED_ON else None
+        return of.each() if of is not None and name in _OF_ITEMS else of
+
+    def _turned(self, tree: Tree) -> Shape | None:
+        """A comprehension: the names it gives are items of its list, and one that changes nothing is that list."""
+        source = self._shape(tree[4])
+        inside = self.inside(tree[3], source)
+        inside._follow(tree[5])
+        if tree[6] is not None:
+            inside._conditions(tree[6])
+        value = inside._shape(tree[5])
+        return source if tree[5][0] == "local" else None if value is None else _Same(value)
+
+    def inside(self, names: tuple[str, ...], source: Shape | None) -> _Reader:
+        """What reads inside a loop over a list."""
+        one = source.each() if source is not None else None
+        given = {name: one if len(names) == 1 else one.each() for name in names} if one is not None else {}
+        return _Reader({**self.names, **given})
+
     def _conditions(self, tree: Tree) -> None:
+        """As ``_follow`` of an expression that has to be true or false."""
+        self._follow(tree)
+        self._flags([tree])
+
+    def _follow(self, tree: Tree) -> None:
         """Every name of an expression, and what its comparisons want."""
         waiting = [tree]
         while waiting:
             node = waiting.pop()
-            if self._shape(node) is None or node[0] == "index":
+            shape = self._shape(node)
+            if node[0] == "each":
+                waiting.append(node[4])
+            elif shape is None or node[0] in ("index", "slice", "call"):
                 waiting.extend(children(node))
+            if node[0] == "call" and node[4]:
+                self._called(node[3], node[4])
             if node[0] == "compare":
                 self._compared(node[3], node[4], node[5])
             elif node[0] == "binary":
@@ -220,7 +259,6 @@ class _Reader:
                 self._flags(node[3])
             elif node[0] == "not":
                 self._flags([node[3]])
-        self._flags([tree])
 
     def _flags(self, trees: Any) -> None:
         for tree in trees:
@@ -241,96 +279,30 @@ class _Reader:
         if shape is not None and not isinstance(other, str):
             shape.suggest(1)
 
+    def _called(self, name: str, arguments: Tree) -> None:
+        """What a function wants of its first argument."""
+        shape = self._shape(arguments[0])
+        if shape is not None and name in _NUMERIC:
+            shape.suggest(1)
+        elif shape is not None and name in ("sum", "min", "max") and len(arguments) == 1:
+            shape.each().suggest(1)
+
     def _template(self, text: str) -> None:
-        for node in self._parsed(text):
-            self._statement(node, self.names)
+        self._written(tree_of(text).nodes)
 
-    def _parsed(self, text: str) -> list[Any]:
-        from planrunner.plan.template_sandbox import tree_of
-
-        tree = tree_of(text)
-        return [] if tree is None else list(tree.body)
-
-    def _statement(self, node: Any, names: dict[str, Shape]) -> None:
-        from jinja2 import nodes
-
-        if isinstance(node, nodes.For):
-            shape = self._filled(node.iter, names)
-            if shape is not None and isinstance(node.target, nodes.Name):
-                names = {**names, node.target.name: shape.each()}
-            for part in (*node.body, *node.else_):
-                self._statement(part, names)
-        elif isinstance(node, nodes.Assign):
-            shape = self._filled(node.node, names)
-            if shape is not None and isinstance(node.target, nodes.Name):
-                names[node.target.name] = shape
-        elif isinstance(node, nodes.Expr):
-            self._filled(node, names)
-        else:
-            for part in node.iter_child_nodes():
-                self._statement(part, names)
-
-    def _filled(self, node: Any, names: dict[str, Shape]) -> Shape | None:
-        """The shape that an expression of a template stands for, where it is read from a name."""
-        from jinja2 import nodes
-
-        if isinstance(node, nodes.Name):
-            return names.get(node.name)
-        if isinstance(node, nodes.Getattr):
-            of = self._filled(node.node, names)
-            return None if of is None else of.member(node.attr)
-        if isinstance(node, nodes.Getitem):
-            return self._item(node, names)
-        if isinstance(node, nodes.Filter) and node.node is not None:
-            return self._filter(node, names)
-        if isinstance(node, nodes.Call) and isinstance(node.node, nodes.Getattr):
-            self._filled(node.node.node, names)  # a method is not a member
-            return None
-        for part in node.iter_child_nodes():
-            self._filled(part, names)
-        if isinstance(node, nodes.Compare) and isinstance(node.ops[0].expr, nodes.Const):
-            shape = self._filled(node.expr, names)
-            operator = _JINJA.get(node.ops[0].op, "")
-            if shape is not None and operator:
-                shape.suggest(beside(node.ops[0].expr.value, operator))
-        elif isinstance(node, (nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.Mod, nodes.Pow)):
-            for one, other in ((node.left, node.right), (node.right, node.left)):
-                self._computed(self._filled(one, names), other.value if isinstance(other, nodes.Const) else None)
-        return None
-
-    def _item(self, node: Any, names: dict[str, Shape]) -> Shape | None:
-        from jinja2 import nodes
-
-        of = self._filled(node.node, names)
-        self._filled(node.arg, names)
-        if of is None:
-            return None
-        if isinstance(node.arg, nodes.Const) and isinstance(node.arg.value, str):
-            return of.member(node.arg.value)
-        if isinstance(node.arg, nodes.Slice):
-            return of  # of a list or of a text
-        return of.each()
-
-    def _filter(self, node: Any, names: dict[str, Shape]) -> Shape | None:
-        of = self._filled(node.node, names)
-        for part in (*node.args, *(word.value for word in node.kwargs)):
-            self._filled(part, names)
-        if of is None:
-            return None
-        wanted = next((word.value.value for word in node.kwargs if word.key == "attribute"), None)
-        if isinstance(wanted, str):
-            item = of.each()
-            for name in wanted.split("."):
-                item = item.member(name)
-        if node.name in ("sum", "min", "max") and wanted is None:
-            of.each().suggest(1)
-        elif node.name in ("selectattr", "rejectattr") and node.args and hasattr(node.args[0], "value"):
-            of.each().member(str(node.args[0].value))
-        elif node.name in _NUMERIC:
-            of.suggest(1)
-        if node.name in ("first", "last", "min", "max"):
-            return of.each()
-        return of if node.name in {"default", "d", "selectattr", "rejectattr", "select", "reject", *_OF_LISTS} else None
+    def _written(self, nodes: Iterable[Any]) -> None:
+        for node in nodes:
+            if isinstance(node, Value):
+                self._follow(node.code.tree)
+            elif isinstance(node, Branches):
+                for code, body in node.found:
+                    if code is not None:
+                        self._conditions(code.tree)
+                    self._written(body)
+            elif isinstance(node, Loop):
+                self._follow(node.code.tree[4])
+                self.inside(node.code.tree[3], self._shape(node.code.tree[4]))._written(node.body)
+                self._written(node.otherwise)
 
 
 def fitting(schema: Json, label: str, read: Shape, level: int = 0) -> Json:
@@ -355,9 +327,6 @@ def fitting(schema: Json, label: str, read: Shape, level: int = 0) -> Json:
         asked = isinstance(read.sample, (int, float)) and not isinstance(read.sample, bool)
         return read.sample if asked else schema.get("minimum", 0)
     return True if kind == "boolean" else read.value(label)
-
-
-_JINJA = {"eq": "==", "ne": "!=", "gt": ">", "gteq": ">=", "lt": "<", "lteq": "<="}
 
 
 def beside(constant: Json, operator: str) -> Json:

@@ -189,10 +189,10 @@ def _template(
 
 
 def _rendered(source: str, values: dict[str, Json], name: str) -> str:
-    # Late: loads the template engine.
+    # Late: loads expressions.
     from planrunner.plan.expressions.problem import TemplateError
     from planrunner.plan.expressions.values import Names, text_of
-    from planrunner.plan.template_sandbox import render_text
+    from planrunner.plan.template import render_text
 
     try:
         return text_of(render_text(source, Names(values)))
@@ -222,9 +222,9 @@ def template(
     mode: Annotated[str | int, Doc(MODE)] = "",
     parents: Annotated[bool, Doc("create missing folders")] = False,
 ) -> Written:
-    """Write a file from a Jinja template and values.
+    """Write a file from a template and values.
 
-    The template sees the values and nothing else, in the same sandbox as the templates of plans; a name that has no
+    The template sees the values and nothing else, in the language of the templates of plans; a name that has no
     value fails. A template in a file is the usual form: `{{ … }}` in a plan is filled in before the task starts,
     unless it stands between `{% raw %}` and `{% endraw %}`.
     """

@@ -1,4 +1,4 @@
-"""``+ - * / %`` on numbers, quantities, texts and lists."""
+"""``+ - * / // %`` on numbers, quantities, texts and lists."""
 
 from __future__ import annotations
 
@@ -66,6 +66,8 @@ def _numbers(sign: str, left: float, right: float) -> float:
         raise EvaluationError("division by zero")
     if sign == "%":
         return bounded_number(left % right)
+    if sign == "//":
+        return bounded_number(left // right)
     whole = isinstance(left, int) and isinstance(right, int) and left % right == 0
     return left // right if whole else bounded_number(left / right)
 
@@ -77,12 +79,12 @@ def _quantities(sign: str, left: Json, right: Json) -> Json:
     """
     one, other = kind(left), kind(right)
     if one == other:
-        if sign == "/":
-            return _numbers("/", left.amount, right.amount)
+        if sign in ("/", "//"):
+            return _numbers(sign, left.amount, right.amount)
         if sign == "*":
             return Quantity(_numbers("*", left.amount, right.amount), "percent") if one == "percent" else None
         return _quantity(_numbers(sign, left.amount, right.amount), one)
-    if one in UNITS and other in ("number", "percent") and sign in "*/":
+    if one in UNITS and other in ("number", "percent") and sign in ("*", "/"):
         return _quantity(_numbers(sign, left.amount, _fraction(right)), one)
     if other in UNITS and one in ("number", "percent") and sign == "*":
         return _quantity(_numbers(sign, _fraction(left), right.amount), other)

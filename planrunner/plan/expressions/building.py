@@ -6,9 +6,14 @@ from typing import Any
 
 from lark import Token, Transformer
 
+from planrunner.plan.expressions.evaluate import DEFAULT_WORDS
+from planrunner.plan.expressions.functions import FUNCTIONS
+from planrunner.plan.expressions.idioms import ALIASES, METHODS, OVER_LISTS, over_list, tested
 from planrunner.plan.expressions.literals import CONSTANTS, LONGEST_NUMBER, unquoted
+from planrunner.plan.expressions.paths import localized
 from planrunner.plan.expressions.problem import ExpressionError
 from planrunner.plan.expressions.quantities import parse_count, parse_quantity
+from planrunner.plan.nearest import nearest
 
 Tree = Any
 Tail = tuple[str, Any, int]
@@ -66,6 +71,10 @@ class Building(Transformer[Token, Tree]):
                 more[-1][2],
                 "join two comparisons by `and`, such as `1 < x and x < 5`",
             )
+        if operator == "test":
+            positive, name = right
+            test = tested(name, left, left[1], end)
+            return test if positive else ("not", left[1], end, test)
         if operator in ("empty", "kind"):
             positive, *rest = right
             test = (operator, left[1], end, left, *rest)
@@ -89,6 +98,53 @@ class Building(Transformer[Token, Tree]):
                 "types are text, number, bool, list, map, duration, size and percentage",
             )
         return ("kind", ("not" not in words, KINDS[words[-1]]), _end(items[0]))
+
+    def concat(self, items: list[Any]) -> Tree:
+        left, right = items
+        parts = left[3] if left[0] == "concat" else (left,)
+        return ("concat", left[1], right[2], (*parts, right))
+
+    def test(self, items: list[Token]) -> Tail:
+        words = items[0].split()
+        return ("test", ("not" not in words, words[-1]), _end(items[0]))
+
+    def filter(self, items: list[Any]) -> Tree:
+        value, name, *rest = items
+        arguments = [each for each in rest if not isinstance(each, Token)]
+        place = (value[1], _end(rest[-1]) if rest else _end(name))
+        return _called(name, [value, *arguments], place)
+
+    def method(self, items: list[Any]) -> Tree:
+        holder, name, _, *arguments, end = items
+        if name not in METHODS:
+            meant = nearest(name, sorted(METHODS))
+            help_ = f"did you mean `{meant}`?" if meant else "functions are written `name(value)` or `value | name`"
+            raise ExpressionError(f"there is no method `{name}`", _start(name), _end(name), help_)
+        return _called(name, [holder, *arguments], (holder[1], _end(end)))
+
+    def keyword(self, items: list[Any]) -> Tree:
+        word, value = items
+        return ("keyword", _start(word), value[2], word.rstrip(" \t\n="), value)
+
+    def part(self, items: list[Any]) -> Tree:
+        holder, first, last, end = items
+        return ("slice", holder[1], _end(end), holder, first, last)
+
+    def part_from(self, items: list[Any]) -> Tree:
+        holder, first, end = items
+        return ("slice", holder[1], _end(end), holder, first, None)
+
+    def part_to(self, items: list[Any]) -> Tree:
+        holder, last, end = items
+        return ("slice", holder[1], _end(end), holder, None, last)
+
+    def targets(self, items: list[Token]) -> tuple[str, ...]:
+        return tuple(map(str, items))
+
+    def comprehension(self, items: list[Any]) -> Tree:
+        start, value, names, source, *rest = items
+        condition = localized(rest[0], names) if len(rest) > 1 else None
+        return ("each", _start(start), _end(rest[-1]), names, source, localized(value, names), condition)
 
     def binary(self, items: list[Any]) -> Tree:
         left, operator, right = items
@@ -145,7 +201,7 @@ class Building(Transformer[Token, Tree]):
 
     def call(self, items: list[Any]) -> Tree:
         name, _, *arguments, end = items
-        return ("call", _start(name), _end(end), str(name), tuple(arguments))
+        return _called(name, arguments, (_start(name), _end(end)))
 
     def parenthesised(self, items: list[Any]) -> Tree:
         start, inner, end = items
@@ -165,3 +221,44 @@ class Building(Transformer[Token, Tree]):
 
     def _const(self, token: Token, value: object) -> Tree:
         return ("const", _start(token), _end(token), value)
+
+
+def _called(name: Token, arguments: list[Tree], place: tuple[int, int]) -> Tree:
+    """A call of a function by any of its names, each argument at its place."""
+    plain = tuple(each for each in arguments if each[0] != "keyword")
+    words = {each[3]: each[4] for each in arguments if each[0] == "keyword"}
+    if str(name) in OVER_LISTS:
+        return over_list(str(name), plain, words, place)
+    if str(name) == "get":
+        return _got(name, plain, place)
+    word = ALIASES.get(str(name), str(name))
+    if word in ("sum", "join") and "attribute" in words and plain:
+        plain = (over_list("map", plain[:1], {"attribute": words.pop("attribute")}, place), *plain[1:])
+    return ("call", *place, word, _placed(name, word, plain, words), _start(name))
+
+
+def _placed(name: Token, word: str, plain: tuple[Tree, ...], words: dict[str, Tree]) -> tuple[Tree, ...]:
+    """The arguments in their order; one that is left out before another is null."""
+    if not words or (word not in FUNCTIONS and word != "default"):
+        return (*plain, *words.values())
+    known = FUNCTIONS[word].words if word in FUNCTIONS else DEFAULT_WORDS
+    found = list(plain)
+    for key, value in words.items():
+        at = known.index(key) if key in known else -1
+        if at < len(plain):
+            problem = f"`{name}` has no argument `{key}`" if at < 0 else f"`{name}` gets its argument `{key}` twice"
+            near = nearest(key, known[1:])
+            help_ = f"did you mean `{near}`?" if near else f"it has {', '.join(f'`{each}`' for each in known)}"
+            raise ExpressionError(problem, _start(name), _end(name), help_, "PLAN208")
+        found += [("const", value[1], value[1], None)] * (at + 1 - len(found))
+        found[at] = value
+    return tuple(found)
+
+
+def _got(name: Token, arguments: tuple[Tree, ...], place: tuple[int, int]) -> Tree:
+    """``map.get(key, other)`` as ``default(map[key], other)``."""
+    if not 2 <= len(arguments) <= 3:
+        raise ExpressionError("`get` takes a key, and what stands in for it", _start(name), _end(name), "", "PLAN208")
+    found = ("index", *place, arguments[0], arguments[1])
+    other = arguments[2] if len(arguments) > 2 else ("const", *place, None)
+    return ("call", *place, "default", (found, other), _start(name))

@@ -9,6 +9,7 @@ from planrunner.plan.expressions.arithmetic import misfit
 from planrunner.plan.expressions.constants import constant
 from planrunner.plan.expressions.evaluate import BUILT_IN
 from planrunner.plan.expressions.functions import FUNCTIONS, Function
+from planrunner.plan.expressions.idioms import CALLED
 from planrunner.plan.expressions.problem import Problem
 from planrunner.plan.expressions.show import show
 from planrunner.plan.expressions.types import (
@@ -43,7 +44,7 @@ def check(expression: Expression, names: Mapping[str, Type]) -> tuple[Type, list
     PLAN201 unknown name, PLAN202 unknown output, PLAN204 may be missing, PLAN205 types that do not fit, PLAN207 a
     pattern that cannot be read, PLAN208 unknown function or wrong number of arguments.
     """
-    checker = _Checker(names)
+    checker = Checker(names)
     return checker.type(expression.tree), checker.problems
 
 
@@ -62,11 +63,14 @@ def check_condition(expression: Expression, names: Mapping[str, Type]) -> list[P
     return problems
 
 
-class _Checker:
-    __slots__ = ("guarded", "names", "problems")
+class Checker:
+    """Looks at trees; ``problems`` grows, ``bound`` are the names that loops around give."""
+
+    __slots__ = ("bound", "guarded", "names", "problems")
 
     def __init__(self, names: Mapping[str, Type]) -> None:
         self.names = names
+        self.bound: dict[str, Type] = {}
         self.problems: list[Problem] = []
         self.guarded = 0
 
@@ -151,6 +155,44 @@ class _Checker:
             self.flag(item)
         return BOOL
 
+    def local(self, tree: Tree) -> Type:
+        return self.bound.get(tree[3], ANY)
+
+    def part(self, tree: Tree) -> Type:
+        _, _, _, holder_tree, first, last = tree
+        holder = self.type(holder_tree)
+        if holder.kind not in ("list", "string", "any"):
+            self.report("PLAN205", f"`{show(holder_tree)}` is {_name(holder)}, it has no parts by number", tree)
+        for end in (first, last):
+            if end is not None and (found := self.type(end)).kind not in ("number", "any"):
+                self.report("PLAN205", f"`{show(end)}` is {_name(found)}, not a number", end)
+        return holder
+
+    def each(self, tree: Tree) -> Type:
+        around = self.bound
+        self.bind(tree)
+        found = self.type(tree[5])
+        self.bound = around
+        return list_of(found)
+
+    def bind(self, tree: Tree) -> None:
+        """The names of a comprehension from here on, and what is wrong with its list and its condition."""
+        _, _, _, names, source_tree, _, condition = tree
+        source = self.type(source_tree)
+        if source.kind not in ("list", "any"):
+            help_ = "go through `keys(…)` or `items(…)`" if source.kind in ("map", "object") else ""
+            self.report("PLAN205", f"`{show(source_tree)}` is {_name(source)}, not a list", source_tree, help_)
+        item = source.item or ANY
+        parts = item.item or ANY if item.kind == "list" else ANY
+        self.bound = {**self.bound, **dict.fromkeys(names, item if len(names) == 1 else parts)}
+        if condition is not None:
+            self.flag(condition)
+
+    def texts(self, tree: Tree) -> Type:
+        for item in tree[3]:
+            self.type(item)
+        return STRING
+
     def choose(self, tree: Tree) -> Type:
         self.flag(tree[3])
         then, otherwise = self.type(tree[4]), self.type(tree[5])
@@ -192,7 +234,7 @@ class _Checker:
         if tree[4][2] + 1 != tree[5][1]:
             return ""
         meant = f"{tree[4][4]}-{tree[5][3]}"
-        holder = _Checker(self.names).reach(tree[4][3])
+        holder = Checker(self.names).reach(tree[4][3])
         if holder.kind == "object":
             meant = nearest(meant, holder.fields) or ""
         return f'a name with a hyphen is written `{show(tree[4][3])}["{meant}"]`' if meant else ""
@@ -215,10 +257,11 @@ class _Checker:
         return Type("object", None, {key: self.type(value) for key, value in tree[3]})
 
     def call(self, tree: Tree) -> Type:
-        _, start, _, name, arguments = tree
+        name, arguments = tree[3], tree[4]
+        start = tree[5] if len(tree) > 5 else tree[1]
         function = FUNCTIONS.get(name)
         if function is None and name not in BUILT_IN:
-            meant = nearest(name, [*FUNCTIONS, *BUILT_IN])
+            meant = nearest(name, CALLED)
             self.problems.append(
                 Problem(
                     "PLAN208",
@@ -240,6 +283,8 @@ class _Checker:
         if name == "exists":
             return BOOL
         other = self.type(arguments[1])
+        if len(arguments) > 2:
+            self.flag(arguments[2])
         return value if value.kind in (other.kind, "any") else other if value.kind == "null" else ANY
 
     def result(self, name: str, function: Function, arguments: Tree) -> Type:
@@ -260,15 +305,15 @@ def _given(name: str, gives: str, types: list[Type]) -> Type:
         return first
     if gives == "item":
         return STRING if first.kind == "string" else first.item or ANY
-    if name == "split":
+    if name in ("split", "lines", "keys"):
         return list_of(STRING)
-    if name in ("unique", "sort"):
+    if name in ("unique", "sort") or (name == "list" and first.kind == "list"):
         return first
     if name == "range":
         return list_of(NUMBER)
     if name == "batch":
         return list_of(Type("list", first.item))
-    if name == "zip":
+    if name in ("zip", "items", "dictsort", "groupby"):
         return list_of(LIST)
     if name == "merge":
         known = all(each.kind == "object" for each in types)
@@ -315,11 +360,11 @@ def _computed(sign: str, left: Type, right: Type) -> Type | None:
         if one == "number" or (one in ("string", "list") and sign == "+"):
             return left
         if one in UNITS or one == "percent":
-            return NUMBER if sign == "/" else left if sign != "*" or one == "percent" else None
+            return NUMBER if sign in ("/", "//") else left if sign != "*" or one == "percent" else None
         return None
     if {one, other} == {"number", "percent"}:
         return NUMBER
-    if one in UNITS and other in ("number", "percent") and sign in "*/":
+    if one in UNITS and other in ("number", "percent") and sign in ("*", "/"):
         return left
     return right if other in UNITS and one in ("number", "percent") and sign == "*" else None
 
@@ -351,33 +396,37 @@ def _name(found: Type) -> str:
     return NAMES[_plain(found)]
 
 
-def _const(_: _Checker, tree: Tree) -> Type:
+def _const(_: Checker, tree: Tree) -> Type:
     value = tree[3]
     if value is None:
         return NULL
     return BOOL if isinstance(value, bool) else STRING if isinstance(value, str) else NUMBER
 
 
-def _quantity(_: _Checker, tree: Tree) -> Type:
+def _quantity(_: Checker, tree: Tree) -> Type:
     return PERCENT if tree[4] == "percent" else Type(tree[4])
 
 
-_TYPES: dict[str, Callable[[_Checker, Tree], Type]] = {
+_TYPES: dict[str, Callable[[Checker, Tree], Type]] = {
     "const": _const,
     "quantity": _quantity,
-    "name": _Checker.read,
-    "attr": _Checker.read,
-    "index": _Checker.read,
-    "list": _Checker.items,
-    "map": _Checker.pairs,
-    "not": _Checker.flags,
-    "and": _Checker.flags,
-    "or": _Checker.flags,
-    "if": _Checker.choose,
-    "compare": _Checker.compare,
-    "binary": _Checker.binary,
-    "sign": _Checker.sign,
-    "empty": _Checker.test,
-    "kind": _Checker.test,
-    "call": _Checker.call,
+    "name": Checker.read,
+    "local": Checker.local,
+    "attr": Checker.read,
+    "slice": Checker.part,
+    "each": Checker.each,
+    "concat": Checker.texts,
+    "index": Checker.read,
+    "list": Checker.items,
+    "map": Checker.pairs,
+    "not": Checker.flags,
+    "and": Checker.flags,
+    "or": Checker.flags,
+    "if": Checker.choose,
+    "compare": Checker.compare,
+    "binary": Checker.binary,
+    "sign": Checker.sign,
+    "empty": Checker.test,
+    "kind": Checker.test,
+    "call": Checker.call,
 }

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 
-from planrunner.plan.expressions.evaluate import BUILT_IN
-from planrunner.plan.expressions.functions import FUNCTIONS
+from planrunner.plan.expressions.idioms import CALLED, METHODS
 from planrunner.plan.expressions.parse import parse
 from planrunner.plan.expressions.paths import children
 from planrunner.plan.expressions.problem import ExpressionError
@@ -65,8 +64,8 @@ def _no_function(text: str, start: int) -> ExpressionError | None:
         return None
     for found in re.finditer(_CALL, text):
         name = found[1]
-        if name not in FUNCTIONS and name not in BUILT_IN:
-            meant = nearest(name.rpartition(".")[2], [*FUNCTIONS, *BUILT_IN])
+        if name not in CALLED and ("." not in name or name.rpartition(".")[2] not in METHODS):
+            meant = nearest(name.rpartition(".")[2], CALLED)
             node = ("call", start + found.start(1), start + found.end(1), name)
             return _unknown("PLAN208", f"there is no function `{name}`", node, meant)
     return None
@@ -85,7 +84,7 @@ def _looks_alike(text: str, known: frozenset[str]) -> bool:
     if first is None:
         return False
     name, follows = first[1], (first[2] or "")
-    if follows == "(" and (name in FUNCTIONS or name in BUILT_IN):
+    if follows == "(" and name in CALLED:
         return True
     if name in GROUPS:
         return name in known and follows.strip() in (".", "[")
@@ -103,8 +102,8 @@ def _unresolved(expression: Expression, known: frozenset[str]) -> ExpressionErro
         node = waiting.pop()
         if node[0] == "name" and node[3] not in known:
             return _unknown("PLAN201", f"nothing is called `{node[3]}` here", node, nearest(node[3], sorted(known)))
-        if node[0] == "call" and node[3] not in FUNCTIONS and node[3] not in BUILT_IN:
-            meant = nearest(node[3], [*FUNCTIONS, *BUILT_IN])
+        if node[0] == "call" and node[3] not in CALLED:
+            meant = nearest(node[3], CALLED)
             return _unknown("PLAN208", f"there is no function `{node[3]}`", node, meant)
         waiting.extend(reversed(children(node)))
     return None

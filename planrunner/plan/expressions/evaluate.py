@@ -2,9 +2,12 @@
 
 A tree is a tuple (or, read back from JSON, a list) ``(operation, start, end, …)``:
 
-    const value · quantity amount dimension · name text · attr tree text · index tree tree · list trees · map pairs
-    not tree · and trees · or trees · if condition then else · compare operator left right · binary sign left right
-    sign sign tree · empty tree · kind tree kind · call name trees
+    const value · quantity amount dimension · name text · local text · attr tree text · index tree tree
+    slice tree first last · list trees · map pairs · not tree · and trees · or trees · if condition then else
+    compare operator left right · binary sign left right · concat trees · sign sign tree · empty tree · kind tree kind
+    each names list value condition · call name trees place-of-the-name
+
+A ``local`` is a name that a comprehension or a loop around gives; first, last and condition may be null.
 
 Whatever the tree and the values, the only exception is EvaluationError.
 """
@@ -26,9 +29,11 @@ from planrunner.plan.expressions.values import (
     Scope,
     before,
     items_of,
+    joined,
     kind,
     same,
     shown,
+    text_of,
 )
 
 __all__ = ["EvaluationError", "MissingName", "Names", "Quantity", "Scope", "evaluate", "explain", "truth"]
@@ -36,9 +41,10 @@ __all__ = ["EvaluationError", "MissingName", "Names", "Quantity", "Scope", "eval
 Json = Any
 Tree = Any
 
-BUILT_IN = {"default": (2, 2), "exists": (1, 1)}
+BUILT_IN = {"default": (2, 3), "exists": (1, 1)}
 """Functions that look at names before their values, with the least and the most arguments."""
 
+DEFAULT_WORDS = ("value", "other", "boolean")
 DEEPEST = 100
 """Levels of a tree; the parser makes fewer."""
 _BROKEN = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError, MemoryError)
@@ -49,12 +55,12 @@ def evaluate(tree: Tree, scope: Scope, limit: int = 100_000) -> Json:
 
     Raises EvaluationError for missing names (MissingName), kinds that do not fit and results that are too large.
     """
-    return _guarded(tree, scope, limit, _data)
+    return evaluated(tree, Evaluation(scope, limit))
 
 
 def truth(tree: Tree, scope: Scope, limit: int = 100_000) -> bool:
     """Whether a condition holds. Only true and false are conditions: text such as "false" raises EvaluationError."""
-    return bool(_guarded(tree, scope, limit, _flag))
+    return holds(tree, Evaluation(scope, limit))
 
 
 def explain(tree: Tree, scope: Scope) -> str:
@@ -69,9 +75,19 @@ def explain(tree: Tree, scope: Scope) -> str:
     return f"`{show(tree)}` is true{_reads(tree, scope)}" if verdict else _why_false(tree, scope)
 
 
-def _guarded(tree: Tree, scope: Scope, limit: int, judge: Callable[[Json, Tree], Json]) -> Json:
+def evaluated(tree: Tree, run: Evaluation) -> Json:
+    """As ``evaluate``, with the names and the steps that several expressions share."""
+    return _guarded(tree, run, _data)
+
+
+def holds(tree: Tree, run: Evaluation) -> bool:
+    """As ``truth``, with the names and the steps that several expressions share."""
+    return bool(_guarded(tree, run, _flag))
+
+
+def _guarded(tree: Tree, run: Evaluation, judge: Callable[[Json, Tree], Json]) -> Json:
     try:
-        return judge(_Evaluation(scope, limit).value(tree), tree)
+        return judge(run.value(tree), tree)
     except EvaluationError:
         raise
     except _BROKEN as error:
@@ -95,13 +111,14 @@ def _flag(value: Json, tree: Tree) -> bool:
     raise EvaluationError(f"`{show(tree)}` is {KIND_NAMES[kind(value)]}, not true or false{hint}")
 
 
-class _Evaluation:
-    """One walk over a tree, counting its steps."""
+class Evaluation:
+    """Walks over trees, which count their steps; ``bound`` are the names that loops around give."""
 
-    __slots__ = ("left", "level", "scope")
+    __slots__ = ("bound", "left", "level", "scope")
 
     def __init__(self, scope: Scope, limit: int) -> None:
         self.scope = scope
+        self.bound: dict[str, Json] = {}
         self.left = limit
         self.level = 0
 
@@ -129,6 +146,9 @@ class _Evaluation:
             return self.scope.resolve(tree[3])
         except KeyError:
             raise MissingName(f"nothing is called `{tree[3]}` here") from None
+
+    def local(self, tree: Tree) -> Json:
+        return self.bound[tree[3]]
 
     def attribute(self, tree: Tree) -> Json:
         return self.member(self.value(tree[3]), tree[4], tree)
@@ -162,6 +182,37 @@ class _Evaluation:
             raise EvaluationError(f"`{show(tree[3])}` is {KIND_NAMES[kind(holder)]}, it has no `{key}`")
         raise MissingName(f"`{show(tree[3])}` has no `{key}`{_members(holder)}")
 
+    def part(self, tree: Tree) -> Json:
+        _, _, _, holder_tree, first, last = tree
+        holder = self.value(holder_tree)
+        if kind(holder) not in ("list", "string"):
+            raise EvaluationError(f"`{show(holder_tree)}` is {KIND_NAMES[kind(holder)]}, it has no parts by number")
+        ends = [None if end is None else self.value(end) for end in (first, last)]
+        if not all(end is None or (kind(end) == "number" and isinstance(end, int)) for end in ends):
+            raise EvaluationError(f"`{show(tree)}` takes whole numbers")
+        self.charge(holder)
+        return holder[ends[0] : ends[1]]
+
+    def each(self, tree: Tree) -> list[Json]:
+        _, _, _, names, source, value, condition = tree
+        items = self.value(source)
+        if kind(items) != "list":
+            hint = ": write `keys(…)` or `items(…)`" if kind(items) == "map" else ""
+            raise EvaluationError(f"`{show(source)}` is {KIND_NAMES[kind(items)]}, not a list{hint}")
+        self.charge(items)
+        around, found = self.bound, []
+        for item in items:
+            self.bound = {**around, **named(names, item)}
+            if condition is None or self.holds(condition):
+                found.append(_data(self.value(value), value))
+        self.bound = around
+        return found
+
+    def concat(self, tree: Tree) -> str:
+        values = [_data(self.value(item), item) for item in tree[3]]
+        self.charge(*values)
+        return joined([text_of(value) for value in values])
+
     def choose(self, tree: Tree) -> Json:
         return self.value(tree[4] if self.holds(tree[3]) else tree[5])
 
@@ -178,8 +229,8 @@ class _Evaluation:
             raise type(error)(f"`{show(tree)}`: {error.message}") from None
 
     def call(self, tree: Tree) -> Json:
-        _, _, _, name, arguments = tree
-        if name in BUILT_IN and len(arguments) != BUILT_IN[name][0]:
+        name, arguments = tree[3], tree[4]
+        if name in BUILT_IN and not BUILT_IN[name][0] <= len(arguments) <= BUILT_IN[name][1]:
             raise EvaluationError(f"`{name}` does not take {len(arguments)} arguments")
         if name == "default":
             return self.default(arguments)
@@ -200,16 +251,27 @@ class _Evaluation:
 
     def default(self, arguments: Tree) -> Json:
         value = self.optional(arguments[0])
-        return self.value(arguments[1]) if value is None else value
+        stands_in = len(arguments) > 2 and not value and self.holds(arguments[2])
+        return self.value(arguments[1]) if value is None or stands_in else value
 
     def optional(self, tree: Tree) -> Json:
         """The value of a tree, or None where a name on the way is missing."""
-        level = self.level
+        level, bound = self.level, self.bound
         try:
             return self.value(tree)
         except MissingName:
-            self.level = level
+            self.level, self.bound = level, bound
             return None
+
+
+def named(names: tuple[str, ...], item: Json) -> dict[str, Json]:
+    """The names of one turn with their values; several names take a list of as many items apart."""
+    if len(names) == 1:
+        return {names[0]: item}
+    if kind(item) != "list" or len(item) != len(names):
+        found = f"a list of {len(item)}" if kind(item) == "list" else KIND_NAMES[kind(item)]
+        raise EvaluationError(f"`{', '.join(names)}` takes lists of {len(names)} items, not {found}")
+    return dict(zip(names, item, strict=True))
 
 
 def _members(holder: Json) -> str:
@@ -248,24 +310,28 @@ _COMPARISONS: dict[str, Callable[[Json, Json], bool]] = {
     "not matches": lambda left, right: not _matches(left, right),
 }
 
-_OPERATIONS: dict[str, Callable[[_Evaluation, Tree], Json]] = {
+_OPERATIONS: dict[str, Callable[[Evaluation, Tree], Json]] = {
     "const": lambda _, tree: tree[3],
     "quantity": lambda _, tree: Quantity(tree[3], tree[4]),
-    "name": _Evaluation.name,
-    "attr": _Evaluation.attribute,
-    "index": _Evaluation.index,
+    "name": Evaluation.name,
+    "local": Evaluation.local,
+    "attr": Evaluation.attribute,
+    "slice": Evaluation.part,
+    "each": Evaluation.each,
+    "concat": Evaluation.concat,
+    "index": Evaluation.index,
     "list": lambda run, tree: [run.value(item) for item in tree[3]],
     "map": lambda run, tree: {key: run.value(item) for key, item in tree[3]},
     "not": lambda run, tree: not run.holds(tree[3]),
     "and": lambda run, tree: all(run.holds(item) for item in tree[3]),
     "or": lambda run, tree: any(run.holds(item) for item in tree[3]),
-    "if": _Evaluation.choose,
-    "compare": _Evaluation.compare,
+    "if": Evaluation.choose,
+    "compare": Evaluation.compare,
     "binary": lambda run, tree: compute(tree[3], run.value(tree[4]), run.value(tree[5])),
     "sign": lambda run, tree: negative(run.value(tree[4])) if tree[3] == "-" else run.value(tree[4]),
     "empty": lambda run, tree: _is_empty(run.value(tree[3])),
     "kind": lambda run, tree: kind(run.value(tree[3])) == tree[4],
-    "call": _Evaluation.call,
+    "call": Evaluation.call,
 }
 
 

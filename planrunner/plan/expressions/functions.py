@@ -9,10 +9,13 @@ from functools import cmp_to_key
 from typing import Any
 
 from planrunner.lean import sha256
+from planrunner.plan.expressions import texts
 from planrunner.plan.expressions.arithmetic import compute
 from planrunner.plan.expressions.quantities import Quantity, parse_duration, parse_size
+from planrunner.plan.expressions.texts import text
 from planrunner.plan.expressions.values import (
     LONGEST_LIST,
+    LONGEST_TEXT,
     NAMES,
     EvaluationError,
     MissingName,
@@ -20,6 +23,7 @@ from planrunner.plan.expressions.values import (
     bounded_list,
     bounded_number,
     bounded_text,
+    joined,
     json_of,
     kind,
     plain,
@@ -47,21 +51,31 @@ class Function(NamedTuple):
     takes: tuple[str, ...] = ()
     gives: str = "any"
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The names of the arguments, for those that are given by name."""
+        code = self.call.__code__
+        return tuple(code.co_varnames[: code.co_argcount])
+
 
 def length(value: Json) -> int:
+    """Characters of a text, items of a list or a map."""
     return len(_of(value, "len", "string", "list", "map"))
 
 
 def smallest(*values: Json) -> Json:
+    """The least of several values, or of a list."""
     return _extreme("min", values, before)
 
 
 def largest(*values: Json) -> Json:
+    """The largest of several values, or of a list."""
     return _extreme("max", values, lambda value, best: before(best, value))
 
 
-def total(values: Json) -> Json:
-    items = _of(values, "sum", "list")
+def total(items: Json) -> Json:
+    """The sum of numbers or quantities, of those under ``attribute`` of each item where it is named."""
+    items = _of(items, "sum", "list")
     result: Json = 0
     for position, item in enumerate(items):
         result = compute("+", result, item) if position else _of(item, "sum", *NUMERIC)
@@ -69,90 +83,121 @@ def total(values: Json) -> Json:
 
 
 def absolute(value: Json) -> Json:
+    """Without its sign."""
     if isinstance(value, Quantity):
         return Quantity(abs(value.amount), value.dimension)
     return bounded_number(abs(_of(value, "abs", "number")))
 
 
-def rounded(value: Json, digits: Json = 0) -> Json:
-    places = max(-20, min(20, whole(_of(digits, "round", "number"))))
-    amount = value.amount if isinstance(value, Quantity) else _of(value, "round", "number")
-    result = bounded_number(round(bounded_number(amount), places))
+def rounded(value: Json, digits: Json = None, method: Json = None) -> Json:
+    """Rounded to ``digits`` (0) behind the point; ``method`` "floor" or "ceil" rounds down or up."""
+    places = 0 if digits is None else max(-20, min(20, whole(_of(digits, "round", "number"))))
+    amount = bounded_number(value.amount if isinstance(value, Quantity) else _of(value, "round", "number"))
+    if method in ("floor", "ceil"):
+        sign, scale = (1 if method == "floor" else -1), 10**places
+        result = bounded_number(sign * (sign * amount * scale // 1) / scale)
+    elif method in (None, "common"):
+        result = bounded_number(round(amount, places))
+    else:
+        raise EvaluationError('`round` takes the methods "common", "floor" and "ceil"')
     if isinstance(value, Quantity):
         return Quantity(result, value.dimension)
     return int(result) if places <= 0 else result
 
 
-def lower(text: Json) -> str:
-    return bounded_text(_text(text, "lower").lower())
-
-
-def upper(text: Json) -> str:
-    return bounded_text(_text(text, "upper").upper())
-
-
-def trim(text: Json) -> str:
-    return _text(text, "trim").strip()
-
-
-def split(text: Json, separator: Json = None) -> list[Json]:
+def split(value: Json, separator: Json = None) -> list[Json]:
     """Parts between separators; without one, words between white space."""
-    source = _text(text, "split")
+    source = text(value, "split")
     if separator is None:
         return bounded_list(list(source.split(None, LONGEST_LIST)))
-    if not _text(separator, "split"):
+    if not text(separator, "split"):
         raise EvaluationError("`split` needs a separator that is not empty")
     return bounded_list(list(source.split(separator, LONGEST_LIST)))
 
 
-def join(items: Json, separator: Json = "") -> str:
+def join(items: Json, separator: Json = None) -> str:
+    """The items as one text, ``separator`` between them; of each what stands under ``attribute`` where it is named."""
     weigh(_of(items, "join", "list"))
-    parts = [text_of(item) for item in items]
-    glue = _text(separator, "join")
-    if sum(map(len, parts)) + len(glue) * len(parts) > 1 << 24:
-        return bounded_text(" " * (1 << 24))
-    return bounded_text(glue.join(parts))
+    return joined([text_of(item) for item in items], "" if separator is None else text(separator, "join"))
 
 
-def starts_with(text: Json, start: Json) -> bool:
-    return _text(text, "starts_with").startswith(_text(start, "starts_with"))
+def starts_with(value: Json, start: Json) -> bool:
+    """Whether a text begins with another."""
+    return text(value, "starts_with").startswith(text(start, "starts_with"))
 
 
-def ends_with(text: Json, end: Json) -> bool:
-    return _text(text, "ends_with").endswith(_text(end, "ends_with"))
+def ends_with(value: Json, end: Json) -> bool:
+    """Whether a text ends with another."""
+    return text(value, "ends_with").endswith(text(end, "ends_with"))
 
 
-def contains(whole_value: Json, part: Json) -> bool:
+def contains(value: Json, part: Json) -> bool:
     """A text in a text, an item in a list, a key in a map."""
-    holder = kind(whole_value)
+    holder = kind(value)
     if holder == "string":
-        return _text(part, "contains") in whole_value
+        return text(part, "contains") in value
     if holder == "map":
-        return part in whole_value if isinstance(part, str) else False
-    return any(same(item, part) for item in _of(whole_value, "contains", "list"))
+        return part in value if isinstance(part, str) else False
+    return any(same(item, part) for item in _of(value, "contains", "list"))
 
 
-def matches(text: Json, pattern: Json) -> bool:
+def matches(value: Json, pattern: Json) -> bool:
+    """Whether a pattern occurs in a text."""
     from planrunner.plan.expressions.patterns import search  # late: only plans with patterns pay for it
 
-    return search(_text(pattern, "matches"), _text(text, "matches"))
+    return search(text(pattern, "matches"), text(value, "matches"))
 
 
-def replace(text: Json, old: Json, new: Json) -> str:
-    source, part, other = _text(text, "replace"), _text(old, "replace"), _text(new, "replace")
+def replace(value: Json, old: Json, new: Json) -> str:
+    """A text with a part of it written otherwise wherever it occurs; any value as its text."""
+    source, part, other = text_of(value), text(old, "replace"), text(new, "replace")
     if not part:
         raise EvaluationError("`replace` needs a part that is not empty")
-    if len(source) + source.count(part) * (len(other) - len(part)) > 1 << 24:
-        return bounded_text(" " * (1 << 24))
-    return bounded_text(source.replace(part, other))
+    if len(source) + source.count(part) * (len(other) - len(part)) > LONGEST_TEXT:
+        raise EvaluationError(f"the text would have more than {LONGEST_TEXT:,} characters")
+    return source.replace(part, other)
 
 
 def keys(value: Json) -> list[Json]:
+    """The keys of a map in their order."""
     return bounded_list(list(_of(value, "keys", "map")))
 
 
 def values(value: Json) -> list[Json]:
+    """The values of a map in their order."""
     return bounded_list(list(_of(value, "values", "map").values()))
+
+
+def items(value: Json) -> list[Json]:
+    """The pairs of a map, each a list of key and value."""
+    return bounded_list([list(pair) for pair in _of(value, "items", "map").items()])
+
+
+def sorted_items(value: Json) -> list[Json]:
+    """The pairs of a map in the order of their keys."""
+    return sorted(items(value), key=lambda pair: pair[0])
+
+
+def listed(value: Json) -> list[Json]:
+    """A list as it is, the keys of a map, the characters of a text."""
+    return bounded_list(list(_of(value, "list", "list", "map", "string")))
+
+
+def reversed_(value: Json) -> Json:
+    """A list or a text from its end."""
+    found: Json = _of(value, "reverse", "list", "string")
+    return found[::-1]
+
+
+def grouped(items: Json, attribute: Json) -> list[Json]:
+    """Pairs of a value and the list of the items that have it under ``attribute``, in the order of their first
+    appearance."""
+    path = text(attribute, "groupby")
+    found: dict[object, Json] = {}
+    for item in _of(items, "groupby", "list"):
+        value = _at(item, path, "groupby")
+        found.setdefault(_identity(value), [value, []])[1].append(item)
+    return list(found.values())
 
 
 def merged(*maps: Json) -> dict[str, Json]:
@@ -189,21 +234,30 @@ def paired(one: Json, other: Json) -> list[Json]:
     return bounded_list([[here, there] for here, there in zip(left, right, strict=True)])
 
 
-def unique(items: Json) -> list[Json]:
-    """Each item once, in the order of its first appearance."""
+def unique(items: Json, attribute: Json = None) -> list[Json]:
+    """Each item once, in the order of its first appearance; items with the same ``attribute`` count as one."""
+    path = None if attribute is None else text(attribute, "unique")
     seen: set[object] = set()
     kept: list[Json] = []
     for item in _of(items, "unique", "list"):
-        key = _identity(item)
+        key = _identity(item if path is None else _at(item, path, "unique"))
         if key not in seen:
             seen.add(key)
             kept.append(item)
     return kept
 
 
-def ordered(items: Json) -> list[Json]:
-    result = list(_of(items, "sort", "list"))
-    return sorted(bounded_list(result), key=cmp_to_key(_order))
+def ordered(items: Json, reverse: Json = None, attribute: Json = None) -> list[Json]:
+    """The items in their order, or in that of what stands under ``attribute`` of each."""
+    found = bounded_list(list(_of(items, "sort", "list")))
+    path = None if attribute is None else text(attribute, "sort")
+    keyed = [(item if path is None else _at(item, path, "sort"), item) for item in found]
+    keyed.sort(key=cmp_to_key(_first_order), reverse=reverse is not None and _flag(reverse, "sort"))
+    return [item for _, item in keyed]
+
+
+def _first_order(one: Json, other: Json) -> int:
+    return _order(one[0], other[0])
 
 
 def _order(one: Json, other: Json) -> int:
@@ -211,29 +265,37 @@ def _order(one: Json, other: Json) -> int:
 
 
 def first(items: Json) -> Json:
+    """The first item of a list or character of a text."""
     return _item(items, "first", 0)
 
 
 def last(items: Json) -> Json:
+    """The last item of a list or character of a text."""
     return _item(items, "last", -1)
 
 
 def any_of(items: Json) -> bool:
+    """Whether one of a list is true."""
     return any(_flag(item, "any") for item in _of(items, "any", "list"))
 
 
 def all_of(items: Json) -> bool:
+    """Whether all of a list are true."""
     return all(_flag(item, "all") for item in _of(items, "all", "list"))
 
 
 def whole(value: Json) -> int:
     """A whole number: fractions are cut off, text is read, a quantity gives its seconds, bytes or dollars."""
-    result = decimal(value, "int")
+    result = _decimal(value, "int")
     return int(bounded_number(int(result)))
 
 
-def decimal(value: Json, function: str = "float") -> float:
+def decimal(value: Json) -> float:
     """A number: text is read, a quantity gives its seconds, bytes or dollars, a percentage its fraction."""
+    return _decimal(value, "float")
+
+
+def _decimal(value: Json, function: str) -> float:
     if isinstance(value, Quantity):
         return value.amount
     if isinstance(value, bool):
@@ -244,16 +306,21 @@ def decimal(value: Json, function: str = "float") -> float:
 
 
 def as_text(value: Json) -> str:
+    """A value as templates write it: text as it is, quantities with their unit, lists and maps as JSON."""
     return text_of(value)
 
 
-def as_json(value: Json) -> str:
-    return json_of(value)
+def as_json(value: Json, indent: Json = None) -> str:
+    """A value as JSON in one line, or in lines with this indentation."""
+    if indent is None:
+        return json_of(value)
+    spaces = min(max(_whole(indent, "json"), 0), 8)
+    return bounded_text(json.dumps(json.loads(json_of(value)), ensure_ascii=False, indent=spaces))
 
 
-def parsed(text: Json) -> Json:
+def parsed(value: Json) -> Json:
     """The data that a JSON text holds."""
-    source = bounded_text(_text(text, "parse_json"))
+    source = bounded_text(text(value, "parse_json"))
     try:
         found = json.loads(source, parse_int=_json_number, parse_float=_json_number, parse_constant=_no_json)
         return plain(found)
@@ -262,14 +329,14 @@ def parsed(text: Json) -> Json:
         raise EvaluationError(f"`parse_json` cannot read {json.dumps(source[:40])} as JSON{reason}") from None
 
 
-def encoded(text: Json) -> str:
+def encoded(value: Json) -> str:
     """A text as base64 of its UTF-8 bytes."""
-    return bounded_text(b2a_base64(_bytes(text, "base64"), newline=False).decode("ascii"))
+    return bounded_text(b2a_base64(_bytes(value, "base64"), newline=False).decode("ascii"))
 
 
-def hashed(text: Json) -> str:
+def hashed(value: Json) -> str:
     """The SHA-256 of the UTF-8 bytes of a text, as 64 hexadecimal digits."""
-    return sha256(_bytes(text, "sha256")).hexdigest()
+    return sha256(_bytes(value, "sha256")).hexdigest()
 
 
 def as_duration(value: Json) -> Quantity:
@@ -303,13 +370,18 @@ def _of(value: Json, function: str, *kinds: str) -> Json:
     return value
 
 
-def _text(value: Json, function: str) -> str:
-    return str(_of(value, function, "string"))
+def _at(item: Json, path: str, function: str) -> Json:
+    """What stands under a path such as ``a.b`` of an item."""
+    for name in path.split("."):
+        if not isinstance(item, dict) or name not in item:
+            raise MissingName(f"`{function}`: {NAMES[kind(item)]} has no `{name}`")
+        item = item[name]
+    return item
 
 
 def _bytes(value: Json, function: str) -> bytes:
     try:
-        return bounded_text(_text(value, function)).encode()
+        return bounded_text(text(value, function)).encode()
     except UnicodeEncodeError:
         raise EvaluationError(f"`{function}` takes text that UTF-8 can hold") from None
 
@@ -380,25 +452,39 @@ FUNCTIONS: dict[str, Function] = {
     "max": Function(largest, 1, None),
     "sum": Function(total, 1, 1, LISTS),
     "abs": Function(absolute, 1, 1, NUMERIC, "first"),
-    "round": Function(rounded, 1, 2, NUMERIC, "first"),
-    "lower": Function(lower, 1, 1, TEXT, "string"),
-    "upper": Function(upper, 1, 1, TEXT, "string"),
-    "trim": Function(trim, 1, 1, TEXT, "string"),
+    "round": Function(rounded, 1, 3, NUMERIC, "first"),
+    "lower": Function(texts.lower, 1, 1, TEXT, "string"),
+    "upper": Function(texts.upper, 1, 1, TEXT, "string"),
+    "trim": Function(texts.trim, 1, 2, TEXT, "string"),
+    "lstrip": Function(texts.trim_start, 1, 2, TEXT, "string"),
+    "rstrip": Function(texts.trim_end, 1, 2, TEXT, "string"),
+    "capitalize": Function(texts.capitalize, 1, 1, TEXT, "string"),
+    "title": Function(texts.title, 1, 1, TEXT, "string"),
+    "truncate": Function(texts.truncate, 1, 4, TEXT, "string"),
+    "indent": Function(texts.indent, 1, 4, TEXT, "string"),
+    "lines": Function(texts.lines, 1, 1, TEXT, "list"),
+    "wordcount": Function(texts.words, 1, 1, TEXT, "number"),
+    "urlencode": Function(texts.urlencode, 1, 1, ("string", "map"), "string"),
     "split": Function(split, 1, 2, TEXT, "list"),
     "join": Function(join, 1, 2, LISTS, "string"),
     "starts_with": Function(starts_with, 2, 2, TEXT, "bool"),
     "ends_with": Function(ends_with, 2, 2, TEXT, "bool"),
     "contains": Function(contains, 2, 2, SIZED, "bool"),
     "matches": Function(matches, 2, 2, TEXT, "bool"),
-    "replace": Function(replace, 3, 3, TEXT, "string"),
+    "replace": Function(replace, 3, 3, (), "string"),
     "keys": Function(keys, 1, 1, ("map",), "list"),
     "values": Function(values, 1, 1, ("map",), "list"),
+    "items": Function(items, 1, 1, ("map",), "list"),
+    "dictsort": Function(sorted_items, 1, 1, ("map",), "list"),
+    "list": Function(listed, 1, 1, SIZED, "list"),
+    "reverse": Function(reversed_, 1, 1, ("list", "string"), "first"),
+    "groupby": Function(grouped, 2, 2, LISTS, "list"),
     "merge": Function(merged, 2, None, ("map",), "map"),
     "range": Function(counted, 1, 2, ("number",), "list"),
     "batch": Function(batched, 2, 2, LISTS, "list"),
     "zip": Function(paired, 2, 2, LISTS, "list"),
-    "unique": Function(unique, 1, 1, LISTS, "list"),
-    "sort": Function(ordered, 1, 1, LISTS, "list"),
+    "unique": Function(unique, 1, 2, LISTS, "list"),
+    "sort": Function(ordered, 1, 3, LISTS, "list"),
     "first": Function(first, 1, 1, ("list", "string"), "item"),
     "last": Function(last, 1, 1, ("list", "string"), "item"),
     "any": Function(any_of, 1, 1, LISTS, "bool"),
@@ -406,11 +492,12 @@ FUNCTIONS: dict[str, Function] = {
     "int": Function(whole, 1, 1, ("string", "bool", *NUMERIC), "number"),
     "float": Function(decimal, 1, 1, ("string", "bool", *NUMERIC), "number"),
     "str": Function(as_text, 1, 1, (), "string"),
-    "json": Function(as_json, 1, 1, (), "string"),
+    "json": Function(as_json, 1, 2, (), "string"),
     "parse_json": Function(parsed, 1, 1, TEXT),
     "base64": Function(encoded, 1, 1, TEXT, "string"),
     "sha256": Function(hashed, 1, 1, TEXT, "string"),
     "duration": Function(as_duration, 1, 1, ("string", "number", "time"), "time"),
     "size": Function(as_size, 1, 1, ("string", "number", "size"), "size"),
 }
-"""Every function but ``default`` and ``exists``, which look at names before their values (``evaluate.py``)."""
+"""Every function but ``default`` and ``exists``, which look at names before their values (``evaluate.py``). The first
+line of what a function says of itself stands in the reference."""

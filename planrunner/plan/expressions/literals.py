@@ -7,7 +7,7 @@ import re
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|[\s\S])")
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'", "/": "/"}
 
-CONSTANTS = {"true": True, "false": False, "null": None}
+CONSTANTS = {"true": True, "false": False, "null": None, "none": None, "True": True, "False": False, "None": None}
 LONGEST_NUMBER = 30
 """Characters of one number."""
 

@@ -31,6 +31,10 @@ DEEPEST = 64
 """Levels of one expression, counted in operations inside operations."""
 
 
+_TOO_DEEP = f"the expression is nested more than {DEEPEST} levels deep"
+_SPLIT = "split it: compute a part in a task and read its output"
+
+
 def parse(text: str, start: int = 0) -> Expression:
     """The expression that ``text`` is; ``start`` is where the text begins in its file. Raises ExpressionError."""
     tree, paths = _parsed(text)
@@ -63,6 +67,8 @@ def parse_by_grammar(text: str) -> Tree:
         return _grammar().parse(text)
     except UnexpectedInput as error:
         raise _unexpected(text, error) from None
+    except RecursionError:
+        raise ExpressionError(_TOO_DEEP, 0, len(text), _SPLIT) from None
 
 
 @lru_cache(maxsize=1)
@@ -86,12 +92,7 @@ def _check_depth(tree: Tree) -> None:
         depth += 1
         if depth > DEEPEST:
             _, start, end, *_ = level[0]
-            raise ExpressionError(
-                f"the expression is nested more than {DEEPEST} levels deep",
-                start,
-                end,
-                "split it: compute a part in a task and read its output",
-            )
+            raise ExpressionError(_TOO_DEEP, start, end, _SPLIT)
         level = [child for node in level for child in children(node)]
 
 
@@ -104,8 +105,6 @@ _WRITE_INSTEAD = {
     "!": "not",
     "<>": "!=",
     "**": "",
-    "//": "/",
-    "|": "",
 }
 _TOKEN = re.compile(r"===|=~|&&|\|\||<>|\*\*|//|[A-Za-z_][A-Za-z0-9_]*|\$?[0-9][A-Za-z0-9_.%]*|\S|$")
 
@@ -123,7 +122,7 @@ def _unexpected(text: str, error: UnexpectedInput) -> ExpressionError:
         return _quote(text, at)
     if word in _WRITE_INSTEAD:
         instead = _WRITE_INSTEAD[word]
-        return ExpressionError(f"`{word}` is no operator", at, end, f"write `{instead}`" if instead else "")
+        return ExpressionError(f"`{word}` is not an operator", at, end, f"write `{instead}`" if instead else "")
     if word[0].isdigit() or word[0] == "$":
         return _number(word, at)
     return ExpressionError(f"`{word}` is not expected here", at, end, _hint(text, word, at))

@@ -10,8 +10,8 @@ from planrunner.plan.expressions.quantities import Quantity
 
 Tree = Any
 
-_STRENGTH = {"if": 0, "or": 1, "and": 2, "not": 3, "compare": 4, "empty": 4, "kind": 4, "sign": 7}
-_SIGNS = {"+": 5, "-": 5, "*": 6, "/": 6, "%": 6}
+_STRENGTH = {"if": 0, "or": 1, "and": 2, "not": 3, "compare": 4, "empty": 4, "kind": 4, "sign": 7, "concat": 5}
+_SIGNS = {"+": 5, "-": 5, "*": 6, "/": 6, "//": 6, "%": 6}
 _ARTICLES = {
     "string": "a text",
     "number": "a number",
@@ -65,11 +65,25 @@ def _not(tree: Tree, inner: Inner) -> str:
     return f"not {inner(tree[3], 3)}"
 
 
+def _end(tree: Tree, inner: Inner) -> str:
+    return "" if tree is None else inner(tree)
+
+
+def _each(tree: Tree, inner: Inner) -> str:
+    _, _, _, names, source, value, condition = tree
+    kept = "" if condition is None else f" if {inner(condition, 1)}"
+    return f"[{inner(value)} for {', '.join(names)} in {inner(source, 1)}{kept}]"
+
+
 _SHOWN: dict[str, Callable[[Tree, Inner], str]] = {
     "const": lambda tree, _: json.dumps(tree[3], ensure_ascii=False),
     "quantity": lambda tree, _: str(Quantity(tree[3], tree[4])),
     "name": lambda tree, _: str(tree[3]),
+    "local": lambda tree, _: str(tree[3]),
     "attr": _attribute,
+    "slice": lambda tree, inner: f"{inner(tree[3], 8)}[{_end(tree[4], inner)}:{_end(tree[5], inner)}]",
+    "each": lambda tree, inner: _each(tree, inner),
+    "concat": lambda tree, inner: " ~ ".join(inner(item, 6) for item in tree[3]),
     "index": lambda tree, inner: f"{inner(tree[3], 8)}[{inner(tree[4])}]",
     "list": lambda tree, inner: f"[{', '.join(map(inner, tree[3]))}]",
     "map": lambda tree, inner: "{" + ", ".join(f"{json.dumps(key)}: {inner(item)}" for key, item in tree[3]) + "}",

@@ -15,7 +15,7 @@ from planrunner.plan.expressions.quantities import parse_count, parse_quantity
 
 Tree = Any
 
-_RESERVED = r"(?:and|or|not|in|is|if|else|true|false|null)(?![A-Za-z0-9_])"
+_RESERVED = r"(?:and|or|not|in|is|if|else|true|false|null|none|True|False|None)(?![A-Za-z0-9_])"
 _NAMES = (
     rf"(?:(?:tasks|artifacts)\.[A-Za-z_][A-Za-z0-9_-]*|(?!{_RESERVED})[A-Za-z_][A-Za-z0-9_]*)"
     r"(?:\.[A-Za-z_][A-Za-z0-9_]*)*(?![A-Za-z0-9_.(\[-])"
@@ -27,7 +27,7 @@ _QUANTITY = (
 _NUMBER = r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?![A-Za-z0-9_.])"
 _STRING = r"\"(?:[^\"\\]|\\[\s\S])*\"|'(?:[^'\\]|\\[\s\S])*'"
 _OPERAND = re.compile(
-    rf"(?P<names>{_NAMES})|(?P<constant>(?:true|false|null)(?![A-Za-z0-9_]))"
+    rf"(?P<names>{_NAMES})|(?P<constant>(?:true|false|null|none|True|False|None)(?![A-Za-z0-9_]))"
     rf"|(?P<quantity>{_QUANTITY})|(?P<number>{_NUMBER})|(?P<string>{_STRING})"
 )
 _OPERATOR = re.compile(

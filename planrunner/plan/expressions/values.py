@@ -194,6 +194,13 @@ def shown(value: Json, longest: int = 80) -> str:
         return error.message
 
 
+def joined(parts: list[str], glue: str = "") -> str:
+    """Texts as one. Raises EvaluationError where it would be too long, before it is made."""
+    if sum(map(len, parts)) + len(glue) * len(parts) > LONGEST_TEXT:
+        raise EvaluationError(f"the text would have more than {LONGEST_TEXT:,} characters")
+    return glue.join(parts)
+
+
 def bounded_text(text: str) -> str:
     if len(text) > LONGEST_TEXT:
         raise EvaluationError(f"the text would have more than {LONGEST_TEXT:,} characters")

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from planrunner.diagnostics import Diagnostic
-from planrunner.plan.expressions.check import Problem
+from planrunner.plan.expressions.check import Checker, Problem
 from planrunner.plan.expressions.check import check as check_value
-from planrunner.plan.expressions.types import Type
+from planrunner.plan.expressions.types import BOOL, NUMBER, Type, object_of
 from planrunner.plan.model import Expression, Task
 from planrunner.plan.rules.expression_checks import renamed, worded
 from planrunner.plan.rules.naming import Naming
@@ -17,8 +17,9 @@ from planrunner.plan.rules.places import place_of
 from planrunner.plan.rules.reading import Text, is_template, plain_references, texts_of
 from planrunner.plan.rules.view import PlanView, find_text, region_of
 from planrunner.plan.shelltext import problems as script_problems
+from planrunner.plan.template import LOOP, tree_of
 from planrunner.plan.template import problems as template_problems
-from planrunner.plan.template import references
+from planrunner.plan.template_tree import Branches, Loop, Node, Value
 from planrunner.source import Span
 
 _SAME_EVERYWHERE = frozenset({"params", "env", "plan", "run"})
@@ -41,9 +42,11 @@ def judged(view: PlanView) -> Iterable[Diagnostic]:
         told = Counter[str]()
         for problem in _few(_with_script(broken, text), told):
             yield _finding(view, text, problem, 0)
-        if reads is None:
-            reads = [] if broken else references(text.text)
-        for path, start, end in reads:
+        if reads is None and not broken:
+            computed = _computed(tree_of(text.text).nodes, naming.names(text.here, text.moment))
+            for problem in _few(computed, told):
+                yield _finding(view, text, problem, 0)
+        for path, start, end in reads or ():
             found = seen.get(path)
             if found is None:
                 found = _path_problems(path, end - start, naming.names(text.here, text.moment))
@@ -71,8 +74,6 @@ def _with_script(broken: list[Problem], text: Text) -> list[Problem]:
 
 def _path_problems(path: tuple[str, ...], length: int, names: Mapping[str, Type]) -> list[Problem]:
     """What is wrong with a path, with offsets from where it begins; ``length`` characters of text stand for it."""
-    if path[0] in _ENGINE and path[0] not in names:
-        return []
     tree: Any = ("name", 0, len(path[0]) if len(path) > 1 else length, path[0])
     for number, member in enumerate(path[1:], 2):
         end = length if number == len(path) else min(tree[2] + 1 + len(member), length)
@@ -81,8 +82,41 @@ def _path_problems(path: tuple[str, ...], length: int, names: Mapping[str, Type]
     return [problem for problem in problems if problem.code != "PLAN204"]
 
 
-_ENGINE = frozenset({"range", "dict", "namespace", "cycler", "joiner"})
-"""Functions that the template engine brings along."""
+def _computed(nodes: Iterable[Node], names: Mapping[str, Type]) -> list[Problem]:
+    """What is wrong with the expressions of a text, with offsets from its start."""
+    found: list[Problem] = []
+    _walk(nodes, Checker(names), found)
+    return [problem for problem in found if problem.code != "PLAN204"]
+
+
+def _walk(nodes: Iterable[Node], checker: Checker, found: list[Problem]) -> None:
+    for node in nodes:
+        if isinstance(node, Value):
+            checker.type(node.code.tree)
+            _take(checker, node.code.start, found)
+        elif isinstance(node, Branches):
+            for code, body in node.found:
+                if code is not None:
+                    checker.flag(code.tree)
+                    _take(checker, code.start, found)
+                _walk(body, checker, found)
+        elif isinstance(node, Loop):
+            around = checker.bound
+            checker.bind(node.code.tree)
+            _take(checker, node.code.start, found)
+            checker.bound = {**checker.bound, "loop": _LOOP}
+            _walk(node.body, checker, found)
+            checker.bound = around
+            _walk(node.otherwise, checker, found)
+
+
+def _take(checker: Checker, start: int, found: list[Problem]) -> None:
+    """Move what was found to the offsets of the whole text."""
+    found += [each._replace(start=each.start + start, end=each.end + start) for each in checker.problems]
+    checker.problems.clear()
+
+
+_LOOP = object_of({name: BOOL if name in ("first", "last") else NUMBER for name in LOOP}, "`loop`")
 
 
 def _finding(view: PlanView, text: Text, problem: Problem, offset: int) -> Diagnostic:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from planrunner.plan.expressions.functions import FUNCTIONS
 from planrunner.plan.expressions.paths import children
 from planrunner.plan.placeholders import placeholders
+from planrunner.plan.template_tree import codes
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -50,64 +51,10 @@ def carried(body: str) -> tuple[Path, ...]:
     plain = re.fullmatch(_PLAIN, body)
     if plain is not None:
         return (tuple(plain[1].split(".")),)
-    from planrunner.plan.template_sandbox import tree_of  # late: plain references need no template engine
+    from planrunner.plan.template import tree_of  # late: plain names need no tree
 
-    tree = tree_of("{{" + body + "}}")
-    if tree is None:
-        return _named(body)
-    found: dict[Path, None] = {}
-    waiting: list[Any] = [tree]
-    while waiting:
-        node = waiting.pop()
-        if (path := _path(node)) is not None:
-            found[path] = None
-        else:
-            waiting.extend(reversed(_carrying(node)))
-    return tuple(found)
-
-
-def _named(body: str) -> tuple[Path, ...]:
-    """Every name of a template that nobody can follow."""
-    from planrunner.plan.template import references  # late: hardly any template is such
-
-    return tuple(dict.fromkeys(path for path, _, _ in references("{{" + body + "}}")))
-
-
-def _carrying(node: Any) -> list[Any]:
-    """The parts of a node of a template whose values come out of it."""
-    from jinja2 import nodes  # late, as above
-
-    if isinstance(node, (nodes.Compare, nodes.Not, nodes.Test, nodes.Sub, nodes.Div, nodes.FloorDiv, nodes.Pow)):
-        return []
-    if isinstance(node, nodes.CondExpr):
-        return [node.expr1, *([node.expr2] if node.expr2 is not None else [])]
-    if isinstance(node, nodes.Getitem):
-        return [node.node]
-    if isinstance(node, nodes.Dict):
-        return [pair.value for pair in node.items]
-    if isinstance(node, nodes.Filter) and node.name in _COUNTING:
-        return []
-    if isinstance(node, nodes.Call) and isinstance(node.node, nodes.Getattr):
-        asked = node.node
-        return [asked.node, *(node.args[1:] if asked.attr == "get" else node.args)]
-    return list(node.iter_child_nodes())
-
-
-def _path(node: Any) -> Path | None:
-    from jinja2 import nodes  # late, as above
-
-    names: list[str] = []
-    while True:
-        if isinstance(node, nodes.Getattr):
-            names.append(node.attr)
-        elif isinstance(node, nodes.Getitem):
-            constant = node.arg.value if isinstance(node.arg, nodes.Const) else None
-            names.append(constant if isinstance(constant, str) else "*")
-        elif isinstance(node, nodes.Name):
-            return (node.name, *reversed(names))
-        else:
-            return None
-        node = node.node
+    nodes = tree_of("{{" + body + "}}").nodes
+    return tuple(dict.fromkeys(path for code in codes(nodes) for path in expressed(code.tree)))
 
 
 def expressed(tree: Any) -> Iterator[Path]:
@@ -118,9 +65,11 @@ def expressed(tree: Any) -> Iterator[Path]:
         operation = node[0]
         if (path := _indexed(node)) is not None:
             yield path
-        elif operation == "if":
+        elif operation == "if" or operation == "each":
             waiting += [node[5], node[4]]
-        elif operation in _DECIDING or (operation == "binary" and node[3] in ("-", "/", "*")):
+        elif operation in ("slice", "index"):
+            waiting.append(node[3])
+        elif operation in _DECIDING or (operation == "binary" and node[3] in ("-", "/", "//", "*")):
             continue
         elif operation != "call" or not _counts(node[3]):
             waiting.extend(reversed(children(node)))
