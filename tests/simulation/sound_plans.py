@@ -107,7 +107,7 @@ class Maker:
         self.fails = False
         """Whether the run ends as failed though every slot has a value."""
         for place in dict.fromkeys(places):
-            self.fragment(FRAGMENTS[place], place)
+            self.fragment(FRAGMENTS.get(place) or KINDS[place], place)
 
     def fragment(self, make: Callable[[Maker], None], place: str) -> None:
         """A fragment, on the level of the plan or inside a task that contains others."""
@@ -677,3 +677,121 @@ def _form(made: Maker) -> None:
     root = made.root()
     key = made.random.choice(["description", "default"])
     made.add(ask="how many?", form={"field": {"type": "any", key: made.text("task.form", root)}}, **made.after(root))
+
+
+KINDS: dict[str, Callable[[Maker], None]] = {}
+"""What makes a slot for a value of a declared kind, by how the value is given."""
+WRONG: dict[str, list[Json]] = {
+    "int": ["word", 1.5, ["a"], {"a": 1}, True],
+    "number": ["word", ["a"], {"a": 1}],
+    "bool": ["word", 3, ["a"]],
+    "list": [3, {"a": 1}, True],
+    "map": ["word", 3, ["a"]],
+    "duration": ["word", ["a"], {"a": 1}],
+    "size": ["word", ["a"], True],
+    "money": ["word", {"a": 1}],
+}
+RIGHT: dict[str, Json] = {
+    "int": 3,
+    "number": 1.5,
+    "bool": True,
+    "list": ["a"],
+    "map": {"a": 1},
+    "duration": "1h",
+    "size": "3MB",
+    "money": "$2",
+}
+
+
+def kind(name: str) -> Callable[[Callable[[Maker], None]], Callable[[Maker], None]]:
+    def register(make: Callable[[Maker], None]) -> Callable[[Maker], None]:
+        KINDS[name] = make
+        AT_THE_TOP.add(name)
+        return make
+
+    return register
+
+
+def _typed(made: Maker, place: str) -> tuple[str, Json]:
+    """A type, and a value of that type or, where the slot is broken, of another one."""
+    word = made.random.choice(sorted(RIGHT))
+    wrong = made.random.choice(WRONG[word])
+    value = wrong if len(made.slots) == made.broken else RIGHT[word]
+    made.slots.append(Slot(place, json.dumps(value), ""))
+    return word, value
+
+
+@kind("the default of a parameter")
+def _of_default(made: Maker) -> None:
+    word, value = _typed(made, "parameter.default")
+    name = made.id("param")
+    made.document["params"][name] = {"type": word, "default": value}
+    made.add(run=["echo", f"{{{{ params.{name} }}}}"])
+
+
+@kind("a choice of a parameter")
+def _of_choice(made: Maker) -> None:
+    value = "word" if len(made.slots) == made.broken else 3
+    made.slots.append(Slot("parameter.choices", json.dumps(value), ""))
+    name = made.id("param")
+    made.document["params"][name] = {"type": "int", "default": 1, "choices": [1, value]}
+    made.add(run=["echo", f"{{{{ params.{name} }}}}"])
+
+
+@kind("an output that a program gives")
+def _of_output(made: Maker) -> None:
+    word, value = _typed(made, "output.type")
+    made.add(run=["echo", json.dumps({"given": value, "other": 1})], stdout="json", outputs={"given": word})
+
+
+@kind("an output with a value")
+def _of_value(made: Maker) -> None:
+    word, value = _typed(made, "output.value")
+    source = made.add(uses="noop", **{"with": {"value": value}})
+    template = f"{{{{ tasks.{source}.outputs.value }}}}"
+    made.add(outputs={"given": {"type": word, "value": template}}, needs=[source])
+
+
+@kind("an output of the plan")
+def _of_plan_output(made: Maker) -> None:
+    word, value = _typed(made, "plan.outputs")
+    source = made.add(uses="noop", **{"with": {"value": value}})
+    template = f"{{{{ tasks.{source}.outputs.value }}}}"
+    made.document.setdefault("outputs", {})[made.id("given")] = {"type": word, "value": template}
+
+
+@kind("a parameter of a subplan")
+def _of_parameter(made: Maker) -> None:
+    word, value = _typed(made, "task.params")
+    name = made.id("part")
+    inner = {"id": "inner", "run": ["echo", "{{ params.given }}"]}
+    part = {"tasks": [inner], "params": {"given": {"type": word, "required": True}}, "defaults": TIMED}
+    made.document.setdefault("subplans", {})[name] = part
+    if made.random.random() < 0.5:
+        made.add(subplan=name, params={"given": value})
+        return
+    source = made.add(uses="noop", **{"with": {"value": value}})
+    made.add(subplan=name, params={"given": f"{{{{ tasks.{source}.outputs.value }}}}"}, needs=[source])
+
+
+@kind("an output of a subplan")
+def _of_linked_output(made: Maker) -> None:
+    word, value = _typed(made, "subplan_of_plan.outputs")
+    name = made.id("part")
+    inner = {"id": "inner", "uses": "noop", "with": {"value": value}}
+    outputs = {"given": {"type": word, "value": "{{ tasks.inner.outputs.value }}"}}
+    made.document.setdefault("subplans", {})[name] = {"tasks": [inner], "outputs": outputs, "defaults": TIMED}
+    made.add(subplan=name)
+
+
+@kind("the default of a field")
+def _of_field(made: Maker) -> None:
+    word, value = _typed(made, "task.form")
+    made.add(ask="how many?", form={"field": {"type": word, "default": value}})
+
+
+@kind("an input of a capability")
+def _of_input(made: Maker) -> None:
+    value = made.random.choice([["a"], {"a": 1}, "word"]) if len(made.slots) == made.broken else "1s"
+    made.slots.append(Slot("task.with", json.dumps(value), ""))
+    made.add(uses="sleep", **{"with": {"duration": value}})

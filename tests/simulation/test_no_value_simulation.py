@@ -6,17 +6,20 @@ The figure at full size: ``PLANRUNNER_UNSOUND_PLANS=5000``.
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import random
 import re
 import shlex
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
+import jsonschema
 import pytest
 from misspelling import misspelt, names
-from sound_plans import ALONE, FRAGMENTS, Maker, Slot
+from sound_plans import ALONE, FRAGMENTS, KINDS, Maker, Slot
 
 from planrunner.app.proof.lives import Lived, Stage, live
 from planrunner.app.proof.people import decided
@@ -29,6 +32,7 @@ from planrunner.plan import template
 from planrunner.plan.expressions import evaluate
 from planrunner.plan.load import Loaded, load
 from planrunner.plan.model import Plan
+from planrunner.plan.schema import published
 from planrunner.plugins import Registry
 from planrunner.source import Source
 
@@ -160,6 +164,70 @@ def test_lint_finds_a_misspelt_name_where_it_stands(block: int) -> None:
         assert any(quoted <= each.span.start < last for each in findings), (seed, kind, line, findings)
         seen[kind] += 1
     assert len(seen) >= min(30, PLANS // BLOCKS // 3), seen
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_lint_or_the_run_says_that_a_value_is_of_the_wrong_kind(block: int) -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(block, PLANS, BLOCKS):
+        rng = random.Random(f"kind {seed}")
+        kind = sorted(KINDS)[seed % len(KINDS)]
+        wanted = [kind, *rng.sample(sorted(set(PLACES) - ALONE), 2)]
+        loaded = read(Maker(seed, wanted).document)
+        assert loaded.plan is not None, (seed, kind, [each.message for each in loaded.findings])
+        assert not [each for each in loaded.findings if each.severity != "note"], (seed, kind)
+        assert run(loaded.plan).state.status == "completed", (seed, kind)
+        wrong = Maker(seed, wanted, 0)
+        loaded = read(wrong.document)
+        if loaded.plan is None:
+            codes = {each.code for each in loaded.findings if each.severity == "error"}
+            assert codes <= {"PLAN005", "PLAN008", "PLAN114"}, (seed, wrong.slots[0], codes)
+            seen["lint"] += 1
+            continue
+        lived = run(loaded.plan)
+        assert lived.state.status == "failed", (seed, kind, wrong.slots[0])
+        seen["run"] += 1
+    assert seen["lint"]
+    assert seen["run"]
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_lint_finds_a_value_of_a_kind_that_the_schema_does_not_allow(block: int) -> None:
+    validator = jsonschema.Draft7Validator(published())
+    for seed in range(block, PLANS, BLOCKS):
+        rng = random.Random(f"literal {seed}")
+        document = sound(seed).document
+        ways = list(ways_in(document))
+        while True:
+            way = rng.choice(ways)
+            value = rng.choice([True, 17, "word", ["word"], {"word": 1}, None])
+            if not validator.is_valid(replaced(document, way, value)):
+                break
+        at = json.dumps(replaced(document, way, "@@@"), indent=1).index('"@@@"')
+        text = json.dumps(replaced(document, way, value), indent=1)
+        line, end = text.rfind("\n", 0, at), at + len(json.dumps(value, indent=1)) + len(way)
+        findings = load(Source(text, "p.json", "json"), REGISTRY).findings
+        here = [each for each in findings if each.severity == "error" and line <= each.span.start <= end]
+        assert here, (seed, way, value, findings)
+
+
+def ways_in(value: Json, way: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """The way to every value inside data."""
+    if way:
+        yield way
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in items:
+        yield from ways_in(each, (*way, key))
+
+
+def replaced(document: Json, way: tuple[str | int, ...], value: Json) -> Json:
+    """The document with another value at the end of a way."""
+    other = copy.deepcopy(document)
+    holder = other
+    for key in way[:-1]:
+        holder = holder[key]
+    holder[way[-1]] = value
+    return other
 
 
 def soundly_run(seed: int, made: Maker, evaluated: list[str]) -> Lived:
