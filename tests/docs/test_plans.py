@@ -64,6 +64,7 @@ ENDINGS: dict[str, Ending] = {
     "joins.yaml": completed(
         **{"mirror-b": "failed", "any-mirror": "completed", "two-mirrors": "completed", "publish": "completed"}
     ),
+    "computed.yaml": completed(**{"greet": "completed", "greet[2]": "failed", "count": "completed"}),
     "loop.yaml": completed(**{"fix": "completed", "fix#1/test": "failed", "fix#3/test": "completed"}),
     "matrix.yaml": completed(**{"test[3]": "completed", "count": "completed"}),
     "nested.yaml": completed(**{"improve": "completed", "improve#2/measure/bench[1]": "completed"}),

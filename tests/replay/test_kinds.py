@@ -24,6 +24,7 @@ DECIDED = {
     "RollbackEnded",
     "RunEnded",
     "RunParked",
+    "SettingsComputed",
     "TaskDelayed",
     "TaskQueued",
     "TaskSettled",
