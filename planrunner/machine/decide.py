@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from planrunner.machine.commands import End, Record, settle
-from planrunner.machine.events import FailureResolved, RunParked, StopRequested, TaskSettled
+from planrunner.machine.events import AttemptStopping, FailureResolved, RunParked, StopRequested, TaskSettled
 from planrunner.machine.outcomes import after_attempt, recover_attempt
 from planrunner.machine.starting import admit, before_attempt, while_queued
 from planrunner.machine.state import State
 from planrunner.machine.statuses import FINAL_STOPS, OUT_OF_BUDGET, SETTLED, IllegalMove
-from planrunner.machine.stops import called_off, closed, deadline_of, give_up, is_given_up
+from planrunner.machine.stops import called_off, closed, cut, deadline_of, give_up, is_given_up
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ def decide(state: State, now: float) -> Decision:
     if reason := _out_of_time(state, now):
         return Decision([Record(StopRequested(reason))], tuple(state.candidates))
     if (state.alarms is not None or state.ledger is not None) and (first := _first(state, now)):
+        return Decision(first, tuple(state.candidates))
+    if state.failing and not state.stop_reason and (first := called_off_beside(state)):
         return Decision(first, tuple(state.candidates))
     commands: list[Command] = []
     ready: list[int] = []
@@ -86,6 +88,21 @@ def decide(state: State, now: float) -> Decision:
 
         commands = standstill(state)
     return Decision(commands or _finish(state), left)
+
+
+def called_off_beside(state: State) -> list[Command]:
+    """What still runs on a level that fails, where its plan says `on_failure: cancel`."""
+    found: list[Command] = []
+    for number in state.running:
+        at = state.tasks[number]
+        frame = None if at.outcome is not None or at.uncertain else cut(state, number)
+        if frame is None or frame.on_failure != "cancel":
+            continue
+        if state.alarms is None or number not in state.alarms.stopping:
+            failed = f"`{state.specs[frame.failures[0]].id}` failed and the plan's `on_failure` is cancel"
+            event = AttemptStopping(state.specs[number].id, at.attempts, "cancelled", "failure", failed)
+            found.append(Record(event))
+    return found
 
 
 def admitted(state: State, ready: list[int], commands: list[Command], now: float) -> list[Command]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     EffectClass = Literal["pure", "read", "idempotent", "checkable", "unsafe"]
     Role = Literal["START", "LINEAR", "DECISION", "BRANCH", "SPLIT", "MERGE", "EXIT"]
-    OnFailure = Literal["stop", "continue", "rollback"]
+    OnFailure = Literal["stop", "continue", "rollback", "cancel"]
     OnDoubt = Literal["", "probe", "retry", "ask", "rollback", "fail"]
     OnExhausted = Literal["", "stop", "gate", "skip_optional", "degrade"]
     JoinKind = Literal[

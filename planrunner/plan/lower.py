@@ -13,7 +13,7 @@ from planrunner.plan import lower_parts as parts
 from planrunner.plan import lower_policy as policy
 from planrunner.plan import lower_values as values
 from planrunner.plan.linking import Links
-from planrunner.plan.lower_task import complete, defaults_of, lower_task, report_twins, task_id
+from planrunner.plan.lower_task import complete, defaults_of, lower_task, report_idle_inputs, report_twins, task_id
 from planrunner.plan.lower_values import Lowering
 from planrunner.plan.model import Budgets, Plan, Task
 from planrunner.plan.nearest import nearest
@@ -100,7 +100,10 @@ def _tasks(low: Lowering, nodes: dict[str, Node], first: list[Mapping], last: li
     found: list[Task] = []
     for items, fields in ((first, defaults), (last, defaults | {"finally_": True})):
         found += [lower_task(low, item, fields, gates.get(task_id(item), ()) if gates else ()) for item in items]
-    return complete(low, tuple([task for task in found if task.id]))
+    tasks = complete(low, tuple([task for task in found if task.id]))
+    if low.inputs:
+        report_idle_inputs(low, nodes.get("defaults"))
+    return tasks
 
 
 def _gates(low: Lowering, node: Node | None) -> dict[str, tuple[Mapping, ...]]:
@@ -128,7 +131,7 @@ def _limits(node: Node) -> tuple[tuple[str, int], ...]:
 
 def _on_failure(node: Node) -> str:
     word = values.text(node)
-    return word if word in ("continue", "rollback") else "stop"
+    return word if word in ("continue", "rollback", "cancel") else "stop"
 
 
 _READERS: dict[str, Callable[[Node], Any]] = {

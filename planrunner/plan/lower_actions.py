@@ -65,7 +65,7 @@ def action(low: Lowering, node: Node) -> Action | None:
     uses = values.text(found["uses"]) if "uses" in found else ("shell" if run is not None else "")
     return Action(
         uses,
-        values.data(found["with"]) if "with" in found else {},
+        low.with_defaults(uses, values.data(found["with"]) if "with" in found else {}),
         run,
         made_ready(run),
         flow.retry(low, found["retry"], Retry()) if "retry" in found else Retry(),

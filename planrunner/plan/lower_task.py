@@ -89,6 +89,8 @@ def _built(draft: Draft, node: Mapping) -> Task:
         fields["uses"] = "shell"
     if isinstance(fields.get("run"), str):
         fields["script"] = actions.made_ready(fields["run"])
+    if draft.low.inputs and fields.get("uses"):
+        fields["inputs"] = draft.low.with_defaults(fields["uses"], fields.get("inputs"))
     if draft.edges:
         fields["edges"] = tuple(edge for key in _EDGES for edge in draft.edges.get(key, ()))
     if draft.notes:
@@ -417,6 +419,18 @@ def _report_members(low: Lowering, tasks: Row[Task]) -> None:
                 low.report("PLAN102", message, task.span, "give one of them another id", label)
 
 
+def report_idle_inputs(low: Lowering, node: Node | None) -> None:
+    """Default inputs of a capability that no task of the plan calls."""
+    given = node.get("with") if isinstance(node, Mapping) else None
+    for key, _ in given.entries if isinstance(given, Mapping) else ():
+        name = str(key.value)
+        if name in low.inputs and name not in low.reached:
+            known = low.capabilities or {}
+            near = nearest(name, known) if name not in known else ""
+            help_ = f"did you mean `{near}`?" if near else "take it out, or name the capability that a task calls"
+            low.report("PLAN021", f"`defaults` gives inputs to `{name}`, which no task calls", key.span, help_)
+
+
 def defaults_of(low: Lowering, node: Node | None) -> dict[str, Any]:
     """Fields that every task starts with, from the plan's ``defaults``."""
     if not isinstance(node, Mapping):
@@ -427,4 +441,7 @@ def defaults_of(low: Lowering, node: Node | None) -> dict[str, Any]:
     if draft.notes:
         draft.fields["notes"] = draft.notes
     draft.fields.pop("needs", None)  # what a task waits for is its own; the schema has refused it here
+    inputs = draft.fields.pop("inputs", None)
+    if isinstance(inputs, dict):
+        low.inputs = {name: given for name, given in inputs.items() if isinstance(given, dict)}
     return draft.fields

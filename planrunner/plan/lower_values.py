@@ -38,7 +38,10 @@ class Lowering:
     """What the lowering of one list of tasks shares: the findings, the task ids that names may refer to, the subplans
     that may be linked to, and the names that exist here beside those of every expression."""
 
-    __slots__ = ("_known", "capabilities", "classified", "commands", "findings", "ids", "links", "names", "params")
+    __slots__ = (
+        *("_known", "capabilities", "classified", "commands", "findings", "ids", "inputs", "links", "names"),
+        *("params", "reached"),
+    )
 
     def __init__(
         self,
@@ -58,13 +61,26 @@ class Lowering:
         """Commands of this list of tasks, by the ids of the tasks that hold them."""
         self.classified: dict[tuple[str, int], tuple[frozenset[str], Any]] = {}
         """What criteria turned out to be, by their text and the names they may use (which the value keeps alive)."""
+        self.inputs: dict[str, dict[str, Json]] = {}
+        """Default inputs by capability."""
+        self.reached: set[str] = set()
+        """The capabilities among them that something calls."""
         self._known: dict[frozenset[str], frozenset[str]] = {}
 
     def scope(self, ids: frozenset[str], names: frozenset[str] = frozenset()) -> Lowering:
         """The same findings with other ids: the tasks of a loop or a subplan see each other, and ``names`` more."""
         inner = Lowering(self.findings, ids, self.links, self.names | names)
         inner.params, inner.capabilities = self.params, self.capabilities
+        inner.inputs, inner.reached = self.inputs, self.reached
         return inner
+
+    def with_defaults(self, uses: str, inputs: Json) -> Json:
+        """The inputs of a call, over those that the plan gives every call of that capability."""
+        given = self.inputs.get(uses)
+        if given is None or not (inputs is None or isinstance(inputs, dict)):
+            return inputs
+        self.reached.add(uses)
+        return {**given, **(inputs or {})}
 
     def known(self, names: frozenset[str]) -> frozenset[str]:
         """``names`` and those that exist here beside them: the same object each time, as ``classified`` wants it."""

@@ -147,7 +147,7 @@ class _Command:
             **{each: getattr(self._task, each) for each in _HANDED_DOWN if getattr(self._task, each)},
             "id": name,
             "uses": capability.name,
-            "inputs": inputs or None,
+            "inputs": self._low.with_defaults(capability.name, inputs or None),
             "command": " ".join(self._text[call.verb.start : call.end].split()),
             "needs": (before,) if before else (),
             "span": spans[0][1],
