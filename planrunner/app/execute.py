@@ -234,19 +234,7 @@ def _begin(request: ExecRequest, site: Site, seen: Seen, noted: dict[str, Json])
     )
     state = State(plan, run_id)
     evolve(state, started, now)
-    vault = None
-    if not request.dry_run:
-        vault = looked_up(state, directory)
-        needs = Needs(
-            *(plan, params, state.environment["env"], seen.traits, seen.needs, directory, selected, vault),
-            policies=policy,
-        )
-        told = require_ready(needs, f"`{request.plan}` cannot start", "nothing was started")
-        warn(site.watch, told)
-    if vault is not None and params:
-        from planrunner.app.secrets import require_none_in  # late: few projects have any
-
-        require_none_in(params, vault)
+    vault = None if request.dry_run else _ready(request, site, seen, state, directory, policy)
     first = Entry(1, now, started)
     handle = site.journal.create_run(NewRun(run_id, plan.id, seen.digest, now, stored), [first])
     with Held(site, state, handle) as held:
@@ -256,6 +244,32 @@ def _begin(request: ExecRequest, site: Site, seen: Seen, noted: dict[str, Json])
             observers(run_id, first)
         effects = imagined or live(site, state, clock, handle.epoch, vault)
         return held.drive(_with_nobody(request), effects)._replace(notices=seen.notices)
+
+
+def _ready(
+    request: ExecRequest, site: Site, seen: Seen, state: State, directory: str, policy: dict[str, Json]
+) -> Vault | None:
+    """The secrets of a run that may start. Raises Unready where something that it needs is missing here."""
+    vault = looked_up(state, directory)
+    needs = Needs(
+        *(
+            state.plan,
+            state.params,
+            state.environment["env"],
+            seen.traits,
+            seen.needs,
+            directory,
+            state.selected,
+            vault,
+        ),
+        policies=policy,
+    )
+    warn(site.watch, require_ready(needs, f"`{request.plan}` cannot start", "nothing was started"))
+    if vault is not None and state.params:
+        from planrunner.app.secrets import require_none_in  # late: few projects have any
+
+        require_none_in(state.params, vault)
+    return vault
 
 
 def _particulars(request: ExecRequest, site: Site, seen: Seen, stored: StoredPlan) -> dict[str, Json]:
