@@ -41,6 +41,50 @@ def test_planning_on_its_own_is_off_and_can_only_be_said_to_be(said: str, codes:
 
 
 CLEAN = {
+    "a need that must have completed by its expression": """
+  - {id: a, run: x, outputs: {n: int}}
+  - {id: b, run: x, needs: [a]}
+  - {id: c, run: "echo {{ tasks.a.outputs.n }}", needs: a.ok and (b.ok or b.failed)}
+""",
+    "a need that either way of an expression asks for": """
+  - {id: a, run: x, outputs: {n: int}}
+  - {id: b, run: x}
+  - {id: c, run: "echo {{ tasks.a.outputs.n }}", needs: (a.ok and b.ok) or (tasks.a.status == "completed" and b.failed)}
+""",
+    "a need without a condition where none failed": """
+  - {id: a, run: x, outputs: {n: int}}
+  - {id: b, run: x, needs: [a], outputs: {n: int}}
+  - {id: c, run: "echo {{ tasks.a.outputs.n }} {{ tasks.b.outputs.n }}", needs: [b], join: none_failed}
+""",
+    "how a task ended that may fail": """
+  - {id: a, run: x, allow_failure: true}
+  - {id: b, run: "echo {{ tasks.a.exit_code }} {{ tasks.a.stderr }} {{ tasks.a.stdout }}", needs: [a]}
+""",
+    "what a rejected gate says": """
+  - {id: g, gate: approval, ask: really, on_reject: {to: h}}
+  - {id: h, run: "echo {{ tasks.g.outputs.comment }} {{ tasks.g.outputs.by }}"}
+""",
+    "the choice of a gate whose option leads here": """
+  - {id: g, gate: decision, ask: which, options: [{id: one, to: h}, {id: two, to: k}], form: {n: int}}
+  - {id: h, run: "echo {{ tasks.g.outputs.choice }} {{ tasks.g.outputs.n }}"}
+  - {id: k, run: y}
+""",
+    "a value that the condition of the edge reads": """
+  - {id: a, run: x, outputs: {n: int}, next: [{to: b, when: outputs.n > 1}, {to: c, else: true}]}
+  - {id: b, run: "echo {{ tasks.a.outputs.n }}"}
+  - {id: c, run: y}
+""",
+    "a condition that asks for the value it reads": """
+  - {id: a, run: x, when: plan.id == "x", outputs: {n: int}}
+  - {id: b, run: "echo {{ tasks.a.outputs.n }}", needs: [a], join: all_done, when: plan.id == "p" and exists(tasks.a.outputs.n)}
+  - {id: c, run: y, needs: [a], join: none_failed, when: tasks.a.skipped or tasks.a.outputs.n > 1}
+  - {id: d, run: "echo {{ tasks.a.outputs.n }}", needs: [a], join: none_failed, when: not tasks.a.skipped}
+""",
+    "what the condition of a task before it asks for": """
+  - {id: a, run: x, when: plan.id == "x", outputs: {n: int}}
+  - {id: b, run: y, needs: [a], join: all_done, when: tasks.a.ok}
+  - {id: c, run: "echo {{ tasks.a.outputs.n }}", needs: [b]}
+""",
     "a handler that reads the failure of what it handles": """
   - {id: a, run: x, on_failure: h}
   - {id: h, run: "echo {{ tasks.a.stderr }} {{ tasks.a.exit_code }}"}
@@ -193,6 +237,57 @@ FOUND = {
   - {id: h, run: y, needs: [c]}
 """,
         ["PLAN108 c"],
+    ),
+    "an output behind a condition that another task may meet": (
+        """
+  - {id: a, run: x, outputs: {count: int}}
+  - {id: b, run: x}
+  - {id: c, run: "echo {{ tasks.a.outputs.count }}", needs: [a, b], join: all_done, when: tasks.a.ok or tasks.b.ok}
+""",
+        ["PLAN204 tasks.a.outputs.count"],
+    ),
+    "an output that a condition reads before it asks": (
+        """
+  - {id: a, run: x, outputs: {count: int}}
+  - {id: c, run: y, needs: [a], join: all_done, when: tasks.a.outputs.count > 1 and tasks.a.ok}
+""",
+        ["PLAN204 tasks.a.outputs.count"],
+    ),
+    "an output of a need that its expression does not ask for": (
+        """
+  - {id: a, run: x, outputs: {count: int}}
+  - {id: b, run: x}
+  - {id: c, run: "echo {{ tasks.a.outputs.count }}", needs: a.done and b.ok}
+""",
+        ["PLAN204 tasks.a.outputs.count"],
+    ),
+    "an output of a need that may be skipped where none failed": (
+        """
+  - {id: a, run: x, when: plan.id == "x", outputs: {count: int}}
+  - {id: c, run: "echo {{ tasks.a.outputs.count }}", needs: [a], join: none_failed}
+""",
+        ["PLAN204 tasks.a.outputs.count"],
+    ),
+    "an output of a task that may fail": (
+        """
+  - {id: a, run: x, allow_failure: true, outputs: {count: int}}
+  - {id: c, run: "echo {{ tasks.a.outputs.count }}", needs: [a]}
+""",
+        ["PLAN204 tasks.a.outputs.count"],
+    ),
+    "how a task ended that a precondition may keep from running": (
+        """
+  - {id: a, run: x, allow_failure: true, preconditions: [disk.free > 1GB]}
+  - {id: c, run: "echo {{ tasks.a.stderr }}", needs: [a]}
+""",
+        ["PLAN204 tasks.a.stderr"],
+    ),
+    "the form of a gate that was rejected": (
+        """
+  - {id: g, gate: approval, ask: really, on_reject: {to: h}, form: {n: int}}
+  - {id: h, run: "echo {{ tasks.g.outputs.n }}"}
+""",
+        ["PLAN204 tasks.g.outputs.n"],
     ),
     "an output behind an optional way": (
         """

@@ -9,18 +9,21 @@ from planrunner.diagnostics import Diagnostic, Edit, Fix, Label
 from planrunner.plan.graph import BATCH, Graph
 from planrunner.plan.holding import comes_last
 from planrunner.plan.model import Task
+from planrunner.plan.rules.guarantees import Guarantees
+from planrunner.plan.rules.outcomes import COMPLETED, OF_A_RUN, OF_A_SUCCESS, RAN, Outcomes
 from planrunner.plan.rules.places import place_of
-from planrunner.plan.rules.reading import Read, Site, reads_of
+from planrunner.plan.rules.reading import Read, Site, paths_in, reads_of
 from planrunner.plan.rules.view import PlanView, has_key, region_of, span_of
-from planrunner.record import NamedTuple
+from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.source import Source, Span
+
+if TYPE_CHECKING:
+    from typing import Any
 
 CODES = ("PLAN203", "PLAN204")
 
-_RAN = frozenset({"stdout", "stderr", "exit_code", "duration"})
-_COMPLETED = frozenset({"outputs", "artifacts"})
-_RESULT = r"\.\s*(?:status|ok|completed|failed|skipped|omitted|done)\b|\bexists\s*\(|\bdefault\s*\(|is defined"
-"""A condition that asks how a task ended, or for a value that may be missing, shows that its author thought of it."""
+_SAID = (("decision",), ("by",), ("reason",), ("comment",))
+"""Outputs of a gate however it was decided."""
 
 
 class _Ordered(NamedTuple):
@@ -64,7 +67,7 @@ def _outside(view: PlanView, reads: Sequence[Read]) -> Iterator[Diagnostic]:
                 and not graph.tasks[container].finally_
             ):
                 yield _not_before(view, read, graph.tasks[other], graph.tasks[container])
-            elif other == container and len(read.path) > 2 and read.path[2] in (_RAN | _COMPLETED):
+            elif other == container and len(read.path) > 2 and read.path[2] in (OF_A_RUN | OF_A_SUCCESS):
                 message = f"`{view.plan.tasks[read.here].id}` reads `{graph.ids[other]}`, which it is part of"
                 yield Diagnostic("PLAN203", message, place_of(view, read.place, read.start, read.end))
             break
@@ -158,22 +161,17 @@ def _maybe_missing(view: PlanView, reads: Sequence[_Ordered]) -> Iterator[Diagno
     graph = view.graph
     if not graph.is_acyclic():
         return
-    doubtful = [item for item in reads if _wanted(item.read) and not _sure(graph, item) and not _thought_of(view, item)]
+    doubtful = [item for item in reads if _wanted(item.read) and not _sure(graph, item)]
     sources = list(dict.fromkeys(item.earlier for item in doubtful))
+    outcomes = Outcomes(graph)
     for start in range(0, len(sources), BATCH):
         batch = sources[start : start + BATCH]
-        bits = {source: 1 << bit for bit, source in enumerate(batch)}
-        completed, ran = _guarantees(graph, bits)
-        _at_the_end(graph, bits, completed, ran)
-        for item in doubtful:
-            bit = bits.get(item.earlier, 0)
-            known = (completed if item.read.path[2] in _COMPLETED else ran)[item.read.here]
-            if bit and not known & bit:
-                yield _report(view, item)
+        known = Guarantees(graph, outcomes, batch)
+        yield from (_report(view, item) for item in doubtful if item.earlier in known and _missing(known, item))
 
 
 def _wanted(read: Read) -> bool:
-    return len(read.path) > 2 and (read.path[2] in _COMPLETED or read.path[2] in _RAN) and not read.optional
+    return len(read.path) > 2 and (read.path[2] in OF_A_SUCCESS or read.path[2] in OF_A_RUN) and not read.optional
 
 
 def _sure(graph: Graph, item: _Ordered) -> bool:
@@ -186,96 +184,41 @@ def _sure(graph: Graph, item: _Ordered) -> bool:
     )
 
 
-def _thought_of(view: PlanView, item: _Ordered) -> bool:
-    task, place = view.plan.tasks[item.read.here], item.read.place
-    condition = place.expression if task.concluding and isinstance(place, Site) else task.when
-    return condition is not None and bool(re.search(_RESULT, condition.text))
-
-
-def _guarantees(graph: Graph, bits: dict[int, int]) -> tuple[list[int], list[int]]:
-    """For each task which of the tasks in ``bits`` have completed, and which have run, whenever it starts."""
-    completed, ran = [0] * len(graph), [0] * len(graph)
-    for here in graph.order:
-        done, tried = _by_needs(graph, here, bits, completed, ran)
-        if graph.routed_from[here]:
-            by_route = [_by_route(graph, source, here, bits, completed, ran) for source in graph.routed_from[here]]
-            done |= _common(each[0] for each in by_route)
-            tried |= _common(each[1] for each in by_route)
-        completed[here] = done
-        ran[here] = done | tried
-    return completed, ran
-
-
-def _at_the_end(graph: Graph, bits: dict[int, int], completed: list[int], ran: list[int]) -> None:
-    """The same for the task that stands for ``done``: it starts only where nothing failed."""
-    conclusion = next((here for here, task in enumerate(graph.tasks) if task.concluding), -1)
-    if conclusion < 0:
-        return
-    sure: set[int] = set()
-    for here in graph.order:
-        task = graph.tasks[here]
-        always = task.when is None and task.join.kind == "all" and not graph.routed_from[here]
-        if always and not task.allow_failure and not comes_last(task) and sure.issuperset(graph.needs[here]):
-            sure.add(here)
-    completed[conclusion] = ran[conclusion] = _union(bit for here, bit in bits.items() if here in sure)
-
-
-def _by_needs(
-    graph: Graph, here: int, bits: dict[int, int], completed: Sequence[int], ran: Sequence[int]
-) -> tuple[int, int]:
-    needs = graph.needs[here]
-    if not needs:
-        return 0, 0
-    task = graph.tasks[here]
-    kind = task.join.kind
-    if kind == "expression":
-        needs = [need for need in needs if _demanded(task, graph.ids[need])]
-    firm = [(completed[need] | bits.get(need, 0), ran[need]) for need in needs if not graph.tasks[need].allow_failure]
-    if kind in ("all", "expression"):
-        return _union(each[0] for each in firm), _union(each[1] for each in firm)
-    if kind in ("any", "at_least") and len(firm) == len(needs):
-        if task.join.count == len(needs):
-            return _union(each[0] for each in firm), _union(each[1] for each in firm)
-        return _common(each[0] for each in firm), _common(each[1] for each in firm)
-    if kind == "all_failed" or (kind == "one_failed" and len(needs) == 1):
-        return _union(completed[need] for need in needs), _union(ran[need] | bits.get(need, 0) for need in needs)
-    return 0, 0
-
-
-def _demanded(task: Task, need: str) -> bool:
-    """Whether the join expression is true only with ``need`` completed: it stands in a plain conjunction."""
-    expression = task.join.expression
-    if expression is None or re.search(r"\b(?:or|not|if)\b", expression.text):
+def _missing(known: Guarantees, item: _Ordered) -> bool:
+    """Whether the value may be missing where it is read: after an outcome with which the reader starts, and where the
+    expression that it stands in comes to read it."""
+    read, graph = item.read, known.graph
+    other = graph.tasks[item.earlier]
+    member = read.path[2]
+    if _is_told_to_handler(graph, item):
         return False
-    return re.search(rf"(?<![\w-]){re.escape(need)}\s*\.\s*(?:ok|completed)\b", expression.text) is not None
+    site = read.place if isinstance(read.place, Site) else None
+    asks = site is not None and site.key == "when"
+    found = known.at_condition(read.here, item.earlier) if asks else known.at_start(read.here, item.earlier)
+    found -= RAN if member in OF_A_RUN and not other.preconditions else COMPLETED
+    if site is None:
+        return bool(found)
+
+    def reads(tree: Any) -> bool:
+        paths = [path for path, _, _, optional in paths_in(tree) if not optional]
+        return any(path[:3] == read.path[:3] for path in paths)
+
+    return any(known.outcomes.failing(site.expression, item.earlier, each, reads) for each in found)
 
 
-def _by_route(
-    graph: Graph, source: int, here: int, bits: dict[int, int], completed: Sequence[int], ran: Sequence[int]
-) -> tuple[int, int]:
-    target = graph.ids[here]
-    own = bits.get(source, 0)
-    succeeds = all(edge.on == "success" for edge in graph.tasks[source].edges if edge.target == target)
-    return completed[source] | (own if succeeds else 0), ran[source] | own
-
-
-def _union(masks: Iterable[int]) -> int:
-    result = 0
-    for mask in masks:
-        result |= mask
-    return result
-
-
-def _common(masks: Iterable[int]) -> int:
-    result = -1
-    for mask in masks:
-        result &= mask
-    return max(result, 0)
+def _is_told_to_handler(graph: Graph, item: _Ordered) -> bool:
+    """What a rejected gate gives the task that its ``on_reject`` leads to."""
+    here, source = item.read.here, graph.tasks[item.earlier]
+    if source.gate is None or item.read.path[2] != "outputs" or item.read.path[3:4] not in _SAID:
+        return False
+    leading = [edge for edge in source.edges if graph.find(edge.target) == here]
+    alone = graph.routed_from[here] == [item.earlier]
+    return alone and all(edge.on == "success" or edge.failure_class == "rejected" for edge in leading)
 
 
 def _report(view: PlanView, item: _Ordered) -> Diagnostic:
     task, other = view.plan.tasks[item.read.here], view.plan.tasks[item.earlier]
-    what = "have completed" if item.read.path[2] in _COMPLETED else "have run"
+    what = "have completed" if item.read.path[2] in OF_A_SUCCESS else "have run"
     reader = "`done`" if task.concluding else f"`{task.id}`"
     message = f"`{other.id}` need not {what} when {reader} reads its {item.read.path[2]}"
     labels = (Label(_reason(view, item), "this lets the task start without it"),) if _reason(view, item).end else ()

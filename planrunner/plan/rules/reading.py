@@ -268,7 +268,7 @@ def reads_of(view: PlanView) -> Iterator[Read]:
         return
     for site in expressions_of(view):
         if site.moment != "results" and any(path[0] == "tasks" for path in site.expression.paths):
-            for path, start, end, optional in _paths(site.expression.tree):
+            for path, start, end, optional in paths_in(site.expression.tree):
                 if path[0] == "tasks":
                     yield Read(site.here, site.moment, path, site, start, end, optional)
     for text in texts_of(view):
@@ -281,7 +281,7 @@ def reads_of(view: PlanView) -> Iterator[Read]:
                     yield Read(text.here, text.moment, path, text, start, end, optional)
 
 
-def _paths(tree: Any) -> Iterator[tuple[tuple[str, ...], int, int, bool]]:
+def paths_in(tree: Any) -> Iterator[tuple[tuple[str, ...], int, int, bool]]:
     """The paths of a tree with their offsets, and whether each stands inside ``default`` or ``exists``."""
     waiting = [(tree, False)]
     while waiting:
