@@ -72,6 +72,7 @@ TEXTS = (
     "{{{{ {r}.none | default({k}) }}}}",
 )
 VALUES = ("{{{{ {r}.list | length + {k} }}}}", "{{{{ {r}.rows[1].n + {k} }}}}", "{{{{ {r}.none | default({k}) }}}}")
+NUMBERS = ("{{{{ {r}.n + {k} - {k} }}}}", "{{{{ {r}.rows[1].n + {k} - {k} }}}}", "{{{{ {r}.zero - {k} + {k} + 2 }}}}")
 WITHOUT_VALUE = (
     "t{k}-{{{{ {r}.absent{k} }}}}",
     "{{{{ {r}.absent{k} }}}}",
@@ -152,6 +153,10 @@ class Maker:
     def value(self, place: str, root: str) -> str:
         """A text that is one template."""
         return self._slot(place, root, VALUES, WITHOUT_VALUE[1:3])
+
+    def number(self, place: str, root: str) -> str:
+        """A text that is one template for a small number."""
+        return self._slot(place, root, NUMBERS, WITHOUT_VALUE[1:3])
 
     def list(self, place: str, root: str) -> str:
         return self._slot(place, root, LISTS, NO_LISTS)
@@ -677,6 +682,38 @@ def _form(made: Maker) -> None:
     root = made.root()
     key = made.random.choice(["description", "default"])
     made.add(ask="how many?", form={"field": {"type": "any", key: made.text("task.form", root)}}, **made.after(root))
+
+
+def _setting(made: Maker, place: str, make: Callable[[str], dict[str, Json]]) -> None:
+    """A number that is computed when the task starts."""
+    root = made.root()
+    made.add(**make(made.number(place, root)), **made.after(root))
+
+
+@fragment("task.timeout")
+def _timeout(made: Maker) -> None:
+    _setting(made, "task.timeout", lambda text: {"timeout": text})
+
+
+@fragment("task.delay")
+def _delay(made: Maker) -> None:
+    _setting(made, "task.delay", lambda text: {"delay": text})
+
+
+@fragment("retry.attempts", "task.retry")
+def _attempts(made: Maker) -> None:
+    retry = made.random.choice([lambda text: text, lambda text: {"attempts": text}])
+    _setting(made, "retry.attempts", lambda text: {"retry": retry(text)})
+
+
+@fragment("task.max_parallel")
+def _max_parallel(made: Maker) -> None:
+    _setting(made, "task.max_parallel", lambda text: {"foreach": ["a", "b"], "max_parallel": text})
+
+
+@fragment("task.tolerate")
+def _tolerate(made: Maker) -> None:
+    _setting(made, "task.tolerate", lambda text: {"foreach": ["a", "b"], "tolerate": text})
 
 
 KINDS: dict[str, Callable[[Maker], None]] = {}

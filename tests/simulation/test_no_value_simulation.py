@@ -92,7 +92,7 @@ def told(lived: Lived) -> str:
 def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Every expression and template that is evaluated from now on."""
     seen: list[str] = []
-    expression, text = evaluate._guarded, template._render_text
+    expression, text = evaluate._guarded, template.render_text
 
     def judged(tree: Any, *rest: Any) -> Any:
         seen.append(repr(tree))
@@ -103,7 +103,7 @@ def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return text(value, scope)
 
     monkeypatch.setattr(evaluate, "_guarded", judged)
-    monkeypatch.setattr(template, "_render_text", rendered)
+    monkeypatch.setattr(template, "render_text", rendered)
     return seen
 
 
