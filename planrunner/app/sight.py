@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Json = Any
 
-FORMAT = "6"
+FORMAT = "7"
 
 
 class Seen(NamedTuple):

@@ -58,6 +58,11 @@ def copied(run: str) -> list[dict[str, object]]:
     return [*written("true")[:1], copy, {"id": "obey", "needs": ["copy"], "run": run}]
 
 
+def printed(script: str, run: str) -> list[dict[str, object]]:
+    keep = {"id": "keep", "needs": ["page"], "run": script, "env": {"CODE": TEXT}}
+    return [keep, {"id": "obey", "needs": ["keep"], "run": run}]
+
+
 def steered(name: str) -> list[dict[str, object]]:
     return [{"id": "obey", "needs": ["page"], "run": "make", "env": {name: TEXT}}]
 
@@ -78,12 +83,19 @@ FOUND |= {
     "an edited file": edited("a.sh"),
     "a file of a copied folder": copied("sh to/there/a.sh"),
     "a pattern in a copied folder": copied("sh to/there/*.sh"),
+    "a file that a script writes": printed('printf %s "$CODE" > tests/x.py', "python tests/x.py"),
+    "a file that a script adds to": printed("echo \"$CODE\" | tee -a 'a.sh' >&2", "sh a.sh"),
     "a program that starts others": [{**obey(TEXT, "page"), "run": ["chrt", "-o", "0", "sh", "-c", TEXT]}],
 }
 FREE = {
     "another file of an edit": edited("c.sh"),
     "a file beside": written("cd sd && sh b.sh"),
     "another pattern": written("sh sd/*.py"),
+    "another file of a script": printed('printf %s "$CODE" > log.txt 2> b.sh', "sh a.sh"),
+    "a file that a script writes without it": [
+        {"id": "keep", "needs": ["page"], "run": "date > a.sh"},
+        {"id": "obey", "needs": ["keep"], "run": "sh a.sh"},
+    ],
     "a deeper folder": written("sh sd/*.sh", "sd/in/a.sh"),
     "another file of a copied folder": copied("sh to/there/b.sh"),
     "a file that is read": written("cat sd/a.sh | wc"),
