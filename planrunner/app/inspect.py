@@ -101,19 +101,21 @@ def recent_runs(state: str | None, query: RunQuery) -> list[RunSummary]:
 
 
 def _matching(journal: Journal, query: RunQuery) -> list[RunSummary]:
-    fitting = (_summary(journal, row) for row in _all_rows(journal) if query.begun_then(row))
+    fitting = (summary(journal, row) for row in all_rows(journal) if query.begun_then(row))
     asked_for = (run for run in fitting if query.status in (None, run.status))
     return list(islice(asked_for, query.skip, query.skip + query.limit))
 
 
-def _all_rows(journal: Journal) -> Iterator[RunRow]:
+def all_rows(journal: Journal) -> Iterator[RunRow]:
+    """Every run, the newest first."""
     offset = 0
     while rows := journal.runs(PAGE, offset):
         yield from rows
         offset += len(rows)
 
 
-def _summary(journal: Journal, row: RunRow) -> RunSummary:
+def summary(journal: Journal, row: RunRow) -> RunSummary:
+    """A run as lists show it."""
     status, reason = row.status, ""
     if row.held:
         status = "running"

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 
 _TAKES = {
     "list": frozenset({"limit", "skip", "status", "plan", "since", "until"}),
+    "digest": frozenset({"since"}),
     "prune": frozenset({"keep", "older_than", "dry_run"}),
 }
 """The options of each action beside ``--json``."""
+_DAY = 86400.0
 
 
 @click.command("runs")
@@ -38,7 +40,8 @@ _TAKES = {
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def command(ctx: click.Context, /, action: str, as_json: bool, **options: Any) -> int:
-    """List runs, the newest first (`list`), or remove runs that have ended, with their events, plans, logs, notes and
+    """List runs, the newest first (`list`), sum up progress and blockers of what is open or began or ended since a
+    moment, a day ago by default (`digest`), or remove runs that have ended, with their events, plans, logs, notes and
     the artifacts that only they kept (`prune`). A run that is at work, waits, is paused, in doubt or being rolled back
     stays. `audit verify` counts the runs that were pruned.
 
@@ -46,6 +49,7 @@ def command(ctx: click.Context, /, action: str, as_json: bool, **options: Any) -
     Examples:
       planrunner runs --status failed --plan release --since 7d
       planrunner runs --json --limit 100 --skip 100
+      planrunner runs digest --since 7d
       planrunner runs prune --keep 50 --older-than 30d --dry-run
     """
     given = {name: value for name, value in options.items() if value is not None}
@@ -56,7 +60,25 @@ def command(ctx: click.Context, /, action: str, as_json: bool, **options: Any) -
         if not given.keys() & {"keep", "older_than"}:
             raise click.UsageError("`runs prune` needs --keep N, --older-than TIME, or both", ctx)
         return _prune(ctx, as_json, given)
+    if action == "digest":
+        return _digest(ctx, as_json, given.get("since"))
     return _list(ctx, as_json, given)
+
+
+def _digest(ctx: click.Context, as_json: bool, since: float | None) -> int:
+    from planrunner.app.digest import digest
+    from planrunner.views.digest import digest_lines, digest_object
+
+    settings, now = given_settings(ctx), time.time()
+    start = now - _DAY if since is None else since
+    runs = digest(start, settings.state)
+    note_stranger(settings)
+    if as_json:
+        click.echo(json.dumps(digest_object(runs, start), indent=2, ensure_ascii=False))
+    else:
+        screen = output(settings)
+        screen.write("\n".join(digest_lines(screen, runs, start, now)) + "\n")
+    return 0
 
 
 def _prune(ctx: click.Context, as_json: bool, asked: dict[str, Any]) -> int:

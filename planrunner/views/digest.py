@@ -1,0 +1,122 @@
+"""A digest of progress and blockers, as data and as text."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from planrunner.views.moments import rfc3339
+from planrunner.views.symbols import duration_text
+from planrunner.views.terminal import cut, harmless
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any, Protocol
+
+    from planrunner.views.terminal import Terminal
+
+    Json = Any
+
+    class Run(Protocol):
+        """See ``app/inspect.py``."""
+
+        @property
+        def run(self) -> str: ...
+        @property
+        def plan_id(self) -> str: ...
+        @property
+        def status(self) -> str: ...
+        @property
+        def reason(self) -> str: ...
+        @property
+        def created(self) -> float: ...
+        @property
+        def ended(self) -> float | None: ...
+
+    class Blocker(Protocol):
+        """See ``app/digest.py``."""
+
+        @property
+        def name(self) -> str: ...
+        @property
+        def ask(self) -> str: ...
+        @property
+        def since(self) -> float | None: ...
+
+    class Digested(Protocol):
+        """See ``app/digest.py``."""
+
+        @property
+        def run(self) -> Run: ...
+        @property
+        def counts(self) -> dict[str, int]: ...
+        @property
+        def blockers(self) -> Sequence[Blocker]: ...
+        @property
+        def failures(self) -> Sequence[tuple[str, str]]: ...
+
+
+_WIDEST = 160
+"""Characters of a question or a reason."""
+
+
+def digest_object(runs: Sequence[Digested], since: float) -> dict[str, Json]:
+    """The digest as data."""
+    return {"format": 1, "since": rfc3339(since), "totals": _totals(runs), "runs": [_object(each) for each in runs]}
+
+
+def _object(each: Digested) -> dict[str, Json]:
+    run = each.run
+    return {
+        "run_id": run.run,
+        "plan": run.plan_id,
+        "status": run.status,
+        "reason": run.reason,
+        "started": rfc3339(run.created),
+        "ended": rfc3339(run.ended),
+        "tasks": each.counts,
+        "blockers": [{"gate": one.name, "ask": one.ask, "since": rfc3339(one.since)} for one in each.blockers],
+        "failures": [{"task": task, "detail": detail} for task, detail in each.failures],
+    }
+
+
+def _totals(runs: Sequence[Digested]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for each in runs:
+        found[each.run.status] = found.get(each.run.status, 0) + 1
+    return found
+
+
+def digest_lines(terminal: Terminal, runs: Sequence[Digested], since: float, now: float) -> list[str]:
+    """A line with the totals, then the runs that are open, those that did not complete, and the completed by plan."""
+    moment = time.strftime("%Y-%m-%d %H:%M", time.localtime(since))
+    totals = ", ".join(f"{count} {status}" for status, count in sorted(_totals(runs).items())) or "no runs"
+    lines = [f"open, or since {moment}: {totals}"]
+    for each in sorted(runs, key=lambda one: one.run.ended is not None):
+        if each.run.status != "completed":
+            lines += _run_lines(terminal, each, now)
+    completed: dict[str, int] = {}
+    for each in runs:
+        if each.run.status == "completed":
+            completed[each.run.plan_id] = completed.get(each.run.plan_id, 0) + 1
+    if completed:
+        named = ", ".join(f"{plan} ×{count}" if count > 1 else plan for plan, count in completed.items())
+        lines.append(f"{terminal.sign('completed')} completed: {named}")
+    if any(each.blockers for each in runs):
+        lines.append(f"{terminal.program} gates")
+    return lines
+
+
+def _run_lines(terminal: Terminal, each: Digested, now: float) -> Iterator[str]:
+    run = each.run
+    why = f" ({run.reason})" if run.reason else ""
+    counts = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in each.counts.items())
+    head = f"{terminal.sign(run.status)} {terminal.paint(run.plan_id, 'bold')}  {run.status}{why}"
+    yield f"{head}: {counts} (run {run.run})" if counts else f"{head} (run {run.run})"
+    for one in each.blockers:
+        waited = "" if one.since is None else f" for {duration_text(max(0.0, now - one.since))}"
+        yield f"    waits{waited}: {one.name}  {cut(harmless(one.ask), _WIDEST)}"
+    for task, detail in each.failures[:5]:
+        yield f"    failed: {task}  {cut(harmless(detail), _WIDEST)}"
+    if len(each.failures) > 5:
+        yield f"    … {len(each.failures) - 5} more failed"

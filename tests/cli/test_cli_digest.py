@@ -1,0 +1,43 @@
+"""`runs digest` sums up what is open and what began or ended lately."""
+
+from __future__ import annotations
+
+import json
+
+GATE = "plan: release\ntasks:\n  - {id: go, gate: approval, ask: 'Release 1.4?'}\n"
+BAD = (
+    "plan: nightly\ndefaults: {timeout: 1m}\ntasks:\n  - {id: test, run: exit 3}\n  - {id: b, needs: [test], run: ls}\n"
+)
+GOOD = "plan: hello\ndefaults: {timeout: 1m}\ntasks:\n  - {id: a, run: echo hello}\n"
+
+
+def test_a_digest_names_blockers_first_then_failures_and_counts_what_completed(run, plan):
+    good = plan(GOOD)
+    assert [run("exec", good).code for _ in range(2)] == [0, 0]
+    assert run("exec", plan(GATE), "--no-wait").code == 8
+    assert run("exec", plan(BAD)).code == 1
+    lines = run("runs", "digest").out.splitlines()
+    assert lines[0].endswith(": 1 blocked, 2 completed, 1 failed")
+    assert "release  blocked (waiting): 1 blocked (run " in lines[1]
+    assert lines[2].strip().startswith("waits for ")
+    assert lines[2].endswith(": go  Release 1.4?")
+    assert "nightly  failed: 1 failed, 1 omitted (run " in lines[3]
+    assert lines[4] == "    failed: test  exit code 3"
+    assert lines[5].endswith("completed: hello ×2")
+    told = json.loads(run("runs", "digest", "--json").out)
+    assert told["totals"] == {"failed": 1, "blocked": 1, "completed": 2}
+    (open_,) = (each for each in told["runs"] if each["status"] == "blocked")
+    assert [(one["gate"], one["ask"]) for one in open_["blockers"]] == [("go", "Release 1.4?")]
+
+
+def test_what_is_open_is_told_however_old_and_what_ended_before_the_moment_is_not(run, plan):
+    assert run("exec", plan(GOOD)).code == 0
+    assert run("exec", plan(GATE), "--no-wait").code == 8
+    told = json.loads(run("runs", "digest", "--since", "2100-01-01", "--json").out)
+    assert [each["plan"] for each in told["runs"]] == ["release"]
+
+
+def test_a_place_without_runs_has_an_empty_digest(run):
+    done = run("runs", "digest")
+    assert (done.code, done.out.endswith(": no runs\n")) == (0, True)
+    assert run("runs", "digest", "--keep", "1").code == 2
