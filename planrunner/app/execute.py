@@ -10,7 +10,17 @@ import time
 from planrunner import __version__, errors
 from planrunner.app.asking import user
 from planrunner.app.preflight import Needs, require_ready
-from planrunner.app.sight import Seen, at_once, environment_of, governing, has_settings, is_doubtful, settled, sight
+from planrunner.app.sight import (
+    Seen,
+    at_once,
+    environment_of,
+    governing,
+    grace,
+    has_settings,
+    is_doubtful,
+    settled,
+    sight,
+)
 from planrunner.engine.calls import Place, tidy
 from planrunner.engine.clocks import Clock, boot
 from planrunner.engine.drive import Driver
@@ -457,6 +467,7 @@ def live(site: Site, state: State, clock: Clock, epoch: int, vault: Vault | None
         untrusted=state.environment.get("trust", {}).get("origin") == "outside",
         unconfined=site.unconfined,
         own_process=is_own_process(),
+        grace=grace(directory),
     )
     return LiveEffects(settings)
 

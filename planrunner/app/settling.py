@@ -9,11 +9,16 @@ from shlex import quote
 
 from planrunner.app.tasknames import task_number
 from planrunner.errors import UsageError
-from planrunner.machine.events import DoubtSettled, LeftAlone, RollbackStarted, TasksReset
+from planrunner.machine.commands import Record
+from planrunner.machine.events import DoubtSettled, LeftAlone, RollbackStarted, TaskSettled, TasksReset
+from planrunner.machine.labels import label
 from planrunner.machine.paths import named, owners
+from planrunner.machine.recovery import recover
 from planrunner.machine.rollback import undoing
 from planrunner.machine.state import State
 from planrunner.machine.statuses import said
+from planrunner.record import NamedTuple
+from planrunner.views.failure import command_text, is_undoable
 
 
 def answers(state: State, settle: Sequence[tuple[str, str]], by: str) -> list[DoubtSettled | RollbackStarted]:
@@ -57,6 +62,41 @@ def _doubts(state: State) -> list[int]:
         for number, found in enumerate(state.tasks)
         if found.status in ("in_doubt", "running") and number not in state.holders
     ]
+
+
+class Doubt(NamedTuple):
+    """A task whose attempt was interrupted with an unknown result, for which a resume needs a decision: its path, what
+    it is called, what it calls, and whether it can be rolled back."""
+
+    task: str
+    name: str
+    command: str
+    undoable: bool
+
+
+def open_doubts(run: str, state: str | None) -> list[Doubt]:
+    """The doubts of a run that a resume does not settle by itself; none while a process acts on the run or where it has
+    ended. Raises NotFound."""
+    from planrunner.app.inspect import look  # late: only a person at a terminal is asked
+
+    found = look(run, state)
+    if found.row.held or found.row.status:
+        return []
+    known = found.state
+    return [_doubt(known, number) for number in _doubts(known) if _is_open(known, number)]
+
+
+def _is_open(state: State, number: int) -> bool:
+    task = state.tasks[number]
+    if task.status == "in_doubt" and task.reason in ("ask", "rollback"):
+        return True
+    step = recover(state, number)
+    return isinstance(step, Record) and isinstance(step.event, TaskSettled) and step.event.status == "in_doubt"
+
+
+def _doubt(state: State, number: int) -> Doubt:
+    task = state.specs[number]
+    return Doubt(task.id, label(state, number), command_text(task), is_undoable(state, number))
 
 
 def _no_doubt(state: State, wanted: str, number: int) -> UsageError:

@@ -280,6 +280,20 @@ def settled(directory: str) -> tuple[dict[str, Json], int | None]:
     return record, (found.data.get("scheduler") or {}).get("max_parallel")
 
 
+def grace(directory: str) -> float:
+    """The seconds from TERM to KILL of what is stopped, by the settings of a project. Raises as ``check_project``."""
+    from planrunner.engine.processes import GRACE  # late: only what acts asks
+
+    if not has_settings(directory):
+        return GRACE
+    from planrunner.plan.expressions.quantities import parse_duration  # late, as above
+    from planrunner.safety.project import read_data
+
+    said = (read_data(directory).get("scheduler") or {}).get("grace")
+    seconds = parse_duration(said) if isinstance(said, str) else said
+    return GRACE if seconds is None else float(seconds)
+
+
 def at_once(asked: int | None, planned: int, most: int | None) -> int | None:
     """How many tasks a run may have at once; None is what its plan says."""
     return asked if most is None else min(planned if asked is None else asked, most)

@@ -108,16 +108,18 @@ def resume_run(given: Settings, options: ResumeOptions) -> int:
     """Go on with a run; the exit code of the contract."""
     from planrunner.app.control import take_back_pause
     from planrunner.app.resuming import Manner, resume
+    from planrunner.cli.doubts import decided
     from planrunner.cli.steering import report as steered
 
     seen = watch(given, options.progress, options.output)
     onlooker = seen if options.no_wait or options.unattended else attended(given, seen)
     tell_edited(given, options.run)
+    settle = decided(given, options)
     manner = Manner(options.unattended, options.accept_policy, options.no_sandbox and _at_terminal(options.run))
     try:
-        result = resume(options.run, options.settle, given.state, onlooker, manner)
+        result = resume(options.run, settle, given.state, onlooker, manner)
     except RunHeld:
-        taken_back = None if options.settle or manner != Manner() else take_back_pause(options.run, given.state)
+        taken_back = None if settle or manner != Manner() else take_back_pause(options.run, given.state)
         if taken_back is None:
             raise
         if taken_back.answer.applied:

@@ -28,6 +28,8 @@ YOUNG = 0.002
 """Seconds a process runs before its pipes are watched."""
 SETTLED = 0.03
 """Seconds that a process runs on before this one becomes a subreaper."""
+GRACE = 2.0
+"""Seconds from TERM to KILL where nothing else is said."""
 PATIENCE = 1.0
 """Seconds that the end of an attempt waits for killed processes to be gone, if they are looked for often enough."""
 LOOKS = 20
@@ -101,7 +103,9 @@ class Process:
 class Supervisor:
     """Starts processes and reports how each ended, after nothing of it is left alive."""
 
-    def __init__(self, poller: Poller, environment: Mapping[str, str], grace: float = 2.0, adopts: bool = True) -> None:
+    def __init__(
+        self, poller: Poller, environment: Mapping[str, str], grace: float = GRACE, adopts: bool = True
+    ) -> None:
         self.running: dict[int, Process] = {}
         self.problems: list[str] = []
         self.foreign_children = False

@@ -6,6 +6,7 @@ import os
 
 from planrunner.capabilities.contract import Call, basic_environment
 from planrunner.engine.attempts import log_path, markers
+from planrunner.engine.processes import GRACE
 from planrunner.engine.tails import Record
 from planrunner.lean import partial
 from planrunner.record import TYPE_CHECKING, NamedTuple
@@ -44,7 +45,7 @@ class LiveSettings(NamedTuple):
     resolve: Callable[[str], Callable[..., Any]]
     on_output: Callable[[str, int, str, bytes], None] | None = None
     environment: Mapping[str, str] | None = None
-    grace: float = 2.0
+    grace: float = GRACE
     own_process: bool = True
     clock: Clock | None = None
     epoch: int = 0

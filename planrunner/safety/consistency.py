@@ -30,7 +30,7 @@ _IDLE = {
     "workflow": "`planrunner exec` is told which plan to run",
     "cli_profiles": "this version has no interactive shell",
 }
-_CARRIED_OUT = ("max_parallel",)
+_CARRIED_OUT = ("max_parallel", "grace")
 """Keys of ``scheduler`` that a run goes by."""
 _MOST = 100
 """Findings of one kind about one section: who wrote more names wrong does not read them, and each costs a search."""

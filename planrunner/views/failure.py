@@ -257,10 +257,9 @@ def _ways_on(program: str, state: State, number: int, run_id: str) -> list[str]:
     """The commands to go on with; they are never cut, because people copy them. A dry run keeps nothing to look at."""
     if is_dry(state):
         return []
-    task, found = state.specs[number], state.tasks[number]
+    found = state.tasks[number]
     if found.status == "in_doubt":
-        undoable = task.rollback is not None or task.backup or mine(state, number)
-        undo = "|rollback" if undoable else ""
+        undo = "|rollback" if is_undoable(state, number) else ""
         return [f"{program} resume {run_id} --settle {word(label(state, number))}=retry|completed|failed{undo}"]
     name = word(label(state, number))
     if found.failure == "budget" and " budget of " in found.detail:
@@ -276,6 +275,12 @@ def _ways_on(program: str, state: State, number: int, run_id: str) -> list[str]:
     if found.failure in ("policy", "budget"):
         mend += " or planrunner.yaml"
     return [f"fix {mend}, then: {program} retry {run_id} --plan {word(file)}", *ways]
+
+
+def is_undoable(state: State, number: int) -> bool:
+    """Whether what a task did can be rolled back."""
+    task = state.specs[number]
+    return task.rollback is not None or bool(task.backup) or bool(mine(state, number))
 
 
 def plan_file(path: str) -> str:
