@@ -872,3 +872,18 @@ def test_the_usual_slips_of_a_first_plan_are_told_with_the_right_word_and_nothin
 ) -> None:
     text = f"plan: p\ndefaults: {{timeout: 5m}}\ntasks:\n  - {{id: a, {keys}}}\n"
     assert [each.message + (f" ({each.help})" if each.help else "") for each in findings(text)] == told
+
+
+@pytest.mark.parametrize(
+    ("task", "read", "help_"),
+    [
+        ("run: x, stdout: text", "stdout", "`stdout: text` gives the output `value`"),
+        ("run: x", "stdout", "its result is `tasks.a.stdout`"),
+        ("run: [x]", "exit_code", "its result is `tasks.a.exit_code`"),
+    ],
+)
+def test_the_result_of_a_script_is_not_among_its_outputs(task: str, read: str, help_: str) -> None:
+    text = f"plan: p\ndefaults: {{timeout: 5m}}\ntasks:\n  - {{id: a, {task}}}\n"
+    text += f"  - {{id: b, needs: [a], run: 'echo {{{{ tasks.a.outputs.{read} }}}}'}}\n"
+    told = [(each.code, each.message, each.help) for each in findings(text)]
+    assert told == [("PLAN202", f"task `a` has no output `{read}`", help_)]

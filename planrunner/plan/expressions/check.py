@@ -108,6 +108,9 @@ class Checker:
                 what = holder.what or f"`{show(tree[3])}`"
                 return self.unknown(holder.code, f"{what} has no {_noun(holder)}`{name}`", tree, name, holder.fields)
             return found._replace(optional=True) if holder.optional else found
+        if holder.kind == "map" and name in holder.without:
+            message = f"{holder.what} has no {_noun(holder)}`{name}`"
+            return self.report(holder.code, message, tree, holder.without[name], _name_start(tree, name))
         if holder.kind == "map":
             return (holder.item or ANY)._replace(optional=holder.optional)
         if holder.kind == "any":

@@ -21,6 +21,8 @@ class Type(NamedTuple):
     optional: bool = False
     what: str = ""
     code: str = "PLAN201"
+    without: Mapping[str, str] = {}
+    """Names that a map does not have though they look as if it had, each with what is meant."""
 
 
 ANY = Type("any")

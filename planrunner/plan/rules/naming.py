@@ -195,11 +195,11 @@ class Naming:
         if task.sub is not None:
             own = {output.name: declared(output.type) for output in task.sub.outputs} | own
         elif task.stdout or task.subplan_file or ((task.loop or task.subplan or task.steps) and not own):
-            return MAP
+            return _printed(task)
         if task.loop or task.subplan or task.steps or task.sub is not None:
             return object_of(own, what, "PLAN202")
         if capability is None or (capability.open_outputs and not task.outputs):
-            return MAP
+            return _printed(task)
         return object_of({field.name: declared(field.type) for field in capability.outputs} | own, what, "PLAN202")
 
     def _type(self, task: Task, output: Output) -> Type:
@@ -210,6 +210,16 @@ class Naming:
                     found = self._outputs(call)
                     return _RESULT if found.kind == "map" and call.run is not None else found
         return declared(output.type)
+
+
+def _printed(task: Task) -> Type:
+    """The outputs of a task that may give any; of a script and a program those that are meant to be its result."""
+    if task.run is None:
+        return MAP
+    read = {name: f"its result is `tasks.{task.id}.{name}`" for name in ("stdout", "stderr", "exit_code")}
+    if task.stdout == "text":
+        read["stdout"] = "`stdout: text` gives the output `value`"
+    return MAP._replace(what=f"task `{task.id}`", code="PLAN202", without=read)
 
 
 def _answers(gate: Gate) -> dict[str, Type]:
