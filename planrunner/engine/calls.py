@@ -121,7 +121,7 @@ def prepare(state: State, start: Start, place: Place, shown: bool = False) -> Pr
             refusal = _refused(state, number, place, "degraded" if degraded or number in state.degraded else "")
     except no_value() as error:
         hint = "" if state.selected is None else "; tasks that were not selected for this run have no results"
-        outcome = Outcome(failure="logic", message=f"{error}{hint}", usage=dict.fromkeys(reserved, 0))
+        outcome = Outcome(failure="logic", message=f"{error}{hint}", usage=dict.fromkeys(reserved, 0), no_value=True)
         started = AttemptStarted(name, attempt, key, "", effect, reissue, reserved, degraded)
         return Prepared(started, None, outcome)
     if refusal is not None:
@@ -251,7 +251,7 @@ def with_values(state: State, event: AttemptEnded) -> AttemptEnded:
         values = values_of(declared, _Names(state, number))
         outcome = event.outcome._replace(outputs={**event.outcome.outputs, **values})
     except no_value() as error:
-        outcome = event.outcome._replace(failure="logic", message=f"an output has no value: {error}")
+        outcome = event.outcome._replace(failure="logic", message=f"an output has no value: {error}", no_value=True)
     finally:
         found.outcome = before
     return event._replace(outcome=outcome)

@@ -46,7 +46,7 @@ def opened(state: State, command: Open) -> list[Event]:
             return [FrameOpened(task.id, attempt, "round", round_, values)]
         frame = _first_frame(state, number, attempt)
     except (_Unfit, TemplateError, EvaluationError) as error:
-        ended = AttemptEnded(task.id, attempt, Outcome("logic", str(error)))
+        ended = AttemptEnded(task.id, attempt, Outcome("logic", str(error), no_value=state.edition > 2))
         return [ended] if round_ > 1 else [_started(state, task, attempt, None), ended]
     return [_started(state, task, attempt, frame.values), frame]
 

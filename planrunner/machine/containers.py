@@ -244,12 +244,13 @@ def _verdict(state: State, frame: Frame) -> tuple[str, str]:
 def _after_round(state: State, number: int, loop: Loop, failure: str, message: str) -> Command:
     """The next round, or the end: reached, failed, or as many rounds as there may be.
 
-    A failure that ``until`` asks about is the loop's to deal with: the round has not got there yet. Any other ends it.
+    A failure that ``until`` asks about is the loop's to deal with: the round has not got there yet. Any other ends it,
+    and so does a value that is missing, which the next round would miss as well.
     """
     found = state.tasks[number]
     frame = found.inner
     assert frame is not None
-    if failure and (failure == "cancelled" or not _asked_about(state, frame, loop)):
+    if failure and (failure == "cancelled" or not _asked_about(state, frame, loop) or _lacks_value(state, frame)):
         return Close(number, failure, f"round {frame.round}: {message}")
     if loop.until is not None:
         try:
@@ -273,6 +274,12 @@ def _after_round(state: State, number: int, loop: Loop, failure: str, message: s
         return Close(number)
     failure = "exhausted" if loop.at_bound == "fail" else ""
     return Close(number, failure, f"`until: {loop.until.text}` is still false after {frame.round} rounds")
+
+
+def _lacks_value(state: State, frame: Frame) -> bool:
+    from planrunner.machine.unevaluated import lacks_value  # late: few rounds fail
+
+    return state.edition > 2 and any(lacks_value(state, number) for number in frame.failures)
 
 
 def _asked_about(state: State, frame: Frame, loop: Loop) -> bool:

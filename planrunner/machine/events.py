@@ -92,11 +92,14 @@ class Outcome(NamedTuple):
     rule: str = ""
     refused: tuple[dict[str, Json], ...] = ()
     acted: bool = True
+    no_value: bool = False
+    """A template or an expression of the plan had no value, or none that fits: another attempt meets the same."""
 
 
-EDITION = 2
+EDITION = 3
 """The rules by which a run that starts now is decided. Edition 1 did not tell apart why a task was omitted, counted an
-allowed failure as ``ok``, and let an expression over results wait for all its tasks."""
+allowed failure as ``ok``, and let an expression over results wait for all its tasks. Up to edition 2 a loop
+went another round after a value that was missing."""
 
 
 class RunStarted(NamedTuple):

@@ -21,6 +21,8 @@ class Verdict(NamedTuple):
     reason: str = ""
     detail: str = ""
     words: tuple[str, ...] = ()
+    no_value: bool = False
+    """An expression of the plan has no value."""
 
 
 def judge(state: State, number: int) -> Verdict:
@@ -70,7 +72,7 @@ def _failure_mode(task: Task, scope: TaskScope, outcome: Outcome) -> Verdict | N
     if not problem:
         return None
     detail = f"{outcome.message}; {problem}" if outcome.failure and outcome.message else problem
-    return Verdict(outcome.failure or "logic", "failure_mode", detail)
+    return Verdict(outcome.failure or "logic", "failure_mode", detail, no_value=True)
 
 
 def _criteria(criteria: tuple[Criterion, ...], scope: TaskScope) -> Verdict:
@@ -79,17 +81,22 @@ def _criteria(criteria: tuple[Criterion, ...], scope: TaskScope) -> Verdict:
         if criterion.expression is None:
             words.append(criterion.text)
             continue
-        failed = unmet(criterion, scope)
+        failed, no_value = _unmet(criterion, scope)
         if failed:
-            return Verdict("logic", "criterion", failed)
+            return Verdict("logic", "criterion", failed, no_value=no_value)
     return Verdict(words=tuple(words)) if words else _DONE
 
 
 def unmet(criterion: Criterion, scope: Scope) -> str:
     """Why an expression does not hold, with the values it read; empty when it holds."""
+    return _unmet(criterion, scope)[0]
+
+
+def _unmet(criterion: Criterion, scope: Scope) -> tuple[str, bool]:
+    """The same, and whether that is because it has no value."""
     assert criterion.expression is not None
     tree = criterion.expression.tree
     try:
-        return "" if truth(tree, scope) else explain(tree, scope)
+        return "" if truth(tree, scope) else explain(tree, scope), False
     except EvaluationError as error:
-        return f"`{criterion.text}` has no value: {error}"
+        return f"`{criterion.text}` has no value: {error}", True

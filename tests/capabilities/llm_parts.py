@@ -203,6 +203,8 @@ class Odd:
         self.kind = "application/json"
         self.status = 200
         self.requests: list[tuple[str, dict[str, str], bytes]] = []
+        self.contents: list[str] = []
+        """What the first requests are answered; those after them `odd`."""
         self.delay = 0.0
         self.usage_from_prompt = False
         """Whether a prompt such as `usage {…}` is answered with that usage."""
@@ -213,7 +215,8 @@ class Odd:
         time.sleep(self.delay)
         said = json.loads(sent)["messages"][-1]["content"] if self.usage_from_prompt else ""
         usage = said.removeprefix("usage ") if said.startswith("usage ") else self.usage
-        choice = {"index": 0, "message": {"role": "assistant", "content": "odd"}, "finish_reason": "stop"}
+        content = self.contents.pop(0) if self.contents else "odd"
+        choice = {"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": "stop"}
         whole = json.dumps({"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]})
         usual = f'{whole[:-1]}, "usage": {usage}}}' if usage else whole
         body = usual.encode() if self.body is None else self.body

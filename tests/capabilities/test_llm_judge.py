@@ -80,9 +80,20 @@ class TestJudge:
         assert not odd.requests and attempt.log.usage["cost"] == 0
 
     def test_a_model_that_gives_no_verdicts_fails_the_task(self, odd: Odd, tmp_path: Path) -> None:
-        with pytest.raises(Failure, match="does not fit the schema") as raised:
+        with pytest.raises(Failure, match=r"does not fit the schema: .* \(it was asked 3 times\)") as raised:
             judge(Attempt(tmp_path, odd.settings()).context, ["c"], "m")
         assert raised.value.failure == "schema" and len(odd.requests) == 3
+
+    def test_a_reply_that_does_not_fit_is_asked_for_again(self, odd: Odd, tmp_path: Path) -> None:
+        verdict = {"criterion": 1, "met": "yes", "reason": "r", "quotes": ["the sky is blue"]}
+        odd.contents = [
+            "Yes, it is.",
+            '{"verdicts": [{"criterion": 1, "met": "yes"}]}',
+            json.dumps({"verdicts": [verdict]}),
+        ]
+        found = judge(Attempt(tmp_path, odd.settings()).context, ["The sky is blue."], MATERIAL)
+        assert (found["met"], len(odd.requests)) == (True, 3)
+        assert b"does not fit the JSON Schema" in odd.requests[2][2]
 
 
 class TestVote:

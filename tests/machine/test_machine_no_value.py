@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from planrunner.app.proof.lives import RUN_ID
-from planrunner.machine.events import Outcome
+from planrunner.machine.events import EDITION, Outcome
 from planrunner.machine.evolve import fold
 from planrunner.machine.explain import why
 from planrunner.plan.load import load
@@ -167,3 +167,51 @@ def test_no_edge_leads_back_beside_one_without_a_value() -> None:
     ran = run({"id": "a"}, {"id": "b", "needs": ["a"], "next": edges}, {"id": "x"}, bad=("b",))
     assert (ran.statuses()["b"], ran.order) == ("failed", ["a", "b"])
     assert "has no value" in ran.state.tasks[1].detail
+
+
+def rounds(inner: dict[str, Any], edition: int = EDITION) -> Rehearsal:
+    """A loop of at most five rounds, whose task works well."""
+    step = {"run": "work", "outputs": {"j": "any"}, **inner, "id": "t"}
+    loop = {"max": 5, "until": "tasks.t.ok", "tasks": [step]}
+    before = {"id": "a", "run": "work", "outputs": {"j": "any"}}
+    whole = plan(before, {"id": "l", "needs": ["a"], "loop": loop})
+    script = {name: [GOOD] for name in ("a", *(f"l#{number}/t" for number in range(1, 6)))}
+    return rehearse(whole, script, started={"edition": edition})
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        {"run": f"work {ABSENT}"},
+        {"outputs": {"j": "any", "n": {"value": "{{ outputs.j.missing }}"}}},
+        {"when": "tasks.a.outputs.j.missing > 3"},
+        {"expect": [NOTHING]},
+        {"failure_modes": [{"name": "odd", "detect": NOTHING}]},
+    ],
+    ids=lambda inner: "-".join(inner),
+)
+def test_a_round_that_lacks_a_value_is_the_last_one(inner: dict[str, Any]) -> None:
+    ran = rounds(inner)
+    found = ran.state.tasks[ran.state.index["l"]]
+    assert (found.status, found.failure, found.inner is not None and found.inner.round) == ("failed", "logic", 1)
+    assert found.detail.startswith("round 1: `l#1/t` failed: ")
+    assert "missing" in found.detail
+
+
+def test_a_round_whose_steps_lack_a_value_is_the_last_one_too() -> None:
+    inner = {"run": "work", "expect": [NOTHING], "outputs": {"j": "any"}, "id": "deep"}
+    steps = {"id": "t", "subplan": [inner]}
+    whole = plan({"id": "l", "loop": {"max": 5, "until": "tasks.t.ok", "tasks": [steps]}})
+    ran = rehearse(whole, {f"l#{number}/t/deep": [GOOD] for number in range(1, 6)})
+    assert ran.order.count("l#2/t/deep") == 0
+    assert "missing" in ran.state.tasks[ran.state.index["l"]].detail
+
+
+def test_a_criterion_that_is_false_goes_another_round() -> None:
+    ran = rounds({"expect": ["outputs.j.n == 2"]})
+    assert ran.state.tasks[ran.state.index["l"]].failure == "exhausted"
+
+
+def test_a_run_of_the_second_edition_goes_on_for_another_round() -> None:
+    ran = rounds({"expect": [NOTHING]}, edition=2)
+    assert ran.state.tasks[ran.state.index["l"]].failure == "exhausted"

@@ -36,6 +36,7 @@ async def shaped(asker: Asker, models: list[Model], asked: Asked, repairs: int, 
     if asked.schema is not None:
         require_schema(asked.schema, "schema")
     attempts: list[dict[str, Json]] = []
+    asked_again = 0
     while True:
         answer = await asker.ask(models, asked, stream)
         attempts += answer.attempts
@@ -44,17 +45,17 @@ async def shaped(asker: Asker, models: list[Model], asked: Asked, repairs: int, 
         value, wrong = read(asked.schema, answer.reply.text)
         if not wrong:
             return Shaped(answer, value, attempts)
-        repairs -= 1
         models = models[models.index(answer.model) :]
-        if why := _why_not(asker, repairs):
+        if why := _why_not(asker, repairs, asked_again):
             raise _misfit(answer, wrong, attempts, why)
+        asked_again += 1
         asker.note(f"the answer does not fit the schema ({wrong[0]}); asking again")
         asked = asked._replace(messages=[*asked.messages, *_repair(answer.reply.text, wrong)])
 
 
-def _why_not(asker: Asker, repairs: int) -> str:
-    if repairs < 0:
-        return "no further request was allowed"
+def _why_not(asker: Asker, repairs: int, asked_again: int) -> str:
+    if asked_again == repairs:
+        return f"it was asked {asked_again + 1} times" if asked_again else "it was asked once"
     try:
         asker.purse.check_calls(1)
     except Failure as failure:

@@ -13,9 +13,6 @@ CODES = ("PLAN611",)
 _OF_PEOPLE = ("approval", "decision")
 """Kinds of gates that people decide."""
 
-_SAME_EITHER_WAY = frozenset({"ok", "done"})
-"""Results of a gate that are true of one whose failure is allowed, too."""
-
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
     for here, task in enumerate(view.plan.tasks):
@@ -47,7 +44,7 @@ def _asks(task: Task, gate: str) -> bool:
     read = [path[1:] for path in task.when.paths if path[0] == "tasks"] if task.when is not None else []
     if task.join.expression is not None:
         read += [path[1:] if path[0] == "tasks" else path for path in task.join.expression.paths]
-    return any(path[:1] == (gate,) and not _SAME_EITHER_WAY.issuperset(path[1:2]) for path in read)
+    return any(path[:1] == (gate,) and path[1:2] != ("done",) for path in read)
 
 
 def _finding(task: Task, follower: Task, edge: Edge | None) -> Diagnostic:
