@@ -11,6 +11,7 @@ import click
 from planrunner.app.rerun import RerunRequest, Stale, begin_anew
 from planrunner.app.rerun import preview as stale_set
 from planrunner.app.revising import ReviseRequest
+from planrunner.cli.envfiles import lay_environment
 from planrunner.cli.options import ACCEPT_POLICY, OUTPUT, OUTPUT_HELP, PROGRESS, UNATTENDED
 from planrunner.cli.renderer import watch
 from planrunner.cli.revise import PARAMS, PLAN, revised_first
@@ -61,6 +62,7 @@ def begin(given: Settings, request: RerunRequest, *, preview: bool, as_json: boo
         return OK
     if how["progress"] != "quiet" and (stale.again or stale.perhaps):
         sys.stderr.write(_told(stale))
+    lay_environment(given)
     seen = watch(given, how["progress"], how["output"])
     onlooker = seen if how["no_wait"] or how["unattended"] else attended(given, seen)
     request = request._replace(unattended=how["unattended"], accepts_policy=how["accept_policy"])

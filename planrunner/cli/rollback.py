@@ -51,6 +51,7 @@ def command(
       planrunner rollback last --to build --strict
     """
     from planrunner.app.rollback import RollbackRequest, roll_back
+    from planrunner.cli.envfiles import lay_environment
     from planrunner.cli.renderer import watch
     from planrunner.cli.running import write_object
 
@@ -58,6 +59,7 @@ def command(
     request = RollbackRequest(run, to, only, strict, reason)
     if preview:
         return _preview(given, request, as_json)
+    lay_environment(given)
     result = roll_back(request, given.state, watch(given, progress, output))
     debts = result.state.debts
     if as_json:

@@ -6,6 +6,7 @@ import os
 import sys
 from time import time
 
+from planrunner.cli.envfiles import lay_environment
 from planrunner.cli.options import ExecOptions, ResumeOptions
 from planrunner.cli.renderer import watch
 from planrunner.cli.settings import Settings, reworded
@@ -38,6 +39,7 @@ def exec_plan(given: Settings, options: ExecOptions) -> int:
         from planrunner.app.planfile import plan_named  # late: mostly a file is named
 
         options.plan = plan_named(options.plan)
+    lay_environment(given, None if text is not None else options.plan)
     params = options.params
     if options.params_file is not None:
         from planrunner.app.paramfile import read_params
@@ -111,6 +113,7 @@ def resume_run(given: Settings, options: ResumeOptions) -> int:
     from planrunner.cli.doubts import decided
     from planrunner.cli.steering import report as steered
 
+    lay_environment(given)
     seen = watch(given, options.progress, options.output)
     onlooker = seen if options.no_wait or options.unattended else attended(given, seen)
     tell_edited(given, options.run)

@@ -28,7 +28,7 @@ FILE = "planrunner.yaml"
 SECTIONS = (
     *("people", "policy", "network", "models", "research", "sql", "git", "forge", "artifacts", "plugins"),
     *("agents", "tools", "memory", "workflow", "scheduler", "provider_credentials", "profiles", "cli_profiles"),
-    *("include", "profile"),
+    *("include", "profile", "env_file"),
 )
 """What the file may hold."""
 
