@@ -64,7 +64,7 @@ def called(wanted: str, task: str, state: str | None) -> list[Called]:
         for at, entry in enumerate(entries):
             event = entry.event
             if isinstance(event, AttemptStarted) and event.task == name:
-                found.append(_attempt(journal, run, entries[:at], event))
+                found.append(_attempt(journal, run, entries[: at + 1], event))
             elif isinstance(event, AttemptEnded) and event.task == name:
                 found = [_with_sent(each, event, store) for each in found]
             elif isinstance(event, GateExamined) and event.task == name:
@@ -76,8 +76,9 @@ def called(wanted: str, task: str, state: str | None) -> list[Called]:
     return found
 
 
-def _attempt(journal: Journal, run: str, before: list[Entry], event: AttemptStarted) -> Called:
-    state = stored_state(journal, run, before)
+def _attempt(journal: Journal, run: str, entries: list[Entry], event: AttemptStarted) -> Called:
+    state = stored_state(journal, run, entries[:-1])
+    state.now = entries[-1].at
     place = Place(str(state.environment.get("directory") or os.getcwd()), "")
     start = Start(state.index[event.task], event.attempt, event.reissue, event.reserved, event.degraded)
     prepared = prepare(state, start, place, shown=True)

@@ -66,18 +66,19 @@ class _Names:
     """The names that a task (-1: the plan) sees, looked up in the scope that is made with the first of them: most
     tasks hold no template."""
 
-    __slots__ = ("_number", "_scope", "_state")
+    __slots__ = ("_attempt", "_number", "_scope", "_state")
 
-    def __init__(self, state: State, number: int) -> None:
+    def __init__(self, state: State, number: int, attempt: int = 0) -> None:
         self._state = state
         self._number = number
+        self._attempt = attempt
         self._scope: TaskScope | None = None
 
     def resolve(self, name: str) -> Json:
         if self._scope is None:
             from planrunner.machine.scope import TaskScope
 
-            self._scope = TaskScope(self._state, self._number)
+            self._scope = TaskScope(self._state, self._number, self._attempt)
         return self._scope.resolve(name)
 
 
@@ -147,7 +148,7 @@ def _takes_back(state: State, task: Task) -> bool:
 def call_of(state: State, task: Task, start: Start, place: Place, key: str) -> Call:
     """The call of a task, or of what undoes it, with every template filled in as the task of ``start`` sees it; raises
     TemplateError and EvaluationError."""
-    scope = _Names(state, start.number)
+    scope = _Names(state, start.number, 0 if task.id.startswith(UNDO) else start.attempt)
     plan = _plan_around(state, start.number)
     if task.artifacts or task.outputs:
         task = _with_paths(task, scope)

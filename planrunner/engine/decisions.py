@@ -53,6 +53,7 @@ class Decisions:
         if self._resting():
             return False
         self._now, self._todo = now, todo
+        self.state.now = now
         stopping = self.state.stop_reason
         for _ in range(SETTLE_ROUNDS):
             decision = decide(self.state, now)

@@ -57,6 +57,7 @@ def evolve(state: State, event: Event, at: float) -> None:
 
     Raises IllegalMove when the event cannot follow what came before.
     """
+    state.now = at
     _HANDLERS[type(event)](state, event, at)
 
 
@@ -176,6 +177,8 @@ def _attempt_started(state: State, event: AttemptStarted, at: float) -> None:
     found.reason = found.detail = ""
     if found.started is None:
         found.started = at
+    if not event.reissue:
+        found.began = at
     state.candidates.pop(number, None)
     take_slot(state, number)
     if (state.ledger is not None or event.reserved) and number not in state.holders:
@@ -231,13 +234,21 @@ def _attempt_ended(state: State, event: AttemptEnded, at: float) -> None:
         breakers.attempt_ended(state, number, event.outcome, at)
 
 
+def _missed(state: State, number: int) -> str:
+    """The criterion that an attempt without a message of its own did not meet."""
+    from planrunner.machine.judge import judge  # late: most attempts that fail say why
+
+    return judge(state, number).detail
+
+
 def _retry_scheduled(state: State, event: RetryScheduled, at: float) -> None:
     number = state.index[event.task]
     found = state.tasks[number]
     free_slot(state, number)
     move(state, number, found, "pending")
     if (last := found.outcome) is not None:
-        tried = Tried(event.attempt, event.failure, last.failure, last.message, last.exit_code, last.duration)
+        reason = last.message or _missed(state, number)
+        tried = Tried(event.attempt, event.failure, last.failure, last.message, last.exit_code, last.duration, reason)
         found.tried = (*found.tried[-_REMEMBERED:], tried)
     found.failure = event.failure
     found.judged = True

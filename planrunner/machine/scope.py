@@ -32,13 +32,15 @@ def facts_of(condition: Expression) -> tuple[str, ...]:
 
 
 class TaskScope:
-    """Names as the task ``number`` sees them; -1 sees those of the plan (its outputs)."""
+    """Names as the task ``number`` sees them; -1 sees those of the plan (its outputs). ``attempt`` is the one that is
+    about to begin, 0 for the one that began last."""
 
-    __slots__ = ("_number", "_state")
+    __slots__ = ("_attempt", "_number", "_state")
 
-    def __init__(self, state: State, number: int) -> None:
+    def __init__(self, state: State, number: int, attempt: int = 0) -> None:
         self._state = state
         self._number = number
+        self._attempt = attempt
 
     def resolve(self, name: str) -> Json:
         """The value of a root name; raises MissingName for a name nothing defines."""
@@ -52,7 +54,7 @@ class TaskScope:
                 bound = _bound(state, frame, number, name)
                 if bound is not _NOT_HERE:
                     return bound
-            own = _own(state, number, name)
+            own = _own(state, number, name, self._attempt)
             if own is not _NOT_HERE:
                 return own
         raise MissingName(f"nothing is called `{name}` here")
@@ -217,6 +219,7 @@ def attempt_record(found: TaskState) -> dict[str, Json]:
         "duration": _amount(outcome.duration, "time"),
         "stdout": outcome.stdout,
         "stderr": outcome.stderr,
+        "message": outcome.message,
         "artifacts": {str(artifact["name"]): _artifact(artifact) for artifact in outcome.artifacts},
     }
 
@@ -252,10 +255,11 @@ def _amount(value: float, dimension: Dimension) -> Quantity:
 _NOT_HERE = object()
 
 
-def _own(state: State, number: int, name: str) -> Json:
+def _own(state: State, number: int, name: str, attempt: int) -> Json:
     found = state.tasks[number]
-    if name == "attempt":
-        return found.attempts - found.past
+    given = found.outcome.outputs if found.outcome is not None else {}
+    if name == "attempt" or (name in OF_ATTEMPTS and name not in given):
+        return _of_attempt(state, number, name, attempt)
     if name == "rework":
         return found.rework or {"comment": "", "by": "", "from": "", "round": 0}
     if name in ROOTS:
@@ -270,6 +274,28 @@ def _own(state: State, number: int, name: str) -> Json:
     if name in own or name not in found.outcome.outputs:
         return own.get(name, _NOT_HERE)
     return _with_units({name: found.outcome.outputs[name]}, _types_of_outputs(state, number))[name]
+
+
+OF_ATTEMPTS = ("attempt", "now", "uuid", "retry")
+"""Names that belong to the attempt of a task that is under way or, before it, to the one that is to begin."""
+
+
+def _of_attempt(state: State, number: int, name: str, attempt: int) -> Json:
+    found = state.tasks[number]
+    begun = found.attempts > found.past
+    attempt = attempt or (found.attempts if begun else found.attempts + 1)
+    if name == "attempt":
+        return attempt - found.past
+    if name == "retry":
+        last = next((each for each in reversed(found.tried) if each.attempt < attempt), None)
+        if last is None:
+            return {"reason": "", "failure": "", "exit_code": None}
+        return {"reason": last.reason, "failure": last.failure, "exit_code": last.exit_code}
+    from planrunner.machine import stamps  # late: few tasks read a time or an identifier
+
+    if name == "uuid":
+        return stamps.uuid(f"{state.run_id}:{state.specs[number].id}:{attempt}")
+    return stamps.utc(found.began if begun and found.attempts >= attempt else state.now)
 
 
 def _facts(found: TaskState) -> dict[str, dict[str, Json]]:
@@ -331,7 +357,10 @@ def _plan(state: State, frame: Frame) -> dict[str, Json]:
 
 def _run(state: State, frame: Frame) -> dict[str, Json]:
     """``run.status`` is what a task under ``finally`` wants to know: whether its level is failing."""
-    return {"id": state.run_id, "seed": state.seed, "status": "failed" if frame.failures else str(state.status)}
+    found = {"id": state.run_id, "seed": state.seed, "status": "failed" if frame.failures else str(state.status)}
+    if directory := state.environment.get("directory"):
+        found |= {"dir": directory, "project": str(directory).rstrip("/").rpartition("/")[2]}
+    return found
 
 
 PLAN_ROOTS: dict[str, Callable[[State, Frame], Json]] = {

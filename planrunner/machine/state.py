@@ -53,6 +53,8 @@ class Tried(NamedTuple):
     message: str
     exit_code: int | None
     duration: float
+    reason: str = ""
+    """What was wrong: the message of the attempt, or the criterion that failed."""
 
 
 class TaskState:
@@ -63,6 +65,7 @@ class TaskState:
 
     __slots__ = (
         "attempts",
+        "began",
         "broken",
         "cleared",
         "detail",
@@ -127,6 +130,8 @@ class TaskState:
         self.detail = ""
         self.failure = ""
         self.started: float | None = None
+        self.began = 0.0
+        """When the attempt that began last was started for the first time."""
         self.ended: float | None = None
         self.idle = 0.0
         """Seconds after the start in which no process acted on the run."""
@@ -207,6 +212,7 @@ class State:
         "ledger",
         "limits",
         "max_parallel",
+        "now",
         "outputs",
         "params",
         "plan",
@@ -242,6 +248,8 @@ class State:
 
     def __init__(self, plan: Plan, run_id: str, plans: Mapping[str, Plan] = {}) -> None:
         self.plan, self.run_id = plan, run_id
+        self.now = 0.0
+        """The time of the decision under way, else of the last event."""
         self.plans, self.revision = plans, 1
         self.gone: Frame | None = None
         self.plan_digest = self.approved_digest = ""

@@ -13,13 +13,15 @@ from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 RUN = frozenset({"params", "env", "plan", "run", "tasks", "rework"})
 """Names that every expression may read."""
-OUTCOME = RUN | {"exit_code", "duration", "stdout", "stderr", "outputs", "attempt", "artifacts"}
+ATTEMPT = frozenset({"now", "uuid", "retry"})
+"""Names of the attempt that is under way or, before it, of the one that is to begin."""
+OUTCOME = RUN | ATTEMPT | {"exit_code", "duration", "stdout", "stderr", "outputs", "attempt", "artifacts"}
 """Names of a task's own result: criteria, postconditions, conditions of its edges."""
 DETECT = OUTCOME | {"failure", "message"}
 """Names for recognising a failure."""
-FACTS = RUN | {"memory", "disk", "network", "host"}
+FACTS = RUN | ATTEMPT | {"memory", "disk", "network", "host"}
 """Names for preconditions: facts of the world."""
-CHECKS = RUN | {"artifacts", "outputs"}
+CHECKS = RUN | ATTEMPT | {"artifacts", "outputs"}
 """Names for the checks of a gate."""
 
 _new = tuple.__new__

@@ -227,7 +227,7 @@ def _life(stage: Stage, disk: Disk, effects: WatchedEffects, life: int) -> State
         return state
     driver = Driver(state, disk.append, effects, PLACE, Nobody(), len(disk.entries))
     if not disk.entries:
-        environment = {"env": dict(stage.environment)}
+        environment = {"env": dict(stage.environment), "directory": PLACE.directory}
         driver.record(
             RunStarted(
                 "sha256:test",

@@ -17,7 +17,7 @@ from planrunner.plan.commands.parse import parse
 from planrunner.plan.commands.places import Places
 from planrunner.plan.commands.verbs import FRAMED, capability_of
 from planrunner.plan.lower_actions import made_ready
-from planrunner.plan.lower_expressions import RUN
+from planrunner.plan.lower_expressions import ATTEMPT, RUN
 from planrunner.plan.lower_values import Lowering, Pending
 from planrunner.plan.model import Capability, Field, Output, Task
 from planrunner.record import TYPE_CHECKING
@@ -221,7 +221,9 @@ def _given(low: Lowering, task: Task, others: Mapping[str, Task]) -> Given:
     if task.fanout is not None:
         items = frozenset({task.fanout.name, "index", "matrix"})
     inputs = task.inputs if isinstance(task.inputs, dict) else {}
-    return Given(inputs, frozenset(param.name for param in low.params), needed, RUN | low.names | items)
+    return Given(
+        inputs, frozenset(param.name for param in low.params), needed, RUN | ATTEMPT | {"attempt"} | low.names | items
+    )
 
 
 def _outputs_of(low: Lowering, task: Task | None) -> list[str]:

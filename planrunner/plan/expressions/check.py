@@ -136,7 +136,7 @@ class Checker:
     def unknown(self, code: str, message: str, tree: Tree, name: str, known: Mapping[str, Type]) -> Type:
         meant = "matrix" if name == "item" and "matrix" in known else nearest(name, known)
         way_out = f"did you mean `{meant}`?" if meant else ""
-        if not way_out and 0 < len(known) <= 8:
+        if not way_out and 0 < len(known) <= 12:
             way_out = f"there is {', '.join(f'`{item}`' for item in known)}"
         return self.report(code, message, tree, way_out, _name_start(tree, name))
 

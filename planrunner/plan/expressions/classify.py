@@ -20,7 +20,7 @@ WAYS_OUT = "mend the expression, or mark plain words: `- judge: …`"
 GROUPS = frozenset(
     [
         *("params", "env", "plan", "run", "tasks", "outputs", "artifacts", "memory", "disk", "network", "host"),
-        *("loop", "carry", "matrix", "rework"),
+        *("loop", "carry", "matrix", "rework", "retry", "now", "uuid"),
     ]
 )
 """Names that are only read through a member: where an expression begins with one, a dot or a bracket follows."""

@@ -42,7 +42,10 @@ FACTS: Mapping[str, Type] = {
     for root in sorted(facts.ROOTS)
 }
 _PLAN = object_of({"id": STRING, "title": STRING, "version": STRING})
-_RUN = object_of({"id": STRING, "seed": NUMBER, "status": STRING})
+_RUN = object_of({"id": STRING, "seed": NUMBER, "status": STRING, "dir": STRING, "project": STRING})
+_RETRY = object_of({"reason": STRING, "failure": STRING, "exit_code": ANY}, "`retry`")
+OF_ATTEMPTS: Mapping[str, Type] = {"attempt": NUMBER, "now": STRING, "uuid": STRING, "retry": _RETRY}
+"""Names of the attempt that is under way or, before it, of the one that is to begin."""
 _FLAGS = object_of(dict.fromkeys(RESULTS, BOOL) | {"status": STRING})
 _ARTIFACT = object_of({"name": STRING, "path": STRING, "size": SIZE, "sha256": STRING, "type": STRING}, "an artifact")
 _ROUND = object_of({"round": NUMBER, "max": NUMBER}, "`loop`")
@@ -115,7 +118,7 @@ class Naming:
         task = self._view.plan.tasks[here]
         base = self._base if task.fanout is None else {**self._base, **_item(task.fanout)}
         if moment == "before":
-            return base
+            return {**OF_ATTEMPTS, **base}
         if moment == "rounds":
             if task.loop is not None:
                 carry = task.loop.carry
@@ -124,12 +127,12 @@ class Naming:
         if moment == "results":
             return {**base, **self._needed(task)}
         if moment == "facts":
-            return {**base, **FACTS}
+            return {**OF_ATTEMPTS, **base, **FACTS}
         own = {"outputs": MAP if task.fanout is not None else self._outputs(task), "artifacts": _artifacts(task)}
         if moment == "checks":
-            return ChainMap({**base, **own}, self._results)
+            return ChainMap({**OF_ATTEMPTS, **base, **own}, self._results)
         bare = {output.name: self._type(task, output) for output in task.outputs}
-        found = {**bare, **base, **OUTCOME, **own}
+        found = {**OF_ATTEMPTS, **bare, **base, **OUTCOME, **own}
         if moment == "detect":
             found |= {"failure": STRING, "message": STRING, **dict.fromkeys(bound_names(task), ANY)}
         return found
@@ -176,6 +179,7 @@ class Naming:
             "attempts": NUMBER,
             "reason": STRING,
             "failure": STRING,
+            "message": STRING,
             "outputs": self._outputs(task),
             "artifacts": _artifacts(task),
         }

@@ -174,6 +174,9 @@ def _own(place: Place, path: Path) -> list[Cell]:
     task = place.task
     if task is None:
         return []
+    if path[0] in ("attempt", "now", "uuid", "retry"):
+        said = ("message", "reason") if path[:2] == ("retry", "reason") else ()
+        return [cell for name in said for cell in of_task(place, (name,))]
     if task.gate is not None:
         if path[0] in place.level.tasks:
             return _of_task(place.level, path[0], path[1:])

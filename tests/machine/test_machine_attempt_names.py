@@ -1,0 +1,112 @@
+"""What a task may read of its own attempt: the number, the time, an identifier and why the last one failed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from planrunner.app.proof.lives import START
+from planrunner.machine.events import AttemptStarted, Outcome
+from planrunner.machine.stamps import utc, uuid
+from planrunner.plan.load import load
+from planrunner.plan.model import Plan
+from planrunner.plugins import Registry
+from planrunner.source import Source
+from planrunner.testing.rehearse import Rehearsal, rehearse
+
+
+def plan(*tasks: dict[str, Any]) -> Plan:
+    loaded = load(Source(json.dumps({"plan": "p", "tasks": list(tasks)}), "p.json", "json"), Registry())
+    assert loaded.plan is not None, [finding.message for finding in loaded.findings if finding.severity == "error"]
+    assert not [each for each in loaded.findings if each.severity == "error"], loaded.findings
+    return loaded.plan
+
+
+def outputs(ran: Rehearsal, number: int = 0) -> Any:
+    return ran.state.tasks[number].outputs
+
+
+RETRIED = {
+    "id": "a",
+    "run": "work",
+    "retry": {"attempts": 3, "delay": "5s", "jitter": 0},
+    "expect": ["stdout == 'good'"],
+    "outputs": {
+        "said": {"value": "{{ attempt }} {{ retry.failure }}: {{ retry.reason }}"},
+        "now": {"value": "{{ now }}"},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        (Outcome("transient", "the host hung up", exit_code=75), "2 transient: the host hung up"),
+        (Outcome(stdout="bad", exit_code=0), '2 logic: `stdout == "good"` is false: stdout is "bad"'),
+    ],
+)
+def test_a_second_attempt_knows_why_the_first_failed(first: Outcome, said: str) -> None:
+    ran = rehearse(plan(RETRIED), {"a": [first, Outcome(stdout="good", exit_code=0)]})
+    assert outputs(ran)["said"] == said
+
+
+def test_a_first_attempt_has_no_reason() -> None:
+    ran = rehearse(plan(RETRIED), {"a": [Outcome(stdout="good", exit_code=0)]})
+    assert outputs(ran) == {"said": "1 : ", "now": utc(START)}
+
+
+def test_the_time_and_the_identifier_are_those_of_the_attempt() -> None:
+    task = {**RETRIED, "outputs": {"stamp": {"value": "{{ now }} {{ uuid }}"}}}
+    ran = rehearse(plan(task), {"a": [Outcome("transient", "again"), Outcome(stdout="good", exit_code=0)]})
+    began = ran.state.tasks[0].began
+    assert began >= START + 5
+    assert outputs(ran)["stamp"] == f"{utc(began)} {uuid(f'{ran.state.run_id}:a:2')}"
+
+
+def test_a_call_has_the_time_of_its_own_start() -> None:
+    task = {
+        "id": "a",
+        "uses": "noop",
+        "with": {"value": "{{ now }} {{ attempt }}"},
+        "retry": {"attempts": 2, "delay": "5s"},
+    }
+    ran = rehearse(plan(task), {"a": [Outcome("transient", "again"), Outcome(outputs={"value": ""})]})
+    digests = {entry.event.inputs for entry in ran.entries if isinstance(entry.event, AttemptStarted)}
+    assert len(digests) == 2, "each attempt has a time and a number of its own"
+
+
+def test_a_handler_reads_the_bare_message_of_the_failure() -> None:
+    first = {"id": "a", "run": "work", "on_failure": "say"}
+    then = {"id": "say", "uses": "noop", "with": {"value": "{{ tasks.a.message }}"}, "expect": ["outputs.value == 'x'"]}
+    ran = rehearse(plan(first, then), {"a": [Outcome("logic", "it broke")], "say": [Outcome(outputs={"value": "x"})]})
+    assert ran.statuses()["say"] == "completed"
+
+
+def test_the_run_names_its_directory_and_project() -> None:
+    task = {"id": "a", "run": "work", "outputs": {"at": {"value": "{{ run.project }} in {{ run.dir }}"}}}
+    ran = rehearse(plan(task), started={"environment": {"directory": "/srv/shop"}})
+    assert outputs(ran) == {"at": "shop in /srv/shop"}
+
+
+@pytest.mark.parametrize(
+    ("at", "text"),
+    [
+        (0.0, "1970-01-01T00:00:00Z"),
+        (951_782_399.9, "2000-02-28T23:59:59Z"),
+        (951_782_400, "2000-02-29T00:00:00Z"),
+        (1_795_442_700, "2026-11-23T14:05:00Z"),
+        (4_102_444_799, "2099-12-31T23:59:59Z"),
+    ],
+)
+def test_a_time_is_written_as_utc(at: float, text: str) -> None:
+    assert utc(at) == text
+
+
+def test_an_identifier_is_a_uuid_of_its_own_for_each_key() -> None:
+    from uuid import UUID
+
+    found = {str(UUID(uuid(f"run:a:{number}"))) for number in range(100)}
+    assert len(found) == 100
+    assert {UUID(each).version for each in found} == {8}
