@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from planrunner.plan.expressions.evaluate import Evaluation, EvaluationError, Scope, evaluated, holds, named
-from planrunner.plan.expressions.paths import paths_with_places
+from planrunner.plan.expressions.paths import path_of, paths_with_places
 from planrunner.plan.expressions.problem import Problem, TemplateError
 from planrunner.plan.expressions.show import show
 from planrunner.plan.expressions.values import LONGEST_TEXT, NAMES, kind, plain, text_of
@@ -119,8 +119,9 @@ def render_text(text: str, scope: Scope) -> Json:
             return plain(evaluated(tree.nodes[0].code.tree, rendering.run))
         rendering.write(tree.nodes)
     except EvaluationError as error:
-        where = f", in {_excerpt(text)}" if len(tree.nodes) > 1 or "|" in text else ""
-        raise TemplateError(f"{error.message}{where}") from error
+        only = tree.nodes[0] if len(tree.nodes) == 1 else None
+        is_path = isinstance(only, Value) and path_of(only.code.tree) is not None  # which the message names
+        raise TemplateError(error.message if is_path else f"{error.message}, in {_excerpt(text)}") from error
     return "".join(rendering.parts)
 
 

@@ -44,7 +44,7 @@ def test_a_parameter_that_the_plan_lacks_in_a_gate_that_a_label_demands(gate: di
 
 
 def test_a_filter_that_there_is_not() -> None:
-    assert found({"run": ["echo", "{{ params.name | lenght }}"]}) == [("PLAN210", "lenght")]
+    assert found({"run": ["echo", "{{ params.name | lenght }}"]}) == [("PLAN208", "lenght")]
 
 
 def test_a_task_that_is_to_stand_in() -> None:
