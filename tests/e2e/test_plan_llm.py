@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from planrunner.safety.sandbox import presence
+
 pytest.importorskip("pydantic_ai", reason="the extra `llm` is not installed")
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,9 +60,9 @@ class Project:
             cwd=self.folder, env=environment, capture_output=True, text=True, timeout=240, check=False,
         )  # fmt: skip
 
-    def run(self, plan: str) -> dict[str, Any]:
+    def run(self, plan: str, *words: str) -> dict[str, Any]:
         shutil.copy(PLANS / plan, self.folder)
-        ended = self.planrunner("exec", plan, "--json")
+        ended = self.planrunner("exec", plan, "--json", *words)
         assert ended.returncode == 0, ended.stderr
         return dict(json.loads(ended.stdout), stderr=ended.stderr)
 
@@ -123,3 +125,12 @@ def assert_without_key(project: Project, told: dict[str, Any]) -> None:
     assert CANARY not in json.dumps(told)
     files = [path for path in (project.folder / "state").rglob("*") if path.is_file()]
     assert len(files) > 3 and not [path for path in files if CANARY.encode() in path.read_bytes()]
+
+
+@pytest.mark.skipif(presence.bubblewrap()[1] != "", reason="bubblewrap is not installed")
+def test_a_model_writes_tests_and_hypothesis_finds_the_input_that_breaks_one(project: Project) -> None:
+    pytest.importorskip("hypothesis")
+    told = project.run("llm-tests.yaml", "-p", f"python={sys.executable}")
+    assert (told["outputs"]["counts"]["passed"], told["outputs"]["counts"]["failed"]) == (1, 1)
+    assert "test_two_halves_are_the_whole" in told["outputs"]["found"]
+    assert "cents=" in told["outputs"]["found"]

@@ -71,6 +71,13 @@ def test_what_may_run_code_from_outside_is_shut_in(desk: Desk, way: str) -> None
     assert (told.code, came_to(told, "go")) == (0, ""), told.stderr
 
 
+def test_code_that_a_script_writes_is_shut_in_too(desk: Desk) -> None:
+    env = {"CODE": "{{ tasks.ask.stdout }}"}
+    write = {"id": "write", "needs": ["ask"], "run": 'mkdir -p tests; printf %s "$CODE" > tests/test_x.py', "env": env}
+    told = desk.run(ANSWER, write, task("pytest"))
+    assert (told.code, came_to(told, "go")) == (0, ""), told.stderr
+
+
 @pytest.mark.parametrize("way", ["pytest", "import"])
 def test_a_task_that_says_so_is_not_shut_in(desk: Desk, way: str) -> None:
     told = desk.run(ANSWER, WRITE, task(way, policy={"sandbox": "none"}))
