@@ -169,6 +169,7 @@ _PARTS: tuple[tuple[str, Any], ...] = (
     ("rule", str),
     ("refused", tuple),
     ("acted", bool),
+    ("no_value", bool),
 )
 
 
