@@ -9,7 +9,7 @@ from planrunner.plan.families import size
 from planrunner.plan.model import Artifact, Reject, Task
 from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.unexecuted import without_effect
-from planrunner.plan.rules.view import PlanView, find_word, names
+from planrunner.plan.rules.view import PlanView, find_default, find_word, names
 from planrunner.source import Span
 
 CODES = ("PLAN101", "PLAN201")
@@ -56,6 +56,8 @@ def _classes(view: PlanView, task: Task) -> Iterable[Diagnostic]:
         keys = (key,) if key == "retry" else ("next", "on_failure", "failure_modes")
         span = find_word(view, task, name, *keys)
         kind = "a failure class" if key == "retry" else "an outcome or failure class"
+        if key == "retry" and view.source.text[span.start : span.end] != name:
+            span = find_default(view, name) or span
         written = view.source.text[span.start : span.end] == name
         fix = Fix(f"write `{close}`", (Edit(span, close),), safe=False) if written else None
         yield Diagnostic("PLAN201", f"`{name}` is not {kind}, did you mean `{close}`?", span, fix=fix)

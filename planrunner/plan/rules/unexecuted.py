@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from planrunner.diagnostics import Diagnostic
-from planrunner.plan.rules.view import PlanView, has_key, names, span_of
+from planrunner.plan.rules.view import PlanView, has_key, names, plan_key, span_of
 from planrunner.source import Span
 
 CODES = ("PLAN020", "PLAN021")
@@ -19,7 +19,7 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
         off = {"autonomous"} if view.plan.policy.get("autonomous") is False else set()  # nothing plans on its own
         idle = [str(key) for key in view.plan.policy if key in _NOT_OBEYED - off]
         if idle:
-            place = _plan_key(view, "policies" if "\npolicies" in view.source.text else "policy")
+            place = plan_key(view, "policies" if "\npolicies" in view.source.text else "policy")
             what = f"the plan's `policy` for {names(idle)}"
             yield _finding(what, place, "nothing is held back by it")
 
@@ -43,7 +43,7 @@ def _idle_keys(view: PlanView) -> Iterable[Diagnostic]:
     notes = view.plan.notes if isinstance(view.plan.notes, dict) else {}
     for key, instead in _IDLE.items():
         if notes.get(key) or (key == "hypotheses" and view.plan.hypotheses):
-            yield without_effect(f"`{key}` of a plan", _plan_key(view, key), instead)
+            yield without_effect(f"`{key}` of a plan", plan_key(view, key), instead)
 
 
 def without_effect(what: str, span: Span, instead: str) -> Diagnostic:
@@ -52,10 +52,3 @@ def without_effect(what: str, span: Span, instead: str) -> Diagnostic:
 
 def _finding(what: str, span: Span, instead: str) -> Diagnostic:
     return Diagnostic("PLAN020", f"{what} is not executed by this version: {instead}", span)
-
-
-def _plan_key(view: PlanView, key: str) -> Span:
-    """The place of a key of the plan itself, which stands at the margin in both notations."""
-    text = view.source.text
-    at = 0 if text.startswith(key) else text.find(f"\n{key}") + 1
-    return Span(at, at + len(key)) if text.startswith(key, at) else view.plan.span

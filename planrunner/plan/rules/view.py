@@ -166,6 +166,21 @@ def find_word(view: PlanView, task: Task, word: str, *keys: str) -> Span:
     return found or span_of(task, *keys)
 
 
+def plan_key(view: PlanView, key: str) -> Span:
+    """The place of a key of the plan itself, which stands at the margin in both notations."""
+    text = view.source.text
+    at = 0 if text.startswith(key) else text.find(f"\n{key}") + 1
+    return Span(at, at + len(key)) if text.startswith(key, at) else view.plan.span
+
+
+def find_default(view: PlanView, word: str) -> Span | None:
+    """The place of a name inside the ``defaults`` of the plan, None where it does not stand there."""
+    span = plan_key(view, "defaults")
+    if not view.source.text.startswith("defaults", span.start):
+        return None
+    return _search(view.source.text, word, Span(span.start, _indented_end(view.source.text, span.start)))
+
+
 def find_text(view: PlanView, text: str, within: Span, number: int = 0) -> Span:
     """The place of the ``number``-th occurrence of ``text`` in a part of the plan, or the whole part."""
     at = within.start - 1
