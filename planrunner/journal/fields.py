@@ -136,7 +136,7 @@ def _attempt_ended(event: events.AttemptEnded) -> str:
 
 def _outcome(outcome: events.Outcome) -> str:
     failure, message, outputs, exit_code, duration, stdout, stderr, artifacts, usage, rule, *more = outcome
-    refused, acted = more
+    refused, acted, no_value = more
     shown = [f'"failure":{_text(failure)}'] if failure else []
     if message:
         shown.append(f'"message":{_text(message)}')
@@ -160,6 +160,8 @@ def _outcome(outcome: events.Outcome) -> str:
         shown.append(f'"refused":{_json(refused)}')
     if not acted:
         shown.append('"acted":false')
+    if no_value:
+        shown.append('"no_value":true')
     return f"{{{','.join(shown)}}}"
 
 
@@ -182,7 +184,7 @@ _BY_HAND: dict[str, tuple[tuple[str, ...], Callable[[Any], str]]] = {
     "Outcome": (
         (
             *("failure", "message", "outputs", "exit_code", "duration", "stdout", "stderr", "artifacts", "usage"),
-            *("rule", "refused", "acted"),
+            *("rule", "refused", "acted", "no_value"),
         ),
         _outcome,
     ),

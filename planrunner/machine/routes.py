@@ -165,6 +165,13 @@ def _first_problem(state: State, routes: Sequence[Route]) -> str:
     return next((problem for route in routes if (problem := _no_value(state, route))), "")
 
 
+def without_value(state: State, number: int) -> Route | None:
+    """The edge whose condition has no value, of a task that failed for that (reason ``edge``)."""
+    shape, detail = state.shape, state.tasks[number].detail
+    routes = (*shape.routes_out.get(number, ()), *shape.reworks.get(number, ()))
+    return next((route for route in routes if (problem := _no_value(state, route)) and problem in detail), None)
+
+
 def _leads_nowhere(routes: Sequence[Route]) -> str:
     """Why a decision fails: the conditions of its edges, none of which is true."""
     named = [f"`{route.edge.condition.text}` (to `{route.edge.target}`)" for route in routes if route.edge.condition]

@@ -14,7 +14,7 @@ from planrunner.machine.state import State, TaskState
 from planrunner.masking import masked
 from planrunner.plan.model import Task
 from planrunner.record import TYPE_CHECKING
-from planrunner.source import Source, notation_of
+from planrunner.source import Source, Span, notation_of
 from planrunner.views.about import advice
 from planrunner.views.standing import attempt_text, is_dry, outputs_of
 from planrunner.views.symbols import duration_text
@@ -107,13 +107,24 @@ def _around(state: State, number: int) -> str:
 
 
 def _place(state: State, number: int, source: Source | None) -> str:
-    """``plans/release.yaml:14:9``: where the task stands in its plan, or in the file of the plan that it links."""
+    """``plans/release.yaml:14:9``: where the task stands in its plan, or in the file of the plan that it links; of one
+    that failed since the condition of an edge has no value, where that condition stands."""
     if source is None:
         return ""
     if file := _linked_file(state, number, source.name):
         return file + _in_linked(state, number)
-    line, column = source.place(state.specs[number].span.start)
+    line, column = source.place(_span(state, number).start)
     return f"{source.name}:{line}:{column}"
+
+
+def _span(state: State, number: int) -> Span:
+    if state.tasks[number].reason == "edge":
+        from planrunner.machine.routes import without_value  # late: few edges have conditions
+
+        route = without_value(state, number)
+        if route is not None and route.edge.condition is not None and route.edge.condition.span.end:
+            return route.edge.condition.span
+    return state.specs[number].span
 
 
 def _fact(terminal: Terminal, name: str, lines: Sequence[str]) -> list[str]:
@@ -315,5 +326,5 @@ def _in_linked(state: State, number: int) -> str:
     if sha256(data).hexdigest() != state.environment.get("files", {}).get(linked):
         return ""
     source = Source(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace"), linked, notation_of(linked))
-    line, column = source.place(state.specs[number].span.start)
+    line, column = source.place(_span(state, number).start)
     return f":{line}:{column}"
