@@ -122,6 +122,7 @@ _MEANT_WORDS = {
 
 _COLON = "`: ` makes a mapping of a line: put the whole line in quotes"
 _SHAPES = {
+    "`foreach`": "a list or an expression that gives one, such as `[a, b]` or `range(5)`",
     "`tasks`": "write each task as an item of a list: `- id: build`",
     "an item of `tasks`": "a task is a mapping: `- id: build`",
     "the plan": "a plan is a mapping that begins with `plan: <name>`",
@@ -184,7 +185,7 @@ def wrong_type(name: str, node: Node, types: tuple[str, ...]) -> Diagnostic:
     wanted = _joined([_TYPES[each] for each in types])
     message = f"{name} must be {wanted}, not {described(node)}"
     help_ = _SHAPES.get(name, "")
-    return Diagnostic("PLAN005", message, node.span, help=help_, fix=_retyped(node, types))
+    return Diagnostic("PLAN005", message, node.span, help=help_, fix=_retyped(name, node, types))
 
 
 def meant_word(word: str, known: Collection[str], most: int = 1 << 30) -> str | None:
@@ -262,11 +263,15 @@ def described(node: Node) -> str:
     return f"the number {_short(_shown(value))}" if isinstance(value, int | float) else f"the text `{_short(value)}`"
 
 
-def _retyped(node: Node, types: tuple[str, ...]) -> Fix | None:
+_EXPRESSIONS = ("foreach", "matrix", "options", "when", "until", "detect", "needs", "join")
+"""Keys whose text is an expression or a name: a number in quotes is neither."""
+
+
+def _retyped(name: str, node: Node, types: tuple[str, ...]) -> Fix | None:
     """A plain scalar that only lacks quotes, or a single item that only lacks its list."""
     if not isinstance(node, Scalar) or node.style or node.value is None or not node.raw:
         return None
-    if "string" in types:
+    if "string" in types and not any(f"`{key}`" in name for key in _EXPRESSIONS):
         return Fix("put it in quotes", (Edit(node.span, f'"{node.raw}"'),))
     if types == ("array",) and isinstance(node.value, str):
         return Fix("make it a list", (Edit(node.span, f"[{node.raw}]"),)) if not set(node.raw) & set(",[]{}#") else None

@@ -887,3 +887,30 @@ def test_the_result_of_a_script_is_not_among_its_outputs(task: str, read: str, h
     text += f"  - {{id: b, needs: [a], run: 'echo {{{{ tasks.a.outputs.{read} }}}}'}}\n"
     told = [(each.code, each.message, each.help) for each in findings(text)]
     assert told == [("PLAN202", f"task `a` has no output `{read}`", help_)]
+
+
+def test_spending_without_limits_is_one_finding_for_the_plan() -> None:
+    step = "uses: llm.complete, with: {prompt: x}"
+    tasks = f"  - {{id: a, {step}}}\n  - {{id: c, subplan: [{{id: d, {step}}}]}}\n  - {{id: e, {step}, budgets: {{cost: $1}}}}\n"
+    text = f"plan: p\ndefaults: {{timeout: 5m}}\nbudgets: {{cost: $3}}\ntasks:\n{tasks}"
+    found = [finding for finding in findings(text) if finding.code == "PLAN506"]
+    assert [finding.message for finding in found] == [
+        "2 tasks spend cost, which a budget limits, without a limit of their own: `a`, `d`"
+    ]
+    assert [text[label.span.start : label.span.end] for label in found[0].labels] == ["uses"]
+
+
+@pytest.mark.parametrize("key", ["foreach: 5", "when: 5", "needs: 5", "join: 5", "matrix: {a: 5}"])
+def test_a_number_where_an_expression_stands_is_not_put_in_quotes(key: str) -> None:
+    found = [
+        finding for finding in findings(f"plan: p\ntasks:\n  - {{id: a, {key}, run: x}}\n") if finding.code == "PLAN005"
+    ]
+    assert [finding.fix for finding in found] == [None]
+
+
+def test_a_number_of_items_is_offered_as_a_range() -> None:
+    (found,) = [
+        each for each in findings("plan: p\ntasks:\n  - {id: a, foreach: 5, run: x}\n") if each.code == "PLAN005"
+    ]
+    assert "`range(5)`" in found.help
+    assert findings("plan: p\ntasks:\n  - {id: a, foreach: range(5), run: x, timeout: 1m}\n") == []
