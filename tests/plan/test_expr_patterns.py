@@ -7,7 +7,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from planrunner.plan.expressions.evaluate import Names, evaluate
+from planrunner.plan.expressions.parse import parse
 from planrunner.plan.expressions.patterns import search
+from planrunner.plan.expressions.spans import spans
 from planrunner.plan.expressions.values import EvaluationError
 
 ATOMS = st.sampled_from(
@@ -89,3 +92,63 @@ def test_a_pattern_with_endlessly_many_states_ends() -> None:
 )
 def test_the_end_of_a_text_may_be_before_its_last_line_ending(pattern: str, text: str, found: bool) -> None:
     assert search(pattern, text) is found
+
+
+def by_trying(pattern: str, text: str) -> list[tuple[int, int]]:
+    """Leftmost, longest and not empty: each end of each start is tried by the standard library."""
+    found, at = [], 0
+    judge = re.compile(pattern)
+    while at < len(text):
+        ends = [end for end in range(len(text), at, -1) if _fits(judge, text, at, end)]
+        if ends:
+            found.append((at, ends[0]))
+        at = ends[0] if ends else at + 1
+    return found
+
+
+def _fits(judge: re.Pattern[str], text: str, start: int, end: int) -> bool:
+    """Whether exactly this part matches, with the text around it in sight."""
+    marked = re.compile(rf"(?s)(?<=\A.{{{start}}})(?:{judge.pattern})(?=.{{{len(text) - end}}}\Z)")
+    return any(match.span() == (start, end) for match in [marked.match(text, start)] if match)
+
+
+@settings(max_examples=400, deadline=None)
+@given(PATTERNS.filter(lambda pattern: "$" not in pattern), st.text(st.sampled_from("abA01 .-"), max_size=8))
+def test_matches_are_the_leftmost_and_longest(pattern: str, text: str) -> None:
+    assert spans(pattern, text) == by_trying(pattern, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("split_pattern('a, b ;c', '\\s*[,;]\\s*')", ["a", "b", "c"]),
+        ("split_pattern(',a', ',')", ["", "a"]),
+        ("split_pattern('abc', 'x*')", ["abc"]),
+        ("replace_pattern('v1.20.3', '\\d+', 'N')", "vN.N.N"),
+        ("replace_pattern('abcd cd', 'c|abcd', '-')", "- -d"),
+        ("replace_pattern('a\\nb\\n', '(?m)$\\n', ';')", "a;b;"),
+        ("replace_pattern('one two', '\\bt', 'T') | split_pattern('T')", ["one ", "wo"]),
+    ],
+)
+def test_texts_are_split_and_replaced_by_pattern(text: str, value: object) -> None:
+    assert evaluate(parse(text).tree, Names({})) == value
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "count"),
+    [
+        (r"[a-z]+x", "a" * 200_000, 0),
+        (r"(a|aa)+", "a" * 200_000, 1),
+        (r"\s+", "word " * 30_000, 30_000),
+        (r".*x", "a" * 100_000 + "x" + "a" * 100_000, 1),
+    ],
+)
+def test_all_matches_of_a_long_text_are_found_in_linear_time(pattern: str, text: str, count: int) -> None:
+    began = time.process_time()
+    assert len(spans(pattern, text)) == count
+    assert time.process_time() - began < 3
+
+
+def test_a_search_that_takes_too_long_says_so() -> None:
+    with pytest.raises(EvaluationError, match="too long"):
+        spans(r"a.*b|a", "a" * 20_000)

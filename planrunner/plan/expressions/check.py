@@ -297,7 +297,7 @@ class Checker:
         if function.takes and kind != "any" and kind not in function.takes:
             expected = " or ".join(NAMES[item] for item in function.takes[:3])
             self.report("PLAN205", f"`{name}` takes {expected}, not {_name(first)}", arguments[0])
-        if name == "matches":
+        if name in ("matches", "split_pattern", "replace_pattern"):
             self.pattern(arguments[1])
         return _given(name, function.gives, types)
 
@@ -308,7 +308,7 @@ def _given(name: str, gives: str, types: list[Type]) -> Type:
         return first
     if gives == "item":
         return STRING if first.kind == "string" else first.item or ANY
-    if name in ("split", "lines", "keys"):
+    if name in ("split", "split_pattern", "lines", "keys"):
         return list_of(STRING)
     if name in ("unique", "sort") or (name == "list" and first.kind == "list"):
         return first

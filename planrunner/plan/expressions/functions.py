@@ -158,6 +158,31 @@ def replace(value: Json, old: Json, new: Json) -> str:
     return source.replace(part, other)
 
 
+def split_pattern(value: Json, pattern: Json) -> list[Json]:
+    """The parts between the matches of a pattern, of which the leftmost and longest counts."""
+    source, parts, at = text(value, "split_pattern"), [], 0
+    for start, end in _spans(pattern, source, "split_pattern"):
+        parts.append(source[at:start])
+        at = end
+    return bounded_list([*parts, source[at:]])
+
+
+def replace_pattern(value: Json, pattern: Json, new: Json) -> str:
+    """A text with another one for each match of a pattern, of which the leftmost and longest counts."""
+    source, other = text(value, "replace_pattern"), text(new, "replace_pattern")
+    parts, at = [], 0
+    for start, end in _spans(pattern, source, "replace_pattern"):
+        parts += [source[at:start], other]
+        at = end
+    return joined([*parts, source[at:]])
+
+
+def _spans(pattern: Json, source: str, function: str) -> list[tuple[int, int]]:
+    from planrunner.plan.expressions.spans import spans  # late, as above
+
+    return spans(text(pattern, function), source)
+
+
 def keys(value: Json) -> list[Json]:
     """The keys of a map in their order."""
     return bounded_list(list(_of(value, "keys", "map")))
@@ -472,6 +497,8 @@ FUNCTIONS: dict[str, Function] = {
     "contains": Function(contains, 2, 2, SIZED, "bool"),
     "matches": Function(matches, 2, 2, TEXT, "bool"),
     "replace": Function(replace, 3, 3, (), "string"),
+    "split_pattern": Function(split_pattern, 2, 2, TEXT, "list"),
+    "replace_pattern": Function(replace_pattern, 3, 3, TEXT, "string"),
     "keys": Function(keys, 1, 1, ("map",), "list"),
     "values": Function(values, 1, 1, ("map",), "list"),
     "items": Function(items, 1, 1, ("map",), "list"),

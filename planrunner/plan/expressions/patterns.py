@@ -78,17 +78,23 @@ def compiled(pattern: str) -> Automaton:
 class Automaton:
     """A program with the states found so far; the same for every text."""
 
-    __slots__ = ("_lines", "_program", "_remembered", "_states")
+    __slots__ = ("_lines", "_onward", "_program", "_remembered", "_states")
 
     def __init__(self, program: list[Instruction], lines: bool) -> None:
         self._program = program
         self._lines = lines
         self._states: dict[tuple[frozenset[int], str], State] = {}
+        self._onward: dict[tuple[frozenset[int], str, str], tuple[bool, frozenset[int]]] = {}
         self._remembered = 0
 
     def search(self, text: str) -> bool:
-        state, work, last = self._state(frozenset([0]), "start"), MOST_WORK, len(text) - 1
-        for at, character in enumerate(text):
+        return self.first_end(text, 0) >= 0
+
+    def first_end(self, text: str, start: int) -> int:
+        """Where the match behind ``start`` that ends first ends; -1 where there is none."""
+        state = self._state(frozenset([0]), class_of(text[start - 1]) if start else "start")
+        work, last = MOST_WORK, len(text) - 1
+        for at, character in ((at, text[at]) for at in range(start, last + 1)) if start else enumerate(text):
             if character == "\n" and at == last:
                 character = FINAL_NEWLINE
             following = state.get(character)
@@ -98,9 +104,22 @@ class Automaton:
                     raise EvaluationError("the pattern takes too long on this text: make it simpler")
                 following = self._step(state, character)
             if following is MATCHED:
-                return True
+                return at
             state = following
-        return self._step(state, END) is MATCHED
+        return len(text) if self._step(state, END) is MATCHED else -1
+
+    def onward(self, places: frozenset[int], before: str, symbol: str) -> tuple[bool, frozenset[int]]:
+        """Whether a match that came to these places ends here, and the places that it goes on to by a character."""
+        found = self._onward.get((places, before, symbol))
+        if found is None:
+            character = "\n" if symbol == FINAL_NEWLINE else "" if symbol == END else symbol
+            reached, matched = self._closure(places, before, symbol, character)
+            tests = self._program
+            moved = [place + 1 for place in reached if character and (tests[place].test or _never)(character)]
+            if len(self._onward) >= MOST_REMEMBERED:
+                self._onward.clear()
+            found = self._onward[places, before, symbol] = (matched, frozenset(moved))
+        return found
 
     def _state(self, places: frozenset[int], before: str) -> State:
         state = self._states.get((places, before))
@@ -110,13 +129,13 @@ class Automaton:
 
     def _step(self, state: State, symbol: str) -> State:
         character = "\n" if symbol == FINAL_NEWLINE else "" if symbol == END else symbol
-        reached = self._reach(state, symbol, character)
-        if reached is None:
+        reached, matched = self._closure(state.places, state.before, symbol, character)
+        if matched:
             following = MATCHED
         else:
             tests = self._program
             moved = [place + 1 for place in reached if character and (tests[place].test or _never)(character)]
-            following = self._state(frozenset([0, *moved]), _class_of(character))
+            following = self._state(frozenset([0, *moved]), class_of(character))
         self._remember(state, symbol, following)
         return following
 
@@ -128,25 +147,27 @@ class Automaton:
         state[symbol] = following
         self._remembered += 1
 
-    def _reach(self, state: State, symbol: str, character: str) -> set[int] | None:
-        """The instructions that wait for a character, or None where the pattern has matched."""
-        waiting, seen = list(state.places), set(state.places)
+    def _closure(self, places: frozenset[int], before: str, symbol: str, character: str) -> tuple[set[int], bool]:
+        """The instructions that wait for a character, and whether the pattern has matched."""
+        waiting, seen = list(places), set(places)
         reached: set[int] = set()
+        matched = False
         while waiting:
             place = waiting.pop()
             kind, _, first, second, name = self._program[place]
             if kind == "match":
-                return None
+                matched = True
+                continue
             if kind == "character":
                 reached.add(place)
                 continue
             targets = [first, second] if kind == "fork" else [first]
             if kind == "assert":
-                targets = [place + 1] if self._holds(name, state.before, symbol, character) else []
+                targets = [place + 1] if self._holds(name, before, symbol, character) else []
             fresh = [target for target in targets if target not in seen]
             seen.update(fresh)
             waiting.extend(fresh)
-        return reached
+        return reached, matched
 
     def _holds(self, name: str, before: str, symbol: str, character: str) -> bool:
         if name == "^":
@@ -155,7 +176,7 @@ class Automaton:
             return symbol in (END, FINAL_NEWLINE) or (self._lines and character == "\n")
         if name in ("A", "Z"):
             return before == "start" if name == "A" else symbol == END
-        edge = (before == "word") != (_class_of(character) == "word")
+        edge = (before == "word") != (class_of(character) == "word")
         return edge if name == "b" else not edge
 
 
@@ -163,7 +184,7 @@ def _never(_: str) -> None:
     return None
 
 
-def _class_of(character: str) -> str:
+def class_of(character: str) -> str:
     if character == "\n":
         return "newline"
     return "word" if character.isalnum() or character == "_" else "other"
