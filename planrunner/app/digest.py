@@ -12,7 +12,7 @@ from planrunner.errors import NotFound
 from planrunner.journal.sqlite import open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.record import NamedTuple
-from planrunner.views.gates import gate_objects
+from planrunner.views.gates import gate_facts
 from planrunner.views.standing import pairs, shown_counts
 
 if TYPE_CHECKING:
@@ -67,6 +67,6 @@ def _digested(journal: Journal, run: RunSummary) -> Digested:
 
 
 def _blockers(state: State) -> list[Blocker]:
-    asked = [Blocker(each["gate"], each["ask"], each.get("since")) for each in gate_objects(state, time.time())]
+    asked = [Blocker(each["gate"], each["ask"], each.get("since")) for each in gate_facts(state, time.time())]
     doubts = [Blocker(task.id, found.detail) for task, found in pairs(state) if found.status == "in_doubt"]
     return asked + doubts

@@ -11,6 +11,7 @@ from planrunner.machine.state import State
 from planrunner.machine.votes import tally
 from planrunner.record import TYPE_CHECKING
 from planrunner.views.about import about, about_lines
+from planrunner.views.moments import rfc3339
 from planrunner.views.symbols import duration_text, plural
 from planrunner.views.terminal import Terminal, cut, harmless
 
@@ -100,6 +101,12 @@ def watchdog_lines(terminal: Terminal, state: State, number: int) -> list[str]:
 
 
 def gate_objects(state: State, now: float) -> list[dict[str, Json]]:
+    """``gate_facts`` as JSON shows them: points in time by RFC 3339."""
+    found = gate_facts(state, now)
+    return [fact | {name: rfc3339(fact[name]) for name in ("since", "expires") if name in fact} for fact in found]
+
+
+def gate_facts(state: State, now: float) -> list[dict[str, Json]]:
     """Everything of a run that waits for people as data: gates, then what watchdogs ask, then budgets."""
     gates = [gate_object(state, number) for number in waiting_gates(state)]
     gates += [watchdog_object(state, number) for number in waiting_watchdogs(state)]

@@ -24,7 +24,7 @@ outputs: {n: "{{ tasks.again.outputs.n }}"}
 """,
     "gate": """plan: p
 tasks:
-  - {id: ask, gate: approval, ask: "Go?"}
+  - {id: ask, gate: approval, ask: "Go?", expires: 1h, on_expiry: reject}
   - {id: go, needs: [ask], run: 'true', timeout: 10m}
 """,
     "undone": """plan: p
