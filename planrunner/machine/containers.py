@@ -233,6 +233,8 @@ def _verdict(state: State, frame: Frame) -> tuple[str, str]:
         task, found = state.specs[first], state.tasks[first]
         count = f"{len(frame.failures)} of {frame.size} items failed, the first is " if frame.kind == "items" else ""
         return found.failure or "logic", f"{count}`{task.id}`{'' if count else ' failed'}: {found.detail}"
+    if frame.ended >= 0:
+        return "", ""
     inner = range(frame.first, frame.first + frame.size)
     tasks = state.tasks
     stopped = [number for number in inner if tasks[number].standing == tasks[number].status == "cancelled"]
@@ -250,6 +252,11 @@ def _after_round(state: State, number: int, loop: Loop, failure: str, message: s
     found = state.tasks[number]
     frame = found.inner
     assert frame is not None
+    if state.endings:
+        from planrunner.machine.endings import ended_by  # late: few plans end early
+
+        if why := ended_by(state, number):
+            return Close(number, "cancelled", why)
     if failure and (failure == "cancelled" or not _asked_about(state, frame, loop) or _lacks_value(state, frame)):
         return Close(number, failure, f"round {frame.round}: {message}")
     if loop.until is not None:

@@ -42,6 +42,11 @@ def decide(state: State, now: float) -> Decision:
         return Decision(first, tuple(state.candidates))
     if state.failing and not state.stop_reason and (first := called_off_beside(state)):
         return Decision(first, tuple(state.candidates))
+    if state.endings and not state.stop_reason:
+        from planrunner.machine.endings import stopping  # late: few plans end early
+
+        if first := stopping(state):
+            return Decision(first, tuple(state.candidates))
     commands: list[Command] = []
     ready: list[int] = []
     if state.resets:
@@ -302,6 +307,8 @@ def _by_tasks(state: State) -> End:
     """The end of a run that nobody stopped."""
     if state.failures:
         return End("failed", "failed")
+    if state.top.ended >= 0:
+        return End("completed")
     return End("cancelled", "task") if called_off(state) else End("completed")
 
 

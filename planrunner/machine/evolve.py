@@ -301,6 +301,10 @@ def _settled(state: State, event: TaskSettled, at: float) -> None:
         found.outputs = found.outcome.outputs
     take_standing(state, number, event.status)
     tell_recovering(state, number)
+    if task.ends_plan and event.status == "completed":
+        from planrunner.machine.endings import ended  # late: few plans end early
+
+        ended(state, number)
     if frame.limit and frame.limit < frame.first + frame.size:
         _next_item(state, frame)
     if not frame.open or (frame.open == 1 and frame.last >= 0):

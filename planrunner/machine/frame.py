@@ -28,6 +28,7 @@ class Frame:
         "before",
         "closing",
         "earlier",
+        "ended",
         "failures",
         "finals",
         "finals_open",
@@ -64,6 +65,8 @@ class Frame:
         """The task that stands for the ``done`` of its plan, -1 for none."""
         self.open = size
         self.failures: list[int] = []
+        self.ended = -1
+        """The task that has ended the plan of this level; -1: none."""
         self.tolerate = 0
         self.closing = ""
         """Why nothing of it starts any more: ``timeout``, ``cancelled`` or ``budget``; empty while it goes on."""

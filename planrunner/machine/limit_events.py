@@ -71,8 +71,8 @@ class Warned(NamedTuple):
 
 class AttemptStopping(NamedTuple):
     """An attempt has to end now and is stopped: ``failure`` is the class it ends with, unless it was done before the
-    stop reached it; ``reason`` is timebox, watchdog, request or
-    failure (of another task), ``detail`` the sentence people read."""
+    stop reached it; ``reason`` is timebox, watchdog, request, failure (of another task) or ended (the plan),
+    ``detail`` the sentence people read."""
 
     task: str
     attempt: int

@@ -201,6 +201,8 @@ def _takes_over(state: State, old: int, new: int, frame: Frame) -> None:
     state.counts["pending"] -= 1
     found = state.tasks[old]
     state.tasks[new], state.tasks[old] = found, TaskState(0, found.frame)
+    if found.frame.ended == old:
+        frame.ended = new
     found.frame = frame
     state.holders.pop(old, None)
     state.degraded.pop(old, None)
@@ -461,7 +463,7 @@ def _renumber_frame(frame: Frame, to: dict[int, int]) -> None:
     if frame.owner >= 0:
         frame.owner = to[frame.owner]
     frame.failures = [to[number] for number in frame.failures if number in to]
-    frame.last = to.get(frame.last, -1)
+    frame.last, frame.ended = to.get(frame.last, -1), to.get(frame.ended, -1)
     frame.finals = [to[number] for number in frame.finals if number in to]
     frame.renewed = {to[number] for number in frame.renewed if number in to}
     frame.index = {name: to[number] for name, number in frame.index.items() if number in to}

@@ -219,6 +219,10 @@ def _begin_anew(state: State, number: int, revised: bool) -> None:
     """With ``revised`` it has another definition, so attempts that wait for a retry belong to a visit that is over."""
     found = state.tasks[number]
     state.held.pop(number, None)
+    if state.endings:
+        from planrunner.machine.endings import goes_on  # late: few plans end early
+
+        goes_on(state, number)
     _reopen_level(state, number)
     if state.ledger is not None:
         from planrunner.machine.budgets import given_up  # late: few runs have limits

@@ -29,6 +29,8 @@ def before_attempt(state: State, number: int, now: float, ready: list[int]) -> C
     if state.stop_reason and not outlives(state, number):
         return stopped(state, task)
     frame = found.frame
+    if state.endings and (command := _ended(state, number)) is not None:
+        return command
     if found.gate is not None and not found.gate.is_behind:
         return at_gate(state, number, now)
     if task.finally_ and (not main_part_done(state, frame) or _undoes_first(state, frame)):
@@ -96,8 +98,16 @@ def at_gate(state: State, number: int, now: float) -> Command | None:
     return step(state, number, now)
 
 
+def _ended(state: State, number: int) -> Command | None:
+    from planrunner.machine.endings import not_run  # late: few plans end early
+
+    return not_run(state, number)
+
+
 def while_queued(state: State, number: int) -> Command | None:
     task = state.specs[number]
+    if state.endings and (command := _ended(state, number)) is not None:
+        return command
     if state.stop_reason and not outlives(state, number):
         return stopped(state, task)
     if state.failing and (failing := cut(state, number)) is not None:

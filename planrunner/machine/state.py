@@ -198,6 +198,7 @@ class State:
         "detail",
         "edition",
         "ended_at",
+        "endings",
         "environment",
         "epoch",
         "failing",
@@ -259,7 +260,7 @@ class State:
         self.tasks: list[TaskState] = []
         self.holders: dict[int, Task | None] = {}
         self.counts: dict[TaskStatus, int] = {"pending": 0}
-        self.failing = self.closing = 0
+        self.failing = self.closing = self.endings = 0
         self.resets: list[ResetPlanned] = []
         self.sent_back: dict[int, int] = {}
         self.held: dict[int, None] = {}
@@ -422,5 +423,5 @@ def divided(task: Task) -> tuple[Task, Task]:
 
 _OF_HOLDER = tuple(
     "title description role owner priority labels fanout needs join edges allow_failure finally_ budgets checkpoint "
-    "span spans".split()
+    "ends_plan span spans".split()
 )

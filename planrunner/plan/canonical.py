@@ -91,7 +91,7 @@ TASK_ORDER = (
         "failure_modes",
     ),
     *("outputs", "artifacts", "evidence", "checkpoint", "backup", "rollback", "irreversible"),
-    *("on_success", "on_failure", "next"),
+    *("on_success", "on_failure", "next", "ends_plan"),
 )
 
 _Entry = tuple[Scalar, Node]

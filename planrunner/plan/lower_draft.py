@@ -130,6 +130,10 @@ def _irreversible(draft: Draft, node: Node) -> None:
     draft.fields["irreversible"] = bool(values.truth(node))
 
 
+def _ends_plan(draft: Draft, node: Node) -> None:
+    draft.fields["ends_plan"] = bool(values.truth(node))
+
+
 def _optional(draft: Draft, node: Node) -> None:
     draft.fields["optional"] = bool(values.truth(node))
 
@@ -248,6 +252,7 @@ READERS: dict[str, _Reader] = {
     "allow_failure": _allow_failure,
     "irreversible": _irreversible,
     "optional": _optional,
+    "ends_plan": _ends_plan,
     "backup": _backup,
     "checkpoint": _checkpoint,
     "fresh": _fresh,

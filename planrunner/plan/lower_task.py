@@ -91,6 +91,10 @@ def _built(draft: Draft, node: Mapping) -> Task:
         fields["script"] = actions.made_ready(fields["run"])
     if draft.low.inputs and fields.get("uses"):
         fields["inputs"] = draft.low.with_defaults(fields["uses"], fields.get("inputs"))
+    if fields.get("ends_plan") and (draft.low.inside or fields.get("finally_")):
+        where = "inside another task" if draft.low.inside else "under `finally`"
+        help_ = "let it decide there, and end the plan by a task of the plan itself that needs it"
+        draft.low.report("PLAN006", f"a task {where} does not end the plan", draft.span("ends_plan"), help_)
     if draft.edges:
         fields["edges"] = tuple(edge for key in _EDGES for edge in draft.edges.get(key, ()))
     if draft.notes:
@@ -343,6 +347,7 @@ def _steps(draft: Draft, node: Sequence) -> tuple[Task, ...]:
     ids = frozenset(name for item in node.items if (name := task_id(item)))
     numbered = frozenset(f"step-{number}" for number in range(1, len(node.items) + 1))
     low = draft.low.scope(ids | numbered, _item_names(draft))
+    low.inside = True
     inner = _inner(draft)
     found: list[Task] = []
     for number, item in enumerate(node.items, 1):
@@ -368,6 +373,7 @@ def lower_list(draft: Draft, node: Node) -> tuple[Task, ...]:
     items = [item for item in node.items if isinstance(item, Mapping)] if isinstance(node, Sequence) else []
     ids = frozenset(name for item in items if (name := task_id(item)))
     inner = draft.low.scope(ids, _item_names(draft) | {"loop", "carry"})
+    inner.inside = True
     defaults = _inner(draft)
     tasks = tuple(lower_task(inner, item, defaults) for item in items)
     report_twins(inner, tasks)

@@ -40,7 +40,7 @@ class Lowering:
 
     __slots__ = (
         *("_known", "capabilities", "classified", "commands", "findings", "ids", "inputs", "links", "names"),
-        *("params", "reached"),
+        *("inside", "params", "reached"),
     )
 
     def __init__(
@@ -63,6 +63,8 @@ class Lowering:
         """What criteria turned out to be, by their text and the names they may use (which the value keeps alive)."""
         self.inputs: dict[str, dict[str, Json]] = {}
         """Default inputs by capability."""
+        self.inside = False
+        """Whether these tasks stand inside another one, and not in a plan itself."""
         self.reached: set[str] = set()
         """The capabilities among them that something calls."""
         self._known: dict[frozenset[str], frozenset[str]] = {}

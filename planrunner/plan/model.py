@@ -168,6 +168,8 @@ class Task(NamedTuple):
     """Seconds between the moment at which the task could start and its first attempt."""
     renewed: bool = False
     """Said by ``fresh: never``: whenever the run begins it anew it runs, whatever it would be called with."""
+    ends_plan: bool = False
+    """Once it has completed the plan has: nothing else of it begins, and what runs is stopped."""
     computed: tuple[Computed, ...] = ()
     """Settings that are evaluated when the task starts; until then their fields are as if they were not written."""
     concluding: bool = False

@@ -25,7 +25,7 @@ _HOW = (
     | frozenset(
         (
             "preconditions retry timeout timebox heartbeat watchdog allow_failure optional on_doubt effect budgets "
-            "policy rollback backup irreversible checkpoint failure_modes delay renewed computed"
+            "policy rollback backup irreversible checkpoint failure_modes delay renewed computed ends_plan"
         ).split()
     )
 )

@@ -14,7 +14,7 @@ KEYS = frozenset(
         "uses using with run command gate ask checks approvers needs join when if expect preconditions postconditions "
         "role priority labels cwd shell stdout timeout retry allow_failure on_success next failure_modes rollback loop "
         "foreach matrix subplan budgets effect kind breakers watchdog heartbeat fresh backup degraded optional form "
-        "escalate checkpoint irreversible policy secrets stdin delay"
+        "escalate checkpoint irreversible policy secrets stdin delay ends_plan"
     ).split()
 )
 """Keys that people write without their colon."""
