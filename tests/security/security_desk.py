@@ -67,7 +67,8 @@ class Desk:
 
     def entries(self) -> list[dict[str, Any]]:
         """The journal of the last run."""
-        return [json.loads(line) for line in self.do("events", "last", "--json", "--limit", "5000").stdout.splitlines()]
+        told = self.do("events", "last", "--json", "--limit", "5000")
+        return [json.loads(line) for line in told.stdout.splitlines()] if told.returncode == 0 else []
 
 
 class Told:

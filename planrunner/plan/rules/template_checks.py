@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -10,6 +11,7 @@ from planrunner.diagnostics import Diagnostic
 from planrunner.plan.expressions.check import Checker, Problem
 from planrunner.plan.expressions.check import check as check_value
 from planrunner.plan.expressions.types import BOOL, NUMBER, Type, object_of
+from planrunner.plan.lower_actions import variable_of
 from planrunner.plan.model import Expression, Task
 from planrunner.plan.rules.expression_checks import renamed, worded
 from planrunner.plan.rules.naming import Naming
@@ -121,7 +123,7 @@ _LOOP = object_of({name: BOOL if name in ("first", "last") else NUMBER for name 
 
 def _finding(view: PlanView, text: Text, problem: Problem, offset: int) -> Diagnostic:
     span = place_of(view, text, problem.start + offset, problem.end + offset)
-    help_ = _OWN_TEMPLATE if _own_template(view, text, problem) else problem.help
+    help_ = _OWN_TEMPLATE if _own_template(view, text, problem) else _variable(view, text, problem) or problem.help
     return Diagnostic(problem.code, worded(problem.message), span, help=help_, fix=renamed(view, span, problem))
 
 
@@ -137,6 +139,16 @@ def _own_template(view: PlanView, text: Text, problem: Problem) -> bool:
     if task is None or task.uses != "files.template" or problem.code != "PLAN201" or "did you mean" in problem.help:
         return False
     return text.key == "with" and isinstance(task.inputs, dict) and task.inputs.get("text") == text.text
+
+
+def _variable(view: PlanView, text: Text, problem: Problem) -> str:
+    """How a script reads the input that a name in a template means."""
+    task = view.plan.tasks[text.here] if text.here >= 0 else None
+    found = re.fullmatch(r"nothing is called `(\w+)` here", problem.message)
+    if task is None or found is None or task.uses != "shell" or text.key != "run":
+        return ""
+    name = variable_of(found[1])
+    return f"the script has it as the variable `${name}`" if name in dict(task.env) else ""
 
 
 def _literal(view: PlanView) -> Iterable[Diagnostic]:

@@ -21,7 +21,8 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
         if idle:
             place = plan_key(view, "policies" if "\npolicies" in view.source.text else "policy")
             what = f"the plan's `policy` for {names(idle)}"
-            yield _finding(what, place, "nothing is held back by it")
+            instead = "no plan makes plans on its own here" if idle == ["autonomous"] else "it limits nothing"
+            yield _finding(what, place, instead)
 
     if not view.outer:
         yield from _idle_keys(view)
