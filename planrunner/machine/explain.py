@@ -41,7 +41,19 @@ def why(state: State, task_id: str) -> list[str]:
     if number in state.degraded:
         lines.append("a budget ran short: its `degraded` action ran instead of what it does otherwise")
     lines += _attempts(state, number)
+    if state.reason == "outputs" and found.frame is state.top:
+        lines += _outputs(state, number)
     return lines
+
+
+def _outputs(state: State, number: int) -> list[str]:
+    """The outputs of the plan that read a task and have no value, for which the run failed."""
+    from planrunner.plan.revision import paths_read  # late: few runs end so
+
+    read = ("tasks", state.specs[number].id)
+    named = [each.name for each in state.plan.outputs if any(path[:2] == read for path in paths_read(each.value))]
+    begins = tuple(f"the output `{name}` of the plan " for name in named)
+    return [f"the run failed: {part}" for part in state.detail.split("; ") if named and part.startswith(begins)]
 
 
 def _headline(state: State, number: int) -> str:

@@ -31,6 +31,7 @@ def test_an_output_of_the_plan_without_a_value_fails_the_run_in_every_view(run, 
     assert REASON in found["detail"]
     assert found["tasks"]["a"]["status"] == "completed"
     assert WHY in run("show", "last").out
+    assert f"the run failed: {WHY}" in run("why", "a").out
 
 
 def test_an_output_of_a_linked_plan_without_a_value_fails_the_task_that_links_it(run, plan):
