@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planrunner.jsontext import as_text
 from planrunner.record import TYPE_CHECKING
 from planrunner.views.terminal import cut, harmless
 
@@ -73,7 +74,7 @@ def _text(value: Json) -> str:
         return "; ".join(map(_text, value))
     if isinstance(value, dict):
         return "; ".join(f"{name} {_text(item)}" for name, item in value.items())
-    return " ".join(str(value).split())
+    return " ".join(as_text(value, 2000).split())
 
 
 def _item(state: State, number: int) -> Json:

@@ -260,8 +260,8 @@ def _option_lines(option: dict[str, Json]) -> Iterator[str]:
 
 def _field_text(field: dict[str, Json]) -> str:
     kind = field.get("type", "any")
-    choices = f" ({', '.join(map(str, field['choices']))})" if field.get("choices") else ""
-    default = f", default {field['default']}" if "default" in field else ""
+    choices = f" ({', '.join(map(as_text, field['choices']))})" if field.get("choices") else ""
+    default = f", default {as_text(field['default'])}" if "default" in field else ""
     need = ", required" if field.get("required") else ""
     about = f": {harmless(str(field['description']))}" if field.get("description") else ""
     return f"{field['name']}={kind}{choices}{default}{need}{about}"

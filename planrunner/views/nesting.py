@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planrunner.jsontext import as_text
 from planrunner.machine.events import FrameOpened
 from planrunner.machine.frame import Frame
 from planrunner.machine.labels import item_label
@@ -30,10 +31,10 @@ def name_inside(state: State, number: int) -> str:
 def item_text(value: object) -> str:
     """An item in a few words: a scalar, or the scalars of a mapping; empty for anything else."""
     if isinstance(value, dict):
-        parts = [f"{key}={part}" for key, part in value.items() if isinstance(part, (str, int, float))]
+        parts = [f"{key}={as_text(part)}" for key, part in value.items() if isinstance(part, (str, int, float))]
         text = " ".join(parts)
     else:
-        text = str(value) if isinstance(value, (str, int, float)) else ""
+        text = as_text(value) if isinstance(value, (str, int, float)) else ""
     return cut(harmless(text), ITEM)
 
 

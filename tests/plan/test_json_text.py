@@ -8,6 +8,7 @@ from planrunner.jsontext import as_text, shown
 from planrunner.machine.events import Outcome
 from planrunner.plan.model import Task
 from planrunner.views.failure import command_text
+from planrunner.views.nesting import item_text
 
 
 @pytest.mark.parametrize(
@@ -28,6 +29,11 @@ def test_a_value_is_shown_as_json(value: object, text: str) -> None:
 def test_a_text_on_its_own_has_no_quotes() -> None:
     assert as_text("it's") == "it's"
     assert as_text([True]) == "[true]"
+
+
+def test_items_are_shown_as_json() -> None:
+    assert item_text(True) == "true"
+    assert item_text({"fast": False, "name": "it"}) == "fast=false name=it"
 
 
 def test_a_call_is_shown_with_its_inputs_as_json() -> None:

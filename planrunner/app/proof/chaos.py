@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
+from shlex import quote
 from typing import Any
 
 from planrunner.app.proof.implied import required
@@ -17,6 +18,7 @@ from planrunner.app.proof.testing import runnable
 from planrunner.app.proof.world import World, decision, known_capabilities, script, staged
 from planrunner.capabilities.contract import Call
 from planrunner.errors import UsageError
+from planrunner.jsontext import as_text
 from planrunner.machine.events import Outcome, TaskSettled
 from planrunner.plan.model import Plan
 from planrunner.record import NamedTuple
@@ -196,7 +198,11 @@ def _place(trial: Trial) -> str:
 
 def _violation(request: ChaosRequest, trial: Trial) -> dict[str, Json]:
     params: Mapping[str, Json] = dict(request.params)
-    words = ["planrunner chaos", request.plan, *(f"-p {name}={value}" for name, value in params.items())]
+    words = [
+        "planrunner chaos",
+        request.plan,
+        *(f"-p {quote(f'{name}={as_text(value, 10_000)}')}" for name, value in params.items()),
+    ]
     if request.seed:
         words.append(f"--seed {request.seed}")
     if len(trial.kills) == 1:

@@ -11,6 +11,7 @@ from planrunner.app.proof.names import demands, walk
 from planrunner.app.proof.people import SAMPLES
 from planrunner.app.proof.reads import beside, comparisons
 from planrunner.app.proof.world import Reply, World
+from planrunner.jsontext import as_text
 from planrunner.plan.holding import is_container
 from planrunner.plan.model import Expression, Gate, Plan, Task
 
@@ -143,7 +144,7 @@ def _values(whole: Case, plan: Plan) -> Iterator[Case]:
         for choice in choices:
             if choice != param.default:
                 params = {**whole.params, param.name: choice}
-                yield whole._replace(name=f"{param.name} is {choice}", params=params, guess=True)
+                yield whole._replace(name=f"{param.name} is {as_text(choice)}", params=params, guess=True)
     seen: set[tuple[str, str, str]] = set()
     for prefix, path, operator, constant in _compared(plan):
         for word in (operator, {"==": "!=", "!=": "=="}.get(operator, "<" if ">" in operator else ">")):
@@ -151,9 +152,11 @@ def _values(whole: Case, plan: Plan) -> Iterator[Case]:
             if path[0] == "tasks" and len(path) == 4 and path[2] == "outputs":
                 name, change = prefix + path[1], {path[3]: value}
                 world = whole.world._replace(replies={name: (Reply(outputs=change),)})
-                case = whole._replace(world=world, name=f"`{name}` gives {path[3]} {value}", guess=True)
+                case = whole._replace(world=world, name=f"`{name}` gives {path[3]} {as_text(value)}", guess=True)
             elif path[0] == "params" and len(path) == 2 and _fits(plan, path[1], value):
-                case = whole._replace(params={**whole.params, path[1]: value}, name=f"{path[1]} is {value}", guess=True)
+                case = whole._replace(
+                    params={**whole.params, path[1]: value}, name=f"{path[1]} is {as_text(value)}", guess=True
+                )
             else:
                 continue
             key = (path[0], path[1], case.name)
