@@ -94,6 +94,7 @@ def _attempt(journal: Journal, run: str, entries: list[Entry], event: AttemptSta
         "env": dict(call.env),
         "cwd": call.directory,
         "stdin": call.stdin,
+        "ready": call.ready,
     }
     shown = {key: value for key, value in parts.items() if value}
     return Called(event.task, event.attempt, False, shown, event.inputs, digest(call) == event.inputs, "", ())

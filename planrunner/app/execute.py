@@ -468,8 +468,15 @@ def live(site: Site, state: State, clock: Clock, epoch: int, vault: Vault | None
         unconfined=site.unconfined,
         own_process=is_own_process(),
         grace=grace(directory),
+        users=_users(state.plan) if any(task.ready for task in state.plan.tasks) else {},
     )
     return LiveEffects(settings)
+
+
+def _users(plan: Plan) -> dict[str, tuple[str, ...]]:
+    from planrunner.engine.background import users_of  # late: few plans have services
+
+    return users_of(plan)
 
 
 def looked_up(state: State, directory: str) -> Vault | None:

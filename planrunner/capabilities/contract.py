@@ -87,6 +87,8 @@ class Call(NamedTuple):
     approved: tuple[str, ...] = ()
     told: str = ""
     stdin: str = ""
+    ready: str = ""
+    """What tells that the process is ready, where it is a service; empty for any other call."""
     """What the process of the call reads from its standard input."""
     made: str = ""
     """A file of code with text from outside, written by a task of the run and seen by no person: programs of the call

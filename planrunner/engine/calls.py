@@ -176,6 +176,7 @@ def call_of(state: State, task: Task, start: Start, place: Place, key: str) -> C
         rights=rights_of(state, start.number),
         began=state.started_at,
         stdin=_text_of(rendered(task.stdin, scope)) if task.stdin else "",
+        ready=_text_of(rendered(task.ready, scope)) if task.ready else "",
         approved=_approved(state, start.number) if task.uses in _ASKS_WHAT_WAS_SEEN else (),
         made=_made(state, start.number) if state.foreign else "",
     )
@@ -372,6 +373,8 @@ def digest(call: Call) -> str:
         parts += [dict(call.env), call.task.cwd and call.directory]
     if call.stdin:
         parts.append({"stdin": call.stdin})
+    if call.ready:
+        parts.append({"ready": call.ready})
     text = stable_json(parts)
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 

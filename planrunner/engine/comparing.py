@@ -130,6 +130,7 @@ def _asked(call: Call) -> Json:
         "env": dict(call.env),
         "cwd": call.directory,
         "stdin": call.stdin,
+        "ready": call.ready,
         "shell": task.shell,
         "stdout": task.stdout,
         "timeout": call.timeout,

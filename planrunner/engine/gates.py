@@ -153,6 +153,7 @@ def _inputs(state: State, number: int, stage: str, place: Place) -> dict[str, Js
             "run": list(call.arguments) or call.script,
             "values": dict(call.values),
             "stdin": call.stdin,
+            "ready": call.ready,
             "cwd": call.directory,
         }
         return {name: _short(value) for name, value in named.items() if value}

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    from planrunner.capabilities.contract import Exit
+    from planrunner.engine.background import Background
     from planrunner.engine.effects import Effect
     from planrunner.engine.questions import Questions
     from planrunner.engine.rare_effects import Cancel, Examine, Probe, Save
@@ -58,6 +60,62 @@ def _questions(
     from planrunner.engine.questions import Questions
 
     return Questions(poller, settings.grace, partial(asking, settings.resolve, serve), done)
+
+
+class _Host:
+    """What the services of a run may do with its effects."""
+
+    __slots__ = ("_live",)
+
+    def __init__(self, live: LiveEffects) -> None:
+        self._live = live
+
+    def aside(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        """Do something in a thread that no attempt waits for."""
+        live = self._live
+
+        def back(found: Any) -> None:
+            live._supervisor.foreign_children = live._workers is not None and live._workers.busy > 0
+            done(found)
+
+        live._in_threads().submit(work, back)
+
+    def begin(self, call: Call) -> None:
+        """Make a call that waited for a service."""
+        self._live._start(call)
+
+    def is_open(self, attempt: Attempt) -> bool:
+        """Whether an attempt has not ended."""
+        return attempt.call.key in self._live._attempts
+
+    def serve(self, attempt: Attempt) -> None:
+        """The attempt of a service is over, and its process goes on."""
+        live = self._live
+        del live._attempts[attempt.call.key]
+        if attempt.pulse is not None:
+            attempt.pulse.end()
+        outcome = with_usage(attempt, with_texts(attempt, Outcome()))
+        live._report(attempt.call, _settled(attempt.call, outcome, live._settings, live.redactor))
+
+    def fail(self, task: str, message: str) -> None:
+        """End what runs for a task at the top of the plan."""
+        from planrunner.engine.background import is_of  # late: few plans have services
+
+        for attempt in list(self._live._attempts.values()):
+            if is_of(attempt.call, task):
+                attempt.ending = ("logic", message)
+                self._live._stop_one(attempt, forced=False)
+
+    def report(self, call: Call, outcome: Outcome) -> None:
+        self._live._report(call, outcome)
+
+
+def _background(live: LiveEffects, poller: Poller, supervisor: Supervisor, settings: LiveSettings) -> Background | None:
+    if not settings.users:
+        return None
+    from planrunner.engine.background import Background  # late: few plans have services
+
+    return Background(_Host(live), poller, supervisor, settings.users)
 
 
 def _found(bindings: dict[str, Binding], resolve: Callable[[str], Callable[..., Any]], name: str) -> Binding | Outcome:
@@ -85,6 +143,7 @@ class LiveEffects:
         self._bindings: dict[str, Binding] = {}
         self._attempts: dict[str, Attempt] = {}
         self._questions: Questions | None = None
+        self._background = _background(self, self._poller, self._supervisor, settings)
         self._events: list[Event] = []
         self._workers: Workers | None = None
         self._signals = Signals(self._poller.wake_descriptor) if settings.own_process else None
@@ -102,21 +161,7 @@ class LiveEffects:
             if isinstance(effect, StartCall):
                 self._start(effect.call)
             else:
-                self._act(effect)
-
-    def _act(self, effect: Effect) -> None:
-        from planrunner.engine import rare_effects as rare  # late: rarely needed
-        from planrunner.engine.aside import act, beside
-
-        if isinstance(effect, rare.Cancel):
-            self._call_off(effect)
-        elif isinstance(effect, (rare.Probe, rare.Save, rare.Examine)) and effect.call is not None:
-            self._ask(effect)
-        elif isinstance(effect, (rare.Examine, rare.Weigh, rare.TakeCheckpoint)):
-            self._aside(*beside(self._settings.state_dir, effect, self.redactor))
-        elif not isinstance(effect, (StartCall, rare.Probe)):
-            found = act(self._settings.state_dir, effect, self.redactor)
-            self._events += [cleaned(self.redactor, event) for event in found]
+                _act(self, effect)
 
     def _ask(self, effect: Probe | Save | Examine) -> None:
         if self._questions is None:
@@ -125,6 +170,8 @@ class LiveEffects:
         self._questions.ask(effect, self._in_threads())
 
     def _start(self, call: Call) -> None:
+        if self._background is not None and not self._background.admits(call):
+            return
         uses = call.task.uses
         refusal = refused(self._settings, call)
         binding = refusal or self._bindings.get(uses) or _found(self._bindings, self._settings.resolve, uses)
@@ -175,11 +222,14 @@ class LiveEffects:
             self._events.append(StopRequested("storage", comment=problem))
             return
         given = markers(call, self._settings.epoch)
-        launch = Launch(spawn, given, call.timeout, record, lambda end: self._end(attempt, exited(attempt, spawn, end)))
+        launch = Launch(spawn, given, call.timeout, record, partial(_exited, self, attempt, spawn))
         try:
             begin(attempt, launch, self._settings, self._supervisor, self._poller)
         except SpawnFailed as failed:
             self._end(attempt, Outcome(failed.failure, failed.message, rule=failed.rule, acted=False))
+            return
+        if call.ready and self._background is not None:
+            self._background.begun(attempt)
 
     def _in_threads(self) -> Workers:
         if self._workers is None:
@@ -234,6 +284,8 @@ class LiveEffects:
 
     def wait(self, until: float | None) -> list[Event]:
         """See ``Effects``; returns nothing at once when nothing is on its way and no time is given."""
+        if self._background is not None and self._background.is_stuck() and not (self._attempts or self._events):
+            self._background.give_up()
         if (self._attempts or self._examined) and self._events:
             self._poller.turn(0.0)
         while not self._events:
@@ -271,6 +323,8 @@ class LiveEffects:
             self._stop_one(attempt, forced)
         if self._questions is not None:
             self._questions.stop(forced)
+        if self._background is not None:
+            self._background.drop(INTERRUPTED)
 
     def _stop_one(self, attempt: Attempt, forced: bool) -> None:
         if attempt.process is not None:
@@ -287,6 +341,8 @@ class LiveEffects:
             if (attempt.call.task.id, attempt.call.attempt) == (effect.task, effect.attempt):
                 attempt.ending = (effect.failure, effect.message)
                 self._stop_one(attempt, forced=False)
+        if self._background is not None:
+            self._background.drop(Outcome(effect.failure, effect.message), effect.task)
 
     def _cancel(self, attempt: Attempt, reason: str) -> None:
         """Ask a function to stop; one that has not after the grace is left to itself."""
@@ -309,7 +365,9 @@ class LiveEffects:
             return
         self._closed = True
         self.stop(forced=True)
-        _let_end(self._supervisor, self._poller)
+        if self._background is not None:
+            self._background.stop(self.forced)
+        _let_end(self._supervisor, self._poller, self._settings.grace)
         for attempt, names in self._supervisor.sweep_run(self._settings.run_id, self._settings.epoch).items():
             remark_on_end(self._settings, self, attempt, names)
         if self._workers is not None:
@@ -320,9 +378,9 @@ class LiveEffects:
         self._poller.close()
 
 
-def _let_end(supervisor: Supervisor, poller: Poller) -> None:
-    """Wait for processes that were killed; not for ever."""
-    deadline = time.monotonic() + 5
+def _let_end(supervisor: Supervisor, poller: Poller, grace: float) -> None:
+    """Wait for processes that were killed or, after the grace, will be; not for ever."""
+    deadline = time.monotonic() + grace + 5
     while supervisor.running and time.monotonic() < deadline:
         poller.turn(0.1)
 
@@ -334,3 +392,27 @@ def _settled(call: Call, outcome: Outcome, settings: LiveSettings, redactor: Red
 
         outcome = held(call, outcome, settings.directory)
     return settled(call, outcome, settings.state_dir, redactor)
+
+
+def _act(live: LiveEffects, effect: Effect) -> None:
+    from planrunner.engine import rare_effects as rare  # late: rarely needed
+    from planrunner.engine.aside import act, beside
+
+    if isinstance(effect, rare.Cancel):
+        live._call_off(effect)
+    elif isinstance(effect, (rare.Probe, rare.Save, rare.Examine)) and effect.call is not None:
+        live._ask(effect)
+    elif isinstance(effect, (rare.Examine, rare.Weigh, rare.TakeCheckpoint)):
+        live._aside(*beside(live._settings.state_dir, effect, live.redactor))
+    elif not isinstance(effect, (StartCall, rare.Probe)):
+        found = act(live._settings.state_dir, effect, live.redactor)
+        live._events += [cleaned(live.redactor, event) for event in found]
+
+
+def _exited(live: LiveEffects, attempt: Attempt, spawn: Spawn, end: Exit) -> None:
+    """The process of an attempt is over, and so is the attempt, where it was not a service that was ready."""
+    outcome: Outcome | None = exited(attempt, spawn, end)
+    if outcome is not None and attempt.call.ready and live._background is not None:
+        outcome = live._background.ended(attempt, end, outcome)
+    if outcome is not None:
+        live._end(attempt, outcome)

@@ -54,6 +54,8 @@ class LiveSettings(NamedTuple):
     outside: tuple[str, ...] = ()
     untrusted: bool = False
     unconfined: bool = False
+    users: Mapping[str, tuple[str, ...]] = {}
+    """The services that tasks need, by the id of the task; empty where the plan has none."""
 
     @property
     def grounds(self) -> Grounds:

@@ -67,6 +67,8 @@ class Record:
     ``printed`` counts the bytes where there is such a bound."""
 
     __slots__ = (
+        "_heard",
+        "_listener",
         "_log",
         "_path",
         "_secrecy",
@@ -94,6 +96,8 @@ class Record:
         self._log: LogFile | None = None
         self._secrecy = secrecy
         self._streams: dict[str, Stream] = {}
+        self._listener: tuple[bytes, Callable[[], None]] | None = None
+        self._heard = b""
 
     def take(self, stream: str, data: bytes) -> None:
         if self.most is not None and not (data := self._within(data, self.most)):
@@ -128,6 +132,25 @@ class Record:
             self.out = self.out or Tail(self.keep)
             self.out.add(data)
         self._tell(stream, data)
+        if self._listener is not None:
+            self._listen(data)
+
+    def listen(self, text: bytes, heard: Callable[[], None]) -> None:
+        """Call ``heard`` once when ``text`` is printed."""
+        self._listener = (text, heard)
+
+    def _listen(self, data: bytes) -> None:
+        assert self._listener is not None
+        text, heard = self._listener
+        joined = self._heard + data
+        self._heard = joined[max(0, len(joined) - len(text) + 1) :]
+        if text in joined:
+            self._listener = None
+            heard()
+
+    def keep_to_itself(self) -> None:
+        """From now on it goes to the log alone: the attempt that it belongs to has ended."""
+        self._watcher = None
 
     def _tell(self, stream: str, data: bytes) -> None:
         if self._path:

@@ -368,6 +368,8 @@ class State:
     def trait(self, task: Task) -> Trait:
         """The traits of the capability a task calls; the task's own ``effect`` narrows or widens the class."""
         trait = self.traits.get(task.uses, _UNKNOWN)
+        if task.ready:  # it waits more than it works, and what needs it would wait for its slot
+            trait = trait._replace(instant=True)
         return trait if task.effect is None else trait._replace(effect=task.effect)
 
     def limited_labels(self, task: Task) -> tuple[str, ...]:

@@ -55,7 +55,7 @@ PLAN_ORDER = (
     ),
     *("params", "budgets", "policy", "defaults", "env", "max_parallel", "limits", "seed", "on_failure"),
     *("rollback", "breakers"),
-    *("memory", "hypotheses", "outputs", "artifacts", "gates", "tasks", "finally", "subplans"),
+    *("memory", "hypotheses", "outputs", "artifacts", "gates", "services", "tasks", "finally", "subplans"),
 )
 TASK_ORDER = (
     *("id", "title", "description", "kind", "role", "status", "priority", "owner", "labels", "deadline"),
@@ -93,6 +93,8 @@ TASK_ORDER = (
     *("outputs", "artifacts", "evidence", "checkpoint", "backup", "rollback", "irreversible"),
     *("on_success", "on_failure", "next", "ends_plan"),
 )
+
+SERVICE_ORDER = tuple("title description needs when run cwd shell env secrets stdin ready timeout retry policy".split())
 
 _Entry = tuple[Scalar, Node]
 _Rewrite = Callable[["_Canon", Node], Node]
@@ -168,6 +170,13 @@ class _Canon:
     def subplans(self, node: Node) -> Node:
         names = [str(key.value) for key, _ in node.entries] if isinstance(node, Mapping) else []
         return self._mapping(node, _Kind({}, {}, dict.fromkeys(names, _Canon.subplan), frozenset(names)))
+
+    def services(self, node: Node) -> Node:
+        names = [str(key.value) for key, _ in node.entries] if isinstance(node, Mapping) else []
+        return self._mapping(node, _Kind({}, {}, dict.fromkeys(names, _Canon.service), frozenset(names)))
+
+    def service(self, node: Node) -> Node:
+        return self._mapping(node, _SERVICE)
 
     def subplan(self, node: Node) -> Node:
         return self._mapping(node, _SUBPLAN)
@@ -278,12 +287,14 @@ _TASK = _kind(
         "stdin": _Canon.digits,
     },
 )
+_SERVICE = _kind({}, SERVICE_ORDER, {"env": _Canon.digits, "run": _Canon.digits, "stdin": _Canon.digits})
 _PLAN = _kind(
     PLAN_ALIASES,
     PLAN_ORDER,
     {
         "budgets": _Canon.budgets,
         "tasks": _Canon.tasks,
+        "services": _Canon.services,
         "finally": _Canon.tasks,
         "subplans": _Canon.subplans,
         "rollback": _Canon.rollback,

@@ -18,7 +18,7 @@ from planrunner.plan.lower_values import Lowering
 from planrunner.plan.model import Budgets, Plan, Task
 from planrunner.plan.nearest import nearest
 from planrunner.record import TYPE_CHECKING, NamedTuple
-from planrunner.syntax.tree import Mapping, Node, Sequence
+from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping as Table
@@ -52,6 +52,7 @@ def _plan(tree: Mapping, start: Lowering, given: str) -> Plan:
     """The plan of a mapping; ``given`` is the name of one that stands under ``subplans``."""
     nodes = {str(key.value): value for key, value in tree.entries}
     items = [_items(nodes.get(key)) for key in ("tasks", "finally")]
+    items[0] = [*_services(start, nodes.get("services")), *items[0]]
     low = start.scope(frozenset([found for group in items for item in group if (found := task_id(item))]))
     fields: dict[str, Any] = {}
     notes: dict[str, Any] = {}
@@ -118,6 +119,20 @@ def _gates(low: Lowering, node: Node | None) -> dict[str, tuple[Mapping, ...]]:
             place = item.get("id")
             low.report("PLAN101", message, place.span if place is not None else item.span)
     return found
+
+
+def _services(low: Lowering, node: Node | None) -> list[Mapping]:
+    """The services of a plan as the tasks that they are: their names are ids."""
+    entries = node.entries if isinstance(node, Mapping) else []
+    for key, _ in entries:
+        name = str(key.value)
+        if not (name.isascii() and name.replace("-", "_").isidentifier()) or name.startswith("-"):
+            low.report("PLAN006", f"`{name}` is not a name for a service", key.span, "write a name such as `db`")
+    return [
+        Mapping([(Scalar("id", key.start, key.start), key), *value.entries], value.start, value.end, value.flow)
+        for key, value in entries
+        if isinstance(value, Mapping)
+    ]
 
 
 def _items(node: Node | None) -> list[Mapping]:

@@ -161,6 +161,11 @@ def _stdin(draft: Draft, node: Node) -> None:
     draft.fields["stdin"] = values.plain_text(node)
 
 
+def _ready(draft: Draft, node: Node) -> None:
+    draft.fields["ready"] = values.text(node).strip()
+    draft.fields.setdefault("effect", "idempotent")  # it ends with its runner, and the next one starts it
+
+
 def _delay(draft: Draft, node: Node) -> None:
     if not computes(draft, "delay", node):
         draft.fields["delay"] = values.duration(draft.low, node)
@@ -257,6 +262,7 @@ READERS: dict[str, _Reader] = {
     "checkpoint": _checkpoint,
     "fresh": _fresh,
     "stdin": _stdin,
+    "ready": _ready,
     "delay": _delay,
     "degraded": _degraded,
     "when": _when,

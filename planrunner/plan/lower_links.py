@@ -24,6 +24,9 @@ def linked(low: Lowering, node: Scalar) -> Plan | None:
     if isinstance(found, Fault):
         low.report(found.code, found.message, node.span, found.help)
         return None
+    if services := [task.id for task in found.tasks if task.ready]:
+        message = f"the subplan `{word}` has the service `{services[0]}`; only those of the outermost plan are started"
+        low.report("PLAN020", message, node.span, "declare it in this plan, and let the task of the subplan need it")
     return found
 
 

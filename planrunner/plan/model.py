@@ -163,6 +163,8 @@ class Task(NamedTuple):
     due: float | None = None
     """When the task must be done, in seconds since 1970; follows from the notes."""
     stdin: str = ""
+    ready: str = ""
+    """It is a service: what tells that it is ready, from when on it runs beside the others to the end of the run."""
     """What the script or the program of the task reads from its standard input: text with templates."""
     delay: float | None = None
     """Seconds between the moment at which the task could start and its first attempt."""

@@ -89,6 +89,7 @@ ENDINGS: dict[str, Ending] = {
     ),
     "scheduling.yaml": completed(done="completed"),
     "subplan.yaml": completed(**{"build@2/pack": "completed", "announce/send[1]": "completed", "clean": "completed"}),
+    "services.yaml": completed(clock="completed", look="completed"),
     "time-limits.yaml": completed(attempt="completed", whole="completed", talkative="completed", watched="completed"),
 }
 SEPARATELY = {"check-project.yaml"}

@@ -130,7 +130,12 @@ def texts_of(view: PlanView) -> Iterator[Text]:
         if task.inputs:
             for text in strings(task.inputs):
                 yield Text(here, "with", "before", text)
-        for key, value in (*(("env", value) for _, value in task.env), ("cwd", task.cwd), ("stdin", task.stdin)):
+        for key, value in (
+            *(("env", value) for _, value in task.env),
+            ("cwd", task.cwd),
+            ("stdin", task.stdin),
+            ("ready", task.ready),
+        ):
             if is_template(value):
                 yield Text(here, key, "before", value)
         if task.outputs or task.artifacts:

@@ -143,6 +143,7 @@ class Flow:
             task.inputs,
             task.run,
             task.stdin,
+            task.ready,
             [value for _, value in (*place.level.plan.env, *task.env)],
         ]
         if task.degraded is not None:

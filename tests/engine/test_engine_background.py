@@ -1,0 +1,220 @@
+"""Services: started before what needs them, watched until they are ready, and ended with the run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SERVER = """
+import http.server, os, sys
+open("pids", "a").write(f"{os.getpid()}\\n")
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), http.server.SimpleHTTPRequestHandler).serve_forever()
+"""
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+class Project:
+    """A folder with a plan; its runs are those of the real command."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "server.py").write_text(SERVER)
+
+    def plan(self, services: str, tasks: str, head: str = "") -> None:
+        text = f"plan: p\ndefaults: {{timeout: 4m}}\n{head}services:\n{services}\ntasks:\n{tasks}\n"
+        (self.folder / "p.yaml").write_text(text)
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "planrunner", *words],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def do(self, *words: str, code: int = 0) -> str:
+        process = self.start(*words)
+        out, err = process.communicate(timeout=240)
+        assert process.returncode == code, out + err
+        return out + err
+
+    def tasks(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.do("show", "last", "--json"))["tasks"]
+        return {name: each["status"] for name, each in found.items()}
+
+    def pids(self) -> list[int]:
+        return [int(line) for line in (self.folder / "pids").read_text().split()]
+
+    def alive(self) -> list[int]:
+        return [pid for pid in self.pids() if _is_alive(pid)]
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 240
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
+
+
+def web(port: int, kind: str = "tcp") -> str:
+    return f"  web: {{run: [{sys.executable}, server.py, '{port}'], ready: 'tcp://127.0.0.1:{port}', timeout: 4m}}".replace(
+        "tcp://", f"{kind}://"
+    )
+
+
+FETCH = f"""{sys.executable} -c 'import sys, urllib.request; urllib.request.urlopen(sys.argv[1])' http://127.0.0.1:%d/p.yaml"""
+
+
+@pytest.mark.parametrize("kind", ["tcp", "http"])
+def test_what_needs_a_service_starts_when_it_answers_and_the_run_ends_it(
+    project: Project, port: int, kind: str
+) -> None:
+    project.plan(
+        web(port, kind), f"  - {{id: fetch, needs: [web], run: {json.dumps(FETCH % port)}}}", "max_parallel: 1\n"
+    )
+    project.do("exec", "p.yaml")
+    assert project.tasks() == {"web": "completed", "fetch": "completed"}
+    assert len(project.pids()) == 1 and project.alive() == []
+    assert "GET /p.yaml" in project.do("logs", "last", "web"), "what it prints later is in its log too"
+    project.do("replay", "last")
+
+
+def test_finally_has_it_still_and_a_run_that_fails_ends_it_too(project: Project, port: int) -> None:
+    tasks = "  - {id: bad, needs: [web], run: exit 1}\nfinally:\n"
+    project.plan(web(port), tasks + f"  - {{id: last, run: {json.dumps(FETCH % port)}}}")
+    project.do("exec", "p.yaml", code=1)
+    assert project.tasks() == {"web": "completed", "bad": "failed", "last": "completed"}
+    assert project.alive() == []
+
+
+def test_a_line_of_its_output_tells_that_it_is_ready_however_it_is_written(project: Project) -> None:
+    script = "echo $$ >pids; printf 'now rea'; until test -e go; do sleep 0.01; done; printf 'dy\\n'; exec sleep 600"
+    project.plan(
+        f"  slow: {{run: {json.dumps(script)}, ready: 'log: now ready', timeout: 4m}}",
+        "  - {id: go, run: touch go}\n  - {id: use, needs: [slow], run: test -e go}",
+    )
+    project.do("exec", "p.yaml")
+    assert project.alive() == []
+
+
+def test_one_that_is_not_ready_in_time_fails_with_its_last_output(project: Project, port: int) -> None:
+    script = "echo $$ >pids; echo cannot bind >&2; exec sleep 600"
+    service = f"  web: {{run: {json.dumps(script)}, ready: 'tcp://127.0.0.1:{port}', timeout: 1s}}"
+    project.plan(service, "  - {id: use, needs: [web], run: touch ran}")
+    said = project.do("exec", "p.yaml", code=1)
+    assert f"was not ready in time: tcp://127.0.0.1:{port} did not answer; its last output: cannot bind" in said
+    assert project.tasks() == {"web": "failed", "use": "omitted"}
+    assert project.alive() == []
+
+
+@pytest.mark.parametrize(("script", "said"), [
+    ("echo no such database >&2; exit 3", "ended before it was ready: exit code 3: no such database"),
+    ("setsid sleep 600 >/dev/null 2>&1 </dev/null & exit 0", "(exit code 0): a service stays in the foreground"),
+])  # fmt: skip
+def test_one_that_ends_before_it_is_ready_fails(project: Project, port: int, script: str, said: str) -> None:
+    service = f"  web: {{run: {json.dumps(script)}, ready: 'tcp://127.0.0.1:{port}', timeout: 4m}}"
+    project.plan(service, "  - {id: use, needs: [web], run: touch ran}")
+    assert said in project.do("exec", "p.yaml", code=1)
+    assert not (project.folder / "ran").exists()
+
+
+def test_one_that_dies_fails_what_needs_it_and_leaves_the_others_alone(project: Project) -> None:
+    script = "echo up; until test -e die; do sleep 0.01; done; echo out of memory >&2; exit 9"
+    project.plan(
+        f"  db: {{run: {json.dumps(script)}, ready: 'log: up', timeout: 4m}}",
+        "  - {id: use, needs: [db], allow_failure: true, run: touch die; exec sleep 600}\n"
+        "  - {id: other, run: 'until test -e die; do sleep 0.01; done'}\n"
+        "  - {id: later, needs: [db, use], run: touch ran}",
+        "on_failure: continue\n",
+    )
+    said = project.do("exec", "p.yaml", code=1)
+    assert "the service `db` has ended: exit code 9: out of memory" in said
+    assert project.tasks() == {"db": "completed", "use": "failed", "other": "completed", "later": "failed"}
+    assert not (project.folder / "ran").exists()
+
+
+def test_it_ends_with_a_run_that_waits_and_is_started_again_with_it(project: Project, port: int) -> None:
+    tasks = "  - {id: go, needs: [web], gate: approval, ask: Go}\n"
+    project.plan(web(port), tasks + f"  - {{id: use, needs: [web, go], run: {json.dumps(FETCH % port)}}}")
+    project.do("exec", "p.yaml", code=8)
+    assert len(project.pids()) == 1 and project.alive() == []
+    project.do("approve", "last", "go")
+    project.do("resume", "last")
+    assert project.tasks() == {"web": "completed", "go": "completed", "use": "completed"}
+    assert len(project.pids()) == 2 and project.alive() == []
+    project.do("replay", "last")
+
+
+def test_after_a_crash_what_ran_waits_for_it(project: Project, port: int) -> None:
+    script = f"touch began; until test -e go; do sleep 0.01; done; {FETCH % port}"
+    project.plan(
+        web(port), f"  - {{id: use, needs: [web], effect: idempotent, run: {json.dumps(script)}}}", "max_parallel: 1\n"
+    )
+    runner = project.start("exec", "p.yaml")
+    wait_until((project.folder / "began").exists)
+    runner.send_signal(signal.SIGKILL)
+    runner.wait(240)
+    (project.folder / "go").touch()
+    project.do("resume", "last")
+    assert project.tasks() == {"web": "completed", "use": "completed"}
+    assert len(project.pids()) == 2 and project.alive() == []
+    project.do("replay", "last")
+
+
+def test_ctrl_c_ends_it_with_the_run(project: Project, port: int) -> None:
+    project.plan(web(port), "  - {id: use, needs: [web], run: touch began; exec sleep 600}")
+    runner = project.start("exec", "p.yaml")
+    wait_until((project.folder / "began").exists)
+    runner.send_signal(signal.SIGINT)
+    assert runner.wait(240) == 130
+    assert project.alive() == []
+
+
+@pytest.mark.parametrize(("service", "said"), [
+    ("db: {run: sleep 1, ready: 'tcp://example.org:80'}", "`ready` is tcp://127.0.0.1:PORT"),
+    ("db: {run: sleep 1}", "a service needs the key `ready`"),
+    ("db: {run: sleep 1, ready: 'log: up', reddy: 1}", "no key `reddy`, did you mean `ready`?"),
+    ("db: {run: 'curl {{ params.nope }}', ready: 'log: up'}", "nope"),
+    ("a b: {run: sleep 1, ready: 'log: up'}", "`a b` is not a name for a service"),
+    ("use: {run: sleep 1, ready: 'log: up'}", "use"),
+])  # fmt: skip
+def test_lint_looks_at_services_as_at_tasks(project: Project, service: str, said: str) -> None:
+    project.plan(f"  {service}", "  - {id: use, run: 'true'}")
+    assert said in project.do("lint", "p.yaml", code=1)
+
+
+def test_policy_denies_a_service_what_it_denies_a_task(project: Project) -> None:
+    project.plan("  db: {run: nc -l 1, ready: 'log: up'}", "  - {id: use, needs: [db], run: 'true'}",
+                 "policy: {capabilities: {deny: [{uses: shell, run: 'nc *'}]}}\n")  # fmt: skip
+    assert "nc" in project.do("lint", "p.yaml", code=1)
