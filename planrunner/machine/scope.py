@@ -162,6 +162,8 @@ class TasksScope:
         record = task_record(self._state, number)
         if found.inner is not None and found.inner.kind == "items":
             record["items"] = _items(self._state, found.inner)
+            if not found.inner.size:
+                record["outputs"] = _OfNoItems(record["outputs"])
         return record
 
 
@@ -172,6 +174,17 @@ def numbered(state: State, frame: Frame, name: str) -> int | None:
         if number is not None or frame.owner < 0 or frame.linked is not None:
             return number
         frame = state.tasks[frame.owner].frame
+
+
+class _OfNoItems(dict[str, "Json"]):
+    """The outputs of a fan-out over nothing: a list without items under every name, since only an item would say which
+    outputs it gives."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __missing__(self, name: str) -> list[Json]:
+        return []
 
 
 def _items(state: State, frame: Frame) -> list[dict[str, Json]]:

@@ -215,3 +215,14 @@ def test_a_criterion_that_is_false_goes_another_round() -> None:
 def test_a_run_of_the_second_edition_goes_on_for_another_round() -> None:
     ran = rounds({"expect": [NOTHING]}, edition=2)
     assert ran.state.tasks[ran.state.index["l"]].failure == "exhausted"
+
+
+@pytest.mark.parametrize("task", [{"run": "work", "stdout": "json"}, {"uses": "noop", "with": {"value": 1}}])
+def test_a_fan_out_over_nothing_gives_empty_lists_under_every_name(task: dict[str, Any]) -> None:
+    reads = {"run": ["echo", "{{ tasks.f.outputs.value }}"], "expect": ["tasks.f.outputs.value == []"]}
+    tasks = [{"id": "f", "foreach": [], **task}, {"id": "b", "needs": ["f"], **reads}]
+    document = {"plan": "p", "defaults": {"timeout": "1h"}, "tasks": tasks}
+    loaded = load(Source(json.dumps(document), "p.json", "json"), Registry())
+    assert loaded.plan is not None, [finding.message for finding in loaded.findings]
+    ran = rehearse(loaded.plan)
+    assert (ran.state.status, ran.order) == ("completed", ["f", "b"])

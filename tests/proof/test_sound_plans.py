@@ -23,6 +23,12 @@ def test_sound_plans_pass_the_cases_that_follow_from_them(tmp_path: Path, capfd:
     assert main(["--state", str(tmp_path), "test", *map(str, PLANS)]) == 0, capfd.readouterr().out
 
 
+@pytest.mark.parametrize("name", ["foreach-of-any", "handed-on", "fan-out-of-nothing"])
+def test_a_sound_plan_comes_through_every_kill(name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    plan = Path(__file__).parent / "sound" / f"{name}.yaml"
+    assert main(["--state", str(tmp_path), "chaos", str(plan)]) == 0, capfd.readouterr().out
+
+
 def test_what_a_schema_says_comes_before_what_is_read() -> None:
     read = Shape()
     read.member("kind").suggest("typo")

@@ -21,13 +21,16 @@ import pytest
 from misspelling import misspelt, names
 from sound_plans import ALONE, FRAGMENTS, KINDS, Maker, Slot
 
-from planrunner.app.proof.lives import Lived, Stage, live
+from planrunner.app.dry import assumed
+from planrunner.app.proof.lives import PLACE, RUN_ID, START, Disk, Lived, Nobody, Stage, live
 from planrunner.app.proof.people import decided
 from planrunner.app.proof.world import known_capabilities
 from planrunner.capabilities.contract import Call, Failure
 from planrunner.capabilities.outputs import stdout_outputs, typed
+from planrunner.engine.drive import Driver
 from planrunner.engine.imagined import Script
-from planrunner.machine.events import Outcome
+from planrunner.machine.events import Outcome, RunStarted
+from planrunner.machine.state import State
 from planrunner.plan import template
 from planrunner.plan.expressions import evaluate
 from planrunner.plan.load import Loaded, load
@@ -143,6 +146,21 @@ def test_no_run_completes_in_which_an_expression_has_no_value(block: int, evalua
         reason = next((line for line in more if says(line, slot)), "")
         assert reason, (seed, slot, more)
     assert seen["run"] > 20 * seen["lint"], seen
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_a_sound_plan_passes_a_dry_run(block: int) -> None:
+    for seed in range(block, PLANS, BLOCKS):
+        made = sound(seed)
+        plan = read(made.document).plan
+        assert plan is not None
+        dry, disk = assumed(plan, START), Disk()
+        state = State(dry.plan, RUN_ID)
+        driver = Driver(state, disk.append, dry.effects, PLACE, Nobody(), 0)
+        params = {param.name: param.default for param in plan.params}
+        driver.record(RunStarted("sha256:dry", params, seed, traits=dry.traits))
+        driver.run()
+        assert state.status == "completed", (seed, [each.detail for each in state.tasks if each.status == "failed"])
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))

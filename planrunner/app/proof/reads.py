@@ -19,6 +19,7 @@ from planrunner.plan.template_tree import Branches, Loop, Value
 Json = Any
 Tree = Any
 
+NEGATED = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _NUMERIC = frozenset(["int", "float", "round", "abs"])
 _OF_ITEMS = frozenset(["first", "last", "min", "max"])
@@ -129,10 +130,36 @@ def outputs_read(plan: Plan) -> dict[str, Shape]:
     tasks = Shape()
     tasks.fields.update(records)
     reader = _Reader({"tasks": tasks})
+    _handed_on(plan, records, reader)
     reader.texts(plan.outputs)
     for task in plan.tasks:
         _read(reader, task, records)
     return {name: record.own() for name, record in records.items()}
+
+
+CHAINED = 8
+"""How many tasks one within the other, or one behind the other, hand a value on."""
+
+
+def _handed_on(plan: Plan, records: dict[str, _Record], reader: _Reader) -> None:
+    """Let what is read of an output with a value be read of what the value names: a subplan, a loop and a sequence of
+    calls hand on what a task inside them gave."""
+    given = [(task, output) for _, task in walk(plan.tasks) for output in _with_values(task)]
+    for _ in range(CHAINED):
+        for task, (name, value) in given:
+            own = records[task.id].own()
+            shape = _Reader({**reader.names, "outputs": own}).of(value)
+            if shape is not None:
+                own.fields[name] = shape
+
+
+def _with_values(task: Task) -> Iterator[tuple[str, Json]]:
+    """The outputs of a task that a template gives, by name; of a loop also what it carries."""
+    for output in (*(task.sub.outputs if task.sub is not None else ()), *task.outputs):
+        yield output.name, output.value
+    carry = task.loop.carry if task.loop is not None else None
+    for name, value in carry.items() if isinstance(carry, dict) else ():
+        yield name, value.get("next") if isinstance(value, dict) else value
 
 
 def _read(reader: _Reader, task: Task, records: dict[str, _Record]) -> None:
@@ -240,21 +267,22 @@ class _Reader:
 
     def _follow(self, tree: Tree) -> None:
         """Every name of an expression, and what its comparisons want."""
-        waiting = [tree]
+        waiting = [(tree, False)]
         while waiting:
-            node = waiting.pop()
+            node, negated = waiting.pop()
             shape = self._shape(node)
             if node[0] == "each":
-                waiting.append(node[4])
+                waiting.append((node[4], False))
             elif shape is None or node[0] in ("index", "slice", "call"):
-                waiting.extend(children(node))
+                turned = negated is not (node[0] == "not")
+                waiting.extend((child, turned and node[0] in ("not", "and", "or")) for child in children(node))
             if node[0] == "call" and node[4]:
                 self._called(node[3], node[4])
             if node[0] == "compare":
-                self._compared(node[3], node[4], node[5])
+                self._compared(NEGATED.get(node[3], node[3]) if negated else node[3], node[4], node[5])
             elif node[0] == "binary":
                 for one, other in ((node[4], node[5]), (node[5], node[4])):
-                    self._computed(self._shape(one), other[3] if other[0] == "const" else None)
+                    self._computed(self._shape(one), other)
             elif node[0] in ("and", "or"):
                 self._flags(node[3])
             elif node[0] == "not":
@@ -275,8 +303,10 @@ class _Reader:
         elif shape is not None and operator == "in" and right[0] == "list" and right[3] and right[3][0][0] == "const":
             shape.suggest(right[3][0][3])
 
-    def _computed(self, shape: Shape | None, other: Json) -> None:
-        if shape is not None and not isinstance(other, str):
+    def _computed(self, shape: Shape | None, other: Tree) -> None:
+        if shape is not None and other[0] == "list":
+            shape.each()
+        elif shape is not None and not (other[0] == "const" and isinstance(other[3], str)):
             shape.suggest(1)
 
     def _called(self, name: str, arguments: Tree) -> None:
