@@ -205,7 +205,7 @@ def _short(value: object) -> str:
 def _consequence(state: State, number: int) -> str:
     task, found = state.specs[number], state.tasks[number]
     if found.status == "in_doubt":
-        return "nobody saw how it ended: the run waits until somebody says"
+        return "result unknown: the run waits for a decision"
     if found.recovered_by:
         return f"{found.recovered_by} stood in for it"
     if task.allow_failure:

@@ -72,8 +72,13 @@ def entry_text(entry: Entry) -> str:
 
 
 def _filled(record: Any) -> dict[str, Any]:
-    """The fields of a named tuple that say something."""
-    return {name: value for name, value in record._asdict().items() if value not in ("", None, (), {}, False)}
+    """The fields of a named tuple that say something: neither empty nor what they are by default."""
+    usual = record._field_defaults
+    return {
+        name: value
+        for name, value in record._asdict().items()
+        if value not in ("", None, (), {}, False) and (name not in usual or value != usual[name])
+    }
 
 
 def entry_object(entry: Entry) -> dict[str, Any]:

@@ -179,7 +179,7 @@ def inner_object(state: State, found: TaskState) -> dict[str, Json]:
 def reason_text(state: State, found: TaskState) -> str:
     """Why a task stands as it does, for people; empty where nothing is to be said."""
     if shown_status(state, found) != found.status and not is_decided(found):
-        return _left_detail(found) if found.inner is not None else f"{_left_reason(found)}: {_left_detail(found)}"
+        return _left_detail(found)
     if found.gate is not None and found.gate.waits:
         from planrunner.machine.judging import left_open  # late: few tasks wait for people
 
@@ -189,8 +189,8 @@ def reason_text(state: State, found: TaskState) -> str:
 
 def _left_detail(found: TaskState) -> str:
     if found.inner is not None:
-        return "goes on with what it holds"
-    return f"its attempt {'ended' if is_done(found) else 'did not end'}; resuming the run settles it"
+        return "waits for its tasks"
+    return f"{'keeping files' if is_done(found) else 'interrupted, result unknown'}; resuming the run settles it"
 
 
 def _left_reason(found: TaskState) -> str:

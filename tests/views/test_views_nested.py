@@ -145,10 +145,10 @@ def test_what_holds_a_gate_waits_with_it_when_the_run_is_parked(screen):
     assert ran.state.status == "blocked"
     lines = [re.sub(r", [\d.]+m?s", "", line) for line in tree(screen()[0], ran.state, 0.0)]
     assert lines == [
-        "◷ fan       blocked, 0/2 done, goes on with what it holds",
-        "◷   [0] a   blocked, 0/1 done, goes on with what it holds",
+        "◷ fan       blocked, 0/2 done, waits for its tasks",
+        "◷   [0] a   blocked, 0/1 done, waits for its tasks",
         "◷     sign  blocked, Go?",
-        "◷   [1] b   blocked, 0/1 done, goes on with what it holds",
+        "◷   [1] b   blocked, 0/1 done, waits for its tasks",
         "◷     sign  blocked, Go?",
         "✔ other     completed",
     ]
