@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from planrunner.engine.calls import Place, no_value, plain_data, prepare, rendered, rights_of
 from planrunner.engine.evidence import examine
-from planrunner.jsontext import stable_json
+from planrunner.jsontext import shown, stable_json
 from planrunner.lean import sha256
 from planrunner.machine import instructions
 from planrunner.machine.commands import Start
@@ -58,7 +58,7 @@ def request(state: State, number: int, stage: str, place: Place) -> dict[str, Js
     if words:
         asked["words"] = words
     if written.options:
-        asked |= _options(written.options, scope)
+        asked["options"] = _options(written.options, scope)
     if stage == INSTRUCTION:
         asked["kind"], asked["form"] = stage, instructions.form(task)
         asked["ask"] = _filled("command", asked["ask"], scope)
@@ -180,23 +180,33 @@ def _filled(key: str, value: Json, scope: Scope) -> Json:
         raise TemplateError(f"`{key}` has no value: {error}") from error
 
 
-def _options(written: Sequence[Option], scope: Scope) -> dict[str, Json]:
-    """The ``options`` as they are shown, or the ``problem`` of a list that gives none."""
+def _options(written: Sequence[Option], scope: Scope) -> list[dict[str, Json]]:
+    """The options as they are shown. Raises TemplateError."""
     if written[0].each is not None:
-        from planrunner.engine.choices import UnfitOptions, options_of  # late: few gates take theirs from a list
+        from planrunner.engine.choices import options_of  # late: few gates take theirs from a list
 
-        try:
-            return {"options": options_of(written[0].each, scope)}
-        except UnfitOptions as unfit:
-            return {"problem": str(unfit)}
+        return options_of(written[0].each, scope)
     fields = [option._asdict() for option in written]
     for each in fields:
         del each["span"]
-    return {
-        "options": [{key: _filled("options", value, scope) for key, value in each.items() if value} for each in fields]
-    }
+    return [{key: _filled("options", value, scope) for key, value in each.items() if value} for each in fields]
 
 
 def _field(field: dict[str, Json], scope: Scope) -> dict[str, Json]:
     field.pop("span")
-    return {key: _filled("form", value, scope) for key, value in field.items() if value not in (None, "", (), False)}
+    found = {key: _filled("form", value, scope) for key, value in field.items() if value not in (None, "", (), False)}
+    if "choices" in found:
+        found["choices"] = _choices(str(field["name"]), plain_data(found["choices"]))
+    return found
+
+
+def _choices(name: str, given: Sequence[Json]) -> list[Json]:
+    """The choices of a field; a template among them that gives a list stands for its items. Raises TemplateError."""
+    found = [item for each in given for item in (each if isinstance(each, (list, tuple)) else [each])]
+    if not found:
+        raise TemplateError(f"the choices of `{name}` in `form` are an empty list")
+    if strange := [item for item in found if not isinstance(item, (str, int, float))]:
+        raise TemplateError(
+            f"a choice of `{name}` in `form` is a text, a number or true or false, this is {shown(strange[0])}"
+        )
+    return found

@@ -147,7 +147,7 @@ def step(state: State, number: int, now: float) -> Command | None:
 def _examined(state: State, number: int, gate: GateState, now: float) -> GateOpened | GateDecided:
     """The checks first: a gate that is for people as well is not put to them when one fails."""
     task, written = state.specs[number], spec(state, number, gate.stage)
-    failed = [str(item["problem"]) for item in (gate.request, *gate.evidence) if item.get("problem")]
+    failed = [str(item["problem"]) for item in gate.evidence if item.get("problem")]
     failed += _failed_checks(state, number, written.checks)
     if failed:
         return GateDecided(task.id, gate.visit, "failed", ("checks",), "; ".join(failed))

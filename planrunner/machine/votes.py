@@ -151,7 +151,7 @@ def _rejected(state: State, number: int, gate: GateState, vote: Vote) -> Counted
 
 
 def _approved(state: State, number: int, gate: GateState, vote: Vote) -> Counted:
-    problem = next((str(item["problem"]) for item in (gate.request, *gate.evidence) if item.get("problem")), "")
+    problem = next((str(item["problem"]) for item in gate.evidence if item.get("problem")), "")
     if problem and not vote.unread:
         raise _Refused(f"`{vote.gate}` cannot be approved: {problem}")
     choice = _choice(gate, vote)

@@ -177,6 +177,6 @@ _READERS: dict[str, Callable[[Lowering, Node], Any]] = {
     "escalate": lambda _low, node: approvers(node),
     "on_reject": lambda _low, node: _reject(node),
     "options": _options,
-    "form": parts.params,
+    "form": parts.fields,
     "evidence": lambda _low, node: values.data(node),
 }

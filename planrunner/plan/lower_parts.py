@@ -26,12 +26,23 @@ _PARAM_KEYS = frozenset({"type", "default", "required", "description", "choices"
 
 def params(low: Lowering, node: Node) -> tuple[Param, ...]:
     """The parameters of a plan; a default that a run could not use is reported where it stands."""
+    for _, value in node.entries if isinstance(node, Mapping) else ():
+        choices = value.get("choices") if isinstance(value, Mapping) else None
+        for each in choices.items if isinstance(choices, Sequence) else [choices] if choices is not None else []:
+            if "{{" in values.text(each):
+                low.report("PLAN006", "the choices of a parameter hold no template", each.span, "write them out")
+    return fields(low, node)
+
+
+def fields(low: Lowering, node: Node) -> tuple[Param, ...]:
+    """The fields of a form, declared as parameters are; their choices may hold templates."""
     if not isinstance(node, Mapping):
         return ()
     found = []
     for key, value in node.entries:
         param = _param(key, value)
-        kind, problem = misfit(param)
+        computed = any(isinstance(choice, str) and "{{" in choice for choice in param.choices)
+        kind, problem = misfit(param._replace(choices=()) if computed else param)
         default = value.get("default") if isinstance(value, Mapping) else value
         if isinstance(value, Mapping):
             _check_choices(low, param, value.get("choices"))
@@ -44,6 +55,8 @@ def params(low: Lowering, node: Node) -> tuple[Param, ...]:
 def _check_choices(low: Lowering, param: Param, node: Node | None) -> None:
     """Report each choice that a value of the parameter's type can never be."""
     for item in node.items if isinstance(node, Sequence) else ():
+        if "{{" in values.text(item):
+            continue
         _, problem = misfit(param._replace(default=values.data(item), choices=()))
         if problem:
             low.report("PLAN005", f"the choice does not fit: {problem}", item.span)
@@ -64,7 +77,7 @@ def _param(key: Scalar, node: Node) -> Param:
         default,
         "default" not in parts if required is None else required,
         values.text(parts["description"]) if "description" in parts else "",
-        tuple(choices) if isinstance(choices, list) else (),
+        tuple(choices) if isinstance(choices, list) else (choices,) if isinstance(choices, str) else (),
         key.span,
     )
 

@@ -60,7 +60,7 @@ def test_a_list_that_gives_no_options_fails_the_gate_and_asks_nobody(name: str) 
     found, why = UNFIT[name]
     ran = picks("tasks.find.outputs.found", found)
     gate = ran.state.tasks[1]
-    assert (gate.status, gate.reason) == ("failed", "checks")
+    assert (gate.status, gate.reason) == ("failed", "question")
     assert "`options: tasks.find.outputs.found`" in gate.detail
     assert why in gate.detail
 
@@ -105,3 +105,35 @@ def test_a_misspelt_name_in_the_list_of_options_is_found() -> None:
     tasks = [FIND, {"id": "pick", "needs": ["find"], "gate": "decision", "options": "tasks.fnd.outputs.found"}]
     text = json.dumps({"plan": "p", "defaults": {"timeout": "1h"}, "tasks": tasks})
     assert any(each.code == "PLAN201" for each in load(Source(text, "p.json", "json"), Registry()).findings)
+
+
+def asks(choices: Any, found: Any) -> GateRun:
+    pick = {
+        "id": "pick",
+        "needs": ["find"],
+        "gate": "decision",
+        "form": {"who": {"type": "string", "choices": choices}},
+    }
+    outcomes = {"find": [Outcome(exit_code=0, outputs={"found": found})]}
+    return GateRun(plan(FIND, {**pick, "ask": "Who?"}, defaults={"timeout": "1h"}), outcomes)
+
+
+@pytest.mark.parametrize("choices", ["{{ tasks.find.outputs.found }}", ["ada", "{{ tasks.find.outputs.found }}"]])
+def test_a_field_takes_its_choices_from_a_list(choices: Any) -> None:
+    ran = asks(choices, ["bo", "cy"])
+    assert ran.vote("pick", by="dee", fields={"who": "eve"}).code == 2
+    assert ran.vote("pick", by="dee", fields={"who": "cy"}).code == 0
+    ran.resume()
+    assert ran.state.tasks[1].outputs["who"] == "cy"
+
+
+@pytest.mark.parametrize(("found", "why"), [([], "are an empty list"), ([["a"]], 'this is ["a"]')])
+def test_choices_that_cannot_be_had_fail_the_gate(found: Any, why: str) -> None:
+    gate = asks("{{ tasks.find.outputs.found }}", found).state.tasks[1]
+    assert gate.status == "failed"
+    assert why in gate.detail
+
+
+def test_the_choices_of_a_parameter_are_written_out() -> None:
+    text = json.dumps({"plan": "p", "params": {"a": {"choices": ["{{ params.b }}"]}}, "tasks": [FIND]})
+    assert any("hold no template" in each.message for each in load(Source(text, "p.json", "json"), Registry()).findings)
