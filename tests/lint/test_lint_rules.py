@@ -914,3 +914,11 @@ def test_a_number_of_items_is_offered_as_a_range() -> None:
     ]
     assert "`range(5)`" in found.help
     assert findings("plan: p\ntasks:\n  - {id: a, foreach: range(5), run: x, timeout: 1m}\n") == []
+
+
+def test_the_kind_of_what_a_script_prints_is_known() -> None:
+    text = "plan: p\ndefaults: {timeout: 5m}\ntasks:\n  - {id: a, run: x, stdout: text}\n"
+    text += "  - {id: b, needs: [a], run: x, when: tasks.a.outputs.value == 4}\n"
+    assert [(each.code, each.message) for each in findings(text)] == [
+        ("PLAN205", "`tasks.a.outputs.value == 4`: text is compared with a number")
+    ]

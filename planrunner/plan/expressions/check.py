@@ -112,7 +112,7 @@ class Checker:
             message = f"{holder.what} has no {_noun(holder)}`{name}`"
             return self.report(holder.code, message, tree, holder.without[name], _name_start(tree, name))
         if holder.kind == "map":
-            return (holder.item or ANY)._replace(optional=holder.optional)
+            return holder.fields.get(name, holder.item or ANY)._replace(optional=holder.optional)
         if holder.kind == "any":
             return holder
         return self.report("PLAN205", f"`{show(tree[3])}` is {_name(holder)}, it has no `{name}`", tree)

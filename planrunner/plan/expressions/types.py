@@ -12,8 +12,9 @@ Kind = Literal["any", "string", "number", "bool", "null", "time", "size", "money
 
 class Type(NamedTuple):
     """``item`` is the type of the items of a list or of the values of a map (None: any), ``fields`` the members of an
-    object, which has no others. ``optional``: the value may be missing when it is read. ``what`` names an object in
-    messages, such as "task `test`"; ``code`` is the finding for a member it does not have."""
+    object, which has no others, and those of a map that are known. ``optional``: the value may be missing when it is
+    read. ``what`` names an object in messages, such as "task `test`"; ``code`` is the finding for a member it does not
+    have."""
 
     kind: Kind
     item: Type | None = None

@@ -216,14 +216,20 @@ class Naming:
         return declared(output.type)
 
 
+_VALUES = {"text": STRING, "lines": list_of(STRING)}
+"""What the output ``value`` of ``stdout`` is; that of JSON may be anything."""
+
+
 def _printed(task: Task) -> Type:
     """The outputs of a task that may give any; of a script and a program those that are meant to be its result."""
     if task.run is None:
         return MAP
     read = {name: f"its result is `tasks.{task.id}.{name}`" for name in ("stdout", "stderr", "exit_code")}
-    if task.stdout == "text":
-        read["stdout"] = "`stdout: text` gives the output `value`"
-    return MAP._replace(what=f"task `{task.id}`", code="PLAN202", without=read)
+    known: dict[str, Type] = {}
+    if task.stdout in _VALUES:
+        read["stdout"] = f"`stdout: {task.stdout}` gives the output `value`"
+        known["value"] = _VALUES[task.stdout]
+    return MAP._replace(what=f"task `{task.id}`", code="PLAN202", without=read, fields=known)
 
 
 def _answers(gate: Gate) -> dict[str, Type]:
