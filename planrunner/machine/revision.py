@@ -305,8 +305,10 @@ def stale(state: State, before: Plan, read: frozenset[str], asks_again: bool, by
     if asks_again:
         again |= _asked_again(state, again | perhaps | new)
         _follow(state, again, perhaps, new)
+    if (again or perhaps or new) and _is_settled(state, state.top.last):
+        again.add(state.top.last)
     if again or perhaps:
-        again |= {number for number in (*state.top.finals, state.top.last) if _is_settled(state, number)}
+        again |= {number for number in state.top.finals if _is_settled(state, number)}
     perhaps -= again
     every = again | perhaps
     again = {number for number in again if every.isdisjoint(owners(state, number))}

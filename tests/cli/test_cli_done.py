@@ -63,3 +63,19 @@ def test_graph_and_preview_show_done_behind_everything_but_finally(run, plan):
     assert "definition-of-done  exit, done: tasks.count.outputs.n == 4\n" in run("graph", "p.yaml").out
     rows = json.loads(run("preview", "p.yaml", "--json").out)["envelope"]["tasks"]
     assert [(row["task"], row["wave"]) for row in rows] == [("count", 1), ("definition-of-done", 2), ("tidy", 3)]
+
+
+def test_done_is_asked_again_after_a_task_that_a_revision_adds(run, plan, tmp_path):
+    (tmp_path / "n").write_text("4")
+    assert run("exec", plan(PLAN)).code == 0
+    added = PLAN.replace("tasks:\n", "tasks:\n  - {id: more, run: echo more, timeout: 10m}\n")
+    assert run("revise", "last", plan(added)).code == 0
+    assert run("resume", "last").code == 0
+    tasks = json.loads(run("show", "last", "--json").out)["tasks"]
+    assert {name: task["attempts"] for name, task in tasks.items()} == {
+        "count": 1,
+        "more": 1,
+        "definition-of-done": 2,
+        "tidy": 2,
+    }
+    assert run("replay", "last").code == 0
