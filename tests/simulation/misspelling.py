@@ -28,6 +28,8 @@ KEYS = frozenset(
 WORDS = frozenset(
     ["success", "failure", "always", "logic", "rollback", "approval", "decision", "degrade", "noop", "json"]
 )
+OTHER_NAMES = frozenset(["budget", "input", "policies", "nodes", "steps", "environment", "criteria"])
+"""Names under which the language knows some keys too."""
 FUNCTIONS = ("len", "default", "int", "first")
 FILTERS = ("length", "default")
 _OWN = frozenset(["value", "data", "kept", "given", "field", "one", "two", "about", "axis", "file"])
@@ -96,6 +98,6 @@ def misspelt(rng: random.Random, text: str, name: Name) -> str:
     ways = [word[:at] + word[at + 1] + word[at] + word[at + 2 :] for at in range(len(word) - 1)]
     ways += [word[:at] + word[at + 1 :] for at in range(1, len(word)) if len(word) > 3]
     ways += [word[:at] + word[at] + word[at:] for at in range(len(word))]
-    known = set(re.findall(r"\w+", text)) | KEYS | WORDS
+    known = set(re.findall(r"\w+", text)) | KEYS | WORDS | OTHER_NAMES
     fitting = [way for way in ways if way not in known and not way[0].isdigit()]
     return text[: name.start] + rng.choice(fitting) + text[name.end :]
