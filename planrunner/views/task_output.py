@@ -6,7 +6,7 @@ from __future__ import annotations
 from planrunner.machine.events import AttemptEnded, AttemptStarted, TasksReset, UndoEnded
 from planrunner.machine.labels import label
 from planrunner.record import TYPE_CHECKING, NamedTuple
-from planrunner.views.terminal import Terminal, cut, harmless, word
+from planrunner.views.terminal import EDGE, Terminal, cut, harmless, word
 
 if TYPE_CHECKING:
     from planrunner.machine.events import Event
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 LINES = 500
 """Lines of one attempt that are shown at most: its last ones."""
-WIDEST = 1000
-"""Columns of one line at most."""
 _KEPT = 1 << 18
 """Bytes of one attempt that wait for its end at most."""
 _UNDO = "undo:"
@@ -132,4 +130,4 @@ class TaskOutput:
     def _clean(self, line: bytes | bytearray) -> str:
         """A line as a terminal would leave it: of what was written over itself, such as a bar of progress, the last."""
         text = line.decode("utf-8", "replace").rstrip("\r").rpartition("\r")[2]
-        return cut(harmless(text), WIDEST, self._terminal.unicode)
+        return cut(harmless(text), EDGE, self._terminal.unicode)

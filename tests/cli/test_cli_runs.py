@@ -157,7 +157,7 @@ def test_quiet_progress_prints_nothing_when_all_is_well(run, plan):
 
 
 def test_github_actions_get_groups_without_being_asked(run, plan):
-    assert "::group::greet completed\n" in run("exec", plan(PLAN), GITHUB_ACTIONS="true").err
+    assert "::group::output of greet\n" in run("exec", plan(PLAN), GITHUB_ACTIONS="true").err
 
 
 def test_logs_are_printed_byte_for_byte_by_task_attempt_and_tail(run, plan):

@@ -16,7 +16,8 @@ from planrunner.machine.events import (
 from planrunner.views.progress_github import GithubProgress
 from planrunner.views.progress_plain import PlainProgress
 from planrunner.views.progress_tree import TreeProgress
-from planrunner.views.task_output import LINES, WIDEST
+from planrunner.views.task_output import LINES
+from planrunner.views.terminal import EDGE
 
 
 class Seen:
@@ -112,7 +113,7 @@ def test_of_an_output_with_huge_lines_whole_lines_are_shown(seen):
     hidden, first = int(shown[0].split()[1]), int(shown[1].split()[0])
     assert hidden == first
     assert hidden + len(shown) - 1 == 20
-    assert max(map(len, shown)) == WIDEST
+    assert max(map(len, shown)) == EDGE
 
 
 @pytest.mark.parametrize("output", ["grouped", "prefixed"])
