@@ -122,11 +122,12 @@ def prepare(state: State, start: Start, place: Place, shown: bool = False) -> Pr
             refusal = _refused(state, number, place, "degraded" if degraded or number in state.degraded else "")
     except no_value() as error:
         hint = "" if state.selected is None else "; tasks that were not selected for this run have no results"
-        outcome = Outcome(failure="logic", message=f"{error}{hint}", usage=dict.fromkeys(reserved, 0), no_value=True)
+        outcome = Outcome("logic", f"{error}{hint}", usage=dict.fromkeys(reserved, 0), no_value=state.edition > 2)
+        outcome = outcome._replace(acted=state.edition < 4)
         started = AttemptStarted(name, attempt, key, "", effect, reissue, reserved, degraded)
         return Prepared(started, None, outcome)
     if refusal is not None:
-        refusal = refusal._replace(usage=dict.fromkeys(reserved, 0))
+        refusal = refusal._replace(usage=dict.fromkeys(reserved, 0), acted=state.edition < 4)
         return Prepared(AttemptStarted(name, attempt, key, "", effect, reissue, reserved, degraded), None, refusal)
     undo = task.rollback is not None or bool(task.backup) or (state.saves and _takes_back(state, task))
     intent = _new(AttemptStarted, (name, attempt, key, digest(call), effect, reissue, reserved, degraded, undo))

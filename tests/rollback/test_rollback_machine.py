@@ -95,6 +95,14 @@ def test_what_started_last_is_undone_first_and_finally_comes_after() -> None:
     assert ran.statuses() == {"a": "rolled_back", "b": "rolled_back", "c": "rolled_back", "end": "completed"}
 
 
+def test_a_task_whose_call_has_no_value_is_none_that_a_rollback_leaves() -> None:
+    spec = plan(task("a", stdout="json"), task("b", "a", run="echo {{ tasks.a.outputs.json.gone }}"))
+    for edition, bare in ((4, ()), (3, ("b",))):
+        ran = rehearse(spec, {"a": [GOOD._replace(outputs={"json": {}})]}, started={"edition": edition})
+        (began,) = (each.event for each in ran.entries if isinstance(each.event, RollbackStarted))
+        assert (undone(ran.entries), began.bare) == (["a"], bare)
+
+
 def test_an_attempt_that_was_refused_before_it_acted_leaves_owed_what_the_one_before_it_did() -> None:
     refused = Outcome("policy", "denied", acted=False)
     retry = {"attempts": 3, "on": ["logic", "policy"]}
