@@ -73,14 +73,15 @@ def missing(needs: Needs) -> list[Missing]:
 
 
 def require_ready(needs: Needs, what: str, hint: str) -> list[str]:
-    """Raises Unready, with everything that is missing, where ``what`` cannot run; gives what a task may still make."""
+    """Raises Unready, with everything that is missing, where ``what`` cannot run; gives what a task may still make. A
+    folder is mostly made by a task before, so a preview alone tells of it."""
     found = missing(needs)
     refusing = [each for each in found if each.refuses]
     if refusing:
         listed = "\n".join(f"  {line(each)}" for each in found)
         number = "one thing that it needs is" if len(refusing) == 1 else f"{len(refusing)} things that it needs are"
         raise Unready(f"{what}: {number} missing here\n{listed}", hint)
-    return [line(each) for each in found]
+    return [line(each) for each in found if each.kind != "folder"]
 
 
 def line(found: Missing) -> str:

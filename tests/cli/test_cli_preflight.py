@@ -64,7 +64,11 @@ tasks:
 """)
     code, _, said = run("exec", "p.yaml", "--progress", "plain")
     assert code == 0, said
-    assert "note: `list`: the folder `site` to work in does not exist: mkdir -p site (unless a task before it" in said
+    assert "note: `list`: the credential `later`" in said
+    assert "(unless a task before it makes it)" in said
+    assert "`site`" not in said, "a folder is mostly made by a task before"
+    Path(tmp_path, "site").rmdir()
+    assert "the folder `site` to work in does not exist" in run("preview", "p.yaml").out
 
 
 @pytest.mark.usefixtures("project")
