@@ -41,6 +41,22 @@ def test_planning_on_its_own_is_off_and_can_only_be_said_to_be(said: str, codes:
 
 
 CLEAN = {
+    "outputs of printed text and JSON": """
+  - {id: a, run: x, stdout: json, outputs: {n: int, m: string}}
+  - {id: t, run: x, stdout: text, outputs: {one: string}}
+  - {id: l, run: x, stdout: lines, outputs: {one: {type: string, path: x.txt}}}
+  - {id: b, run: "echo {{ tasks.a.outputs.n }} {{ tasks.t.outputs.one }} {{ tasks.l.outputs.value }}", needs: [a, t, l]}
+""",
+    "members of an answer that its schema lists, or that it lets be": """
+  - id: a
+    uses: llm.complete
+    with: {prompt: x, schema: {type: object, properties: {n: {type: integer}}}}
+  - id: o
+    uses: llm.complete
+    with: {prompt: x, schema: {type: object, properties: {n: {type: integer}}, additionalProperties: true}}
+  - {id: h, uses: http.get, with: {url: "https://example.org", expect_schema: {type: object, properties: {n: {type: integer}}}}}
+  - {id: b, run: y, needs: [a, o, h], when: tasks.a.outputs.json.n > 1 and tasks.o.outputs.json.m > 1 and tasks.h.outputs.json.m > 1}
+""",
     "a need that must have completed by its expression": """
   - {id: a, run: x, outputs: {n: int}}
   - {id: b, run: x, needs: [a]}
@@ -237,6 +253,26 @@ FOUND = {
   - {id: h, run: y, needs: [c]}
 """,
         ["PLAN108 c"],
+    ),
+    "an output that is not among those declared of printed JSON": (
+        """
+  - {id: a, run: x, stdout: json, outputs: {n: int, m: string}}
+  - {id: b, run: "echo {{ tasks.a.outputs.k }}", needs: [a], when: tasks.a.outputs.n == "x"}
+""",
+        ["PLAN202 k", 'PLAN205 tasks.a.outputs.n == "x"'],
+    ),
+    "a member that the schema of an answer does not list": (
+        """
+  - id: a
+    uses: llm.complete
+    with:
+      prompt: x
+      schema: {type: object, properties: {n: {type: integer}, of: {type: array, items: {type: object, properties: {k: {type: string}}}}}}
+  - {id: b, run: y, needs: [a], when: tasks.a.outputs.json.m == 1}
+  - {id: c, run: y, needs: [a], when: tasks.a.outputs.json.n == "x"}
+  - {id: d, run: y, needs: [a], when: "tasks.a.outputs.json.of[0].j == 'x'"}
+""",
+        ["PLAN201 m", 'PLAN205 tasks.a.outputs.json.n == "x"', "PLAN201 j"],
     ),
     "an output behind a condition that another task may meet": (
         """

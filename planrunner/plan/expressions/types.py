@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from planrunner.record import NamedTuple
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    Json = Any
 
 Kind = Literal["any", "string", "number", "bool", "null", "time", "size", "money", "percent", "list", "map", "object"]
 
@@ -87,3 +92,28 @@ def declared(word: str) -> Type:
         outer, _, inner = word[:-1].partition("[")
         return declared(outer)._replace(item=declared(inner)) if outer in ("list", "array", "map") else ANY
     return _DECLARED.get(word, ANY)
+
+
+_SIMPLE = {"string": STRING, "number": NUMBER, "integer": NUMBER, "boolean": BOOL, "null": NULL}
+_COMBINED = frozenset({"$ref", "allOf", "anyOf", "oneOf", "if", "not", "patternProperties"})
+
+
+def of_schema(schema: Json, what: str, *, closed: bool) -> Type:
+    """The type of data that fits a JSON Schema, as far as its ``type``, ``properties`` and ``items`` tell. ``closed``
+    says of objects without ``additionalProperties`` that they have no members but those that are listed."""
+    if not isinstance(schema, dict) or not _COMBINED.isdisjoint(schema):
+        return ANY
+    kind = schema.get("type")
+    if kind == "array":
+        return list_of(of_schema(schema.get("items"), f"an item of {what}", closed=closed))
+    if kind != "object":
+        return _SIMPLE.get(kind, ANY) if isinstance(kind, str) else ANY
+    properties = schema.get("properties")
+    if (
+        not isinstance(properties, dict)
+        or not properties
+        or schema.get("additionalProperties", not closed) is not False
+    ):
+        return MAP
+    fields = {str(name): of_schema(each, f"`{name}` of {what}", closed=closed) for name, each in properties.items()}
+    return object_of(fields, what)

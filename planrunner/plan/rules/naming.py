@@ -20,8 +20,9 @@ from planrunner.plan.expressions.types import (
     list_of,
     map_of,
     object_of,
+    of_schema,
 )
-from planrunner.plan.model import Fanout, Gate, Output, Task
+from planrunner.plan.model import Capability, Fanout, Gate, Output, Task
 from planrunner.plan.rules.reading import Moment, bound_names
 from planrunner.plan.rules.view import PlanView, sends_back
 
@@ -191,6 +192,9 @@ class Naming:
         capability = self._view.used.get(task.uses) or (self._view.capabilities.get(task.uses) if task.uses else None)
         what = f"task `{task.id}`"
         own = {output.name: self._type(task, output) for output in task.outputs}
+        plain = sum(not output.value and not output.path for output in task.outputs)
+        if own and task.stdout in _VALUES and plain != 1:
+            own = {"value": _VALUES[task.stdout], **own}
         if task.loop is not None:
             own = {"rounds": NUMBER, **dict.fromkeys(task.loop.carry or {}, ANY)} | own
             own |= {"reached": BOOL} if task.loop.at_bound == "continue" else {}
@@ -198,13 +202,14 @@ class Naming:
             return object_of(_answers(task.gate) | own, what, "PLAN202")
         if task.sub is not None:
             own = {output.name: declared(output.type) for output in task.sub.outputs} | own
-        elif task.stdout or task.subplan_file or ((task.loop or task.subplan or task.steps) and not own):
+        elif (task.stdout and not own) or task.subplan_file or ((task.loop or task.subplan or task.steps) and not own):
             return _printed(task)
         if task.loop or task.subplan or task.steps or task.sub is not None:
             return object_of(own, what, "PLAN202")
         if capability is None or (capability.open_outputs and not task.outputs):
             return _printed(task)
-        return object_of({field.name: declared(field.type) for field in capability.outputs} | own, what, "PLAN202")
+        given = {field.name: declared(field.type) for field in capability.outputs}
+        return object_of(given | _shaped(task, capability) | own, what, "PLAN202")
 
     def _type(self, task: Task, output: Output) -> Type:
         """The type of an output; the result of a call in a command has the outputs of that call."""
@@ -218,6 +223,17 @@ class Naming:
 
 _VALUES = {"text": STRING, "lines": list_of(STRING)}
 """What the output ``value`` of ``stdout`` is; that of JSON may be anything."""
+
+
+def _shaped(task: Task, capability: Capability) -> dict[str, Type]:
+    """The outputs whose data fits a JSON Schema that stands in the plan. What a ``schema`` asks for has the members it
+    lists; what another one only checks may have more."""
+    inputs = task.inputs if isinstance(task.inputs, dict) else {}
+    return {
+        output: of_schema(inputs[name], f"`{output}` of task `{task.id}`", closed=name == "schema")
+        for output, name in (capability.shaped or {}).items()
+        if isinstance(inputs.get(name), dict)
+    }
 
 
 def _printed(task: Task) -> Type:
