@@ -98,7 +98,7 @@ class Project:
         text = plan.replace("PEER", f"http://127.0.0.1:{self.peer.port}")
         (self.folder / "p.yaml").write_text(f"plan: p\ndefaults: {{timeout: 2m}}\n{text}")
         ended = self.command("exec", "p.yaml", "--json", *words)
-        run = json.loads(ended.stdout)["run_id"] if ended.stdout.startswith("{") else ""
+        run = json.loads(ended.stdout).get("run_id", "") if ended.stdout.startswith("{") else ""
         return Ended(ended.returncode, ended.stdout, ended.stderr, run)
 
     def entries(self, run: str) -> list[dict[str, Any]]:
