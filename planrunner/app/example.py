@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from planrunner.app.example_inputs import EARLIER, INPUTS
+from planrunner.app.example_inputs import EARLIER, GATED, INPUTS
 from planrunner.machine.ledger import SPENDABLE
 from planrunner.plan.model import Capability, Field
 
@@ -38,13 +38,14 @@ _BY_TYPE: Mapping[str, Any] = {
 
 
 def example_tasks(found: Capability, named: Callable[[str], Capability]) -> str:
-    """A task of the capability, after those that give it what it takes; ``named`` finds their capabilities. A plan of
+    """A task of the capability, after those that give it what it takes or let people decide; ``named`` finds their capabilities. A plan of
     these tasks lints clean, and runs where the files and services are there that it names."""
     chain = [found]
     while earlier := EARLIER.get(chain[0].name):
         chain.insert(0, named(earlier))
-    needed = ["", *map(_identifier, chain)]
-    return "\n".join(_task(each, need) for each, need in zip(chain, needed))
+    gate = ["- id: sign-off\n  gate: approval\n  ask: Go on?"] if found.name in GATED else []
+    needed = ["sign-off" if gate else "", *map(_identifier, chain)]
+    return "\n".join([*gate, *(_task(each, need) for each, need in zip(chain, needed))])
 
 
 def _task(found: Capability, need: str) -> str:

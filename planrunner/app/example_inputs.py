@@ -106,3 +106,6 @@ EARLIER: Mapping[str, str] = {
     "research.rank": "research.fetch",
 }
 """The capability whose task gives an example what it takes."""
+
+GATED = frozenset({"http.delete"})
+"""Capabilities whose example has people decide first, since nothing takes back what they do."""

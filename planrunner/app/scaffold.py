@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from string import Template
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from planrunner import __version__
 from planrunner.capabilities import builtin
@@ -20,9 +21,9 @@ _FILES = {
     "pyproject.toml": "pyproject.toml.txt",
     "README.md": "readme.txt",
     ".gitignore": "gitignore.txt",
-    "src/planrunner_$family.py": "module.txt",
-    "tests/test_$family.py": "tests.txt",
-    "plans/$family.yaml": "plan.txt",
+    "src/planrunner_{{ family }}.py": "module.txt",
+    "tests/test_{{ family }}.py": "tests.txt",
+    "plans/{{ family }}.yaml": "plan.txt",
     ".github/workflows/test.yml": "workflow.txt",
 }
 """Path in the package to the template it is made from."""
@@ -44,15 +45,14 @@ def write(name: str, into: str) -> Written:
     if os.path.lexists(root):
         raise UsageError(f"`{root}` is there already, and nothing is overwritten", "remove it, or add --into DIR")
     values = {"family": family, "package": package, "version": __version__}
+    templates = Environment(loader=FileSystemLoader(_FOLDER), undefined=StrictUndefined, keep_trailing_newline=True)  # noqa: S701 (no HTML)
     made = []
     try:
         for path, template in _FILES.items():
-            target = os.path.join(root, Template(path).substitute(values))
+            target = os.path.join(root, templates.from_string(path).render(values))
             os.makedirs(os.path.dirname(target), exist_ok=True)
-            with open(os.path.join(_FOLDER, template), encoding="utf-8") as file:
-                text = Template(file.read()).substitute(values)
             with open(target, "x", encoding="utf-8") as file:
-                file.write(text)
+                file.write(templates.get_template(template).render(values))
             made.append(target)
     except OSError as error:
         raise UsageError(f"`{root}` cannot be written: {error.strerror or error}") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -12,10 +12,6 @@ from planrunner.app.queries import STATUSES, RunQuery
 from planrunner.cli.group import given_settings
 from planrunner.cli.moments import Lasting, Moment
 from planrunner.cli.settings import note_stranger, output
-from planrunner.views.moments import lasted, rfc3339
-
-if TYPE_CHECKING:
-    from planrunner.app.inspect import RunSummary
 
 _TAKES = {
     "list": frozenset({"limit", "skip", "status", "plan", "since", "until"}),
@@ -94,22 +90,9 @@ def _prune(ctx: click.Context, as_json: bool, asked: dict[str, Any]) -> int:
     return 0
 
 
-def _data(run: RunSummary) -> dict[str, Any]:
-    """A run of the list, with the names that its own object has."""
-    return {
-        "run_id": run.run,
-        "plan": run.plan_id,
-        "revision": run.revision,
-        "status": run.status,
-        "reason": run.reason,
-        "started": rfc3339(run.created),
-        "ended": rfc3339(run.ended),
-        "duration": lasted(run.created, run.ended),
-    }
-
-
 def _list(ctx: click.Context, as_json: bool, asked: dict[str, Any]) -> int:
     from planrunner.app.inspect import recent_runs
+    from planrunner.views.run import listed_object
     from planrunner.views.symbols import duration_text
     from planrunner.views.table import table
 
@@ -118,7 +101,7 @@ def _list(ctx: click.Context, as_json: bool, asked: dict[str, Any]) -> int:
     found = recent_runs(given.state, query)
     note_stranger(given)
     if as_json:
-        click.echo(json.dumps({"format": 1, "runs": [_data(run) for run in found]}, indent=2))
+        click.echo(json.dumps({"format": 1, "runs": [listed_object(run) for run in found]}, indent=2))
         return 0
     if not found:
         click.echo("no runs" if query == RunQuery(limit=query.limit) else "no runs fit that", err=True)

@@ -11,10 +11,17 @@ from planrunner.views.standing import is_decided, is_done, is_dry, outputs_of, p
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, Protocol
 
     from planrunner.machine.events import Entry
     from planrunner.plan.model import Artifact
+    from planrunner.views.digest import Run
+
+    class Listed(Run, Protocol):
+        """See ``app/inspect.py``."""
+
+        @property
+        def revision(self) -> str: ...
 
     Json = Any
 
@@ -70,6 +77,20 @@ def run_object(
         if report := rollback_object(state):
             found["rollback"] = report
     return found
+
+
+def listed_object(run: Listed) -> dict[str, Json]:
+    """A run of the list, with the names that its own object has."""
+    return {
+        "run_id": run.run,
+        "plan": run.plan_id,
+        "revision": run.revision,
+        "status": run.status,
+        "reason": run.reason,
+        "started": rfc3339(run.created),
+        "ended": rfc3339(run.ended),
+        "duration": lasted(run.created, run.ended),
+    }
 
 
 def _times(entries: Sequence[Entry]) -> dict[str, Json]:

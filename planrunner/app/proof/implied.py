@@ -76,7 +76,8 @@ def _failures(whole: Case, plan: Plan, name: str, task: Task) -> Iterator[Case]:
     bad = _bad(task)
     undone = plan.on_failure == "rollback" and (task.rollback is not None or bool(task.backup))
     retried = task.retry.attempts > 1
-    certain = not undone and "/" not in name and not any(edge.rework for edge in task.edges) and task.fanout is None
+    again = any(setting.name == "retry.attempts" for setting in task.computed) or any(e.rework for e in task.edges)
+    certain = not undone and not again and "/" not in name and task.fanout is None
     once = whole._replace(name=f"`{name}` fails once", world=whole.world._replace(replies={name: (bad, Reply())}))
     yield _expecting(once, name, "completed" if retried else "failed", certain)
     if retried:
