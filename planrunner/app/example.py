@@ -38,8 +38,8 @@ _BY_TYPE: Mapping[str, Any] = {
 
 
 def example_tasks(found: Capability, named: Callable[[str], Capability]) -> str:
-    """A task of the capability, after those that give it what it takes or let people decide; ``named`` finds their capabilities. A plan of
-    these tasks lints clean, and runs where the files and services are there that it names."""
+    """A task of the capability, after those that give it what it takes or let people decide; ``named`` finds their
+    capabilities. A plan of these tasks lints clean, and runs where the files and services are there that it names."""
     chain = [found]
     while earlier := EARLIER.get(chain[0].name):
         chain.insert(0, named(earlier))

@@ -74,16 +74,9 @@ class Doubt(NamedTuple):
     undoable: bool
 
 
-def open_doubts(run: str, state: str | None) -> list[Doubt]:
-    """The doubts of a run that a resume does not settle by itself; none while a process acts on the run or where it has
-    ended. Raises NotFound."""
-    from planrunner.app.inspect import look  # late: only a person at a terminal is asked
-
-    found = look(run, state)
-    if found.row.held or found.row.status:
-        return []
-    known = found.state
-    return [_doubt(known, number) for number in _doubts(known) if _is_open(known, number)]
+def open_doubts(state: State) -> list[Doubt]:
+    """The doubts of a run that a resume does not settle by itself."""
+    return [_doubt(state, number) for number in _doubts(state) if _is_open(state, number)]
 
 
 def _is_open(state: State, number: int) -> bool:

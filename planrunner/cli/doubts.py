@@ -20,10 +20,12 @@ def decided(given: Settings, options: ResumeOptions) -> Pairs:
     alone = options.unattended or options.no_wait or given.no_input
     if options.settle or alone or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return options.settle
-    from planrunner.app.settling import open_doubts  # late: programs have no terminal
+    from planrunner.app.inspect import look  # late: programs have no terminal
+    from planrunner.app.settling import open_doubts
 
     found: list[tuple[str, str]] = []
-    for doubt in open_doubts(options.run, given.state):
+    found = look(options.run, given.state)
+    for doubt in () if found.row.held or found.row.status else open_doubts(found.state):
         answer = _asked(given, doubt)
         if not answer:
             break

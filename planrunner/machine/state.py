@@ -288,8 +288,7 @@ class State:
         self.status: RunStatus = "pending"
         self.reason = self.detail = ""
         self.params: dict[str, Json] = {}
-        self.seed = 0
-        self.edition = 1
+        self.seed, self.edition = 0, 1
         self.selected: frozenset[str] | None = None
         self.traits: dict[str, Trait] = {}
         self.environment: dict[str, Json] = {}
