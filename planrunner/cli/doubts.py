@@ -24,8 +24,8 @@ def decided(given: Settings, options: ResumeOptions) -> Pairs:
     from planrunner.app.settling import open_doubts
 
     found: list[tuple[str, str]] = []
-    found = look(options.run, given.state)
-    for doubt in () if found.row.held or found.row.status else open_doubts(found.state):
+    looked = look(options.run, given.state)
+    for doubt in () if looked.row.held or looked.row.status else open_doubts(looked.state):
         answer = _asked(given, doubt)
         if not answer:
             break
