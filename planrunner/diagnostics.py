@@ -127,7 +127,7 @@ RULES: dict[str, Rule] = _rules(
     ("PLAN209", "unused-parameter", "note", "a parameter that nothing reads"),
     ("PLAN210", "template-syntax", "error", "a template that does not parse"),
     ("PLAN211", "template-in-shell", "error", "a template in a place of a script where no value can be passed safely"),
-    ("PLAN212", "template-not-evaluated", "warning", "a template in a field that is taken literally"),
+    ("PLAN212", "template-not-evaluated", "warning", "a template in a text that is taken literally"),
     ("PLAN213", "unused-limit", "warning", "a limit for a label that no task has"),
     ("PLAN214", "command-syntax", "error", "a command that is no sequence of calls"),
     ("PLAN215", "ambiguous-verb", "error", "a verb that more than one capability has"),

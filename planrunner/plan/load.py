@@ -92,7 +92,8 @@ def _load(source: Source, capabilities: Capabilities, links: Links, project: Pro
         lowered, astray = _alone(lowered)
         findings += astray
     project = project._replace(refused=has_errors(findings))
-    findings += rules.run(lowered.plan, source, table, more, lowered.subplans, project)
+    before = rules.Parsed(tree, tuple(findings))
+    findings += rules.run(lowered.plan, source, table, more, lowered.subplans, project, before)
     faults = (each for each in findings if each.code != DENIED)
     return Loaded(None if has_errors(faults) else lowered.plan, arrange(findings), tree)
 

@@ -116,6 +116,7 @@ def test_an_output_of_a_failed_plan_is_not_told_beside_what_failed() -> None:
         ("ask", {"ask": f"ship {ABSENT}?"}),
         ("evidence", {"gate": "approval", "evidence": [f"{ABSENT}.txt"]}),
         ("options", {"ask": "which?", "gate": "decision", "options": [{"id": "x", "pros": [ABSENT]}, {"id": "y"}]}),
+        ("options: " + ABSENT[3:-3], {"ask": "which?", "gate": "decision", "options": ABSENT[3:-3]}),
         ("form", {"ask": "how many?", "form": {"n": {"type": "any", "default": ABSENT}}}),
         ("command", {"command": f"Write down {ABSENT}"}),
     ],

@@ -3,13 +3,18 @@ known to be taken as it is written: a new property is put among either."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
-from sound_plans import FRAGMENTS
+import pytest
+from sound_plans import FRAGMENTS, Maker
 
+from planrunner.plan.load import load
 from planrunner.plan.schema import published
+from planrunner.plugins import Registry
+from planrunner.source import Source
 
 Json = Any
 
@@ -87,3 +92,11 @@ def test_every_place_of_the_schema_is_evaluated_in_random_plans_or_known_to_be_t
         if not name.startswith("inputs_of") and name != "step":
             found |= set(places(name, part))
     assert found - set(FRAGMENTS) == AS_WRITTEN
+
+
+@pytest.mark.parametrize("place", sorted(FRAGMENTS))
+def test_no_text_that_a_run_evaluates_is_called_literal(place: str) -> None:
+    for seed in range(5):
+        text = json.dumps(Maker(seed, [place]).document, indent=1)
+        findings = load(Source(text, "p.json", "json"), Registry()).findings
+        assert "PLAN212" not in {finding.code for finding in findings}, seed

@@ -48,9 +48,12 @@ from planrunner.plan.rules import (
     verbatim,
     waits,
 )
+from planrunner.plan.rules.reading import is_template
 from planrunner.plan.rules.suppress import Sifted, sift
 from planrunner.plan.rules.view import PlanView, Project, inside, view_of
+from planrunner.record import NamedTuple
 from planrunner.source import Source
+from planrunner.syntax.tree import Node
 
 Check = Callable[[PlanView], Iterable[Diagnostic]]
 
@@ -99,6 +102,16 @@ TABLE: tuple[tuple[tuple[str, ...], Check], ...] = (
 _NOTHING = Project()
 
 
+class Parsed(NamedTuple):
+    """The canonical tree of a plan (None: it is not looked at), and what was found before the rules."""
+
+    tree: Node | None = None
+    findings: tuple[Diagnostic, ...] = ()
+
+
+_UNPARSED = Parsed()
+
+
 def run(
     plan: Plan,
     source: Source,
@@ -106,10 +119,11 @@ def run(
     more: Iterable[Check] = (),
     subplans: Iterable[Plan] = (),
     project: Project = _NOTHING,
+    parsed: Parsed = _UNPARSED,
 ) -> list[Diagnostic]:
     """Every finding about a plan that no comment in it silences; ``more`` are the checks of plugins, ``subplans`` the
-    plans that stand in the same text, ``project`` what else it is held to."""
-    return list(examine(plan, source, capabilities, more, subplans, project).findings)
+    plans that stand in the same text, ``project`` what else it is held to, ``parsed`` what came before the rules."""
+    return list(examine(plan, source, capabilities, more, subplans, project, parsed).findings)
 
 
 def examine(
@@ -119,11 +133,13 @@ def examine(
     more: Iterable[Check] = (),
     subplans: Iterable[Plan] = (),
     project: Project = _NOTHING,
+    parsed: Parsed = _UNPARSED,
 ) -> Sifted:
     """Like ``run``, together with the number of silenced findings."""
     checks = (*(check for _, check in TABLE), *more)
     findings: list[Diagnostic] = []
     tasks: list[Task] = []
+    views: list[PlanView] = []
     for view in _views([plan, *subplans], source, capabilities):
         view = view._replace(
             people=project.people,
@@ -132,10 +148,24 @@ def examine(
             directory=project.directory,
             refused=project.refused,
         )
+        views.append(view)
         tasks += view.plan.tasks
         for check in checks:
-            findings += _tolerated(check, view) if project.refused else _enough(check(view))
+            findings += _found(check, view)
+    if parsed.tree is not None and is_template(source.text):
+        findings += _found(_literal(parsed.tree, views, (*parsed.findings, *findings)), views[0])
     return sift(findings, source, tasks)
+
+
+def _literal(tree: Node, views: list[PlanView], said: tuple[Diagnostic, ...]) -> Check:
+    """The check of what no other rule reads: it looks at the tree of all views together."""
+    from planrunner.plan.rules import literal  # late: a plan without templates has none in a literal text
+
+    return lambda _: literal.check(tree, views, said)
+
+
+def _found(check: Check, view: PlanView) -> Iterable[Diagnostic]:
+    return _tolerated(check, view) if view.refused else _enough(check(view))
 
 
 def _tolerated(check: Check, view: PlanView) -> Iterator[Diagnostic]:

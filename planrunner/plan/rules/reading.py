@@ -155,15 +155,13 @@ def texts_of(view: PlanView) -> Iterator[Text]:
         yield from _question(here, gate, outside=True)
 
 
+def questions(gate: Gate) -> tuple[tuple[str, Any], ...]:
+    """What people are shown of a gate, by its key."""
+    return (("ask", gate.ask), ("options", gate.options), ("form", gate.form), ("evidence", gate.evidence))
+
+
 def _question(here: int, gate: Gate, outside: bool = False) -> Iterator[Text]:
-    """What people are shown of a gate."""
-    shown: tuple[tuple[str, Any], ...] = (
-        ("ask", gate.ask),
-        ("options", gate.options),
-        ("form", gate.form),
-        ("evidence", gate.evidence),
-    )
-    for key, value in shown:
+    for key, value in questions(gate):
         for text in strings(value):
             yield Text(here, key, "checks", text, outside=outside)
 

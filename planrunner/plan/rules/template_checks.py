@@ -22,7 +22,6 @@ from planrunner.plan.shelltext import problems as script_problems
 from planrunner.plan.template import LOOP, tree_of
 from planrunner.plan.template import problems as template_problems
 from planrunner.plan.template_tree import Branches, Loop, Node, Value
-from planrunner.source import Span
 
 _SAME_EVERYWHERE = frozenset({"params", "env", "plan", "run"})
 """Names that mean the same for every task: a path that begins with one is judged once."""
@@ -30,8 +29,7 @@ _SAME_EVERYWHERE = frozenset({"params", "env", "plan", "run"})
 MOST = 100
 """Findings with one code about one text."""
 
-_LITERAL = ("title", "description", "owner", "uses", "shell", "labels", "kind")
-_WAYS = {"shell": "name the program itself; tasks with a `when` each may stand for the programs there are"}
+_PROGRAM = "name the program itself; tasks with a `when` each may stand for the programs there are"
 
 
 def judged(view: PlanView) -> Iterable[Diagnostic]:
@@ -56,7 +54,7 @@ def judged(view: PlanView) -> Iterable[Diagnostic]:
                     seen[path] = found
             for problem in _few(found, told):
                 yield _finding(view, text, problem, start)
-    yield from _literal(view)
+    yield from _programs(view)
 
 
 def _few(problems: Iterable[Problem], told: Counter[str]) -> Iterable[Problem]:
@@ -151,20 +149,13 @@ def _variable(view: PlanView, text: Text, problem: Problem) -> str:
     return f"the script has it as the variable `${name}`" if name in dict(task.env) else ""
 
 
-def _literal(view: PlanView) -> Iterable[Diagnostic]:
-    plan = view.plan
-    if view.whole:
-        for key, value in (("title", plan.title), ("description", plan.description), ("owner", plan.owner)):
-            if is_template(value):
-                yield _not_evaluated(view, Span(0, len(view.source.text)), value, key)
-    for task in plan.tasks:
-        if task.labels or "{" in task.title + task.description + task.owner + task.uses + task.shell:
-            for key in _LITERAL:
-                value = getattr(task, key)
-                for text in value if isinstance(value, tuple) else (value,):
-                    if is_template(text):
-                        code = "PLAN217" if key == "shell" and _names_program(task) else "PLAN212"
-                        yield _not_evaluated(view, region_of(view, task, key), text, key, code)
+def _programs(view: PlanView) -> Iterable[Diagnostic]:
+    for task in view.plan.tasks:
+        if "{" in task.shell and _names_program(task):
+            part = re.search(r"\{[{%].*?(?:[%}]\}|$)", task.shell)
+            span = find_text(view, part[0] if part else task.shell, region_of(view, task, "shell"))
+            message = "`shell` is taken literally, the template in it is not filled in"
+            yield Diagnostic("PLAN217", message, span, help=_PROGRAM)
 
 
 def _names_program(task: Task) -> bool:
@@ -172,12 +163,3 @@ def _names_program(task: Task) -> bool:
     it, as in ``env A={{ x }} bash``, the task may do something; a ``run`` that is a list needs no such program."""
     program = task.shell.split(maxsplit=1)[0] if task.shell.split() else ""
     return isinstance(task.run, str) and task.uses == "shell" and is_template(program)
-
-
-def _not_evaluated(view: PlanView, within: Span, text: str, key: str, code: str = "PLAN212") -> Diagnostic:
-    at = text.find("{{") if "{{" in text else text.find("{%")
-    end = text.find("}", at)
-    part = text[at : end + 2 if end >= 0 else len(text)].partition("\n")[0]
-    help_ = _WAYS.get(key, "name the thing in words: what people read is the same in every run")
-    message = f"`{key}` is taken literally, the template in it is not filled in"
-    return Diagnostic(code, message, find_text(view, part, within), help=help_)

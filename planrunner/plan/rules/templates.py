@@ -1,4 +1,4 @@
-"""Every template parses, reads names that exist, and stands where it is filled in and safe."""
+"""Every template parses, reads names that exist, and is safe where it stands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from planrunner.diagnostics import Diagnostic
 from planrunner.plan.rules.reading import has_templates
 from planrunner.plan.rules.view import PlanView
 
-CODES = ("PLAN201", "PLAN202", "PLAN205", "PLAN207", "PLAN208", "PLAN210", "PLAN211", "PLAN212", "PLAN217")
+CODES = ("PLAN201", "PLAN202", "PLAN205", "PLAN207", "PLAN208", "PLAN210", "PLAN211", "PLAN217")
 
 
 def check(view: PlanView) -> Iterable[Diagnostic]:

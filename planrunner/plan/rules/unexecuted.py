@@ -10,14 +10,14 @@ from planrunner.source import Span
 
 CODES = ("PLAN020", "PLAN021")
 
-_NOT_OBEYED = frozenset(["tools", "data", "foreign", "autonomous", "budgets", "plans"])
+NOT_OBEYED = frozenset(["tools", "data", "foreign", "autonomous", "budgets", "plans"])
 """Keys of a policy that no run obeys where a plan says them."""
 
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
     if view.whole and isinstance(view.plan.policy, dict):
         off = {"autonomous"} if view.plan.policy.get("autonomous") is False else set()  # nothing plans on its own
-        idle = [str(key) for key in view.plan.policy if key in _NOT_OBEYED - off]
+        idle = [str(key) for key in view.plan.policy if key in NOT_OBEYED - off]
         if idle:
             place = plan_key(view, "policies" if "\npolicies" in view.source.text else "policy")
             what = f"the plan's `policy` for {names(idle)}"
@@ -32,7 +32,7 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
             yield without_effect(what, span_of(task, "validation"), "a list of expressions or words is checked")
 
 
-_IDLE = {
+IDLE = {
     "hypotheses": "nothing tracks them",
     "memory": "nothing is remembered between runs",
     "labels": "limits and policies look at the labels of tasks",
@@ -42,7 +42,7 @@ _IDLE = {
 
 def _idle_keys(view: PlanView) -> Iterable[Diagnostic]:
     notes = view.plan.notes if isinstance(view.plan.notes, dict) else {}
-    for key, instead in _IDLE.items():
+    for key, instead in IDLE.items():
         if notes.get(key) or (key == "hypotheses" and view.plan.hypotheses):
             yield without_effect(f"`{key}` of a plan", plan_key(view, key), instead)
 
