@@ -142,6 +142,7 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "init": (),
     "lint": (
         ("--format", "How to print."),
+        ("--json", "The same as --format json."),
         ("--fix", "Mend what can be mended without changing the plan's meaning."),
         ("--unsafe-fixes", "Mend also where the meaning may change; --fix=all is the same."),
         ("--diff", "Show what --fix would change, write nothing."),

@@ -331,4 +331,4 @@ def enclosed(around: Around, arguments: Sequence[str], env: Mapping[str, str], d
     except Refused as refused:
         raise Failure(str(refused), "policy", rule=refused.rule) from None
     except SpawnFailed as failed:
-        raise Failure(failed.message, failed.failure) from None
+        raise Failure(failed.message, failed.failure, rule=failed.rule) from None

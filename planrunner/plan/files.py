@@ -45,7 +45,7 @@ def _not_found(path: str, error: OSError) -> NotFound:
     if not isinstance(error, FileNotFoundError):
         return NotFound(f"`{path}` cannot be read: {error.strerror}")
     near = near_files(path)
-    return NotFound(f"there is no file `{path}`", f"did you mean {near}?" if near else "")
+    return NotFound(f"there is no file `{path}`", f"did you mean `{near}`?" if near else "")
 
 
 def near_files(path: str) -> str:
@@ -64,5 +64,4 @@ def near_files(path: str) -> str:
     stems = {os.path.basename(entry).split(".")[0]: entry for entry in reversed(candidates)}
     exact = names.get(name) or stems.get(name.split(".")[0])
     close, stem = nearest(name, names), nearest(name, stems)
-    found = exact or (names[close] if close else stems[stem] if stem else "")
-    return f"`{found}`" if found else ""
+    return exact or (names[close] if close else stems[stem] if stem else "")

@@ -99,7 +99,9 @@ class Library:
             content = read_regular(place, MAX_BYTES)
         except (OSError, ValueError, NotFound):
             near = near_files(place) if "\0" not in path else ""
-            way = f", did you mean {near}?" if near else ""
+            if near and not os.path.isabs(path):  # as it has to be written in the plan that names it
+                near = os.path.relpath(near, os.path.join(self._folder, os.path.dirname(chain[-1]) if chain else ""))
+            way = f", did you mean `{near}`?" if near else ""
             return _File(
                 None, Fault("PLAN111", f"there is no file `{path}`{way}", "paths count from the plan's folder")
             )

@@ -6,6 +6,7 @@ import re
 
 from planrunner.plan import lower_values as values
 from planrunner.plan.lower_expressions import DETECT, condition, criterion
+from planrunner.plan.lower_matrix import check_numbers, check_patterns
 from planrunner.plan.lower_values import Lowering
 from planrunner.plan.model import Axis, Edge, Expression, FailureMode, Fanout, Join, Retry
 from planrunner.plan.nearest import nearest
@@ -230,18 +231,10 @@ def _check_fanout(low: Lowering, parts: dict[str, Node]) -> None:
         low.report("PLAN006", message, parts["as"].span, "choose another name")
     if re.fullmatch(r"\d+(?:\.\d+)?%", share) and float(share[:-1]) > 100:
         low.report("PLAN006", f"`{share}` is more than all items", parts["tolerate"].span, "write `100%` at most")
-    matrix = parts.get("matrix")
-    left_out = matrix.get("exclude") if isinstance(matrix, Mapping) else None
-    if not isinstance(matrix, Mapping) or not isinstance(left_out, Sequence):
-        return
-    known = {str(key.value) for key, _ in matrix.entries} - {"include", "exclude"}
-    for item in left_out.items:
-        for key, _ in item.entries if isinstance(item, Mapping) else ():
-            if key.value not in known:
-                message = f"this entry leaves nothing out: the matrix has no axis `{key.value}`"
-                low.report(
-                    "PLAN206", message, key.span, f"its axes are {', '.join(sorted(known)[:8])}" if known else ""
-                )
+    for key in ("foreach", "matrix"):
+        if key in parts:
+            check_numbers(low, parts[key])
+    check_patterns(low, parts.get("matrix"))
 
 
 def _axes(low: Lowering, node: Node) -> tuple[Axis, ...]:

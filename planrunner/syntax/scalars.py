@@ -20,14 +20,13 @@ _BASED = r"0o[0-7]+|0x[0-9a-fA-F]+"
 _FLOAT = r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
 _INFINITE = r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
 
-_SWITCHES = frozenset(
-    form for word in ("on", "off", "yes", "no", "y", "n") for form in (word, word.title(), word.upper())
-)
+_SWITCHES = frozenset(form for word in ("on", "off", "yes", "no") for form in (word, word.title(), word.upper()))
+_LETTERS = frozenset("yYnN")
+"""Booleans by the letter of YAML 1.1, which hardly a reader follows here: written in quotes, and no finding."""
 SPECIAL = _SWITCHES | _WORDS.keys()
 """Together with what begins like a number: the words that may be more than a string or may be misread."""
-SUSPICIOUS_KEYS = _SWITCHES - {"on", "n"} | {""}
-"""Keys that older readers take for booleans, and the missing key; ``on`` is a key of the plan language,
-and ``n`` an input of `llm.vote`."""
+SUSPICIOUS_KEYS = _SWITCHES - {"on"} | {""}
+"""Keys that older readers take for booleans, and the missing key; ``on`` is a key of the plan language."""
 _SEXAGESIMAL = r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?"
 _UNDERSCORED = r"[-+]?(?:0x[0-9a-fA-F_]+|0b[01_]+|[0-9][0-9_]*(?:\.[0-9_]*)?)"
 _LEADING_ZERO = r"[-+]?0[0-9]+"
@@ -91,7 +90,7 @@ def reads_as_string(text: str) -> bool:
     """Whether every reader, of YAML 1.1 as of 1.2, takes the unquoted word for a string."""
     if not text or text[0] not in FIRST:
         return bool(text) and text not in ("=", "<<")
-    if text in _WORDS or text in _SWITCHES or re.fullmatch(_INFINITE, text):
+    if text in _WORDS or text in _SWITCHES or text in _LETTERS or re.fullmatch(_INFINITE, text):
         return False
     return not any(
         re.fullmatch(form, text) for form in (_INT, _BASED, _FLOAT, _SEXAGESIMAL, _UNDERSCORED, _OLD_NUMBER, _DATE)

@@ -181,7 +181,7 @@ class TestFailing:
         model = {"provider": "openai-compatible", "model": "m", "base_url": "http://127.0.0.2:9/v1"}
         with pytest.raises(Failure, match=r"127\.0\.0\.2") as raised:
             complete(Attempt(tmp_path, {"inside": model}).context, "x")
-        assert raised.value.failure == "policy"
+        assert (raised.value.failure, raised.value.rule) == ("policy", "network.private")
 
     def test_a_redirect_is_not_followed(self, odd: Odd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         odd.status, odd.headers, odd.body = 307, {"location": f"{odd.url}/elsewhere"}, b""

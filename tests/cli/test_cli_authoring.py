@@ -23,6 +23,12 @@ def test_lint_tells_the_place_and_gives_1(run, plan):
     assert "\x1b[" not in ran.out
 
 
+def test_json_is_short_for_its_format(run, plan):
+    name = plan(MISSPELT)
+    assert run("lint", "--json", name).out == run("lint", "--format", "json", name).out
+    assert json.loads(run("lint", "--json", name).out)["findings"]
+
+
 SETTINGS = "models:\n  default: fats\n  fast: {provider: ollama, model: m}\ntools:\n  read: {uses: files.raed}\n"
 
 

@@ -861,6 +861,14 @@ def test_the_finding_about_an_input_says_whose_it_is_and_mends_it() -> None:
     assert finding.message == "`files.delete` needs the input `path` under `with:` of `rollback`"
 
 
+def test_an_input_whose_value_does_not_fit_the_nearest_one_is_not_renamed() -> None:
+    head = "plan: p\ntasks:\n  - {id: a, uses: git.push, timeout: 1m, with: "
+    meant = "`git.push` takes no input `refs`, did you mean `ref`?"
+    for inputs, mends in (("{refs: [a, b]}", False), ("{refs: a, ref: b}", False), ("{refs: a}", True)):
+        found = [each for each in findings(head + inputs + "}\n") if each.message == meant]
+        assert [each.fix is not None for each in found] == [mends], inputs
+
+
 def test_a_rollback_in_words_names_its_step_and_both_ways_out() -> None:
     (finding,) = findings("plan: p\ntasks:\n  - {id: tag-it, run: x, timeout: 1m, rollback: by hand}\n")
     assert finding.code == "PLAN608"

@@ -99,7 +99,14 @@ def test_what_a_linked_file_cannot_run_holds_back_the_outer_plan(tmp_path: Path)
 def test_a_missing_file_is_told_with_one_of_a_similar_name(tmp_path: Path) -> None:
     [finding] = loaded(tmp_path, main=outer("iner.yaml"), inner=INNER).findings
     assert finding.code == "PLAN111"
-    assert finding.message == f"there is no file `iner.yaml`, did you mean `{tmp_path / 'inner.yaml'}`?"
+    assert finding.message == "there is no file `iner.yaml`, did you mean `inner.yaml`?"
+
+
+def test_the_file_that_was_meant_is_named_as_the_plan_has_to_write_it(tmp_path: Path) -> None:
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "one.yaml").write_text(INNER)
+    [finding] = loaded(tmp_path, main=outer("parts/onee.yaml")).findings
+    assert finding.message == "there is no file `parts/onee.yaml`, did you mean `parts/one.yaml`?"
 
 
 @pytest.mark.parametrize("word", [".", "/dev/zero", "/dev/stdin", '"a\\0b.yaml"', "/"])

@@ -226,8 +226,56 @@ def test_who_needs_a_member_waits_for_its_family() -> None:
     assert [task.needs for task in result.plan.tasks[2:]] == [("dive-*", "dive-in"), ("dive-*",)]
 
 
-def test_an_entry_that_excludes_by_an_axis_the_matrix_lacks_is_a_warning() -> None:
+def test_an_entry_that_excludes_by_an_axis_the_matrix_lacks_is_an_error() -> None:
     text = "plan: p\ntasks:\n  - {id: a, matrix: {os: [linux], exclude: [{oss: linux}]}, uses: noop}\n"
-    found = [one for one in loaded(text).findings if one.code == "PLAN206"]
+    found = [one for one in loaded(text).findings if one.code == "PLAN006"]
     assert [text[one.span.start : one.span.end] for one in found] == ["oss"]
-    assert found[0].severity == "warning" and "no axis `oss`" in found[0].message
+    assert "no axis `oss`" in found[0].message
+
+
+@pytest.mark.parametrize(
+    ("matrix", "place", "message"),
+    [
+        (
+            'python: [3.11, 3.12], exclude: [{python: "3.11"}]',
+            '"3.11"',
+            'leaves nothing out: the axis `python` has the number 3.11, not the text "3.11"',
+        ),
+        ("os: [linux, mac], exclude: [{os: linx}]", "linx", 'no value "linx", did you mean `linux`?'),
+        ("os: [linux, mac], exclude: [{os: windows}]", "windows", 'the axis `os` has no value "windows"'),
+        (
+            'python: ["3.11"], include: [{python: 3.11, old: true}]',
+            "3.11",
+            'adds to no combination: the axis `python` has the text "3.11", not the number 3.11',
+        ),
+    ],
+)
+def test_an_entry_with_a_value_that_its_axis_does_not_have_is_an_error(matrix: str, place: str, message: str) -> None:
+    text = f"plan: p\ntasks:\n  - {{id: a, matrix: {{{matrix}}}, uses: noop}}\n"
+    [found] = loaded(text).findings
+    assert (found.code, text[found.span.start : found.span.end]) == ("PLAN006", place)
+    assert message in found.message
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        "os: [a, b], exclude: [{os: a}], include: [{os: c}]",
+        "os: params.x, exclude: [{os: a}]",
+        "os: [a, '{{ params.x }}'], exclude: [{os: c}]",
+        "os: [a], exclude: [{os: '{{ params.x }}'}]",
+        "n: [1, 2.5], exclude: [{n: 1.0}]",
+    ],
+)
+def test_an_entry_that_fits_or_may_fit_has_no_finding(matrix: str) -> None:
+    text = f"plan: p\nparams: {{x: [1]}}\ntasks:\n  - {{id: a, matrix: {{{matrix}}}, uses: noop}}\n"
+    assert [one for one in loaded(text).findings if one.code == "PLAN006"] == []
+
+
+@pytest.mark.parametrize("items", ["matrix: {v: [3.9, 3.10, 1.0]}", "foreach: [3.9, 3.10]"])
+def test_a_number_that_loses_its_last_zero_is_a_warning_that_quotes_mend(items: str) -> None:
+    text = f"plan: p\ntasks:\n  - {{id: a, {items}, uses: noop}}\n"
+    [found] = loaded(text).findings
+    assert (found.code, text[found.span.start : found.span.end]) == ("PLAN010", "3.10")
+    assert "reads as the number 3.1" in found.message
+    assert found.fix is not None and found.fix.edits[0].text == '"3.10"'

@@ -87,7 +87,18 @@ FOUND |= {
     "a file that a script adds to": printed("echo \"$CODE\" | tee -a 'a.sh' >&2", "sh a.sh"),
     "a program that starts others": [{**obey(TEXT, "page"), "run": ["chrt", "-o", "0", "sh", "-c", TEXT]}],
 }
+
+
+def stored(statement: object) -> list[dict[str, object]]:
+    return [{"id": "put", "needs": ["page"], "uses": "sql.execute", "with": {"statement": statement}}]
+
+
+FOUND["a statement of a list"] = stored(["CREATE TABLE t (c text)", {"statement": TEXT, "params": {}}])
 FREE = {
+    "what is bound to a statement of a list": stored(
+        ["CREATE TABLE t (c text)", {"statement": "INSERT INTO t VALUES (:c)", "params": {"c": TEXT}}]
+    ),
+    "all that is bound to a statement of a list": stored([{"statement": "INSERT INTO t VALUES (:c)", "params": TEXT}]),
     "another file of an edit": edited("c.sh"),
     "a file beside": written("cd sd && sh b.sh"),
     "another pattern": written("sh sd/*.py"),

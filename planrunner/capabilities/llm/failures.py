@@ -22,7 +22,7 @@ def failure_of(error: BaseException, exchange: Exchange) -> Failure:
     found = exchange.refused or refusal(error)
     if found is None:
         found = _failure(error, exchange)
-    return Failure(exchange.redactor.text(str(found)), found.failure, found.outputs)
+    return Failure(exchange.redactor.text(str(found)), found.failure, found.outputs, rule=found.rule)
 
 
 def _failure(error: BaseException, exchange: Exchange) -> Failure:

@@ -171,8 +171,10 @@ def _unknown_input(view: PlanView, use: _Use, name: str, close: str | None) -> D
         return Diagnostic("PLAN008", message, span, help=f"hand it over with `env: {{{variable_of(name)}: …}}`")
     message = f"`{capability.name}` takes no input `{name}`"
     if close:
-        written = view.source.text[span.start : span.end] == name
-        fix = Fix(f"rename it to `{close}`", (Edit(span, close),)) if written else None
+        field = next(each for each in capability.inputs if each.name == close)
+        written = view.source.text[span.start : span.end] == name and close not in use.inputs
+        fits = written and not any(faults(use.inputs[name], field))
+        fix = Fix(f"rename it to `{close}`", (Edit(span, close),)) if fits else None
         return Diagnostic("PLAN008", f"{message}, did you mean `{close}`?", span, fix=fix)
     way = f"it takes {names(fields)}" if fields else "it takes no inputs"
     return Diagnostic("PLAN008", message, span, help=way)

@@ -143,9 +143,18 @@ def _counting(place: Place, use: str, value: Json) -> Iterator[tuple[str, str, t
         for template in _authority(value):
             yield value, template, read(place, template)
     elif use != "manifest" or isinstance(value, str):
-        for text in texts(value):
+        for text in texts(_unbound(value) if use == "statement" else value):
             if use != "manifest" or _is_whole(text):
                 yield text, text, read(place, text)
+
+
+def _unbound(value: Json) -> Json:
+    """The statements of a list alone: what ``params`` beside one of them holds is bound, and does not run."""
+    items = value if isinstance(value, list) else [value]
+    return [
+        {name: part for name, part in item.items() if name != "params"} if isinstance(item, dict) else item
+        for item in items
+    ]
 
 
 def _authority(text: str) -> list[str]:
