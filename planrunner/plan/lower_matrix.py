@@ -30,7 +30,7 @@ def check_numbers(low: Lowering, node: Node) -> None:
             waiting += [value for _, value in each.entries]
         elif isinstance(each, Sequence):
             waiting += each.items
-        elif isinstance(each, Scalar) and _loses_a_digit(each):
+        elif _loses_a_digit(each):
             fix = Fix("quote it", (Edit(each.span, f'"{each.raw}"'),), safe=False)
             message = f"`{each.raw}` reads as the number {each.value}"
             help_ = f'quote it, "{each.raw}", or write {each.value}'
