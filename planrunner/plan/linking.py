@@ -98,12 +98,13 @@ class Library:
             file = read_plan(place)
             content = read_regular(place, MAX_BYTES)
         except (OSError, ValueError, NotFound):
-            near = near_files(place) if "\0" not in path else ""
-            if near and not os.path.isabs(path):  # as it has to be written in the plan that names it
-                near = os.path.relpath(near, os.path.join(self._folder, os.path.dirname(chain[-1]) if chain else ""))
+            near, named = near_files(place) if "\0" not in path else "", path
+            if "\0" not in path and not os.path.isabs(path):  # as the plan that names them has to write them
+                here = os.path.join(self._folder, os.path.dirname(chain[-1]) if chain else "")
+                named, near = os.path.relpath(place, here), near and os.path.relpath(near, here)
             way = f", did you mean `{near}`?" if near else ""
             return _File(
-                None, Fault("PLAN111", f"there is no file `{path}`{way}", "paths count from the plan's folder")
+                None, Fault("PLAN111", f"there is no file `{named}`{way}", "paths count from the plan's folder")
             )
         self._bytes += len(content)
         if self._bytes > MAX_BYTES:

@@ -107,6 +107,9 @@ def test_the_file_that_was_meant_is_named_as_the_plan_has_to_write_it(tmp_path: 
     (tmp_path / "parts" / "one.yaml").write_text(INNER)
     [finding] = loaded(tmp_path, main=outer("parts/onee.yaml")).findings
     assert finding.message == "there is no file `parts/onee.yaml`, did you mean `parts/one.yaml`?"
+    (tmp_path / "parts" / "two.yaml").write_text(outer("../inne.yaml"))
+    [finding] = loaded(tmp_path, main=outer("parts/two.yaml"), inner=INNER).findings
+    assert "there is no file `../inne.yaml`, did you mean `../inner.yaml`?" in finding.message
 
 
 @pytest.mark.parametrize("word", [".", "/dev/zero", "/dev/stdin", '"a\\0b.yaml"', "/"])
