@@ -120,7 +120,7 @@ def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], re
         notes = voided(state, [*held_to, *following], program(site.state_dir))
         site.registry.project = directory_of(state)
         if reopening != "rollback" and not ends:
-            following = [*following, *_services(state, following)]
+            following = _with_services(state, following)
             _check_capabilities(site, state, every=reopening != "")
             if "trust" in state.environment:
                 from planrunner.app.admission import check_again  # late: most plans are one's own
@@ -160,16 +160,20 @@ def _check_capabilities(site: Site, state: State, every: bool) -> None:
         raise refused(site.journal.plan(text_key(state)).source(), site.registry, unusable)
 
 
-def _services(state: State, following: Sequence[Event]) -> list[Event]:
-    """Has the services of the plan start again, which ended with the runner before, where anything is still to run."""
+def _with_services(state: State, following: Sequence[Event]) -> Sequence[Event]:
+    """The events, and one by which the services of the plan start again, which ended with the runner before, where
+    anything is still to run. What comes after them waits until they are ready."""
+    if not any(task.ready for task in state.plan.tasks):
+        return following
     from planrunner.machine.events import TasksReset
 
+    following = [event._replace(services_first=True) if isinstance(event, TasksReset) else event for event in following]
     again = {name for event in following if isinstance(event, TasksReset) for name in event.tasks}
     pairs = list(zip(state.plan.tasks, state.tasks))
     ended = [task.id for task, kept in pairs if task.ready and kept.status == "completed" and task.id not in again]
     if not ended or not (again or any(kept.status not in SETTLED for _, kept in pairs)):
-        return []
-    return [TasksReset(tuple(ended), "service", user())]
+        return following
+    return [*following, TasksReset(tuple(ended), "service", user(), services_first=True)]
 
 
 def _check_ready(site: Site, state: State, following: Sequence[Event], vault: Vault | None) -> None:

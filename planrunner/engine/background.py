@@ -38,6 +38,8 @@ AGAIN = 0.05
 """Seconds between two looks whether a service is ready."""
 PATIENCE = 2.0
 """Seconds that an answer may take."""
+_HERE = ("127.0.0.1", "localhost", "::1")
+_SILENT = "did not answer"
 _LINES = 3
 """Of its last output, in the message about a service that has ended."""
 
@@ -53,7 +55,7 @@ def users_of(plan: Plan) -> dict[str, tuple[str, ...]]:
 class Background:
     """The services of one run, by the id of their task. Calls that need one which is being started again wait here."""
 
-    __slots__ = ("_host", "_over", "_poller", "_serving", "_supervisor", "_users", "_waiting", "closed")
+    __slots__ = ("_host", "_over", "_poller", "_seen", "_serving", "_supervisor", "_users", "_waiting", "closed")
 
     def __init__(
         self, host: Host, poller: Poller, supervisor: Supervisor, users: Mapping[str, tuple[str, ...]]
@@ -63,6 +65,8 @@ class Background:
         self._supervisor = supervisor
         self._users = users
         self._serving: dict[str, Attempt] = {}
+        self._seen: dict[str, str] = {}
+        """What services answered that are not ready."""
         self._over: dict[str, str] = {}
         """Why services do not serve any more."""
         self._waiting: list[Call] = []
@@ -74,10 +78,14 @@ class Background:
         if over := [self._over[name] for name in wanted if name in self._over]:
             self._host.report(call, Outcome("logic", over[0]))
             return False
-        if all(name in self._serving for name in wanted):
-            return True
-        self._waiting.append(call)
-        return False
+        if not all(name in self._serving for name in wanted):
+            self._waiting.append(call)
+            return False
+        if call.ready and (problem := taken(call.ready)):
+            self._host.report(call, Outcome("transient", problem, acted=False))
+            self._lose(call.task.id, f"the service `{call.task.id}` did not start: {problem}")
+            return False
+        return True
 
     def _wanted(self, call: Call) -> Sequence[str]:
         return self._users.get(_top(call.task.id), ())
@@ -111,12 +119,13 @@ class Background:
 
     def _ask(self, attempt: Attempt) -> None:
         if self._host.is_open(attempt):
-            self._host.aside(partial(answers, attempt.call.ready), partial(self._answered, attempt))
+            self._host.aside(partial(lacks, attempt.call.ready), partial(self._answered, attempt))
 
-    def _answered(self, attempt: Attempt, found: bool) -> None:
-        if found:
+    def _answered(self, attempt: Attempt, lack: str) -> None:
+        if not lack:
             self._is_ready(attempt)
         else:
+            self._seen[attempt.call.task.id] = lack
             self._poller.after(AGAIN, partial(self._ask, attempt))
 
     def _is_ready(self, attempt: Attempt) -> None:
@@ -137,7 +146,7 @@ class Background:
         if self._serving.pop(name, None) is None:
             if outcome.failure == "interrupted":
                 return outcome
-            outcome = _not_ready(attempt.call, end, outcome)
+            outcome = _not_ready(attempt.call, end, outcome, self._seen.pop(name, _SILENT))
             self._lose(name, f"the service `{name}` {outcome.message}")
             return outcome
         attempt.withdraw()
@@ -171,11 +180,10 @@ def _top(path: str) -> str:
     return re.split(r"[/#@\[]", path, maxsplit=1)[0]
 
 
-def _not_ready(call: Call, end: Exit, outcome: Outcome) -> Outcome:
+def _not_ready(call: Call, end: Exit, outcome: Outcome, seen: str) -> Outcome:
+    """What became of a service that did not become ready; ``seen`` is the last answer of its address."""
     if outcome.failure == "timeout":
-        what = (
-            f"was not ready in time: {call.ready} {'did not appear' if call.ready[:4] == 'log:' else 'did not answer'}"
-        )
+        what = f"was not ready in time: {call.ready} {'did not appear' if call.ready[:4] == 'log:' else seen}"
         return outcome._replace(message=what + _last_lines(end))
     if outcome.failure:
         return outcome._replace(message=f"ended before it was ready: {outcome.message}")
@@ -188,25 +196,54 @@ def _last_lines(end: Exit) -> str:
     return f"; its last output: {' / '.join(lines)}" if lines else ""
 
 
-def answers(address: str) -> bool:
-    """Whether something answers there: takes a connection, or gives a page. It must be an address of this machine."""
+def _place(address: str) -> tuple[str, int]:
+    """Host and port of an address, which must be one of this machine; raises ValueError."""
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(address)
+    host, port = parts.hostname or "", parts.port or 80
+    if host not in _HERE:
+        raise ValueError(f"{host} is not an address of this machine")
+    return host, port
+
+
+def taken(address: str) -> str:
+    """That another program listens there, empty where none does."""
+    import socket  # late: few plans have services
+
+    if address.startswith("log:"):
+        return ""
+    try:
+        host, port = _place(address)
+    except ValueError:
+        return ""  # it does not become ready, which says more
+    try:
+        socket.create_connection((host, port), PATIENCE).close()
+    except TimeoutError:
+        pass  # it listens, but takes no connections
+    except OSError:
+        return ""
+    return f"port {port} of {host} is in use by another program"
+
+
+def lacks(address: str) -> str:
+    """What an address lacks that is to take a connection, or to give a page; empty where it does."""
     import http.client  # late: few plans have services
     import socket
     from urllib.parse import urlsplit
 
     try:
+        host, port = _place(address)
         parts = urlsplit(address)
-        host, port = parts.hostname or "", parts.port or 80
-        if host not in ("127.0.0.1", "localhost", "::1"):
-            return False
         if parts.scheme == "tcp":
             with socket.create_connection((host, port), PATIENCE):
-                return True
+                return ""
         connection = http.client.HTTPConnection(host, port, timeout=PATIENCE)
         try:
             connection.request("GET", (parts.path or "/") + (f"?{parts.query}" if parts.query else ""))
-            return 200 <= connection.getresponse().status < 400
+            status = connection.getresponse().status
+            return "" if 200 <= status < 400 else f"answered {status}"
         finally:
             connection.close()
     except (OSError, ValueError, http.client.HTTPException):
-        return False
+        return _SILENT

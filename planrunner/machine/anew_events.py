@@ -58,7 +58,8 @@ class TasksReset(NamedTuple):
     sent back, ``comment`` what was said. Those of ``unless_same`` keep their result if they would be called as before
     and, unless ``by_call``, are of a kind whose call tells everything, or (where the plan was revised) come after
     nothing that runs again; one that holds others opens again, and each task inside it keeps its result by the same
-    rule, but for those that are named here as well."""
+    rule, but for those that are named here as well. With ``services_first`` what comes after the services among them by
+    needs, at once or through others, waits until these are ready."""
 
     tasks: tuple[str, ...]
     reason: str
@@ -67,6 +68,7 @@ class TasksReset(NamedTuple):
     comment: str = ""
     unless_same: tuple[str, ...] = ()
     by_call: bool = True
+    services_first: bool = False
 
 
 class ResetPlanned(NamedTuple):

@@ -13,6 +13,7 @@ from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from planrunner.machine.commands import Command
+    from planrunner.machine.state import TaskState
     from planrunner.machine.undoing import Rollback
 
 INSTANT_BATCH = 2000
@@ -234,7 +235,15 @@ def _look(state: State, number: int, now: float, commands: list[Command], ready:
     command: Command | None = None
     if state.held and number in state.held and not (found.status == "running" and found.outcome is None):
         return
-    if state.closing and found.status not in SETTLED and (why := closed(state, number)):
+    if state.restarts and found.status not in SETTLED:
+        from planrunner.machine import restarts  # late: few plans have services
+
+        if not _is_under_way(found) and restarts.waits(state, number):
+            return
+        command = restarts.omitted(state, number)
+    if command is not None:
+        pass
+    elif state.closing and found.status not in SETTLED and (why := closed(state, number)):
         command = _in_closing(state, number, now, why)
     elif found.status == "running":
         command = after_attempt(state, number, now)
@@ -254,6 +263,11 @@ def _look(state: State, number: int, now: float, commands: list[Command], ready:
         command = _resolve(state, number)
     if command is not None:
         commands.append(command)
+
+
+def _is_under_way(found: TaskState) -> bool:
+    """Whether a task runs, and its attempt is that of this runner."""
+    return found.status == "running" and not (found.uncertain and found.outcome is None)
 
 
 def _in_closing(state: State, number: int, now: float, why: str) -> Command | None:
@@ -282,7 +296,10 @@ def _resolve(state: State, number: int) -> Command | None:
 
 def _finish(state: State) -> list[Command]:
     """Nothing to start and nothing to record: wait, park or end."""
-    if any(state.tasks[number].outcome is None for number in state.running):
+    if any(
+        state.tasks[number].outcome is None and not (state.restarts and state.tasks[number].uncertain)
+        for number in state.running
+    ):
         return []
     stops = state.stop_reason not in ("", *FINAL_STOPS)
     if state.asked and (not stops or state.checkpoints is not None):

@@ -309,6 +309,10 @@ def _settled(state: State, event: TaskSettled, at: float) -> None:
         _next_item(state, frame)
     if not frame.open or (frame.open == 1 and frame.last >= 0):
         after_settling(state, frame)
+    if state.restarts:
+        from planrunner.machine import restarts  # late: few plans have services
+
+        restarts.settled(state, number)
 
 
 def _next_item(state: State, frame: Frame) -> None:

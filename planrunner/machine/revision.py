@@ -430,7 +430,17 @@ def renumber(state: State, order: Sequence[int], became: dict[int, int]) -> None
         if found.kept is not None:
             found.kept = found.kept._replace(number=to[found.kept.number])
     _renumber_shape(state.shape, order, to)
-    for name in ("holders", "sent_back", "held", "freshness", "stints", "degraded", "recovering", "running"):
+    for name in (
+        "holders",
+        "sent_back",
+        "held",
+        "restarts",
+        "freshness",
+        "stints",
+        "degraded",
+        "recovering",
+        "running",
+    ):
         setattr(state, name, _by_new(getattr(state, name), to))
     state.asked = {to[number] for number in state.asked if number in to}
     state.candidates = _by_new(state.candidates, to)

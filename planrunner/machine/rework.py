@@ -139,6 +139,10 @@ def tasks_reset(state: State, event: TasksReset, at: float) -> None:
         count_needs(state, number)
         state.candidates[number] = None
         _let_few_begin(state, state.tasks[number].frame)
+    if event.services_first:
+        from planrunner.machine import restarts  # late: few plans have services
+
+        restarts.begun(state, numbers)
 
 
 def _outermost(state: State, numbers: list[int]) -> list[int]:

@@ -175,8 +175,9 @@ class State:
     ``asked`` are tasks for which facts or a probe were asked for and have not come; ``holders`` are the tasks that hold
     others, for a fan-out with the task that each item is; ``failing`` counts the frames in which nothing new starts,
     ``closing`` those that are being stopped; ``freshness`` is what was seen of tasks that may be done already;
-    ``held`` are tasks that wait until those that are to begin anew with them have come to rest; ``stints`` are the
-    time budgets of tasks that hold others, while they run; ``restricted`` says that some policy may take rights away,
+    ``held`` are tasks that wait until those that are to begin anew with them have come to rest; ``restarts`` are
+    services that start again with their run, and those that failed to; ``stints`` are the time budgets of tasks that
+    hold others, while they run; ``restricted`` says that some policy may take rights away,
     ``saves`` that some task names files to save; ``checkpoints`` is None where none keeps files, ``governed`` where
     the operator's policy says nothing; ``plans`` are those of later revisions by digest, ``gone`` holds the tasks of
     earlier ones that the plan has no more, ``approved_digest`` is of the plan that approvals are bound to."""
@@ -223,6 +224,7 @@ class State:
         "reason",
         "recovering",
         "resets",
+        "restarts",
         "restricted",
         "revision",
         "run_id",
@@ -264,6 +266,7 @@ class State:
         self.resets: list[ResetPlanned] = []
         self.sent_back: dict[int, int] = {}
         self.held: dict[int, None] = {}
+        self.restarts: dict[int, None] = {}
         self.debts: Debts | None = None
         """What the run owes, None while that is nothing."""
         self.circuits: dict[int, Circuit] = {}
@@ -304,9 +307,8 @@ class State:
         self.running: dict[int, None] = {}
         self.labels_running: dict[str, int] = {}
         self.outputs: dict[str, Json] = {}
-        self.started_at = 0.0
+        self.started_at = self.active = 0.0
         self.ended_at: float | None = None
-        self.active = 0.0
         self.active_since: float | None = None
 
     def add(self, frame: Frame, tasks: Sequence[Task], named: Sequence[Task]) -> dict[str, int]:

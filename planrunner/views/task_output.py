@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 LINES = 500
 """Lines of one attempt that are shown at most: its last ones."""
+_OF_SERVICE = 20
+"""The same for a service, which writes on and on."""
 _KEPT = 1 << 18
 """Bytes of one attempt that wait for its end at most."""
 _UNDO = "undo:"
@@ -114,7 +116,9 @@ class TaskOutput:
         kept = held.data.removesuffix(b"\n").split(b"\n")
         if 1 < len(kept) < count:
             del kept[0]  # it has lost its beginning
-        lines = [self._clean(line) for line in kept[-LINES:]]
+        number = self._state.index.get(task)
+        most = LINES if number is None or not self._state.specs[number].ready else _OF_SERVICE
+        lines = [self._clean(line) for line in kept[-most:]]
         if hidden := count - len(lines):
             mark = "…" if self._terminal.unicode else "..."
             lines.insert(0, f"{mark} {hidden:,} lines before these{self._command(task, attempt)}")

@@ -8,12 +8,19 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
+
+from planrunner.engine.background import Background, lacks
+from planrunner.machine.events import Outcome
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVER = """
@@ -174,6 +181,105 @@ def test_it_ends_with_a_run_that_waits_and_is_started_again_with_it(project: Pro
     assert project.tasks() == {"web": "completed", "go": "completed", "use": "completed"}
     assert len(project.pids()) == 2 and project.alive() == []
     project.do("replay", "last")
+
+
+SLOW = (
+    "echo $$ >>pids; test ! -e approved || until test -e go; do sleep 0.01; done; touch serves; echo up; exec sleep 600"
+)
+
+
+def test_what_needs_it_through_others_waits_when_it_starts_again(project: Project) -> None:
+    project.plan(
+        f"  web: {{run: {json.dumps(SLOW)}, ready: 'log: up', timeout: 4m}}",
+        "  - {id: migrate, needs: [web], run: rm serves}\n  - {id: go, needs: [migrate], gate: approval, ask: Go}\n"
+        "  - {id: use, needs: [go], run: test -e serves}",
+    )
+    project.do("exec", "p.yaml", code=8)
+    (project.folder / "approved").touch()
+    project.do("approve", "last", "go")
+    runner = project.start("resume", "last")
+    wait_until(lambda: len(project.pids()) == 2)
+    (project.folder / "go").touch()
+    out, err = runner.communicate(timeout=240)
+    assert runner.returncode == 0, out + err
+    said = out + err
+    assert said.index("web completed") < said.index("use started")
+    project.do("replay", "last")
+
+
+def test_what_ran_and_needs_it_through_others_waits_after_a_crash_and_an_interruption(project: Project) -> None:
+    use = "touch began; test -e approved || exec sleep 600; test -e serves"
+    project.plan(
+        f"  web: {{run: {json.dumps(SLOW)}, ready: 'log: up', timeout: 4m}}",
+        "  - {id: migrate, needs: [web], run: rm serves}\n"
+        f"  - {{id: use, needs: [migrate], effect: idempotent, run: {json.dumps(use)}}}",
+        "max_parallel: 1\n",
+    )
+    runner = project.start("exec", "p.yaml")
+    wait_until((project.folder / "began").exists)
+    runner.send_signal(signal.SIGKILL)
+    runner.wait(240)
+    (project.folder / "approved").touch()
+    runner = project.start("resume", "last")
+    wait_until(lambda: len(project.pids()) == 2)
+    runner.send_signal(signal.SIGINT)
+    out, err = runner.communicate(timeout=240)
+    assert runner.returncode == 130, out + err
+    runner = project.start("resume", "last")
+    wait_until(lambda: len(project.pids()) == 3)
+    (project.folder / "go").touch()
+    out, err = runner.communicate(timeout=240)
+    assert runner.returncode == 0, out + err
+    assert project.tasks() == {"web": "completed", "migrate": "completed", "use": "completed"}
+    project.do("replay", "last")
+
+
+def test_where_it_fails_to_start_again_what_needs_it_through_others_is_not_run(project: Project) -> None:
+    project.plan(
+        "  web: {run: 'test ! -e approved || exit 3; echo up; exec sleep 600', ready: 'log: up', timeout: 4m}",
+        "  - {id: go, needs: [web], gate: approval, ask: Go}\n  - {id: use, needs: [go], run: touch ran}",
+        "on_failure: continue\n",
+    )
+    project.do("exec", "p.yaml", code=8)
+    (project.folder / "approved").touch()
+    project.do("approve", "last", "go")
+    assert "the service `web` failed to start again" in project.do("resume", "last", code=1)
+    assert project.tasks() == {"web": "failed", "go": "completed", "use": "omitted"}
+    project.do("replay", "last")
+
+
+@pytest.mark.parametrize("kind", ["tcp", "http"])
+def test_a_port_that_another_program_listens_on_fails_it(project: Project, port: int, kind: str) -> None:
+    project.plan(web(port, kind), "  - {id: use, needs: [web], run: touch ran}")
+    with socket.create_server(("127.0.0.1", port)):
+        said = project.do("exec", "p.yaml", code=1)
+    assert f"port {port} of 127.0.0.1 is in use by another program" in said
+    assert project.tasks() == {"web": "failed", "use": "omitted"}
+    assert not (project.folder / "pids").exists(), "it was not started"
+    project.do("retry", "last")
+    assert project.tasks() == {"web": "completed", "use": "completed"}
+
+
+def test_the_last_answer_tells_why_it_is_not_ready() -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        threading.Thread(target=server.serve_forever).start()
+        address = f"http://127.0.0.1:{server.server_port}/health"
+        lack = lacks(address)
+        server.shutdown()
+    background = Background(cast("Any", None), cast("Any", Mock()), cast("Any", None), {})
+    attempt: Any = SimpleNamespace(call=SimpleNamespace(task=SimpleNamespace(id="web"), ready=address))
+    background._answered(attempt, lack)
+    outcome = background.ended(attempt, cast("Any", SimpleNamespace(stdout="", stderr="")), Outcome("timeout"))
+    assert outcome is not None
+    assert outcome.message == f"was not ready in time: {address} answered 501"
+
+
+def test_of_its_output_the_last_lines_are_shown(project: Project) -> None:
+    script = "for n in $(seq 90); do echo line $n; done; exit 3"
+    project.plan(f"  web: {{run: {json.dumps(script)}, ready: 'log: up', timeout: 4m}}", "  - {id: use, run: 'true'}")
+    said = project.do("exec", "p.yaml", code=1)
+    assert "70 lines before these: planrunner logs" in said
+    assert "    line 71\n" in said and "    line 70\n" not in said
 
 
 def test_after_a_crash_what_ran_waits_for_it(project: Project, port: int) -> None:
