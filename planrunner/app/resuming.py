@@ -173,7 +173,7 @@ def _with_services(state: State, following: Sequence[Event]) -> Sequence[Event]:
     ended = [task.id for task, kept in pairs if task.ready and kept.status == "completed" and task.id not in again]
     if not ended or not (again or any(kept.status not in SETTLED for _, kept in pairs)):
         return following
-    return [*following, TasksReset(tuple(ended), "service", user(), services_first=True)]
+    return [*following, TasksReset(tuple(ended), "service", user(), services_first=True, named=tuple(ended))]
 
 
 def _check_ready(site: Site, state: State, following: Sequence[Event], vault: Vault | None) -> None:

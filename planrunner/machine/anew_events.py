@@ -59,7 +59,9 @@ class TasksReset(NamedTuple):
     and, unless ``by_call``, are of a kind whose call tells everything, or (where the plan was revised) come after
     nothing that runs again; one that holds others opens again, and each task inside it keeps its result by the same
     rule, but for those that are named here as well. With ``services_first`` what comes after the services among them by
-    needs, at once or through others, waits until these are ready."""
+    needs, at once or through others, waits until these are ready. Those of ``named`` were asked for by name: they begin
+    though their level fails already, as do those that went well before; what fails later stops them too. Without
+    ``named`` (older journals) all of them begin though their level fails."""
 
     tasks: tuple[str, ...]
     reason: str
@@ -69,6 +71,7 @@ class TasksReset(NamedTuple):
     unless_same: tuple[str, ...] = ()
     by_call: bool = True
     services_first: bool = False
+    named: tuple[str, ...] | None = None
 
 
 class ResetPlanned(NamedTuple):

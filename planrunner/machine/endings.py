@@ -6,6 +6,7 @@ from __future__ import annotations
 from planrunner.machine.commands import Record, settle
 from planrunner.machine.events import AttemptStopping
 from planrunner.machine.moves import wake
+from planrunner.machine.stops import overlooked
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def ended_by(state: State, number: int) -> str:
         if task.finally_ or task.concluding or found.insisted:
             return ""
         by = found.frame.ended
-        if by >= 0:
+        if by >= 0 and not (found.overlooks and overlooked(state, found, by)):
             return f"`{state.specs[by].id}` has ended the plan" if by != number else ""
         number = found.frame.owner
     return ""

@@ -25,11 +25,13 @@ class Unfit(Exception):
 class Anew(NamedTuple):
     """Numbers of the tasks that begin anew: in any case, and those that are left as they are when the call they would
     make is the one they made. A task of the latter that holds others is opened, and each task inside it is compared; of
-    those only what is among the former as well surely runs. ``by_call`` is as in ``TasksReset``."""
+    those only what is among the former as well surely runs. ``by_call`` is as in ``TasksReset``; ``named`` are
+    those that somebody asked for by name."""
 
     again: tuple[int, ...]
     perhaps: tuple[int, ...] = ()
     by_call: bool = False
+    named: tuple[int, ...] = ()
 
 
 def retried(state: State, wanted: Iterable[int]) -> Anew:
@@ -45,7 +47,7 @@ def retried(state: State, wanted: Iterable[int]) -> Anew:
         if state.tasks[number].status == "completed" and not _is_undone(state, number):
             name = state.specs[number].id
             raise Unfit(f"`{name}` went well; `planrunner rerun {state.run_id} '{name}'` runs it again all the same")
-    return _whole(state, found, set())
+    return _whole(state, found, set())._replace(named=tuple(leaves))
 
 
 def run_again(
@@ -61,17 +63,19 @@ def run_again(
         after = {number for number in after if state.tasks[number].standing not in _GOOD}
     if not first | after:
         raise Unfit("every one of these tasks went well")
+    named = tuple(sorted(first))
     if all_after:
-        return _whole(state, first | after, set())
+        return _whole(state, first | after, set())._replace(named=named)
     perhaps = {each for each in after if (by_call and not state.specs[each].renewed) or may_keep(state, each)}
-    return _whole(state, first | (after - perhaps), perhaps)._replace(by_call=by_call)
+    return _whole(state, first | (after - perhaps), perhaps)._replace(by_call=by_call, named=named)
 
 
 def reset_event(state: State, anew: Anew, reason: str, by: str) -> TasksReset:
     """The event that begins them anew."""
     names = [state.specs[number].id for number in (*anew.again, *anew.perhaps)]
     unless_same = tuple(state.specs[number].id for number in anew.perhaps)
-    return TasksReset(tuple(names), reason, by, unless_same=unless_same, by_call=anew.by_call)
+    named = tuple(state.specs[number].id for number in anew.named)
+    return TasksReset(tuple(names), reason, by, unless_same=unless_same, by_call=anew.by_call, named=named)
 
 
 def _not_good(state: State, first: int, size: int) -> list[int]:

@@ -409,7 +409,7 @@ def reset_event(state: State, found: Stale, by: str, by_call: bool) -> TasksRese
     if not names:
         return None
     unless_same = tuple(state.specs[number].id for number in found.perhaps)
-    return TasksReset(tuple(names), "revised", by, unless_same=unless_same, by_call=by_call)
+    return TasksReset(tuple(names), "revised", by, unless_same=unless_same, by_call=by_call, named=())
 
 
 # Numbers

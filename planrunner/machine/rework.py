@@ -115,9 +115,11 @@ def tasks_reset(state: State, event: TasksReset, at: float) -> None:
         state.sent_back[cause] = state.sent_back.get(cause, 0) + 1
     said = {"comment": event.comment, "by": event.by, "from": event.cause, "round": state.sent_back.get(cause, 0)}
     numbers = _outermost(state, numbers)
+    everything = event.named is None and event.reason != "rework"
+    beside = [number for number in numbers if _goes_on_beside(state, number, event.named or ())]
     for number in numbers:
         if state.tasks[number].frame.owner >= 0:
-            _reopen_around(state, number, at)
+            beside += _reopen_around(state, number, at, event.named is None)
             _undo_anew(state, number)
     unless_same = frozenset(event.unless_same)
     for number in numbers:
@@ -134,15 +136,25 @@ def tasks_reset(state: State, event: TasksReset, at: float) -> None:
         found.kept = kept
         if event.reason == "revised":
             found.revised = state.revision
-        found.insisted = event.reason != "rework"
+        found.insisted, found.overlooks = everything, frozenset()
     for number in numbers:
         count_needs(state, number)
         state.candidates[number] = None
         _let_few_begin(state, state.tasks[number].frame)
+    if event.named is not None:
+        for number in beside:
+            found = state.tasks[number]
+            stand = [*found.frame.failures, *([found.frame.ended] if found.frame.ended >= 0 else [])]
+            found.overlooks = frozenset((state.specs[each].id, state.tasks[each].visit) for each in stand)
     if event.services_first:
         from planrunner.machine import restarts  # late: few plans have services
 
         restarts.begun(state, numbers)
+
+
+def _goes_on_beside(state: State, number: int, named: Sequence[str]) -> bool:
+    """Whether a task that is about to begin anew does so beside what failed on its level and stays as it is."""
+    return state.tasks[number].status == "completed" or state.specs[number].id in named
 
 
 def _outermost(state: State, numbers: list[int]) -> list[int]:
@@ -176,8 +188,9 @@ def _let_few_begin(state: State, frame: Frame) -> None:
     frame.limit = waiting[max(free, 0)] if max(free, 0) < len(waiting) else frame.first + frame.size
 
 
-def _reopen_around(state: State, number: int, at: float) -> None:
-    """The tasks around one that begins anew are running again."""
+def _reopen_around(state: State, number: int, at: float, insisted: bool) -> list[int]:
+    """The tasks around one that begins anew are running again; their numbers."""
+    reopened: list[int] = []
     owner = state.tasks[number].frame.owner
     while owner >= 0 and state.tasks[owner].status in SETTLED:
         found = state.tasks[owner]
@@ -187,12 +200,14 @@ def _reopen_around(state: State, number: int, at: float) -> None:
         move(state, owner, found, "running")
         found.standing = found.reason = found.detail = found.failure = found.recovered_by = ""
         found.outcome = found.ended = None
-        found.judged, found.insisted = False, True
+        found.judged, found.insisted = False, insisted
+        reopened.append(owner)
         if inner.closing:
             inner.closing = ""
             state.closing -= 1
         limit_time(state, owner, at)
         owner = found.frame.owner
+    return reopened
 
 
 def _undo_anew(state: State, number: int) -> None:

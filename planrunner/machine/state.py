@@ -84,6 +84,7 @@ class TaskState:
         "missing",
         "outcome",
         "outputs",
+        "overlooks",
         "past",
         "reason",
         "recovered_by",
@@ -105,7 +106,10 @@ class TaskState:
         self.past = 0
         self.inputs = ""
         self.insisted = False
-        """Somebody asked for it by name: it begins though its level fails."""
+        """It begins though its level fails, whatever fails there (resets of older journals)."""
+        self.overlooks: frozenset[tuple[str, int]] = frozenset()
+        """Tasks of its level, each with its visit, that had failed or ended the plan when it began anew: that does not
+        keep it from beginning."""
         self.kept: Kept | None = None
         """What the task came to before it was begun anew; it stands if the next call is the same."""
         self.rework: dict[str, Json] | None = None

@@ -9,7 +9,7 @@ from planrunner.record import TYPE_CHECKING
 if TYPE_CHECKING:
     from planrunner.machine.commands import Command
     from planrunner.machine.frame import Frame
-    from planrunner.machine.state import State
+    from planrunner.machine.state import State, TaskState
     from planrunner.plan.model import Plan, Task
 
 
@@ -34,10 +34,16 @@ def cut(state: State, number: int) -> Frame | None:
             return None
         found = state.tasks[number]
         frame = found.frame
-        if frame.failing and number not in state.shape.tolerant and not found.insisted:
+        stops = frame.failing and number not in state.shape.tolerant and not found.insisted
+        if stops and not (found.overlooks and all(overlooked(state, found, failed) for failed in frame.failures)):
             return frame
         number = frame.owner
     return None
+
+
+def overlooked(state: State, found: TaskState, other: int) -> bool:
+    """Whether a task begins anew beside what ``other`` came to before."""
+    return (state.specs[other].id, state.tasks[other].visit) in found.overlooks
 
 
 def undisturbed(state: State, number: int) -> bool:

@@ -21,7 +21,7 @@ from planrunner.machine.events import (
     TasksReset,
     UndoSettled,
 )
-from planrunner.machine.evolve import fold
+from planrunner.machine.evolve import evolve, fold
 from planrunner.machine.owing import outstanding, started
 from planrunner.machine.rerun import Anew, Unfit, reset_event, retried, run_again
 from planrunner.machine.state import State
@@ -628,3 +628,78 @@ def test_a_gate_that_sends_back_leaves_what_stands_under_finally_for_later() -> 
     sends = {"id": "check", "run": "x", "needs": ["a"], "on_failure": {"rework": "a", "max": 1}}
     ran = rehearse(plan({"id": "a", "run": "x"}, sends, **{"finally": LAST}), {"check": [BAD, given()]})
     assert ran.order == ["a", "check", "a", "check", "last"]
+
+
+# What fails after tasks began anew
+
+
+PUBLISH = (
+    {"id": "first", "run": "x"},
+    {"id": "second", "run": "x"},
+    {"id": "publish", "run": "x", "needs": ["second"]},
+)
+NO_VALUE = ({**PUBLISH[0], "when": "params.n // 0 == 1"}, *PUBLISH[1:])
+
+
+@pytest.mark.parametrize("policy", ["stop", "cancel", "rollback"])
+def test_a_failure_after_a_retry_stops_the_rest_as_it_did_at_first(policy: str) -> None:
+    ran = rehearse(plan(*PUBLISH, on_failure=policy), {"first": [BAD], "second": [BAD]})
+    state, acted = again(ran, lambda state: retried(state, []), {"first": BAD})
+    assert sorted(acted) == ["first", "second"]
+    assert state.tasks[2].status in ("cancelled", "omitted")
+    assert state.status != "completed"
+
+
+def test_a_condition_without_a_value_stops_the_rest_of_a_retry_too() -> None:
+    ran = rehearse(plan(*NO_VALUE, params={"n": {"type": "int", "default": 1}}), {})
+    assert ran.statuses()["first"] == "failed"
+    state, acted = again(ran, lambda state: retried(state, []))
+    assert acted == []
+    assert {task.id: found.status for task, found in zip(state.specs, state.tasks)} == ran.statuses()
+
+
+def test_a_retry_continues_after_a_failure_where_the_plan_says_so() -> None:
+    ran = rehearse(plan(*PUBLISH, on_failure="continue"), {"first": [BAD], "second": [BAD]})
+    assert again(ran, lambda state: retried(state, []), {"first": BAD})[1] == ["first", "second", "publish"]
+
+
+def test_a_failure_after_a_retry_stops_the_steps_of_another_task_that_was_opened_again() -> None:
+    sub = {"id": "sub", "subplan": [{"id": "one", "run": "x"}, {"id": "two", "run": "x", "needs": ["one"]}]}
+    ran = rehearse(plan(PUBLISH[0], sub), {"first": [BAD], "sub/one": [BAD]})
+    state, acted = again(ran, lambda state: retried(state, []), {"first": BAD})
+    assert "sub/two" not in acted
+    assert state.tasks[state.index["sub/two"]].status == "cancelled"
+
+
+def test_what_a_failure_stopped_does_not_begin_because_a_task_before_it_was_named() -> None:
+    ran = rehearse(plan(*PUBLISH), {"first": [BAD]})
+    assert again(ran, picks("second", all_after=True))[1] == ["second"]
+    assert again(ran, picks("second", "publish"))[1] == ["second", "publish"]
+
+
+def test_what_went_well_is_compared_though_its_level_fails() -> None:
+    ran = rehearse(plan(*CHAIN, {"id": "bad", "run": "x", "needs": ["c"]}), {"a": [given(v=1)], "bad": [BAD]})
+    state, acted = again(ran, picks("a", by_call=True), {"a": given(v=2)})
+    assert acted[:2] == ["a", "b"]
+    assert reasons(state)["c"] == "reused"
+
+
+def test_a_failure_after_a_rerun_stops_what_was_named_beside_it() -> None:
+    ran = rehearse(plan(*PUBLISH, max_parallel=1))
+    assert again(ran, picks("first", "second"), {"first": BAD})[1] == ["first"]
+
+
+def test_a_plan_that_is_ended_early_after_a_retry_does_not_run_its_rest() -> None:
+    tasks = ({"id": "a", "run": "x"}, {"id": "b", "run": "x", "needs": ["a"], "ends_plan": True})
+    rest = ({"id": "c", "run": "x", "needs": ["a"], "delay": "1h"}, {"id": "d", "run": "x", "needs": ["c"]})
+    state, acted = again(rehearse(plan(*tasks, *rest), {"a": [BAD]}), lambda state: retried(state, []))
+    assert acted == ["a", "b"]
+    assert state.status == "completed"
+
+
+def test_a_reset_of_an_older_journal_begins_everything_though_its_level_fails() -> None:
+    ran = rehearse(plan(*PUBLISH), {"first": [BAD]})
+    state = fold(ran.state.plan, RUN_ID, ran.entries)
+    evolve(state, RunReopened("retry", "ana"), 1.0)
+    evolve(state, TasksReset(("first", "second", "publish"), "retry", "ana"), 1.0)
+    assert all(found.insisted for found in state.tasks)
