@@ -183,7 +183,8 @@ def _prepared(journal: Journal, recorded: _Recorded, request: ReviseRequest) -> 
     stored = kept_text(
         journal, StoredPlan(seen.digest, seen.text, request.plan, notation_of(request.plan), seen.compiled)
     )
-    if seen.digest == state.plan_digest and params == state.params:
+    lacked = environment_of(seen.env, directory_of(state)).keys() - state.environment.get("env", {}).keys()
+    if seen.digest == state.plan_digest and params == state.params and not lacked:
         same = Revision(
             state.run_id, before.id, state.revision, seen.digest, seen.digest, False, user(), request.reason, ()
         )

@@ -540,3 +540,11 @@ def test_a_fork_of_a_revised_run_has_the_parameters_of_its_plan(run, plan, tmp_p
     assert run("resume", "last").code == 0
     assert did(tmp_path)[-1] == "deploy prod ok"
     assert replays(run)
+
+
+def test_a_variable_that_was_not_set_is_taken_in_without_a_change_of_the_plan(run, plan, tmp_path, monkeypatch):
+    plan("plan: p\ntasks: [{id: a, run: 'echo {{ env.STAGE }} >> did', timeout: 10m}]\n")
+    assert "`env` has no `STAGE`" in run("exec", "p.yaml").err
+    assert run("retry", "last", "--plan", "p.yaml", STAGE="prod").code == 0
+    assert did(tmp_path) == ["prod"]
+    assert replays(run)
