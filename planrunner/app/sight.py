@@ -281,7 +281,8 @@ def settled(directory: str) -> tuple[dict[str, Json], int | None]:
 
 
 def grace(directory: str) -> float:
-    """The seconds from TERM to KILL of what is stopped, by the settings of a project. Raises as ``check_project``."""
+    """The seconds from TERM to KILL of what is stopped, by the settings of a project. Settings with faults, which only
+    what starts nothing (a cancellation) gets to, say nothing."""
     from planrunner.engine.processes import GRACE  # late: only what acts asks
 
     if not has_settings(directory):
@@ -289,7 +290,10 @@ def grace(directory: str) -> float:
     from planrunner.plan.expressions.quantities import parse_duration  # late, as above
     from planrunner.safety.project import read_data
 
-    said = (read_data(directory).get("scheduler") or {}).get("grace")
+    try:
+        said = (read_data(directory).get("scheduler") or {}).get("grace")
+    except PlanInvalid:
+        return GRACE
     seconds = parse_duration(said) if isinstance(said, str) else said
     return GRACE if seconds is None else float(seconds)
 

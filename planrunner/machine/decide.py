@@ -78,6 +78,10 @@ def decide(state: State, now: float) -> Decision:
         from planrunner.machine.checkpoints import kept_first  # late: few tasks ask for a checkpoint
 
         commands = kept_first(state, commands, now)
+    if state.edition > 4 and (compared := _compared(commands)):
+        # one that ends in a start takes a slot, so the others are looked at once that is known
+        chosen: list[Command] = [command for command in commands if getattr(command, "number", -1) in compared]
+        return Decision(chosen, tuple(number for number in numbers if number not in compared))
     if any(_upsets(state, command) for command in commands):
         commands, later = _without_beginnings(state, commands)
         left += (*ready, *later)
@@ -154,6 +158,11 @@ def _without_beginnings(state: State, commands: list[Command]) -> tuple[list[Com
         else:
             later.append(number)
     return stays, later
+
+
+def _compared(commands: list[Command]) -> set[int]:
+    """The tasks whose earlier result is held against the call that they would make now."""
+    return {getattr(command, "number", -1) for command in commands if command.__class__.__name__ == "Compare"}
 
 
 def _closes(command: Command) -> bool:

@@ -270,7 +270,7 @@ class TestTransports:
     def test_local_paths_are_for_those_whom_the_operator_lets(self, trap: Trap, tmp_path: Path) -> None:
         other = bare(tmp_path / "other.git", trap.work)
         for url in (str(other), f"file://{other}", "../other.git"):
-            with pytest.raises(Failure, match="does not go by `file:`") as caught:
+            with pytest.raises(Failure, match="may not use `file:` addresses") as caught:
                 trap.bench.do(clone, url=url, path="copy")
             assert caught.value.failure == "policy"
         trap.bench.settings["git"] = {**trap.bench.settings["git"], "protocols": ["file"]}

@@ -290,7 +290,7 @@ class TestWhatIsSaid:
             (switch, {"ref": "nowhere"}, "unknown_ref", "no branch `nowhere`"),
             (tag, {"name": "a..b"}, "logic", "no name for a tag"),
             (push, {"remote": "nowhere"}, "logic", "no remote `nowhere`"),
-            (push, {"url": "https://127.0.0.1/x.git"}, "policy", "does not go by `https:`"),
+            (push, {"url": "https://127.0.0.1/x.git"}, "policy", "may not use `https:` addresses"),
             (fetch, {"remote": "-x"}, "policy", "no name for a remote"),
             (clone, {"url": "/nowhere", "path": "../x"}, "policy", "outside"),
             (worktree_add, {"path": "x", "ref": "nowhere"}, "unknown_ref", "nowhere"),

@@ -233,7 +233,7 @@ class Project:
             words = ["exec", "p.yaml"]
         for _ in range(4):
             ran = self.call(*words)
-            if ran.code == errors.OK or "has ended" in ran.said:
+            if ran.code == errors.OK or "has already completed" in ran.said:
                 return
             assert ran.code == errors.WAITING, ran
             words = ["resume", "last", "--settle", f"once={'completed' if 'once' in self.order() else 'retry'}"]

@@ -328,7 +328,9 @@ class TestTheEnd:
         assert not is_alive(wait_for(bench.folder / "daemon.pid"))
 
     def test_what_a_task_leaves_behind_is_named_in_its_log_and_is_no_output(self, bench) -> None:
-        outcome = bench.run("sleep 600 & sleep 600 >/dev/null 2>&1 & echo done")
+        script = "sleep 600 & one=$!; sleep 600 >/dev/null 2>&1 & two=$!; "
+        named = "for pid in $one $two; do until grep -q sleep /proc/$pid/comm; do :; done; done; echo done"
+        outcome = bench.run(script + named)
         assert (outcome.stdout, outcome.stderr) == ("done\n", "")
         said = b"[planrunner: the end of the task ended 2 processes that the task left behind: sleep (2)]\n"
         assert bench.log() == b"done\n" + said
@@ -336,7 +338,9 @@ class TestTheEnd:
 
     def test_a_daemon_is_named_in_the_log_of_its_task_when_the_task_or_the_run_ends_it(self, bench) -> None:
         script = "setsid sh -c 'echo $$ >daemon.pid; exec sleep 600' >/dev/null 2>&1 </dev/null &"
-        bench.run(f"{script} until test -s daemon.pid; do sleep 0.001; done; kill -0 $(cat daemon.pid)")
+        bench.run(
+            f"{script} until test -s daemon.pid && grep -q sleep /proc/$(cat daemon.pid)/comm; do sleep 0.001; done"
+        )
         bench.effects.close()
         log = (bench.state / "logs" / bench.run_id / "task.1.log").read_bytes()
         assert log.endswith(b"ended 1 process that the task left behind: sleep]\n")

@@ -31,7 +31,7 @@ def test_an_instruction_waits_at_a_gate_that_says_how_to_answer(project: Any) ->
     assert re.search(r"planrunner answer \S+ a -f text=… --shown", ran.err)
     listed = project("gates", "last")
     assert "search for cats and tell me" in listed.out
-    assert "before: {'n': '3'}" in listed.out
+    assert 'before: {"n": "3"}' in listed.out
     shown = project("gates", "last", "--json").data["gates"][0]
     assert (shown["stage"], shown["kind"]) == ("instruction", "instruction")
     assert "search for cats" in project("why", "last", "a").out

@@ -33,7 +33,7 @@ def test_no_key_of_the_schema_gets_lost_in_lowering() -> None:
     properties = schema.published()
     task = properties["definitions"]["task"]["properties"]
     known = {*lower_draft.READERS, *lower_draft.TOGETHER, *lower_draft.NOTES, "id", *TASK_ALIASES}
-    assert task.keys() == known
+    assert task.keys() | properties["definitions"]["service"]["properties"].keys() == known
     plan = {
         *lower._READERS,
         *lower.NOTES,
@@ -45,6 +45,7 @@ def test_no_key_of_the_schema_gets_lost_in_lowering() -> None:
         "gates",
         "tasks",
         "finally",
+        "services",
         *PLAN_ALIASES,
     }
     assert properties["properties"].keys() == plan

@@ -202,12 +202,14 @@ class Naming:
             return object_of(_answers(task.gate) | own, what, "PLAN202")
         if task.sub is not None:
             own = {output.name: declared(output.type) for output in task.sub.outputs} | own
-        elif (task.stdout and not own) or task.subplan_file or ((task.loop or task.subplan or task.steps) and not own):
-            return _printed(task)
+        elif task.stdout and (not own or (task.stdout == "json" and not plain)):
+            return _printed(task, own)
+        elif task.subplan_file or ((task.loop or task.subplan or task.steps) and not own):
+            return MAP
         if task.loop or task.subplan or task.steps or task.sub is not None:
             return object_of(own, what, "PLAN202")
         if capability is None or (capability.open_outputs and not task.outputs):
-            return _printed(task)
+            return _printed(task, {})
         given = {field.name: declared(field.type) for field in capability.outputs}
         return object_of(given | _shaped(task, capability) | own, what, "PLAN202")
 
@@ -236,15 +238,16 @@ def _shaped(task: Task, capability: Capability) -> dict[str, Type]:
     }
 
 
-def _printed(task: Task) -> Type:
-    """The outputs of a task that may give any; of a script and a program those that are meant to be its result."""
+def _printed(task: Task, known: dict[str, Type]) -> Type:
+    """The outputs of a task that may give any beside those that are known; of a script and a program without the names
+    that are meant to be its result."""
     if task.run is None:
-        return MAP
+        return MAP._replace(fields=known)
     read = {name: f"its result is `tasks.{task.id}.{name}`" for name in ("stdout", "stderr", "exit_code")}
-    known: dict[str, Type] = {}
     if task.stdout in _VALUES:
         read["stdout"] = f"`stdout: {task.stdout}` gives the output `value`"
-        known["value"] = _VALUES[task.stdout]
+        known = {"value": _VALUES[task.stdout]} | known
+    read = {name: help_ for name, help_ in read.items() if name not in known}
     return MAP._replace(what=f"task `{task.id}`", code="PLAN202", without=read, fields=known)
 
 
