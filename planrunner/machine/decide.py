@@ -39,15 +39,8 @@ def decide(state: State, now: float) -> Decision:
         return _NOTHING
     if reason := _out_of_time(state, now):
         return Decision([Record(StopRequested(reason))], tuple(state.candidates))
-    if (state.alarms is not None or state.ledger is not None) and (first := _first(state, now)):
+    if first := _beforehand(state, now):
         return Decision(first, tuple(state.candidates))
-    if state.failing and not state.stop_reason and (first := called_off_beside(state)):
-        return Decision(first, tuple(state.candidates))
-    if state.endings and not state.stop_reason:
-        from planrunner.machine.endings import stopping  # late: few plans end early
-
-        if first := stopping(state):
-            return Decision(first, tuple(state.candidates))
     commands: list[Command] = []
     ready: list[int] = []
     if state.resets:
@@ -98,6 +91,19 @@ def decide(state: State, now: float) -> Decision:
 
         commands = standstill(state)
     return Decision(commands or _finish(state), left)
+
+
+def _beforehand(state: State, now: float) -> list[Command]:
+    """What is decided before any task is looked at."""
+    if (state.alarms is not None or state.ledger is not None) and (first := _first(state, now)):
+        return first
+    if state.failing and not state.stop_reason and (first := called_off_beside(state)):
+        return first
+    if state.endings and not state.stop_reason:
+        from planrunner.machine.endings import stopping  # late: few plans end early
+
+        return list(stopping(state))
+    return []
 
 
 def called_off_beside(state: State) -> list[Command]:

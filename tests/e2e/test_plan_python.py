@@ -21,7 +21,8 @@ def planrunner(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_functions_and_lines_run_and_replay_the_same_without_their_files(tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "plans" / "capabilities", tmp_path / "plans" / "capabilities")
+    bare = shutil.ignore_patterns("__pycache__", ".planrunner")
+    shutil.copytree(ROOT / "plans" / "capabilities", tmp_path / "plans" / "capabilities", ignore=bare)
     plan = "plans/capabilities/python.yaml"
     assert planrunner(tmp_path, "lint", plan).returncode == 0
     ended = planrunner(tmp_path, "exec", plan, "--json")

@@ -23,7 +23,7 @@ def told(project: Path, operator: str, plan: str, *tasks: str) -> str:
     (project / "planrunner.yaml").write_text(operator + "\n")
     listed = "".join(f"  - id: t{at}\n    timeout: 1m\n    {task}\n" for at, task in enumerate(tasks))
     (project / "p.yaml").write_text(f"plan: p\n{plan}\non_failure: continue\ntasks:\n{listed}")
-    ran = planrunner(project, "exec", "p.yaml", **GIVEN)
+    ran = planrunner(project, "exec", "p.yaml", "--output", "none", **GIVEN)
     return ran.stdout + ran.stderr + planrunner(project, "logs", "last", **GIVEN).stdout
 
 
