@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from contextlib import suppress
 
 from planrunner.cli.errorobject import write_error
 from planrunner.errors import INTERNAL, INTERRUPTED, USAGE, Denied, PlanInvalid, PlanrunnerError
@@ -35,6 +36,7 @@ def guarded(arguments: list[str], own: bool = False) -> int:
             code = _dispatch(arguments, own, asked)
         finally:
             _tell_of_plugins()
+            _empty_errors()
         sys.stdout.flush()
         return code
     except PlanInvalid as error:
@@ -104,6 +106,18 @@ def _tell_of_plugins() -> None:
     problems = sys.modules.get("planrunner.plugins.problems")
     for problem in problems.fetch() if problems is not None else ():
         _say(f"warning: {problem}")
+
+
+def _empty_errors() -> None:
+    """What standard error could not take goes nowhere: the interpreter's own flush at the end would fail with a code of
+    its own, whatever became of the run."""
+    try:
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        with suppress(OSError, ValueError):
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, sys.stderr.fileno())
+            os.close(null)
 
 
 def broken_pipe() -> int:

@@ -124,7 +124,7 @@ class Naming:
             if task.loop is not None:
                 carry = task.loop.carry
                 base = {**base, "loop": _ROUND, "carry": _carried(tuple(carry) if isinstance(carry, dict) else ())}
-            return {**base, "tasks": self._inner(task)}
+            return {**(OF_ATTEMPTS if task.command else {}), **base, "tasks": self._inner(task)}
         if moment == "results":
             return {**base, **self._needed(task)}
         if moment == "facts":

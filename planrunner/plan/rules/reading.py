@@ -147,7 +147,7 @@ def texts_of(view: PlanView) -> Iterator[Text]:
         if task.gate is not None:
             yield from _question(here, task.gate)
         if is_template(task.command):
-            yield Text(here, "command", "before", task.command)
+            yield Text(here, "command", "rounds" if task.subplan else "before", task.command)
         if task.rollback is not None:
             for text in strings([task.rollback.inputs, task.rollback.run]):
                 yield Text(here, "rollback", "after", text)
