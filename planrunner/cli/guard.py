@@ -115,17 +115,20 @@ def _empty_errors() -> None:
         sys.stderr.flush()
     except (OSError, ValueError):
         with suppress(OSError, ValueError):
-            null = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(null, sys.stderr.fileno())
-            os.close(null)
+            _discard(sys.stderr)
 
 
 def broken_pipe() -> int:
     """Leave quietly; the interpreter's own flush at the end must not fail a second time."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, sys.stdout.fileno())
-    os.close(null)
+    _discard(sys.stdout)
     return PIPE_CLOSED
+
+
+def _discard(stream: TextIO) -> None:
+    """Have whatever is still written to ``stream`` go nowhere."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, stream.fileno())
+    os.close(null)
 
 
 def _say(message: str, hint: str = "") -> None:
