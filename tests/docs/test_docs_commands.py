@@ -174,3 +174,24 @@ def test_the_readme_starts_with_two_commands_and_nothing_before_them() -> None:
     start = readme.index("```sh\n") + len("```sh\n")
     commands = [line.split("#")[0].strip() for line in readme[start : readme.index("```", start)].splitlines()]
     assert commands == ["./dev exec plans/check-project.yaml", "./dev test"]
+
+
+def test_the_two_commands_set_up_again_where_their_interpreter_was_removed(tmp_path: Path) -> None:
+    for name in ("dev", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+    (tmp_path / ".venv/bin/python").symlink_to(tmp_path / "removed")
+    shutil.copy(ROOT / "pyproject.toml", tmp_path / ".venv/.installed-dev-test")
+    interpreter = tmp_path / "interpreter"
+    interpreter.write_text('#!/bin/sh\n[ "$1" = -c ] && exit\necho "$*" >>"$0.log"; exit 1\n', encoding="utf-8")
+    interpreter.chmod(0o755)
+    done = subprocess.run(
+        [tmp_path / "dev", "test"],
+        env={"PYTHON": str(interpreter), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert f"`{interpreter} -m venv` failed" in done.stderr
+    assert (tmp_path / "interpreter.log").read_text(encoding="utf-8") == f"-m venv {tmp_path}/.venv\n"
