@@ -250,7 +250,7 @@ def test_an_approval_stands_where_nothing_it_was_bound_to_changed(run, plan, tmp
     [
         ("'ship it?'", "'really ship it?'"),
         ("attempts: 10", "attempts: 20"),
-        ("budgets: {attempts: 10}", "budgets: {attempts: 10}\npolicy: {network: {deny: ['*']}}"),
+        ("budgets: {attempts: 10}", "budgets: {attempts: 10}\npolicy: {capabilities: {deny: ['http.*']}}"),
         ("echo build >> did", "echo build2 >> did"),
     ],
     ids=["the gate", "the budgets", "the policy", "what came before"],

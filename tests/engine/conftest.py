@@ -66,4 +66,4 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     bench = Bench(tmp_path)
     yield bench
     bench.effects.close()
-    assert not bench.alive()
+    assert bench.gone()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -58,3 +59,10 @@ class Live:
             except OSError:
                 continue
         return found
+
+    def gone(self) -> bool:
+        """Whether no such process is left. One that was killed ends when its machine gets to it."""
+        deadline = time.monotonic() + 240
+        while (alive := self.alive()) and time.monotonic() < deadline:
+            time.sleep(0.002)
+        return not alive

@@ -263,7 +263,7 @@ class TestStopping:
         )
         assert outcomes["shell"].stdout == "hi\nbye\n"
         assert outcomes["stubborn"].exit_code == -signal.SIGKILL
-        assert not bench.alive()
+        assert bench.gone()
 
     def stopped(self, bench) -> dict[str, Outcome]:
         """What tasks of each kind end with that are stopped twice once they have begun."""

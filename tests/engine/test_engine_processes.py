@@ -295,11 +295,11 @@ class TestTheEnd:
         outcome = bench.run_past(script, "begun")
         assert (outcome.failure, outcome.exit_code) == ("timeout", -signal.SIGKILL)
         assert outcome.duration >= 0.5
-        assert not bench.alive()
+        assert bench.gone()
 
     def test_a_stopped_process_ends_at_its_timeout_as_well(self, bench) -> None:
         assert bench.run("kill -STOP $$", timeout=0.2).failure == "timeout"
-        assert not bench.alive()
+        assert bench.gone()
 
     @pytest.mark.parametrize("quiet", ["", "quiet"])
     def test_after_a_timeout_a_daemon_in_another_session_that_ignores_term_is_gone(self, bench, daemon, quiet) -> None:
@@ -334,7 +334,7 @@ class TestTheEnd:
         assert (outcome.stdout, outcome.stderr) == ("done\n", "")
         said = b"[planrunner: the end of the task ended 2 processes that the task left behind: sleep (2)]\n"
         assert bench.log() == b"done\n" + said
-        assert not bench.alive()
+        assert bench.gone()
 
     def test_a_daemon_is_named_in_the_log_of_its_task_when_the_task_or_the_run_ends_it(self, bench) -> None:
         script = "setsid sh -c 'echo $$ >daemon.pid; exec sleep 600' >/dev/null 2>&1 </dev/null &"
@@ -344,12 +344,12 @@ class TestTheEnd:
         bench.effects.close()
         log = (bench.state / "logs" / bench.run_id / "task.1.log").read_bytes()
         assert log.endswith(b"ended 1 process that the task left behind: sleep]\n")
-        assert not bench.alive()
+        assert bench.gone()
 
     def test_background_jobs_end_with_the_task_that_started_them(self, bench) -> None:
         outcome = bench.run("sleep 300 & nohup sleep 300 >/dev/null 2>&1 & echo done")
         assert (outcome.failure, outcome.stdout) == ("", "done\n")
-        assert not bench.alive()
+        assert bench.gone()
 
     def test_a_quiet_daemon_ends_with_the_run_at_the_latest(self, bench, daemon) -> None:
         bench.run(f"{daemon} quiet; until test -s daemon.pid; do sleep 0.001; done")

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -90,6 +91,7 @@ def _audited(work: Callable[[], Any]) -> Observed:
     seen: list[tuple[str, str]] = []
 
     def watched() -> Any:
+        os.open = _opening  # in this child alone
         sys.addaudithook(lambda event, given: seen.extend(_audit(event, given)))
         return work(), seen
 
@@ -99,22 +101,52 @@ def _audited(work: Callable[[], Any]) -> Observed:
     return Observed(result, writes, tuple(dict.fromkeys(what for kind, what in found if kind == "connect")), False)
 
 
-_PATH_EVENTS = frozenset(
-    "os.mkdir os.rename os.remove os.rmdir os.link os.symlink os.chmod os.chown os.truncate os.utime".split()
-)
+_PATH_EVENTS = {
+    "os.mkdir": ((0, 2),),
+    "os.rename": ((0, 2), (1, 3)),
+    "os.remove": ((0, 1),),
+    "os.rmdir": ((0, 1),),
+    "os.link": ((0, 2), (1, 3)),
+    "os.symlink": ((1, 2),),
+    "os.chmod": ((0, 2),),
+    "os.chown": ((0, 3),),
+    "os.truncate": ((0, None),),
+    "os.utime": ((0, 3),),
+}
+"""Where the arguments of an audit event have each path that changes, and the descriptor of the folder it starts at."""
+
+_open = os.open
+_folder = threading.local()
+
+
+def _opening(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+    """``os.open`` that notes the folder for the audit event, which does not carry it."""
+    _folder.descriptor = dir_fd
+    try:
+        return _open(path, flags, mode, dir_fd=dir_fd)
+    finally:
+        _folder.descriptor = None
 
 
 def _audit(event: str, given: tuple[Any, ...]) -> Iterator[tuple[str, str]]:
     if event == "open" and isinstance(given[0], (str, bytes)):
         flags = given[2] if isinstance(given[2], int) else 0
         if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC):
-            yield "write", os.path.abspath(os.fsdecode(given[0]))
+            yield "write", _absolute(given[0], getattr(_folder, "descriptor", None))
     elif event in _PATH_EVENTS:
-        yield from (
-            ("write", os.path.abspath(os.fsdecode(each))) for each in given[:2] if isinstance(each, (str, bytes))
-        )
+        for path, folder in _PATH_EVENTS[event]:
+            if isinstance(given[path], (str, bytes)):
+                yield "write", _absolute(given[path], None if folder is None else given[folder])
     elif event == "socket.connect" and isinstance(given[1], tuple):
         yield "connect", f"{given[1][0]}:{given[1][1]}"
+
+
+def _absolute(path: str | bytes, folder: int | None) -> str:
+    """The path from the root; ``folder`` is the descriptor it starts at, None or -1 for the current directory."""
+    name = os.fsdecode(path)
+    if folder is not None and folder >= 0 and not os.path.isabs(name):
+        name = os.path.join(os.readlink(f"/proc/self/fd/{folder}"), name)
+    return os.path.abspath(name)
 
 
 def _fork(work: Callable[[], Any], ready: Callable[[], object]) -> tuple[int, int]:
