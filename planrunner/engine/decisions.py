@@ -84,6 +84,10 @@ class Decisions:
                 self._enact(following)
 
     def _keep(self, event: Event) -> None:
+        if type(event).__name__ == "GateDecided":
+            from planrunner.engine.gates import with_declared  # late: few tasks ask anybody
+
+            event = with_declared(self.state, event)
         self._record(event, self._now)
         if type(event) is TaskSettled:
             follows = event.status == "completed" and bool(self.state.freshness)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from planrunner.engine.calls import Place, no_value, plain_data, prepare, rendered, rights_of
+from planrunner.engine.calls import Place, no_value, plain_data, prepare, rendered, rights_of, values_of
 from planrunner.engine.evidence import examine
 from planrunner.jsontext import shown, stable_json
 from planrunner.lean import sha256
 from planrunner.machine import instructions
 from planrunner.machine.commands import Start
-from planrunner.machine.events import GateReopened, GateRequested
+from planrunner.machine.events import GateDecided, GateReopened, GateRequested, Outcome
 from planrunner.machine.gates import digest, spec
 from planrunner.machine.governing import STAGE
 from planrunner.machine.judging import KIND, allowance, judge_of
-from planrunner.machine.scope import GateScope
+from planrunner.machine.scope import GateScope, TaskScope
 from planrunner.machine.starting import INSTRUCTION
 from planrunner.plan.expressions.problem import TemplateError
 from planrunner.plan.looking import looks_at
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from planrunner.engine.rare_effects import Weigh
+    from planrunner.machine.events import Event
     from planrunner.machine.rare_commands import AskPeople
     from planrunner.machine.state import State
     from planrunner.plan.expressions.values import Scope
@@ -73,6 +74,25 @@ def request(state: State, number: int, stage: str, place: Place) -> dict[str, Js
         asked["looks"] = looks
     found: dict[str, Json] = plain_data(asked)
     return found
+
+
+def with_declared(state: State, event: Event) -> Event:
+    """A decision together with the outputs that the task declares by a ``value``; one that cannot be had is the
+    decision's problem. Only what the task itself asks gives outputs, not what comes before or after its work."""
+    assert isinstance(event, GateDecided)
+    number = state.index[event.task]
+    found, gate = state.tasks[number], state.tasks[number].gate
+    declared = [output for output in state.specs[number].outputs if output.value is not None]
+    asks = gate is not None and gate.stage in ("gate", INSTRUCTION) and event.decision in ("passed", "approved")
+    if not (declared and asks and state.edition > 5):
+        return event
+    before, found.outcome = found.outcome, Outcome(outputs=event.outputs)
+    try:
+        return event._replace(outputs={**event.outputs, **values_of(declared, TaskScope(state, number))})
+    except no_value() as error:
+        return event._replace(problem=f"an output has no value: {error}")
+    finally:
+        found.outcome = before
 
 
 def _decides(state: State, number: int) -> dict[str, Json] | None:
@@ -162,6 +182,8 @@ def _inputs(state: State, number: int, stage: str, place: Place) -> dict[str, Js
         for need in state.shape.needs[number]
         if state.tasks[need].outputs
     }
+    if stage == INSTRUCTION and task.inputs and state.edition > 5:
+        given["with"] = _filled("with", task.inputs, GateScope(state, number))
     return {**given, "params": _filled("params", task.params, GateScope(state, number))} if task.params else given
 
 

@@ -96,11 +96,12 @@ class Outcome(NamedTuple):
     """A template or an expression of the plan had no value, or none that fits: another attempt meets the same."""
 
 
-EDITION = 5
+EDITION = 6
 """The rules by which a run that starts now is decided. Edition 1 did not tell apart why a task was omitted, counted an
 allowed failure as ``ok``, and let an expression over results wait for all its tasks. Up to edition 2 a loop
 went another round after a value that was missing, up to edition 3 a task whose call was not made counted as one that
-acted, up to edition 4 a task whose earlier result did not fit could start beside as many as may run."""
+acted, up to edition 4 a task whose earlier result did not fit could start beside as many as may run, up to edition 5
+gates were not held to their own criteria and had no outputs by a ``value``."""
 
 
 class RunStarted(NamedTuple):

@@ -107,7 +107,8 @@ class GateEscalated(NamedTuple):
 
 class GateDecided(NamedTuple):
     """``decision`` is passed or failed (by checks), approved, rejected or expired. ``by`` are those whose votes made
-    it, ``reason`` is what they said or which check failed; ``outputs`` become those of a task that is a gate."""
+    it, ``reason`` is what they said or which check failed; ``outputs`` become those of a task that is a gate, and
+    ``problem`` tells which declared one has no value."""
 
     task: str
     visit: int
@@ -115,3 +116,4 @@ class GateDecided(NamedTuple):
     by: tuple[str, ...] = ()
     reason: str = ""
     outputs: dict[str, Json] = {}
+    problem: str = ""

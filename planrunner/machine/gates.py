@@ -275,7 +275,7 @@ def sentence(gate: GateState) -> str:
 def _after_decision(state: State, number: int, gate: GateState) -> Command | None:
     task = state.specs[number]
     if gate.decision in ("passed", "approved"):
-        if gate.stage == "instruction":
+        if gate.stage == "instruction" or (gate.stage == "gate" and state.edition > 5):
             from planrunner.machine.instructions import carried_out  # late: few tasks are for people
 
             return carried_out(state, number, sentence(gate))
@@ -410,7 +410,8 @@ def _decided(state: State, event: GateDecided, at: float) -> None:
     if event.decision in ("passed", "approved"):
         found.cleared += (gate.stage,)
     if gate.stage in ("gate", "instruction"):
-        found.outcome = Outcome(outputs=event.outputs)
+        failure = "logic" if event.problem else ""
+        found.outcome = Outcome(failure, event.problem, event.outputs, no_value=bool(failure))
         found.outputs = event.outputs
     elif gate.is_behind:
         found.facts = None  # the world may have changed while people took their time

@@ -45,7 +45,7 @@ def results(task: Task, outputs: dict[str, Json]) -> dict[str, Json]:
 
 
 def carried_out(state: State, number: int, how: str) -> Command:
-    """Somebody says that it is done: the criteria of the task hold or do not; those in words are asked about."""
+    """People approved, or say that it is done: the criteria of the task decide; those in words are asked about."""
     task, found = state.specs[number], state.tasks[number]
     verdict = judge(state, number)
     if verdict.failure:
