@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from time import localtime, monotonic
 
-from planrunner.machine.events import AttemptEnded, AttemptStarted, RunEnded, RunStarted, TaskSettled, UndoEnded
+from planrunner.machine.events import (
+    AttemptEnded,
+    AttemptStarted,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+    TaskSettled,
+    UndoEnded,
+)
 from planrunner.machine.labels import label, labelled
 from planrunner.record import TYPE_CHECKING
-from planrunner.views.standing import attempt_text, elapsed, is_dry
+from planrunner.views.standing import attempt_text, elapsed, is_dry, shown_counts
 from planrunner.views.symbols import duration_text, plural
 from planrunner.views.terminal import Terminal, foreign, notes
 
@@ -45,6 +53,8 @@ class PlainProgress:
         self._state: State | None = None
         self._folds: Folds | None = None
         self._run_id = ""
+        self._before: dict[str, int] = {}
+        """How many tasks had each status when this process took the run up."""
         self._wrote = monotonic()
         self._second = -1
         self._clock = ""
@@ -52,6 +62,7 @@ class PlainProgress:
     def started(self, run_id: str, plan: Plan, state: State) -> None:
         self._state = state
         self._run_id = run_id
+        self._before = shown_counts(state)
         if state.holders:
             from planrunner.views.progress_folded import Folds  # late: many plans are flat
 
@@ -73,7 +84,7 @@ class PlainProgress:
         second = int(entry.at)
         if second != self._second:
             self._second, self._clock = second, _clock(entry.at)
-        line = line_of(self._terminal, self._state, entry)
+        line = self._line(self._state, entry)
         if self._folds is not None:
             line = self._folds.line(entry.event, line)
         if isinstance(entry.event, TaskSettled) and _never_started(self._state, entry.event):
@@ -89,6 +100,13 @@ class PlainProgress:
             self._lines += self._grouped(group)
         if len(self._lines) >= GATHERED:
             self._flush()
+
+    def _line(self, state: State, entry: Entry) -> str:
+        if type(entry.event) is not RunResumed:
+            return line_of(self._terminal, state, entry)
+        from planrunner.views.progress_rare import resumed_text  # late, as below
+
+        return resumed_text(self._before)  # the state has gone on since: entries are shown in batches
 
     def output(self, task: str, attempt: int, _stream: str, data: bytes) -> None:
         if self._output != "none" and self._state is not None:
@@ -203,6 +221,7 @@ _DESCRIBE: dict[type, Callable[[Terminal, State, Any, float], str] | None] = {
     AttemptEnded: None,
     TaskSettled: _settled,
     RunEnded: None,
+    RunResumed: None,
 }
 """What every run meets; the rest is added when it is met."""
 

@@ -16,7 +16,6 @@ from planrunner.machine.events import (
     RetryScheduled,
     RollbackStarted,
     RunParked,
-    RunResumed,
     StopRequested,
     TaskDelayed,
     TasksReset,
@@ -28,7 +27,7 @@ from planrunner.machine.events import (
 from planrunner.machine.labels import label, labelled
 from planrunner.machine.statuses import SETTLED
 from planrunner.record import TYPE_CHECKING
-from planrunner.views.standing import attempt_text, listed, shown_counts, waiting
+from planrunner.views.standing import attempt_text, listed, waiting
 from planrunner.views.symbols import duration_text, plural
 from planrunner.views.terminal import Terminal, foreign
 
@@ -99,10 +98,10 @@ def _reset(terminal: Terminal, state: State, event: TasksReset, _at: float) -> s
     return f"{terminal.sign('retrying')} {names} begin anew ({event.reason}{cause}{said})"
 
 
-def _resumed(_terminal: Terminal, state: State, _event: RunResumed, _at: float) -> str:
+def resumed_text(counts: dict[str, int]) -> str:
+    """How much of a run was done when it was taken up; ``counts`` are those of ``shown_counts`` at that moment."""
     from planrunner.views.ending import ORDER  # late: few runs are resumed
 
-    counts = shown_counts(state)  # as at the end of the run: what stands for the tasks it holds is not counted
     done = [(status, counts[status]) for status in ORDER if status in SETTLED and counts.get(status)]
     total = f"resumed: {sum(count for _, count in done)} of {sum(counts.values())} tasks are done already"
     words = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in done)
@@ -213,7 +212,6 @@ DESCRIBE: dict[type, Callable[[Terminal, State, Any, float], str]] = {
     GateReopened: _reopened,
     GateEscalated: _escalated,
     GateVoted: _vote,
-    RunResumed: _resumed,
     StopRequested: _stop,
     BudgetWarned: _warned,
     CheckpointTaken: _checkpoint,
