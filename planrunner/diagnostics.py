@@ -101,7 +101,7 @@ RULES: dict[str, Rule] = _rules(
     ("PLAN013", "unsupported-yaml", "error", "a YAML feature that plans do not use"),
     ("PLAN014", "hidden-character", "warning", "a character that nobody sees, or that turns the direction of writing"),
     ("PLAN020", "not-executed-yet", "error", "a construct that is read but that this version does not run"),
-    ("PLAN021", "without-effect", "warning", "a key that loads and that nothing looks at yet"),
+    ("PLAN021", "without-effect", "warning", "a key that loads and that nothing looks at"),
     ("PLAN101", "undefined-need", "error", "a need or an edge names no task"),
     ("PLAN102", "duplicate-task-id", "error", "two tasks share an id"),
     ("PLAN103", "dependency-cycle", "error", "tasks wait for each other in a circle"),

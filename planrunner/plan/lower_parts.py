@@ -20,6 +20,15 @@ if TYPE_CHECKING:
     from typing import Any
 
 TYPES = frozenset({"string", "int", "number", "bool", "duration", "size", "money", "percent", "list", "map", "any"})
+_TYPES_ELSEWHERE = {
+    "integer": "int",
+    "str": "string",
+    "float": "number",
+    "boolean": "bool",
+    "array": "list",
+    "object": "map",
+}
+"""Names of types in other languages, and ours."""
 _REFERENCE = r"(?:artifacts|tasks|params|env|outputs)(?:\.[A-Za-z0-9_-]+)+|stdout|stderr|exit_code"
 _PARAM_KEYS = frozenset({"type", "default", "required", "description", "choices"})
 
@@ -46,6 +55,14 @@ def fields(low: Lowering, node: Node) -> tuple[Param, ...]:
         default = value.get("default") if isinstance(value, Mapping) else value
         if isinstance(value, Mapping):
             _check_choices(low, param, value.get("choices"))
+        elif default is not None and (meant := _TYPES_ELSEWHERE.get(values.text(default))):
+            help_ = f"a type is `{meant}`; a default that is this text is `{{default: {values.text(default)}}}`"
+            low.report(
+                "PLAN006",
+                f"`{key.value}` is declared `{values.text(default)}`, which is not a type",
+                default.span,
+                help_,
+            )
         if kind and default is not None:
             low.report("PLAN005" if kind == "type" else "PLAN006", f"the default does not fit: {problem}", default.span)
         found.append(param)
@@ -63,9 +80,11 @@ def _check_choices(low: Lowering, param: Param, node: Node | None) -> None:
 
 
 def _param(key: Scalar, node: Node) -> Param:
-    """A declaration, or (for anything but a mapping) the default alone."""
+    """A declaration, or (for anything but a mapping) the type alone, where it is the name of one, else the default."""
     if not isinstance(node, Mapping):
         default = values.data(node)
+        if isinstance(default, str) and default.partition("[")[0].strip() in TYPES:
+            return Param(str(key.value), _type_word(default), None, True, span=key.span)
         return Param(str(key.value), _type_of(default), default, default is None, span=key.span)
     parts = {str(name.value): value for name, value in node.entries if name.value in _PARAM_KEYS}
     default = values.data(parts["default"]) if "default" in parts else None

@@ -35,6 +35,10 @@ _EDGES = ("on_success", "on_failure", "next", "failure_modes", "gate")
 _OF_ATTEMPTS = ("timeout", "timebox", "heartbeat", "watchdog", "budgets")
 """Defaults that are meant for what acts, and not for a task that holds others."""
 _ACTIONS = ("run", "uses", "command", "loop", "subplan")
+_START = frozenset({"run", "command", "loop", "subplan", "rollback", "degraded"})
+"""Keys that may start a program, or tasks that do."""
+HANDED_DOWN = ("env", "cwd", "shell")
+"""What a task with steps or rounds says for all tasks in it."""
 _OTHER_ACTIONS = frozenset({"run", "uses", "loop", "subplan", "subplan_file"})
 
 
@@ -49,6 +53,9 @@ def lower_task(low: Lowering, node: Mapping, defaults: dict[str, Any], extra: tu
     if "stdin" in draft.fields and "run" not in draft.fields:
         help_ = "only scripts and programs read a standard input; inputs of a capability are `with`"
         low.report("PLAN004", "`stdin` of a task needs `run`", draft.span("stdin"), help_)
+    if any(key == "shell" for key, _ in draft.spans) and not _START & {*draft.fields, *draft.nodes}:
+        help_ = f"`shell` names the interpreter; the script is `run: {draft.fields.get('shell', '…')}`"
+        low.report("PLAN004", "`shell` of a task needs `run`", draft.span("shell"), help_)
     if "delay" in draft.fields and not {"run", "uses", "command", "loop", "subplan"} & {*draft.fields, *draft.nodes}:
         help_ = "to have people asked later, let the gate need a task with `uses: sleep`"
         low.report("PLAN004", "`delay` of a task needs something that it does", draft.span("delay"), help_)
@@ -364,8 +371,10 @@ def _steps(draft: Draft, node: Sequence) -> tuple[Task, ...]:
 
 
 def _inner(draft: Draft) -> dict[str, Any]:
-    """The defaults for tasks inside this one: whether it stands under ``finally`` is not theirs."""
-    return {name: value for name, value in draft.defaults.items() if name != "finally_"}
+    """The defaults for tasks inside this one: its environment, directory and interpreter are theirs, whether it stands
+    under ``finally`` is not."""
+    inner = {name: value for name, value in draft.defaults.items() if name != "finally_"}
+    return inner | {name: draft.fields[name] for name in HANDED_DOWN if name in draft.fields}
 
 
 def lower_list(draft: Draft, node: Node) -> tuple[Task, ...]:

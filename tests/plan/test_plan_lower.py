@@ -336,6 +336,21 @@ def test_artifacts_of_task_and_plan() -> None:
     ]
 
 
+def test_a_parameter_that_is_the_name_of_a_type_is_declared_by_it() -> None:
+    plan = plan_with("params: {a: int, b: 'list[url]', c: {default: list}, d: listing}")
+    assert [bare(param) for param in plan.params] == [
+        bare(Param("a", "int", required=True)),
+        bare(Param("b", "list", required=True)),
+        bare(Param("c", default="list")),
+        bare(Param("d", default="listing")),
+    ]
+
+
+def test_a_parameter_declared_by_the_type_of_another_language_is_told_ours() -> None:
+    (found,) = errors(loaded("plan: p\nparams: {a: integer}\ntasks: [{id: t, run: 'echo {{ params.a }}'}]\n"))
+    assert "`integer`, which is not a type" in found
+
+
 def test_parameters_in_every_form() -> None:
     plan = plan_with(
         "params: {a: {type: int}, b: {default: x, description: d}, c: 5, d: [1], e: {type: string, required: false, choices: [u, v]}, f: null}"

@@ -52,6 +52,15 @@ def test_heartbeat_and_watchdog_may_be_defaults() -> None:
     assert (task.heartbeat, task.watchdog) == (60.0, (Watch(300.0, "ask"),))
 
 
+@pytest.mark.parametrize("kind", ["subplan: [INNER]", "loop: {max: 2, tasks: [INNER]}"])
+def test_environment_directory_and_interpreter_hold_for_the_tasks_inside(kind: str) -> None:
+    inner = "{id: own, run: ls, env: {B: inner}, cwd: deeper}, {id: plain, run: ls}"
+    task = task_of(f"{kind.replace('INNER', inner)}\nenv: {{A: outer, B: outer}}\ncwd: sub\nshell: bash")
+    own, plain = task.subplan or task.loop.tasks
+    assert (dict(own.env), own.cwd, own.shell) == ({"A": "outer", "B": "inner"}, "deeper", "bash")
+    assert (dict(plain.env), plain.cwd, plain.shell) == ({"A": "outer", "B": "outer"}, "sub", "bash")
+
+
 def test_an_action_has_retries_a_timeout_and_a_script_of_its_own() -> None:
     task = task_of(
         'run: ls\nrollback: {run: "rm {{ params.x }}", retry: 3, timeout: 1m}', "params: {x: {default: f}}\n"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from planrunner.diagnostics import Diagnostic
+from planrunner.plan.lower_task import HANDED_DOWN
+from planrunner.plan.model import Task
 from planrunner.plan.rules.view import PlanView, has_key, names, plan_key, span_of
 from planrunner.source import Span
 
@@ -27,9 +29,60 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
     if not view.outer:
         yield from _idle_keys(view)
     for task in view.plan.tasks:
+        yield from _out_of_place(task)
         if isinstance(task.notes, dict) and "validation" in task.notes and has_key(task, "validation"):
             what = f"`validation` of `{task.id}`"
             yield without_effect(what, span_of(task, "validation"), "a list of expressions or words is checked")
+
+
+_OF_CONTAINERS = ["stdout", "heartbeat", "on_doubt", "backup", "artifacts", "degraded"]
+"""Keys without an effect on a task with steps or rounds, which starts nothing itself."""
+
+_OF_LINKED = [*_OF_CONTAINERS, *HANDED_DOWN]
+"""The same of a task whose subplan is a plan of its own, which says its environment itself."""
+
+_OF_PEOPLE = [
+    *_OF_CONTAINERS,
+    "with",
+    "env",
+    "cwd",
+    "delay",
+    "timeout",
+    "timebox",
+    "watchdog",
+    "retry",
+    "fresh",
+    "rollback",
+]
+"""Keys without an effect on a gate or an instruction: there is no attempt to be timed, repeated or undone."""
+
+
+def _out_of_place(task: Task) -> Iterable[Diagnostic]:
+    """Keys of a task that belong to work which it does not do itself."""
+    if task.loop is not None or task.steps or task.subplan:
+        idle, why, help_ = _OF_CONTAINERS, "the tasks inside it do the work", "write it at the tasks inside"
+    elif task.subplan_file:
+        idle, why, help_ = _OF_LINKED, "its subplan is a plan of its own", "write it there; `params` hands values over"
+    elif task.gate is not None or not (task.uses or task.run is not None):
+        idle, why, help_ = _OF_PEOPLE, "people do this task", "write it at the task that does the work"
+        if has_key(task, "timeout") or has_key(task, "timebox"):
+            help_ = "how long people have is `expires` of a gate, or `deadline`"
+    else:
+        return
+    keys = [key for key in idle if has_key(task, key) and not _is_told_elsewhere(task, key)]
+    if keys:
+        what = f"{names(keys)} of `{task.id}` {'has' if len(keys) == 1 else 'have'} no effect"
+        yield Diagnostic("PLAN021", f"{what}: {why}", span_of(task, *keys), help=help_)
+
+
+def _is_told_elsewhere(task: Task, key: str) -> bool:
+    """A rollback in words is for people to read, and so is what an instruction comes ``with``; a delay of a task that
+    says nothing at all is refused."""
+    return (
+        (key == "rollback" and task.rollback is None)
+        or (key == "with" and task.gate is None)
+        or (key == "delay" and not task.command)
+    )
 
 
 IDLE = {
