@@ -54,7 +54,7 @@ class PlainProgress:
         self._folds: Folds | None = None
         self._run_id = ""
         self._before: dict[str, int] = {}
-        """How many tasks had each status when this process took the run up."""
+        """How many tasks had each status when this process took the run up; empty for one that had ended."""
         self._wrote = monotonic()
         self._second = -1
         self._clock = ""
@@ -62,7 +62,7 @@ class PlainProgress:
     def started(self, run_id: str, plan: Plan, state: State) -> None:
         self._state = state
         self._run_id = run_id
-        self._before = shown_counts(state)
+        self._before = shown_counts(state) if state.ended_at is None else {}
         if state.holders:
             from planrunner.views.progress_folded import Folds  # late: many plans are flat
 
@@ -106,7 +106,8 @@ class PlainProgress:
             return line_of(self._terminal, state, entry)
         from planrunner.views.progress_rare import resumed_text  # late, as below
 
-        return resumed_text(self._before)  # the state has gone on since: entries are shown in batches
+        # the state has gone on since, as entries are shown in batches; what a run that had ended does again has a line
+        return resumed_text(self._before) if self._before else ""
 
     def output(self, task: str, attempt: int, _stream: str, data: bytes) -> None:
         if self._output != "none" and self._state is not None:

@@ -12,6 +12,7 @@ from planrunner.machine.events import (
     RetryScheduled,
     RunEnded,
     RunParked,
+    RunReopened,
     RunResumed,
     StopRequested,
     TaskSettled,
@@ -118,6 +119,18 @@ def test_a_resumed_run_says_what_is_done_already(story, shell_task, screen):
     progress.event(resumed)  # entries are shown once they are durable, and the state has gone on by then
     progress.tick(0.0)
     assert _lines(stream)[-1] == "resumed: 1 of 2 tasks are done already"
+
+
+def test_of_a_run_that_had_ended_nothing_is_counted(story, shell_task, screen):
+    told = story(shell_task("one"))
+    told.tell(AttemptStarted("one", 1, "k"), AttemptEnded("one", 1, Outcome()), TaskSettled("one", "completed"))
+    told.tell(RunEnded("completed"))
+    terminal, stream = screen()
+    progress = _watch(told, terminal)
+    told.tell(RunReopened("rerun", "ana"), RunResumed(2))
+    progress.event(told.entries[-1])
+    progress.tick(0.0)
+    assert "resumed" not in stream.getvalue()
 
 
 def test_a_resumed_run_counts_the_tasks_that_its_end_counts(screen):
