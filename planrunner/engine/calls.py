@@ -241,23 +241,25 @@ def _placed(artifact: Artifact, path: str) -> Artifact:
 
 
 def with_values(state: State, event: AttemptEnded) -> AttemptEnded:
-    """The end of an attempt together with the outputs that the task declares by a ``value``, such as
-    ``{{ stdout }}``; a value that cannot be had fails the attempt."""
-    number = state.index[event.task]
+    """The end of an attempt together with the outputs that its task declares by a ``value``."""
+    return event._replace(outcome=with_declared(state, state.index[event.task], event.outcome))
+
+
+def with_declared(state: State, number: int, outcome: Outcome) -> Outcome:
+    """An outcome together with the outputs that the task declares by a ``value``, such as ``{{ stdout }}``; one that
+    has no value makes it a failure."""
     outputs = state.specs[number].outputs
-    if not outputs or event.outcome.failure:
-        return event
+    if not outputs or outcome.failure:
+        return outcome
     declared = [output for output in outputs if output.value is not None]
     found = state.tasks[number]
-    before, found.outcome = found.outcome, event.outcome
+    before, found.outcome = found.outcome, outcome
     try:
-        values = values_of(declared, _Names(state, number))
-        outcome = event.outcome._replace(outputs={**event.outcome.outputs, **values})
+        return outcome._replace(outputs={**outcome.outputs, **values_of(declared, _Names(state, number))})
     except no_value() as error:
-        outcome = event.outcome._replace(failure="logic", message=f"an output has no value: {error}", no_value=True)
+        return outcome._replace(failure="logic", message=f"an output has no value: {error}", no_value=True)
     finally:
         found.outcome = before
-    return event._replace(outcome=outcome)
 
 
 def values_of(declared: Sequence[Output], scope: Scope) -> dict[str, Json]:

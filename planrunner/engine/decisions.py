@@ -85,9 +85,9 @@ class Decisions:
 
     def _keep(self, event: Event) -> None:
         if type(event).__name__ == "GateDecided":
-            from planrunner.engine.gates import with_declared  # late: few tasks ask anybody
+            from planrunner.engine.gates import with_values  # late: few tasks ask people
 
-            event = with_declared(self.state, event)
+            event = with_values(self.state, event)
         self._record(event, self._now)
         if type(event) is TaskSettled:
             follows = event.status == "completed" and bool(self.state.freshness)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from planrunner.engine.calls import Place, no_value, plain_data, prepare, rendered, rights_of, values_of
+from planrunner.engine.calls import Place, no_value, plain_data, prepare, rendered, rights_of, with_declared
 from planrunner.engine.evidence import examine
 from planrunner.jsontext import shown, stable_json
 from planrunner.lean import sha256
@@ -14,7 +14,7 @@ from planrunner.machine.events import GateDecided, GateReopened, GateRequested, 
 from planrunner.machine.gates import digest, spec
 from planrunner.machine.governing import STAGE
 from planrunner.machine.judging import KIND, allowance, judge_of
-from planrunner.machine.scope import GateScope, TaskScope
+from planrunner.machine.scope import GateScope
 from planrunner.machine.starting import INSTRUCTION
 from planrunner.plan.expressions.problem import TemplateError
 from planrunner.plan.looking import looks_at
@@ -76,23 +76,17 @@ def request(state: State, number: int, stage: str, place: Place) -> dict[str, Js
     return found
 
 
-def with_declared(state: State, event: Event) -> Event:
-    """A decision together with the outputs that the task declares by a ``value``; one that cannot be had is the
+def with_values(state: State, event: Event) -> Event:
+    """A decision together with the outputs that the task declares by a ``value``; one that has no value is the
     decision's problem. Only what the task itself asks gives outputs, not what comes before or after its work."""
     assert isinstance(event, GateDecided)
     number = state.index[event.task]
-    found, gate = state.tasks[number], state.tasks[number].gate
-    declared = [output for output in state.specs[number].outputs if output.value is not None]
+    gate = state.tasks[number].gate
     asks = gate is not None and gate.stage in ("gate", INSTRUCTION) and event.decision in ("passed", "approved")
-    if not (declared and asks and state.edition > 5):
+    if not asks or state.edition < 6:
         return event
-    before, found.outcome = found.outcome, Outcome(outputs=event.outputs)
-    try:
-        return event._replace(outputs={**event.outputs, **values_of(declared, TaskScope(state, number))})
-    except no_value() as error:
-        return event._replace(problem=f"an output has no value: {error}")
-    finally:
-        found.outcome = before
+    outcome = with_declared(state, number, Outcome(outputs=event.outputs))
+    return event._replace(outputs=outcome.outputs, problem=outcome.message)
 
 
 def _decides(state: State, number: int) -> dict[str, Json] | None:

@@ -60,11 +60,11 @@ _OF_PEOPLE = [
 def _out_of_place(task: Task) -> Iterable[Diagnostic]:
     """Keys of a task that belong to work which it does not do itself."""
     if task.loop is not None or task.steps or task.subplan:
-        idle, why, help_ = _OF_CONTAINERS, "the tasks inside it do the work", "write it at the tasks inside"
+        idle, why, help_ = _OF_CONTAINERS, "the tasks inside it do the work", "write it on the tasks inside"
     elif task.subplan_file:
         idle, why, help_ = _OF_LINKED, "its subplan is a plan of its own", "write it there; `params` hands values over"
     elif task.gate is not None or not (task.uses or task.run is not None):
-        idle, why, help_ = _OF_PEOPLE, "people do this task", "write it at the task that does the work"
+        idle, why, help_ = _OF_PEOPLE, "people do this task", "write it on the task that does the work"
         if has_key(task, "timeout") or has_key(task, "timebox"):
             help_ = "how long people have is `expires` of a gate, or `deadline`"
     else:
@@ -76,8 +76,8 @@ def _out_of_place(task: Task) -> Iterable[Diagnostic]:
 
 
 def _is_told_elsewhere(task: Task, key: str) -> bool:
-    """A rollback in words is for people to read, and so is what an instruction comes ``with``; a delay of a task that
-    says nothing at all is refused."""
+    """A rollback in words and the inputs of an instruction are for people to read; a delay of a task without any action
+    is an error already."""
     return (
         (key == "rollback" and task.rollback is None)
         or (key == "with" and task.gate is None)
