@@ -299,8 +299,8 @@ class Supervisor:
     def _finish(self, process: Process) -> None:
         self._close(process, "stdout")
         self._close(process, "stderr")
-        if process.left and not process.forced:
-            process.launch.record.remark(left_behind(process.left.values(), "task"))
+        if not process.forced and (words := left_behind(process.left.values(), "task")):
+            process.launch.record.remark(words)
         if problem := process.launch.record.close():
             self.problems.append(problem)
         self.running.pop(process.pid, None)
@@ -331,10 +331,14 @@ class Supervisor:
 
 
 def left_behind(names: Iterable[str], when: str) -> str:
-    """The line of a log about processes that a task left behind, and that the end of the task or the run ended."""
+    """The line of a log about processes that a task left behind, and that the end of the task or the run ended; empty
+    where there are none but those of its sandbox."""
     counts: dict[str, int] = {}
     for name in names:
-        counts[name] = counts.get(name, 0) + 1
+        if name not in strays.OF_THE_SANDBOX:
+            counts[name] = counts.get(name, 0) + 1
+    if not counts:
+        return ""
     shown = ", ".join(f"{name} ({count})" if count > 1 else name for name, count in sorted(counts.items()))
     number = sum(counts.values())
     what = "1 process" if number == 1 else f"{number} processes"

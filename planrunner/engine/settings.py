@@ -132,10 +132,11 @@ def remark_on_end(settings: LiveSettings, secrecy: Secrecy, attempt: tuple[str, 
     from planrunner.engine.processes import left_behind
 
     task, number = attempt
-    if task and number.isascii() and number.isdigit() and len(number) < 9:
+    words = left_behind(names, "run")
+    if words and task and number.isascii() and number.isdigit() and len(number) < 9:
         path = f"{settings.state_dir}/logs/{settings.run_id}/{log_name(task, int(number))}"
         record = Record(path, None, secrecy)
-        record.remark(left_behind(names, "run"))
+        record.remark(words)
         record.close()
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from planrunner.capabilities.contract import Spawn
 from planrunner.engine import processes, strays
-from planrunner.engine.processes import _DRAIN
+from planrunner.engine.processes import _DRAIN, left_behind
 from planrunner.engine.tails import LogFile, Tail
 
 DAEMON = """
@@ -335,6 +335,12 @@ class TestTheEnd:
         said = b"[planrunner: the end of the task ended 2 processes that the task left behind: sleep (2)]\n"
         assert bench.log() == b"done\n" + said
         assert bench.gone()
+
+    def test_processes_that_shut_a_task_in_are_not_named_as_left_behind(self) -> None:
+        assert left_behind(["bwrap", "sandbox-relay", "sleep"], "task").endswith(
+            "ended 1 process that the task left behind: sleep"
+        )
+        assert left_behind(["bwrap", "sandbox-relay"], "task") == ""
 
     def test_a_daemon_is_named_in_the_log_of_its_task_when_the_task_or_the_run_ends_it(self, bench) -> None:
         script = "setsid sh -c 'echo $$ >daemon.pid; exec sleep 600' >/dev/null 2>&1 </dev/null &"

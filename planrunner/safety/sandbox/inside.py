@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_NO_NEW_PRIVILEGES, _SET_FILTER, _DROP_BOUND, _AMBIENT, _DEATH = 38, 22, 24, 47, 1
+_NO_NEW_PRIVILEGES, _SET_FILTER, _DROP_BOUND, _AMBIENT, _DEATH, _NAME = 38, 22, 24, 47, 1, 15
 _CREATE, _ADD, _RESTRICT, _OPEN = 444, 445, 446, 437
 _NO_LINKS = 4
 _UNSHARE_MOUNTS, _UNSHARE_USERS = 0x20000, 0x10000000
@@ -39,6 +39,8 @@ _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL
 _TCP = 3
 _SCOPES = 3
 _FAILED = 125
+RELAY = b"sandbox-relay"
+"""The name of the process that offers the way to the proxy."""
 
 
 class _Ruleset(ctypes.Structure):
@@ -248,6 +250,7 @@ def _offer(path: str) -> None:
     for name in ("no_proxy", "NO_PROXY"):
         os.environ.pop(name, None)
     parent = os.getpid()
+    _C.prctl(_NAME, RELAY, 0, 0, 0)  # the child has the name from its first moment
     if os.fork():
         listening.close()
         return
