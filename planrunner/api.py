@@ -7,6 +7,8 @@ rules come with ``inspect`` and more, and are loaded when they are asked for.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.capabilities.contract import Call as Call
 from planrunner.capabilities.contract import Context as Context
 from planrunner.capabilities.contract import Exit as Exit
@@ -17,7 +19,6 @@ from planrunner.capabilities.contract import Spawn as Spawn
 from planrunner.capabilities.declare import Doc as Doc
 from planrunner.capabilities.declare import capability as capability
 from planrunner.machine.events import Outcome as Outcome
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from planrunner.capabilities.durations import money as money

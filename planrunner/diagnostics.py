@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
-from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.source import Span
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ A failing task is never an exception (it is an outcome in an event), a fault in 
 
 from __future__ import annotations
 
-from planrunner.record import TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from planrunner.diagnostics import Diagnostic

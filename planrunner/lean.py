@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-
-from planrunner.record import TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 __all__ = ["CacheAlone", "blake2b", "deque", "partial", "sha256", "signal"]
 

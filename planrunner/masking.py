@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from planrunner.record import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any
@@ -16,8 +17,6 @@ def masked(text: str) -> str:
     """A text with ``***`` for the password of each address in it: ``https://me:***@host/``."""
     if "://" not in text or "@" not in text:
         return text
-    import re  # late: few texts name such an address
-
     return re.sub(r"(://[^\s/:@'\"]{0,256}):[^\s/'\"]{0,1024}@", rf"\1:{MASK}@", text)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from bisect import bisect_right
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -41,8 +42,6 @@ class Source:
     def place(self, offset: int) -> Place:
         """The line and column of a character offset; an offset past the end gives the place after the last
         character."""
-        from bisect import bisect_right  # late: a run that goes well shows no places
-
         offset = max(0, min(offset, len(self.text)))
         starts = self._line_starts()
         line = bisect_right(starts, offset)

@@ -7,18 +7,19 @@ policy of the operator. What they say yes to is the plan with all files it links
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from planrunner.app.proof.envelope import Sight
 from planrunner.app.proof.powers import FORMAT, outside, powers, settings_powers
 from planrunner.app.sight import Seen, environment_of, sight
 from planrunner.errors import Denied
+from planrunner.journal.memory import MemoryJournal
 from planrunner.journal.workspace import find_project, why_outside
 from planrunner.jsontext import stable_json
 from planrunner.plan.escapes import escaped
 from planrunner.plan.matching import path_matches
+from planrunner.plan.params import bind_params
 from planrunner.plan.rights import texts
-from planrunner.record import NamedTuple
 from planrunner.safety import trust
 from planrunner.safety.homes import settings_text, trusted_home
 from planrunner.safety.policy import said_of_plans
@@ -93,8 +94,6 @@ def examine(
 
 def read_anew(path: str, registry: Registry) -> Seen:
     """A plan file as it is, whatever a state directory that came with it keeps of it. Raises NotFound, PlanInvalid."""
-    from planrunner.journal.memory import MemoryJournal  # late: it stands in for the journal here
-
     return sight(path, MemoryJournal(), registry)
 
 
@@ -227,8 +226,6 @@ def _real(wish: Wish, row: Mapping[str, str]) -> str:
 
 
 def _values(plan: Plan, params: Iterable[tuple[str, Json]]) -> dict[str, Json]:
-    from planrunner.plan.params import bind_params
-
     return dict(bind_params(plan, dict(params)).values)
 
 

@@ -5,11 +5,14 @@ The journal is the index: an artifact is what the end of an attempt tells to hav
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import time
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
+from planrunner.app.reading import stored_state
 from planrunner.errors import NotFound, StorageFailed, UsageError
 from planrunner.journal.records import RunRow
 from planrunner.journal.sqlite import Journal, open_journal
@@ -18,7 +21,6 @@ from planrunner.knowledge.artifacts import ArtifactStore
 from planrunner.knowledge.retention import Kept, is_over
 from planrunner.machine.events import AttemptEnded, AttemptStarted
 from planrunner.plan.nearest import nearest
-from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.safety.project import read_data
 
 if TYPE_CHECKING:
@@ -246,8 +248,6 @@ def _unknown(address: str, found: list[Version]) -> NotFound:
 
 def _attempt(journal: Journal, version: Version) -> tuple[str, str]:
     """The capability of the attempt that made a version, and the digest of its inputs."""
-    from planrunner.app.reading import stored_state  # late: a list needs no states
-
     capability = inputs = task = ""
     for entry in journal.entries(version.run):
         event = entry.event
@@ -281,8 +281,6 @@ def written(version: Version, store: ArtifactStore, target: str, force: bool = F
 
 
 def _copied(version: Version, source: Json, file: Json) -> None:
-    import hashlib  # late: loads OpenSSL
-
     hashed = hashlib.sha256()
     while data := source.read(_CHUNK):
         hashed.update(data)

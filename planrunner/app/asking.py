@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import pwd
+from typing import TYPE_CHECKING
 
+from planrunner.engine.answering import answer
+from planrunner.engine.calls import Place
 from planrunner.journal.records import Answer
 from planrunner.machine.events import Entry
 from planrunner.machine.evolve import evolve
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from planrunner.journal.port import JournalPort
@@ -19,8 +22,6 @@ def user() -> str:
     """Who acts: the name by which the system knows the caller."""
     name = os.environ.get("USER") or os.environ.get("LOGNAME")
     if not name:
-        import pwd  # late: only where the environment does not tell
-
         try:
             name = pwd.getpwuid(os.getuid()).pw_name
         except KeyError:
@@ -37,9 +38,6 @@ def answer_waiting(journal: JournalPort, handle: RunHandle, state: State, now: f
     if not waiting:
         return
     # Late: few runs are steered.
-    from planrunner.engine.answering import answer
-    from planrunner.engine.calls import Place
-
     if state.status == "running":  # its runner is gone, and nothing of it goes on
         state.status, state.reason = "paused", "cut off"
     entries: list[Entry] = []

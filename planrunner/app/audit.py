@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from typing import TYPE_CHECKING
 
 from planrunner.app.asking import user
 from planrunner.errors import NotFound, StorageFailed, UsageError
@@ -11,7 +12,6 @@ from planrunner.journal import accepting, verifying
 from planrunner.journal.sqlite import open_journal
 from planrunner.journal.verifying import Anchor, Verdict
 from planrunner.journal.workspace import check_state, find_state
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 from planrunner.errors import NotFound, StorageFailed, UsageError
 from planrunner.journal.breaks import cut
@@ -13,7 +14,6 @@ from planrunner.journal.strangers import open_checked
 from planrunner.journal.verifying import Anchor, Standing, Verdict
 from planrunner.journal.walking import Break, Sealed, entries_of, sealed_rows, stored_form
 from planrunner.journal.workspace import find_state
-from planrunner.record import TYPE_CHECKING
 from planrunner.views.moments import rfc3339
 
 if TYPE_CHECKING:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner import syntax
 from planrunner.app.planfile import read_regular
+from planrunner.app.schemas import capabilities_schema, part, plan_schema, project_schema, run_schema
 from planrunner.diagnostics import RULES, Diagnostic, Severity, arrange, has_errors
 from planrunner.errors import NotFound, PlanInvalid, UsageError
 from planrunner.journal.workspace import find_project
@@ -16,11 +18,17 @@ from planrunner.plan.load import File, Loaded, load, named
 from planrunner.plan.model import Capability, Plan
 from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.view import Project
-from planrunner.record import NamedTuple
+from planrunner.plugins import Registry
+from planrunner.safety.credentials import read_credentials
+from planrunner.safety.people import read_project
+from planrunner.safety.policy import levels, policy_records
 from planrunner.source import Source
 from planrunner.syntax.tree import Mapping as MappingNode
 from planrunner.syntax.tree import Node, Scalar
 from planrunner.syntax.tree import Sequence as SequenceNode
+from planrunner.views.graph import drawing, graph_object
+from planrunner.views.graph_dot import render as render_dot
+from planrunner.views.graph_mermaid import render
 
 if TYPE_CHECKING:
     from planrunner.plan.load import Capabilities
@@ -55,8 +63,6 @@ class Checked(NamedTuple):
 def registry(project: str | None = None, keeps: bool = True) -> Capabilities:
     """The installed capabilities and those of a project; late, because most commands look none up. ``keeps`` as in
     ``Registry``."""
-    from planrunner.plugins import Registry
-
     found: Capabilities = Registry(project=project, keeps=keeps)
     return found
 
@@ -95,10 +101,6 @@ def check_file(file: File, choice: Choice, capabilities: Capabilities) -> Checke
 def _project(path: str) -> Project:
     """What the project that a plan belongs to holds it to; nothing where its file is not sound, which
     ``check_settings`` finds."""
-    from planrunner.safety.credentials import read_credentials
-    from planrunner.safety.people import read_project
-    from planrunner.safety.policy import levels, policy_records
-
     directory = find_project(path)
     try:
         variables = {name: each.env_var for name, each in read_credentials(directory).items()}
@@ -225,19 +227,11 @@ def _lay_out(node: Node, seen: set[int]) -> None:
 def draw_graph(plan: Plan, form: str, statuses: Mapping[str, str] | None = None) -> str:
     """A plan's graph as ``mermaid``, ``dot`` or ``json`` text; ``statuses`` colours it by a run."""
     # Late: one format is drawn, and the others are not needed.
-    from planrunner.views.graph import drawing, graph_object
-
     drawn = drawing(plan, statuses)
     if form == "mermaid":
-        from planrunner.views.graph_mermaid import render
-
         return render(drawn)
     if form == "dot":
-        from planrunner.views.graph_dot import render as render_dot
-
         return render_dot(drawn)
-    import json
-
     return json.dumps(graph_object(drawn), indent=2, ensure_ascii=False) + "\n"
 
 
@@ -245,8 +239,6 @@ def schema_for(path: str | None, complete: bool) -> dict[str, Any]:
     """The schema of plans, of ``capabilities``, of ``project`` (the file of settings), of ``run`` (what ``--json``
     prints of one), or of what stands under a path of keys such as ``tasks.retry`` or ``project.models``; ``complete``
     adds the inputs of the installed capabilities. Raises NotFound for a key that there is not."""
-    from planrunner.app.schemas import capabilities_schema, part, plan_schema, project_schema, run_schema
-
     if path == "capabilities":
         return capabilities_schema(catalogue())
     if path == "run":

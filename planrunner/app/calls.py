@@ -7,7 +7,7 @@ digest was recorded with the start, and tells whether it is the same call.
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner.app.reading import stored_state
 from planrunner.app.tasknames import task_number
@@ -18,7 +18,6 @@ from planrunner.journal.workspace import find_state
 from planrunner.knowledge.artifacts import ArtifactStore
 from planrunner.machine.commands import Start
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, GateExamined
-from planrunner.record import NamedTuple
 
 Json = Any
 

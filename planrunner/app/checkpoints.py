@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.app.forking import Checkpoint, find, named
 from planrunner.app.reading import stored_state
 from planrunner.errors import NotFound, StorageFailed
@@ -12,7 +14,6 @@ from planrunner.knowledge.artifacts import ArtifactStore
 from planrunner.machine.events import TaskSettled
 from planrunner.machine.judge import unmet
 from planrunner.machine.scope import TaskScope
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

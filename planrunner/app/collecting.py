@@ -11,6 +11,7 @@ import os
 import re
 import time
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from planrunner.app.artifacts import Version, default_retention, versions
 from planrunner.errors import NotFound
@@ -19,7 +20,6 @@ from planrunner.journal.sqlite import Journal, open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.knowledge.artifacts import ArtifactStore
 from planrunner.knowledge.collecting import Collected, collect
-from planrunner.record import NamedTuple
 
 GRACE = 86_400.0
 """Seconds for which a content that nothing refers to is kept all the same."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner import syntax
 from planrunner.app.authoring import Checked, Choice
@@ -13,7 +13,6 @@ from planrunner.errors import NotFound, PlanrunnerError
 from planrunner.journal.workspace import find_project
 from planrunner.masking import MASK, masked
 from planrunner.plan.nearest import nearest
-from planrunner.record import NamedTuple
 from planrunner.resources import read_data
 from planrunner.safety.consistency import entries
 from planrunner.safety.effective import EmptyList, Located

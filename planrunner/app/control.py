@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.app.asking import answer_waiting, user
 from planrunner.app.reading import begun, stored_state
@@ -17,7 +17,6 @@ from planrunner.journal.sqlite import Journal, open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.machine.evolve import evolve
 from planrunner.machine.statuses import ended
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

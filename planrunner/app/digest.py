@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.app.inspect import all_rows, summary
 from planrunner.app.reading import stored_state
@@ -11,7 +11,6 @@ from planrunner.app.resting import rest
 from planrunner.errors import NotFound
 from planrunner.journal.sqlite import open_journal
 from planrunner.journal.workspace import find_state
-from planrunner.record import NamedTuple
 from planrunner.views.gates import gate_facts
 from planrunner.views.standing import pairs, shown_counts
 

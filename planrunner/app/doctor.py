@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import platform
 import shutil
+import sqlite3
 import sys
 from collections.abc import Callable, Iterator
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from planrunner import __version__
+from planrunner.app.plugins import plugins
 from planrunner.errors import NotFound, PlanInvalid, PlanrunnerError
+from planrunner.journal.database import FILE, check_database
 from planrunner.journal.workspace import check_state, find_project, find_state
-from planrunner.record import NamedTuple
+from planrunner.safety.project import check_files
+from planrunner.safety.sandbox import presence
+from planrunner.safety.sandbox.obstacles import obstacle
 
 Verdict = Literal["ok", "note", "problem"]
 
@@ -53,16 +59,12 @@ def _versions() -> Iterator[Check]:
 
 
 def _sqlite() -> Iterator[Check]:
-    import sqlite3
-
     good = sqlite3.sqlite_version_info >= _LEAST_SQLITE
     advice = "" if good else "3.35 or newer is needed"
     yield Check("sqlite", "ok" if good else "problem", sqlite3.sqlite_version, advice)
 
 
 def _yaml() -> Iterator[Check]:
-    import importlib.util
-
     fast = importlib.util.find_spec("_ruamel_yaml") is not None
     advice = "" if fast else "install ruamel.yaml.clib: large plans load many times faster"
     yield Check("yaml parser", "ok" if fast else "note", "C" if fast else "pure Python", advice)
@@ -77,8 +79,6 @@ def _tools() -> Iterator[Check]:
 
 def _settings() -> Iterator[Check]:
     """The files of the project's settings, where there are any: every finding with its place."""
-    from planrunner.safety.project import check_files
-
     project = find_project(None)
     try:
         files = check_files(project)
@@ -96,8 +96,6 @@ def _settings() -> Iterator[Check]:
 
 
 def _plugins() -> Iterator[Check]:
-    from planrunner.app.plugins import plugins
-
     try:
         listed = plugins()
     except PlanInvalid:
@@ -111,9 +109,6 @@ def _plugins() -> Iterator[Check]:
 
 def _sandbox() -> Iterator[Check]:
     """What can shut processes in; `planrunner doctor --sandbox` tries whether it holds."""
-    from planrunner.safety.sandbox import presence
-    from planrunner.safety.sandbox.obstacles import obstacle
-
     why = presence.bubblewrap()[1]
     version = presence.landlock()
     if not why:
@@ -165,8 +160,6 @@ def _state(state: str) -> Check:
 
 def _journal(state: str) -> Iterator[Check]:
     """Whether the journal can be read and is whole, where there is one."""
-    from planrunner.journal.database import FILE, check_database
-
     path = os.path.join(state, FILE)
     if not os.path.lexists(path):
         return

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner.app.proof.reads import outputs_read
 from planrunner.app.proof.world import World, known_capabilities, script, staged
 from planrunner.engine.imagined import ImaginedEffects
 from planrunner.plan.model import Plan
-from planrunner.record import NamedTuple
 
 Json = Any
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
 from planrunner.journal.sqlite import open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.machine.events import RunRevised, RunStarted
-from planrunner.record import NamedTuple
 
 
 class Edited(NamedTuple):

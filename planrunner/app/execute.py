@@ -6,10 +6,21 @@ import gc
 import os
 import sys
 import time
+from hashlib import sha256
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner import __version__, errors
+from planrunner.app.admission import Wish, admit
 from planrunner.app.asking import user
+from planrunner.app.deadlines import require_time
+from planrunner.app.dry import assumed
+from planrunner.app.observed import Observed
+from planrunner.app.occupancy import refuse_restoring
 from planrunner.app.preflight import Needs, require_ready
+from planrunner.app.preview import hold_to
+from planrunner.app.secrets import require_none_in, vault_of
+from planrunner.app.selection import select
+from planrunner.app.settling import left_alone
 from planrunner.app.sight import (
     Seen,
     at_once,
@@ -21,22 +32,26 @@ from planrunner.app.sight import (
     settled,
     sight,
 )
+from planrunner.engine.background import users_of
 from planrunner.engine.calls import Place, tidy
 from planrunner.engine.clocks import Clock, boot
 from planrunner.engine.drive import Driver
 from planrunner.engine.inbox import Inbox
+from planrunner.engine.live import LiveEffects, LiveSettings
 from planrunner.errors import NotFound, UsageError
 from planrunner.journal import locks
+from planrunner.journal.database import AGAIN
+from planrunner.journal.memory import MemoryJournal
 from planrunner.journal.records import NewRun, RunHandle, StoredPlan
 from planrunner.journal.runids import new_run_id
+from planrunner.journal.sqlite import open_journal
 from planrunner.journal.workspace import find_project, find_state, why_outside
-from planrunner.lean import sha256
 from planrunner.machine.events import EDITION, Entry, RunStarted
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
+from planrunner.plan.params import bind_params
 from planrunner.plugins import Registry
 from planrunner.plugins.registry import is_own_process
-from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.source import notation_of
 
 if TYPE_CHECKING:
@@ -171,8 +186,6 @@ def let_in(request: ExecRequest, journal: JournalPort, registry: Registry) -> tu
 
 
 def _admitted(request: ExecRequest, registry: Registry, seen: Seen | None) -> tuple[Seen, dict[str, Json]]:
-    from planrunner.app.admission import Wish, admit  # late: most plans are one's own
-
     wish = Wish(request.plan, request.params, request.trust, request.beyond, request.ask)
     return admit(wish, registry, seen)
 
@@ -191,11 +204,7 @@ class Site(NamedTuple):
 def journal_at(state_dir: str, in_memory: bool) -> JournalPort:
     """The journal of a state directory, or one that is gone with the process. Raises StorageFailed."""
     if in_memory:
-        from planrunner.journal.memory import MemoryJournal
-
         return MemoryJournal()
-    from planrunner.journal.sqlite import open_journal
-
     return open_journal(state_dir)
 
 
@@ -211,12 +220,8 @@ def _begin(request: ExecRequest, site: Site, seen: Seen, noted: dict[str, Json])
     here = boot()
     now = time.time()
     if plan.due is not None or any(task.due is not None for task in plan.tasks):
-        from planrunner.app.deadlines import require_time  # late: few plans name a date
-
         require_time(plan, seen.text, request.plan, now)
     if request.dry_run:
-        from planrunner.app.dry import assumed
-
         plan, traits, imagined = assumed(plan, now)
     clock = Clock(now, here["uptime"])
     run_id = new_run_id(now, os.urandom(8))
@@ -276,8 +281,6 @@ def _ready(
     )
     warn(site.watch, require_ready(needs, f"`{request.plan}` cannot start", "nothing was started"))
     if vault is not None and state.params:
-        from planrunner.app.secrets import require_none_in  # late: few projects have any
-
         require_none_in(state.params, vault)
     return vault
 
@@ -316,14 +319,10 @@ def _asked(request: ExecRequest, seen: Seen) -> tuple[dict[str, Json], tuple[str
     params = _params(request, seen.plan) if seen.plan.params or request.params else {}
     selected = None
     if request.only or request.until:
-        from planrunner.app.selection import select
-
         selected = select(seen.plan, request.only, request.until)
     if request.max_parallel is not None and request.max_parallel < 1:
         raise UsageError(f"--max-parallel takes a number from 1, not {request.max_parallel}")
     if request.preview is not None:
-        from planrunner.app.preview import hold_to
-
         hold_to(request.preview, seen, params, request.max_parallel, selected)
     return params, selected
 
@@ -331,14 +330,10 @@ def _asked(request: ExecRequest, seen: Seen) -> tuple[dict[str, Json], tuple[str
 def _with_nobody(request: ExecRequest) -> tuple[Event, ...]:
     if not request.unattended:
         return ()
-    from planrunner.app.settling import left_alone  # late: mostly somebody can be asked
-
     return left_alone()
 
 
 def _params(request: ExecRequest, plan: Plan) -> dict[str, Json]:
-    from planrunner.plan.params import bind_params  # late: many plans have no parameters
-
     bound = bind_params(plan, dict(request.params))
     if bound.problems:
         raise UsageError("; ".join(bound.problems))
@@ -389,8 +384,6 @@ class Held:
         self._site.journal.release(self._handle)
         if isinstance(error, errors.StorageFailed):
             self._site.journal.require_there(self._handle.run)  # that it is gone says more than what failed for it
-            from planrunner.journal.database import AGAIN  # late: disks are rarely full
-
             error.hint = error.hint.replace(AGAIN, f"go on with `planrunner resume {self._state.run_id}`")
 
     def _append(self, entries: Sequence[Entry]) -> None:
@@ -403,8 +396,6 @@ class Held:
         observers = site.registry.observer()
         onlooker: Onlooker = site.watch
         if observers is not None:
-            from planrunner.app.observed import Observed  # late: few plugins observe
-
             onlooker = Observed(site.watch, state.run_id, observers)
         driver = Driver(state, self._append, effects, place, onlooker, self._handle.last_seq)
         driver.inbox = Inbox(site.journal, self._handle)
@@ -446,11 +437,7 @@ class Held:
 def live(site: Site, state: State, clock: Clock, epoch: int, vault: Vault | None) -> Effects:
     """Effects on the real world; ``vault`` has the secrets of the run. Raises RunHeld while
     files are put back where the run works."""
-    from planrunner.engine.live import LiveEffects, LiveSettings
-
     if os.path.lexists(locks.lock_path(site.state_dir, locks.RESTORE)):
-        from planrunner.app.occupancy import refuse_restoring  # late: nearly never is that file there
-
         refuse_restoring(site.state_dir, state.run_id, directory_of(state))
     directory = directory_of(state)
     settings = LiveSettings(
@@ -474,8 +461,6 @@ def live(site: Site, state: State, clock: Clock, epoch: int, vault: Vault | None
 
 
 def _users(plan: Plan) -> dict[str, tuple[str, ...]]:
-    from planrunner.engine.background import users_of  # late: few plans have services
-
     return users_of(plan)
 
 
@@ -483,8 +468,6 @@ def looked_up(state: State, directory: str) -> Vault | None:
     """The secrets of a run; None where its project has none."""
     if not has_settings(directory):
         return None
-    from planrunner.app.secrets import vault_of  # late: few projects have such a file
-
     return vault_of(state, directory)
 
 

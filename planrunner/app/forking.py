@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import time
+from typing import TYPE_CHECKING, NamedTuple
 
+from planrunner.app.occupancy import Restoring, directory_of, refuse_runs
+from planrunner.app.reading import plan_after
+from planrunner.app.rewinding import rewind
 from planrunner.errors import NotFound, RunHeld, StorageFailed, UsageError
 from planrunner.journal.records import NewRun
 from planrunner.journal.runids import new_run_id
@@ -13,7 +17,7 @@ from planrunner.journal.workspace import find_state
 from planrunner.machine.events import CheckpointTaken, Entry, RunEnded, RunForked
 from planrunner.machine.forks import positions, rest_after
 from planrunner.plan.nearest import nearest
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.plan.params import bind_params
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -130,8 +134,6 @@ def _free(journal: Journal, wanted: str) -> RunRow:
 def restoring(request: ForkRequest) -> Restoring:
     """The right to put files back in the directory of a run, until it is left. Raises NotFound, RunHeld while another
     process has it, StorageFailed."""
-    from planrunner.app.occupancy import Restoring, directory_of  # late: many forks leave files as they are
-
     state_dir = find_state(None, request.state)
     journal = open_journal(state_dir, readonly=True)
     try:
@@ -144,8 +146,6 @@ def restoring(request: ForkRequest) -> Restoring:
 def files_at(request: ForkRequest, over: bool = False) -> Rewind:
     """What it takes to make the working directory what it was at the place of a fork; with ``over`` that may be a
     checkpoint that the run ended with. Raises as ``fork`` does, and RunHeld where any run acts in the directory."""
-    from planrunner.app.occupancy import directory_of, refuse_runs  # late: many forks leave files as they are
-
     state_dir = find_state(None, request.state)
     journal = open_journal(state_dir, readonly=True)
     try:
@@ -161,10 +161,6 @@ def files_at(request: ForkRequest, over: bool = False) -> Rewind:
 def _rewind(
     journal: Journal, row: RunRow, entries: Sequence[Entry], place: tuple[int, str, int], state_dir: str
 ) -> Rewind:
-    from planrunner.app.occupancy import directory_of
-    from planrunner.app.reading import plan_after
-    from planrunner.app.rewinding import rewind  # late: many forks leave files as they are
-
     seq, _, taken = place
     plan = plan_after(journal, row.plan_digest, entries[:seq])
     return rewind(plan, entries[:seq], taken, directory_of(entries), state_dir)
@@ -220,9 +216,6 @@ def find(run: str, known: Sequence[Checkpoint], wanted: str) -> Checkpoint:
 def _params(journal: Journal, row: RunRow, entries: Sequence[Entry], request: ForkRequest) -> dict[str, Json]:
     if not request.params:
         return {}
-    from planrunner.app.reading import plan_after
-    from planrunner.plan.params import bind_params
-
     plan = plan_after(journal, row.plan_digest, entries)
     given = dict(request.params)
     if not given.keys() <= {one.name for one in plan.params}:

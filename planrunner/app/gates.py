@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from re import escape, fullmatch
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.app.asking import user
 from planrunner.app.control import Steered, steer
@@ -19,7 +20,6 @@ from planrunner.machine.labels import label
 from planrunner.machine.state import State
 from planrunner.machine.statuses import ended, said
 from planrunner.plan.nearest import nearest
-from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.views.gates import suggestion, waiting_budgets, waiting_gates, waiting_watchdogs
 from planrunner.views.terminal import word
 
@@ -129,8 +129,6 @@ def _candidates(state: State, names: list[str]) -> list[str]:
 
 def _fits(pattern: str, name: str) -> bool:
     """``*`` stands for anything, every other character for itself; a pattern may be the end of a path."""
-    from re import escape, fullmatch  # late: hardly any name is a pattern
-
     wanted = ".*".join(map(escape, pattern.split("*")))
     return fullmatch(f"(?:.*/)?(?:{wanted})", name) is not None
 

@@ -6,9 +6,11 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from planrunner.app.asking import user
+from planrunner.app.sight import has_settings
 from planrunner.machine.limit_events import PolicyChanged
 from planrunner.machine.statuses import SETTLED
 from planrunner.plan.rights import AS_BEFORE
+from planrunner.safety.policy import policy_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,12 +66,8 @@ def _held(state: State) -> list[dict[str, Json]]:
 
 
 def _now(directory: str) -> list[dict[str, Json]]:
-    from planrunner.app.sight import has_settings
-
     if not has_settings(directory) or not os.path.isdir(directory):
         return []
-    from planrunner.safety.policy import policy_records  # late: few projects have settings
-
     return policy_records(directory)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner.app.reading import later_plans
 from planrunner.errors import NotFound, StorageFailed, UsageError
@@ -14,7 +14,6 @@ from planrunner.journal.records import StoredPlan
 from planrunner.journal.sqlite import open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.machine.events import Entry
-from planrunner.record import NamedTuple
 
 Json = Any
 

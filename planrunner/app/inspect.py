@@ -6,8 +6,9 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
+from planrunner.app.execute import exit_code as code
 from planrunner.app.queries import RunQuery
 from planrunner.app.reading import stored_state
 from planrunner.app.resting import rest
@@ -18,6 +19,7 @@ from planrunner.errors import NotFound
 from planrunner.journal.records import RunRow
 from planrunner.journal.sqlite import Journal, open_journal
 from planrunner.journal.workspace import find_state, private
+from planrunner.machine import explain_nesting
 from planrunner.machine.events import (
     AttemptEnded,
     BudgetExtended,
@@ -34,7 +36,6 @@ from planrunner.machine.explain import why
 from planrunner.machine.labels import label, labelled
 from planrunner.machine.paths import named, picked
 from planrunner.machine.state import State
-from planrunner.record import NamedTuple
 from planrunner.source import Source
 from planrunner.views.standing import shown_status
 
@@ -164,8 +165,6 @@ def look(wanted: str, state: str | None) -> Look:
 
 def exit_code(state: State) -> int:
     """The exit code of the contract for how a run stands."""
-    from planrunner.app.execute import exit_code as code
-
     return code(state)
 
 
@@ -200,8 +199,6 @@ def why_task(found: Look, wanted: str) -> Explained:
     """What explains a task or a round (``polish#2``) of one. Raises NotFound with the nearest name."""
     state = found.state
     if "#" in wanted and not named(state, wanted):
-        from planrunner.machine import explain_nesting  # late: few ask about a round
-
         rounds = explain_nesting.rounds_named(state, wanted)
         if len(rounds) == 1:
             frame = rounds[0]

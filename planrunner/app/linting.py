@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from difflib import unified_diff
 from typing import TYPE_CHECKING
 
 from planrunner.app.authoring import Checked, Choice, check_file, mend_file, registry
@@ -68,8 +69,6 @@ def read_files(paths: Iterable[str], stdin: tuple[str, bytes]) -> list[File]:
 
 def diff_text(name: str, before: str, after: str) -> str:
     """A unified diff, empty where nothing changes."""
-    from difflib import unified_diff
-
     lines = unified_diff(before.splitlines(keepends=True), after.splitlines(keepends=True), name, name)
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 

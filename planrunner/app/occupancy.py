@@ -7,11 +7,11 @@ who begin at once at least one sees the other.
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from planrunner.errors import RunHeld
 from planrunner.journal import locks
 from planrunner.machine.events import RunStarted
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

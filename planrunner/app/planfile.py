@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
+from typing import TYPE_CHECKING
 
 from planrunner.errors import NotFound, UsageError
 from planrunner.journal.workspace import find_project
-from planrunner.record import TYPE_CHECKING
+from planrunner.plan.load import read_plan
+from planrunner.syntax.limits import MAX_TEXT
 
 if TYPE_CHECKING:
     from planrunner.plan.load import File
@@ -60,9 +62,6 @@ def plan_named(word: str) -> str:
 
 def read_regular(path: str) -> File:
     """``read_plan`` for regular files only. Raises NotFound; a finding about the size tells the whole size."""
-    from planrunner.plan.load import read_plan  # late: a plan that ran before is read without the loader
-    from planrunner.syntax.limits import MAX_TEXT
-
     check_regular(path)
     file = read_plan(path)
     size = os.path.getsize(path)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Literal
+from difflib import unified_diff
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from planrunner.app.sight import check_project
 from planrunner.errors import NotFound, UsageError
@@ -15,7 +16,6 @@ from planrunner.plugins.claims import undocumented, unsound
 from planrunner.plugins.discovery import CAPABILITIES
 from planrunner.plugins.projectfiles import ProjectFile, read
 from planrunner.plugins.scanning import Scan
-from planrunner.record import NamedTuple
 from planrunner.safety import trust
 
 if TYPE_CHECKING:
@@ -128,8 +128,6 @@ def _diff(file: ProjectFile) -> str:
     before = trust.trusted(file.path)
     if before is None:
         return ""
-    from difflib import unified_diff
-
     now = file.text.decode("utf-8", "replace").splitlines(keepends=True)
     lines = unified_diff(before.text.splitlines(keepends=True), now, f"{file.name} (trusted)", file.name)
     return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)

@@ -4,11 +4,20 @@ folders. Nothing is run to find out, and only what is sure is told."""
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, NamedTuple
 
+from planrunner.app.proof.envelope import Sight
+from planrunner.app.proof.upstream import made_before, may_run
+from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.preconditions import Ground, Unmet, input_of, require
+from planrunner.engine.programs import SpawnFailed, search
 from planrunner.errors import Unready
+from planrunner.plan.expressions.problem import EvaluationError, TemplateError
 from planrunner.plan.holding import inner
 from planrunner.plan.wishes import wishes
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.safety.credentials import read_credentials
+from planrunner.safety.project import read_data
+from planrunner.safety.sources import lacking
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -61,8 +70,6 @@ def missing(needs: Needs) -> list[Missing]:
     found = [(path, each) for path, task, around in _every(needs.plan) for each in look.at(path, task, around)]
     if not found:
         return []
-    from planrunner.app.proof.upstream import made_before, may_run  # late: mostly nothing is missing
-
     going = may_run(look.sight, needs.selected, needs.open)
     makers = made_before(needs.plan, needs.traits)
     rows: dict[tuple[str, str, bool], list[str]] = {}
@@ -118,8 +125,6 @@ class _Look:
     @property
     def sight(self) -> Sight:
         if self._sight is None:
-            from planrunner.app.proof.envelope import Sight  # late: few plans have templates where one is looked at
-
             needs = self._needs
             self._sight = Sight(needs.plan, needs.params, needs.traits, needs.env)
         return self._sight
@@ -140,9 +145,6 @@ class _Look:
 
     def _why_not(self, name: str) -> tuple[str, bool]:
         """Why a credential cannot be had, and whether no task can change that."""
-        from planrunner.safety.credentials import read_credentials  # late: few tasks have any
-        from planrunner.safety.sources import lacking
-
         if self._credentials is None:
             self._credentials = read_credentials(self._needs.directory)
         credential = self._credentials.get(name)
@@ -157,10 +159,6 @@ class _Look:
         declared = self._needs.capabilities.get(each.uses, ())
         if not declared:
             return
-        from planrunner.capabilities.contract import Failure
-        from planrunner.capabilities.preconditions import Ground, Unmet, input_of, require
-        from planrunner.safety.project import read_data
-
         data = read_data(self._needs.directory)
         path = os.environ.get("PATH", os.defpath)
         ground = Ground(path, lambda name: data.get(name) or {}, os.environ, lambda name: self._why_not(name)[0])
@@ -207,8 +205,6 @@ class _Look:
             return value
         if around.linked:
             return None
-        from planrunner.plan.expressions.problem import EvaluationError, TemplateError  # late, as above
-
         try:
             return self.sight.value(value)
         except (TemplateError, EvaluationError):
@@ -225,8 +221,6 @@ def _program(each: Task | Action, task: Task) -> str:
 
 
 def _on_path(name: str, where: str) -> bool:
-    from planrunner.engine.programs import SpawnFailed, search  # late: it is loaded with what starts programs
-
     path = os.environ.get("PATH", os.defpath)
     if not where and any(folder[:1] != "/" for folder in path.split(os.pathsep)):
         return True

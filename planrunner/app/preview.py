@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from hashlib import sha256
+from typing import Any, NamedTuple
 
 from planrunner import __version__
+from planrunner.app.preflight import Needs, missing
+from planrunner.app.proof.changes import Ground, changes
 from planrunner.app.proof.envelope import Sight, envelope
+from planrunner.app.selection import select
 from planrunner.app.sight import Seen, at_once, environment_of, settled, sight
 from planrunner.errors import NotFound, RecordMismatch, UsageError
-from planrunner.journal.workspace import find_project
+from planrunner.journal.memory import MemoryJournal
+from planrunner.journal.workspace import find_project, find_state
 from planrunner.jsontext import stable_json
-from planrunner.lean import sha256
 from planrunner.masking import masked_data
 from planrunner.plan.model import Plan
-from planrunner.record import NamedTuple
+from planrunner.plan.params import bind_params
+from planrunner.plugins import Registry
 from planrunner.safety.policy import policy_records
 
 Json = Any
@@ -40,8 +45,6 @@ class Previewed(NamedTuple):
 
 def missing_of(path: str, found: Previewed) -> list[dict[str, Json]]:
     """What the plan needs and what is missing here; ``refuses`` where it keeps a run from starting."""
-    from planrunner.app.preflight import Needs, missing
-
     needs = Needs(
         *(found.plan, found.params, found.env, found.traits, found.needs, find_project(path), found.selected),
         policies=policy_records(find_project(path)),
@@ -84,10 +87,6 @@ class Choice(NamedTuple):
 
 def changes_of(path: str, found: Previewed, state: str | None = None) -> list[dict[str, Json]]:
     """What the capabilities of a plan tell of what they would do now."""
-    from planrunner.app.proof.changes import Ground, changes  # late: only asked for
-    from planrunner.journal.workspace import find_project, find_state
-    from planrunner.plugins import Registry
-
     look = Sight(found.plan, found.params, found.traits, found.env)
     ground = Ground(find_project(path), find_state(path, state), Registry().resolve)
     return [masked_data(change) for change in changes(look, ground)]
@@ -95,11 +94,6 @@ def changes_of(path: str, found: Previewed, state: str | None = None) -> list[di
 
 def previewed(path: str, chosen: Choice) -> Previewed:
     """A plan file as a run would see it now. Raises NotFound, PlanInvalid, UsageError."""
-    from planrunner.app.selection import select
-    from planrunner.journal.memory import MemoryJournal
-    from planrunner.plan.params import bind_params
-    from planrunner.plugins import Registry
-
     project = find_project(path)
     seen = sight(path, MemoryJournal(), Registry(project=project))
     bound = bind_params(seen.plan, dict(chosen.params))

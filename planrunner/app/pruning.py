@@ -7,6 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from planrunner.app.asking import user
 from planrunner.app.collecting import GRACE, collected
@@ -16,7 +17,6 @@ from planrunner.journal.records import RunRow
 from planrunner.journal.sqlite import Journal, open_journal, pruning
 from planrunner.journal.workspace import find_state
 from planrunner.machine.events import RunForked
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any

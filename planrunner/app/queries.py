@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import NamedTuple
 
 from planrunner.errors import NotFound, UsageError
 from planrunner.journal.codec import event_types
 from planrunner.journal.records import RunRow
 from planrunner.machine.events import Entry
 from planrunner.plan.nearest import nearest
-from planrunner.record import NamedTuple
 
 STATUSES = ("running", "paused", "blocked", "completed", "failed", "cancelled")
 """How a run may stand."""

@@ -11,7 +11,11 @@ from planrunner.machine.events import Entry, RunRevised, RunStarted
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.plan import compiled
+from planrunner.plan.digest import digest
+from planrunner.plan.load import load
+from planrunner.plan.lower_done import without_done
 from planrunner.plan.model import Plan
+from planrunner.plugins import Registry
 
 
 def stored_plan(journal: JournalPort, digest: str) -> Plan:
@@ -29,9 +33,6 @@ def plan_of(stored: StoredPlan) -> Plan:
             return compiled.load(stored.compiled.decode())
         except ValueError:
             pass  # written by another version in its own layout: the text says the same
-    from planrunner.plan.load import load
-    from planrunner.plugins import Registry
-
     loaded = load(stored.source(), Registry())
     assert loaded.plan is not None, "only plans without errors are stored"
     return _as_stored(loaded.plan, stored.digest.partition("+")[0])
@@ -40,9 +41,6 @@ def plan_of(stored: StoredPlan) -> Plan:
 def _as_stored(plan: Plan, known: str) -> Plan:
     """The plan as the run has it: one whose digest knows no task for ``done`` is of a version that did not decide by
     it."""
-    from planrunner.plan.digest import digest
-    from planrunner.plan.lower_done import without_done
-
     before = without_done(plan)
     return before if before != plan and digest(before) == known else plan
 

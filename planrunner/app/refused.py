@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import time
+from hashlib import sha256
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.app.asking import user
 from planrunner.errors import Denied, NotFound, PlanrunnerError, RunHeld, UsageError
@@ -17,8 +19,10 @@ from planrunner.journal.workspace import find_project, find_state, is_marked, wh
 from planrunner.machine.events import Entry, PlanRefused
 from planrunner.masking import masked
 from planrunner.plan.escapes import escaped
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.redaction import Redactor
 from planrunner.regular import read_regular
+from planrunner.safety.credentials import read_credentials
+from planrunner.safety.sources import Unresolved, value_of
 
 if TYPE_CHECKING:
     from planrunner.redaction import Redactor
@@ -85,8 +89,6 @@ def _event(denied: Denied, project: str) -> PlanRefused:
 
 def _digest(path: str) -> str:
     """The digest of a file that nobody has read; empty where there is none, or a larger one than a plan may be."""
-    from hashlib import sha256  # late: most refusals know the plan
-
     try:
         found = read_regular(path, _LARGEST + 1)
     except (OSError, ValueError):
@@ -96,10 +98,6 @@ def _digest(path: str) -> str:
 
 def _redactor(project: str) -> Redactor:
     """Knows the credentials of the project that can be had without starting anything."""
-    from planrunner.redaction import Redactor
-    from planrunner.safety.credentials import read_credentials
-    from planrunner.safety.sources import Unresolved, value_of
-
     found = Redactor()
     try:
         credentials = read_credentials(project).values()

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
+from planrunner.app.histories import history
+from planrunner.app.reading import plan_of
+from planrunner.app.sight import sight
+from planrunner.engine.comparing import replay_edited
+from planrunner.engine.replaying import replay
 from planrunner.errors import StorageFailed, UsageError
+from planrunner.journal.memory import MemoryJournal
+from planrunner.journal.workspace import find_project
 from planrunner.machine.events import Entry, RunStarted
 from planrunner.machine.replay import Replayed
 from planrunner.plan.model import Plan
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.plan.params import bind_params
+from planrunner.plugins import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,10 +43,6 @@ def replay_run(wanted: str, state: str | None, plan: str | None = None) -> Repla
     Raises NotFound, PlanInvalid for an edited plan that cannot run, UsageError for one with a run that was revised, and
     StorageFailed for a damaged journal.
     """
-    from planrunner.app.histories import history
-    from planrunner.app.reading import plan_of
-    from planrunner.engine.replaying import replay
-
     run_id, plan_id, stored, entries, later = history(wanted, state)
     pinned = plan_of(stored)
     if plan is None:
@@ -54,12 +60,6 @@ def replay_run(wanted: str, state: str | None, plan: str | None = None) -> Repla
 
 def _edited(path: str, pinned: Plan, run_id: str, entries: Sequence[Entry]) -> tuple[str, Replayed]:
     """The digest of the edited plan, and what the replay with it found."""
-    from planrunner.app.sight import sight
-    from planrunner.engine.comparing import replay_edited
-    from planrunner.journal.memory import MemoryJournal
-    from planrunner.journal.workspace import find_project
-    from planrunner.plugins import Registry
-
     seen = sight(path, MemoryJournal(), Registry(project=find_project(path)))
     started = entries[0].event if entries else None
     if not isinstance(started, RunStarted):
@@ -72,8 +72,6 @@ def _edited(path: str, pinned: Plan, run_id: str, entries: Sequence[Entry]) -> t
 def _params(started: RunStarted, pinned: Plan, edited: Plan) -> dict[str, Json]:
     """The parameters of the run as the edited plan takes them: what was given stays, what had its default gets the
     default of the edited plan."""
-    from planrunner.plan.params import bind_params
-
     before = bind_params(pinned, {}).values
     now = bind_params(edited, {}).values
     given = {name: value for name, value in started.params.items() if name in now and value != before.get(name)}

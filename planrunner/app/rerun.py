@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shlex import quote
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.app.asking import user
 from planrunner.app.execute import directory_of
@@ -19,7 +19,6 @@ from planrunner.journal.workspace import find_state
 from planrunner.machine.keeping import inside
 from planrunner.machine.paths import by_its_own, named, owners, replaced_tasks
 from planrunner.machine.rerun import Anew, Unfit, is_current, reset_event, retried, run_again
-from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

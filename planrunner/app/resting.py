@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+from planrunner.machine.gates import sentence
+from planrunner.machine.shortages import wanted
 from planrunner.machine.state import State
 
 DECIDED = "decided"
@@ -33,8 +35,6 @@ def rest(state: State) -> dict[int, str]:
 
 
 def _gates(state: State) -> dict[int, str]:
-    from planrunner.machine.gates import sentence  # late: few runs wait for people
-
     return {
         number: sentence(task.gate)
         for number, task in enumerate(state.tasks)
@@ -44,8 +44,6 @@ def _gates(state: State) -> dict[int, str]:
 
 def _budgets(state: State) -> dict[int, str]:
     """Tasks that a budget held up which was extended, or which nobody extends."""
-    from planrunner.machine.shortages import wanted  # late: few runs have limits
-
     waiting = {name for asked in wanted(state, time.time()) for name in asked.tasks}
     words = "refused more budget" if state.ledger is not None and state.ledger.refused else ""
     return {

@@ -8,12 +8,11 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner.knowledge.artifacts import ArtifactStore
 from planrunner.machine.events import AttemptEnded, Entry, TaskSettled
 from planrunner.plan.model import Plan
-from planrunner.record import NamedTuple
 
 Json = Any
 

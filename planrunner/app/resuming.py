@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
+from planrunner.app.admission import check_again
 from planrunner.app.asking import answer_waiting, user
 from planrunner.app.execute import (
     Held,
@@ -15,19 +18,22 @@ from planrunner.app.execute import (
     text_key,
     warn,
 )
-from planrunner.app.heldto import changed, voided
+from planrunner.app.heldto import accepted, changed, voided
 from planrunner.app.preflight import Needs, require_ready
+from planrunner.app.reading import begun
+from planrunner.app.settling import answers, left_alone, with_more
 from planrunner.app.sight import capabilities_of, check_project, keep_profile, preconditions_of
+from planrunner.app.unusable import refused
 from planrunner.capabilities.builtin import TARGETS
 from planrunner.engine.clocks import TimeLine, boot
+from planrunner.engine.strays import reap_run
 from planrunner.errors import UsageError
 from planrunner.journal.workspace import find_state, program
-from planrunner.machine.events import RunResumed
+from planrunner.machine.events import RunReopened, RunResumed, TasksReset
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.machine.statuses import FINAL_STOPS, SETTLED, ended
 from planrunner.plugins import Registry
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,9 +67,6 @@ def resume(
     in the project's file or a capability that cannot be used any more, RunHeld, UsageError for a run that has ended or
     a task that is not in doubt, StorageFailed, Fenced.
     """
-    from planrunner.app.heldto import accepted  # late: few runs are taken up again
-    from planrunner.app.settling import answers, left_alone, with_more
-
     alone = left_alone() if manner.unattended else ()
 
     def following(found: State) -> list[Event]:
@@ -96,8 +99,6 @@ def go_on(
 
 
 def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], reopening: str) -> RunResult:
-    from planrunner.app.reading import begun
-
     row = site.journal.run(run_id)
     if row.status and not reopening:
         raise _has_ended(run_id, row.status)
@@ -123,8 +124,6 @@ def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], re
             following = _with_services(state, following)
             _check_capabilities(site, state, every=reopening != "")
             if "trust" in state.environment:
-                from planrunner.app.admission import check_again  # late: most plans are one's own
-
                 check_again(state.environment)
         vault = looked_up(state, directory_of(state))
         if reopening != "rollback" and not ends:
@@ -133,8 +132,6 @@ def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], re
         site.watch.started(run_id, state.plan, state)
         first: list[Event] = []
         if state.ended_at is not None:
-            from planrunner.machine.events import RunReopened  # late: most runs end once
-
             first.append(RunReopened(reopening, user()))
         away = max(0.0, clock.now() - line.last)
         first.append(RunResumed(handle.epoch, user(), here, away, is_attended(site.watch), site.unconfined))
@@ -155,8 +152,6 @@ def _check_capabilities(site: Site, state: State, every: bool) -> None:
             wanted = sorted(capabilities_of((task,)) - TARGETS.keys())
             unusable += ((task, name) for name in wanted if site.registry.find(name) is None)
     if unusable:
-        from planrunner.app.unusable import refused  # late: a plugin is rarely lost while a run rests
-
         raise refused(site.journal.plan(text_key(state)).source(), site.registry, unusable)
 
 
@@ -165,8 +160,6 @@ def _with_services(state: State, following: Sequence[Event]) -> Sequence[Event]:
     anything is still to run. What comes after them waits until they are ready."""
     if not any(task.ready for task in state.plan.tasks):
         return following
-    from planrunner.machine.events import TasksReset
-
     following = [event._replace(services_first=True) if isinstance(event, TasksReset) else event for event in following]
     again = {name for event in following if isinstance(event, TasksReset) for name in event.tasks}
     pairs = list(zip(state.plan.tasks, state.tasks))
@@ -178,8 +171,6 @@ def _with_services(state: State, following: Sequence[Event]) -> Sequence[Event]:
 
 def _check_ready(site: Site, state: State, following: Sequence[Event], vault: Vault | None) -> None:
     """Raises Unready where something that a task which is still to run needs is missing."""
-    from planrunner.machine.events import TasksReset
-
     again = {name for event in following if isinstance(event, TasksReset) for name in event.tasks}
     still = {task.id for task, kept in zip(state.plan.tasks, state.tasks) if kept.status not in SETTLED}
     capabilities = {name: site.registry.find(name) for name in capabilities_of(state.plan.tasks)}
@@ -194,6 +185,4 @@ def _check_ready(site: Site, state: State, following: Sequence[Event], vault: Va
 
 def _reap(run_id: str) -> None:
     """Processes that an earlier runner of this run left behind end before anything else starts."""
-    from planrunner.engine.strays import reap_run
-
     reap_run(run_id)

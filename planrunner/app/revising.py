@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.app.asking import answer_waiting, user
 from planrunner.app.authoring import load_plan
@@ -30,7 +30,6 @@ from planrunner.machine.statuses import FINAL_STOPS, SETTLED
 from planrunner.plan.params import bind_params
 from planrunner.plan.revision import differences, gives_the_same
 from planrunner.plugins import Registry
-from planrunner.record import NamedTuple
 from planrunner.source import notation_of
 from planrunner.views.revision import Revision
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.app.restoring import Restored, restorable
 from planrunner.engine.backups import remove, restore
@@ -21,7 +22,6 @@ from planrunner.knowledge import manifests
 from planrunner.knowledge.artifacts import ArtifactStore
 from planrunner.knowledge.manifests import Piece
 from planrunner.machine.events import CheckpointTaken, Entry
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

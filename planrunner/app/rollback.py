@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.app.asking import user
 from planrunner.app.reading import stored_state
@@ -15,7 +15,6 @@ from planrunner.machine.events import AttemptEnded, AttemptStarted, RollbackStar
 from planrunner.machine.owing import acted, bare, outstanding, selected, started, under_way
 from planrunner.machine.state import State
 from planrunner.plan.model import RollbackPolicy
-from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

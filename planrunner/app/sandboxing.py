@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
 from planrunner.safety.sandbox import presence
 from planrunner.safety.sandbox.obstacles import obstacle
 from planrunner.safety.sandbox.selftest import Probe, try_out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from typing import NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -13,7 +14,6 @@ from planrunner.errors import UsageError
 from planrunner.plan.nearest import nearest
 from planrunner.plugins import Registry
 from planrunner.plugins.discovery import CAPABILITIES
-from planrunner.record import NamedTuple
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "plugins", "template")

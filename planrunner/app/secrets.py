@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
+from planrunner.capabilities.llm.models import USUAL_KEYS
+from planrunner.engine.vault import Vault
 from planrunner.errors import PlanInvalid, UsageError
 from planrunner.machine.statuses import FINAL_STOPS
-from planrunner.record import TYPE_CHECKING
+from planrunner.plan.wishes import every_secret
+from planrunner.safety.credentials import read_credentials
+from planrunner.safety.project import read_data
+from planrunner.spellings import SHORTEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -21,9 +28,6 @@ if TYPE_CHECKING:
 def vault_of(state: State, directory: str) -> Vault | None:
     """The secrets of a run, those that its tasks declare and those that settings name looked up; None where the project
     has neither. Raises as ``read_credentials``, but for a run that only ends: that it does whatever the file says."""
-    from planrunner.safety.credentials import read_credentials  # late: few projects have the file
-    from planrunner.safety.project import read_data
-
     try:
         credentials, named = read_credentials(directory), dict(_named(read_data(directory)))
     except (PlanInvalid, UsageError):
@@ -32,9 +36,6 @@ def vault_of(state: State, directory: str) -> Vault | None:
         return None
     if not credentials and not named:
         return None
-    from planrunner.engine.vault import Vault  # late: few projects have any
-    from planrunner.plan.wishes import every_secret
-
     vault = Vault(credentials, os.environ)
     vault.know(sorted(every_secret(state.plan.tasks)))
     for name, value in named.items():
@@ -58,8 +59,6 @@ def _named(settings: dict[str, Any]) -> Iterator[tuple[str, str]]:
     variables = [_section(settings, "forge").get("token")]
     variables += [each.get("password") for each in _section(settings, "git", "credentials").values()]
     if models := [each for each in _section(settings, "models").values() if isinstance(each, dict)]:
-        from planrunner.capabilities.llm.models import USUAL_KEYS  # late: few projects name models
-
         variables += [each.get("key_env") or USUAL_KEYS.get(each.get("provider", "")) for each in models]
     for name in filter(None, variables):
         yield from _worth_it(name, os.environ.get(name, "").strip())
@@ -74,16 +73,12 @@ def _section(settings: dict[str, Any], *names: str) -> dict[str, Any]:
 
 def _worth_it(name: str, value: str) -> Iterator[tuple[str, str]]:
     """Shorter ones stand in any text by chance."""
-    from planrunner.spellings import SHORTEST  # late, as below
-
     if len(os.fsencode(value)) >= SHORTEST:
         yield name, value
 
 
 def _passwords(databases: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Passwords in addresses of databases."""
-    from urllib.parse import unquote, urlsplit  # late, as above
-
     for database, given in databases.items():
         entry = given if isinstance(given, dict) else {"url": given}
         name = entry.get("url_env", "")
@@ -96,7 +91,5 @@ def _passwords(databases: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def without_hidden(names: tuple[str, ...], directory: str) -> tuple[str, ...]:
     """Names of environment variables that templates read, without those that credentials come from."""
-    from planrunner.safety.credentials import read_credentials  # late, as above
-
     hidden = {each.env_var for each in read_credentials(directory).values()}
     return tuple(name for name in names if name not in hidden)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from planrunner.app.authoring import Checked, Choice, chosen, registry
+from planrunner.app.unfitting import unfitting
 from planrunner.diagnostics import Diagnostic, arrange
 from planrunner.journal.workspace import find_project
 from planrunner.plan.nearest import nearest
-from planrunner.record import TYPE_CHECKING
 from planrunner.safety.consistency import entries
 from planrunner.safety.project import FILE, check_files
 from planrunner.syntax.tree import Mapping, Scalar
@@ -27,8 +28,6 @@ def is_settings(path: str) -> bool:
 def check_settings(path: str, choice: Choice) -> tuple[Checked, ...]:
     """The findings about each file of the settings of the project that a file belongs to (the working directory where
     it is empty). Raises as ``check_files``."""
-    from planrunner.app.unfitting import unfitting  # late: many projects have no settings
-
     project = find_project(path)
     results = []
     for found in check_files(project):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from shlex import quote
+from typing import NamedTuple
 
 from planrunner.app.tasknames import task_number
 from planrunner.errors import UsageError
@@ -14,10 +15,10 @@ from planrunner.machine.events import DoubtSettled, LeftAlone, RollbackStarted, 
 from planrunner.machine.labels import label
 from planrunner.machine.paths import named, owners
 from planrunner.machine.recovery import recover
+from planrunner.machine.rerun import reset_event, retried
 from planrunner.machine.rollback import undoing
 from planrunner.machine.state import State
 from planrunner.machine.statuses import said
-from planrunner.record import NamedTuple
 from planrunner.views.failure import command_text, is_undoable
 
 
@@ -122,6 +123,4 @@ def with_more(state: State, by: str) -> list[TasksReset]:
     """What a run that had ended and got a larger budget since begins anew."""
     if (state.status, state.reason) != ("paused", "budget"):
         return []
-    from planrunner.machine.rerun import reset_event, retried  # late: few runs have limits
-
     return [reset_event(state, retried(state, ()), "retry", by)]

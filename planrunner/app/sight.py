@@ -4,15 +4,35 @@ opens no YAML, no grammar and no schema."""
 from __future__ import annotations
 
 import os
+from hashlib import sha256
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner import __version__
+from planrunner.app.permitted import refuse_denied
+from planrunner.app.planfile import read_regular
+from planrunner.app.secrets import without_hidden
+from planrunner.engine.processes import GRACE
 from planrunner.errors import PlanInvalid, UsageError
 from planrunner.journal.workspace import find_project, why_outside
 from planrunner.jsontext import read_json, write_json
-from planrunner.lean import sha256
 from planrunner.plan import compiled
+from planrunner.plan.digest import digest
+from planrunner.plan.expressions.quantities import parse_count, parse_duration, parse_money
+from planrunner.plan.files import decode
+from planrunner.plan.holding import every
+from planrunner.plan.load import load
+from planrunner.plan.revision import paths_read
+from planrunner.plan.rights import Level, visible
+from planrunner.plan.rules.taint import meets_foreign
+from planrunner.plan.rules.view import Project
+from planrunner.plan.taint.watched import watched
+from planrunner.plan.touching import Ground
 from planrunner.plugins import Registry
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.safety import profiles
+from planrunner.safety.credentials import read_credentials
+from planrunner.safety.people import read_project
+from planrunner.safety.policy import asks_inside, levels, policy_records, records_of
+from planrunner.safety.project import read_data, read_settings
 from planrunner.source import Source, notation_of
 
 if TYPE_CHECKING:
@@ -68,8 +88,6 @@ def _read(path: str) -> bytes:
         with open(path, "rb") as file:
             return file.read()
     except OSError:
-        from planrunner.app.planfile import read_regular  # only for its error, which knows the files of similar names
-
         return read_regular(path).source.text.encode()
 
 
@@ -78,8 +96,6 @@ def _credentials(directory: str) -> dict[str, str] | None:
     settings are not sound, which the use of them reports."""
     if not has_settings(directory):
         return {}
-    from planrunner.safety.credentials import read_credentials  # late: few projects have settings
-
     try:
         return {name: each.env_var for name, each in read_credentials(directory).items()}
     except (UsageError, PlanInvalid):
@@ -119,12 +135,6 @@ def _unchanged(path: str, known: str) -> bool:
 
 
 def _first_sight(path: str, text: bytes | None, registry: Registry, credentials: dict[str, str] | None) -> Seen:
-    from planrunner.app.planfile import read_regular
-    from planrunner.plan.digest import digest
-    from planrunner.plan.files import decode
-    from planrunner.plan.load import load
-    from planrunner.plan.rules.view import Project
-
     file = read_regular(path) if text is None else decode(text, path)
     if file.findings:
         raise PlanInvalid(f"`{path}` cannot run", file.source, file.findings)
@@ -150,8 +160,6 @@ def preconditions_of(capabilities: Mapping[str, Capability | None]) -> dict[str,
 
 def capabilities_of(tasks: tuple[Task, ...]) -> set[str]:
     """The capabilities that tasks name, those inside them and what undoes or replaces them included."""
-    from planrunner.plan.holding import every  # late: a plan seen before is not looked through
-
     found: set[str] = set()
     for task in every(tasks):
         found.add(task.uses)
@@ -161,8 +169,6 @@ def capabilities_of(tasks: tuple[Task, ...]) -> set[str]:
 
 def _places(tasks: tuple[Task, ...]) -> Iterator[str]:
     """The places that tasks say they work in, or take outputs from."""
-    from planrunner.plan.holding import every  # late: a plan seen before is not looked through
-
     for task in every(tasks):
         yield task.cwd
         yield from (each.path for each in task.outputs if each.path)
@@ -186,12 +192,8 @@ _UNSAID: list[Json] = [[], False]
 
 def _watched(plan: Plan, capabilities: dict[str, Capability | None]) -> dict[str, Json]:
     """What the run has to know of its capabilities where text from outside comes near to what acts; empty for most."""
-    from planrunner.plan.rules.taint import meets_foreign
-
     if not meets_foreign(plan, capabilities):
         return {}
-    from planrunner.plan.taint.watched import watched  # late: few plans meet text from outside
-
     return watched(plan, capabilities)
 
 
@@ -203,9 +205,6 @@ def _env_names(plan: Plan, source: Source) -> tuple[str, ...]:
 
 
 def _env_read(plan: Plan) -> tuple[str, ...]:
-    from planrunner.plan.revision import paths_read  # late: few plans read variables
-    from planrunner.plan.rights import Level, visible
-
     names = sorted({path[1] for path in paths_read(plan) if path[0] == "env" and len(path) > 1})
     return tuple(visible((Level("the plan", plan.policy),), dict.fromkeys(names, "")))
 
@@ -214,8 +213,6 @@ def check_project(directory: str) -> None:
     """Let nothing start in a project whose settings have errors: raises PlanInvalid, and UsageError where they cannot
     be read."""
     if has_settings(directory):
-        from planrunner.safety.people import read_project  # late: few projects have settings
-
         read_project(directory)
 
 
@@ -230,8 +227,6 @@ def _asks_inside() -> bool:
     project = find_project(None)
     if not has_settings(project):
         return False
-    from planrunner.safety.policy import asks_inside  # late, as above
-
     return asks_inside(project)
 
 
@@ -252,14 +247,9 @@ def governing(directory: str, seen: Seen, path: str, capabilities: Registry, for
     own = directory if has_settings(directory) else ""
     if not (own or elsewhere):
         return {}
-    from planrunner.safety.policy import levels, records_of  # late, as above
-
     records = records_of(own, elsewhere, foreign)
     if not records:
         return {}
-    from planrunner.app.permitted import refuse_denied  # late: few operators say anything
-    from planrunner.plan.touching import Ground
-
     refuse_denied(seen.plan, levels(records), path, Ground(capabilities, directory), seen.digest)
     return {"policy": records}
 
@@ -270,8 +260,6 @@ def settled(directory: str) -> tuple[dict[str, Json], int | None]:
     as ``check_project``."""
     if not has_settings(directory):
         return {}, None
-    from planrunner.safety.project import read_settings  # late, as above
-
     found = read_settings(directory)
     record: dict[str, Json] = {"profile": found.profile} if found.profile else {}
     models = found.data.get("models") or {}
@@ -283,13 +271,8 @@ def settled(directory: str) -> tuple[dict[str, Json], int | None]:
 def grace(directory: str) -> float:
     """The seconds from TERM to KILL of what is stopped, by the settings of a project. Settings with faults, which only
     what starts nothing (a cancellation) gets to, say nothing."""
-    from planrunner.engine.processes import GRACE  # late: only what acts asks
-
     if not has_settings(directory):
         return GRACE
-    from planrunner.plan.expressions.quantities import parse_duration  # late, as above
-    from planrunner.safety.project import read_data
-
     try:
         said = (read_data(directory).get("scheduler") or {}).get("grace")
     except PlanInvalid:
@@ -307,8 +290,6 @@ def keep_profile(directory: str, recorded: str, run: str | None = None) -> None:
     """Let the profile that a run began with hold from now on, empty for none. Raises UsageError where another was asked
     for by whoever goes on with ``run``; who only answers it is not asked."""
     if recorded or has_settings(directory):
-        from planrunner.safety import profiles  # late, as above
-
         if run is not None:
             profiles.check_kept(recorded, run)
         profiles.choose(recorded)
@@ -316,8 +297,6 @@ def keep_profile(directory: str, recorded: str, run: str | None = None) -> None:
 
 def _amounts(given: dict[str, Json]) -> dict[str, Json]:
     """Amounts as numbers: dollars, tokens, calls."""
-    from planrunner.plan.expressions.quantities import parse_count, parse_money  # late, as above
-
     found: dict[str, Json] = {}
     for what, value in given.items():
         parse = parse_money if what == "cost" else parse_count
@@ -331,10 +310,6 @@ def environment_of(names: tuple[str, ...], directory: str) -> dict[str, str]:
     policy hides."""
     found = {name: os.environ[name] for name in names if name in os.environ}
     if found and has_settings(directory):
-        from planrunner.app.secrets import without_hidden  # late, as above
-        from planrunner.plan.rights import visible
-        from planrunner.safety.policy import levels, policy_records
-
         shown = without_hidden(tuple(found), directory)
         return dict(visible(levels(policy_records(directory)), {name: found[name] for name in shown}))
     return found

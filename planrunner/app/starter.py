@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
 from planrunner.errors import UsageError
-from planrunner.record import NamedTuple
 
 PLAN = "plans/hello.yaml"
 README = "plans/README.md"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.errors import NotFound
 from planrunner.machine.paths import held_tasks, named, written_name, written_of, written_path
 from planrunner.machine.state import State
 from planrunner.machine.statuses import said
 from planrunner.plan.nearest import nearest
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

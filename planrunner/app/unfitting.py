@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.diagnostics import Diagnostic
-from planrunner.record import TYPE_CHECKING
+from planrunner.plan.policyentries import Known, misfits
+from planrunner.plugins import Registry
 from planrunner.syntax.tree import Mapping, Sequence, to_json
 
 if TYPE_CHECKING:
@@ -17,9 +20,6 @@ def unfitting(tree: Node | None, project: str) -> Iterator[Diagnostic]:
     policies = [*_policies(tree)]
     if not policies:
         return
-    from planrunner.plan.policyentries import Known, misfits  # late: many projects have no policy
-    from planrunner.plugins import Registry
-
     registry = Registry(project=project)
     known = Known(registry.find, registry.built_in, registry.names)
     for policy in policies:

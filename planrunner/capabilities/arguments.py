@@ -6,8 +6,11 @@ A first call reads the annotations; until a value needs that, nothing is loaded 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.capabilities.contract import Failure
-from planrunner.record import TYPE_CHECKING
+from planrunner.capabilities.conversions import inputs_of
+from planrunner.capabilities.jsonschema import faults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -46,8 +49,6 @@ def plain_class(raw: Any) -> type | None:
 
 
 def _read(function: Callable[..., Any]) -> Mapping[str, Input]:
-    from planrunner.capabilities.conversions import inputs_of  # late: loads `typing`
-
     try:
         return inputs_of(function)
     except TypeError:  # annotations that cannot be read promise nothing
@@ -57,8 +58,6 @@ def _read(function: Callable[..., Any]) -> Mapping[str, Input]:
 def _taken(name: str, value: Json, wanted: Input | None) -> Json:
     if wanted is None or value is None:
         return value
-    from planrunner.capabilities.jsonschema import faults  # late: loads patterns
-
     try:
         made = value if wanted.convert is None else wanted.convert(value)
     except ValueError as error:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import _collections_abc as _abc  # what `collections.abc` is, without the package around it
+from typing import TYPE_CHECKING, NamedTuple
 
+from planrunner.capabilities.arguments import fitted
 from planrunner.capabilities.contract import Context, Failure, Pause, Spawn
 from planrunner.capabilities.declare import Declaration, declaration_of
+from planrunner.capabilities.faults import interrupts, said, traceback_of
+from planrunner.capabilities.preconditions import require_for
+from planrunner.capabilities.returns import held
 from planrunner.capabilities.soundness import failed, legible, no_process, sound, unfit
 from planrunner.errors import StorageFailed
 from planrunner.machine.events import Outcome
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -66,8 +70,6 @@ def invoke(
     """
     try:
         if binding.declaration.preconditions and context is not None:
-            from planrunner.capabilities.preconditions import require_for  # late: few capabilities declare any
-
             require_for(binding.declaration.preconditions, inputs or {}, context)
         returned = _call(binding, inputs, context)
         result = outcome_of(returned)
@@ -79,14 +81,10 @@ def invoke(
         outcome = sound(result, what, halves)
         if binding.typed is None or binding.typed is not binding.function or outcome.failure:
             return outcome
-        from planrunner.capabilities.returns import held  # late: calls of plugins alone come here
-
         return held(binding.function, binding.declaration.name, outcome)
     except StorageFailed as lost:
         return lost
     except BaseException as error:  # a capability's own fault must not reach the engine
-        from planrunner.capabilities.faults import interrupts  # late: hardly any call comes here
-
         if interrupts(error):
             raise
         return outcome_of_fault(error)
@@ -95,8 +93,6 @@ def invoke(
 def outcome_of_fault(error: BaseException) -> Outcome:
     """The failed outcome that an exception of a capability stands for."""
     if not isinstance(error, Failure):
-        from planrunner.capabilities.faults import said, traceback_of  # late, as above
-
         return Outcome("logic", legible(said(error)), stderr=legible(traceback_of(error)))
     given: Any = error.failure
     outcome = Outcome("logic", str(error), error.outputs)
@@ -113,8 +109,6 @@ def probe(binding: Binding, context: Context) -> bool | None:
     try:
         answer = _call(bind("", binding.declaration.probe, binding.function), context.call.inputs, context)
     except BaseException as error:  # a probe that fails tells nothing
-        from planrunner.capabilities.faults import interrupts  # late: hardly any call comes here
-
         if interrupts(error):
             raise
         return None
@@ -124,8 +118,6 @@ def probe(binding: Binding, context: Context) -> bool | None:
 def _call(binding: Binding, inputs: dict[str, Json] | None, context: Context | None) -> Any:
     inputs = inputs or {}
     if inputs and binding.typed is not None:
-        from planrunner.capabilities.arguments import fitted  # late: calls of plugins alone come here
-
         inputs = fitted(binding.typed, inputs)
     if binding.renamed:
         inputs = {binding.renamed.get(name, name): value for name, value in inputs.items()}

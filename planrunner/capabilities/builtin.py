@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from planrunner.record import TYPE_CHECKING
+from typing import TYPE_CHECKING
+
+from planrunner.capabilities.descriptions import description_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,7 +109,5 @@ def load(target: str) -> Callable[..., Any]:
 
 def planrunner_register_capabilities(register: Callable[..., None]) -> None:
     """Register the built-ins like any plugin does; ``register`` is described at the hook of this name."""
-    from planrunner.capabilities.descriptions import description_of  # late: a plan seen before needs none of them
-
     for name, target in TARGETS.items():
         register(name, target, description_of(name))

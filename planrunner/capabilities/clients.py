@@ -6,10 +6,11 @@ import json
 import os
 import re
 import shlex
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.files.readable import require_let
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.capabilities.programs import Program, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -64,8 +65,6 @@ class Request(NamedTuple):
 def call(context: Context, request: Request, fine: Sequence[int] = (0,)) -> Ended:
     """Run a client to its end. Raises Failure for an exit code that is not ``fine``: `transient` where its system could
     not be reached, else `logic`."""
-    from planrunner.capabilities.programs import Program, run  # late: a preview of words alone runs nothing
-
     seen = {name: os.environ[name] for name in request.settings if name in os.environ}
     seen = {name: value for name, value in seen.items() if name not in context.call.env}
     env = {**seen, **request.env}

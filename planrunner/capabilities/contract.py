@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.machine.events import Outcome
 from planrunner.plan.model import Task
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.plan.wishes import wishes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -216,8 +217,6 @@ class Context(NamedTuple):
     def secret(self, name: str) -> str:
         """The value of a credential that the task declares under ``secrets``. Nothing that the attempt gives, prints or
         keeps shows it. Raises Failure (policy) where the task declares none of that name, or it cannot be had."""
-        from planrunner.plan.wishes import wishes  # late: few capabilities ask for one
-
         if name not in {wish.id for wish in wishes(self.call.task.secrets)}:
             message = f"the task does not declare the secret `{name}`: add `secrets: [{name}]`"
             raise Failure(message, "policy", rule="secret.undeclared")

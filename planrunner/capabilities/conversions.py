@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, NotRequired, Required, Union, Unpack, get_args, get_origin, is_typeddict
+from typing import Annotated, Any, NamedTuple, NotRequired, Required, Union, Unpack, get_args, get_origin, is_typeddict
 
 from planrunner.capabilities.durations import money, seconds, size
 from planrunner.capabilities.signature import annotations_of, closed, doc_of, schema_of, unpacked
 from planrunner.jsontext import shown
-from planrunner.record import NamedTuple
+from planrunner.plan.expressions.values import text_of
 
 Json = Any
 Convert = Callable[[Json], Json]
@@ -81,8 +81,6 @@ def conversion(annotation: Any) -> Convert | None:
 def _text(value: Json) -> Json:
     if not isinstance(value, (bool, int, float)):
         return value
-    from planrunner.plan.expressions.values import text_of  # late: most text is text already
-
     return text_of(value)
 
 

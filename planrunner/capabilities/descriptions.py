@@ -6,11 +6,12 @@ The files are made from the signatures by ``docs/generate.py``; a test holds eac
 
 from __future__ import annotations
 
+import json
 import os
+from typing import TYPE_CHECKING
 
 from planrunner.jsontext import read_json
 from planrunner.plan.model import Capability, Field
-from planrunner.record import TYPE_CHECKING
 from planrunner.resources import read_data
 
 if TYPE_CHECKING:
@@ -48,8 +49,6 @@ def _parsed(data: dict[str, Json]) -> Capability:
 
 def published(family: str, found: list[Capability]) -> str:
     """The text of the file of a family; what is as by default is left out."""
-    import json  # late: only whoever makes the files calls this
-
     rows = [_sparse(each, Capability._field_defaults) for each in sorted(found)]
     title = "What `planrunner` can call"
     whole = {"title": title, "family": family, "format": 1, "capabilities": rows}

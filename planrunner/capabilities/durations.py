@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.jsontext import shown
-from planrunner.record import TYPE_CHECKING
+from planrunner.plan.expressions.quantities import amount, parse_duration, parse_money, parse_percent, parse_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -11,35 +13,25 @@ if TYPE_CHECKING:
 
 def seconds(value: object) -> float:
     """``10``, ``"10s"``, ``"1h30m"``, ``"12.5"`` as seconds; raises ValueError for anything else or a negative one."""
-    from planrunner.plan.expressions.quantities import parse_duration  # late: compiles patterns, few tasks need them
-
     return _amount(value, parse_duration, "a duration such as 10s")
 
 
 def size(value: object) -> int:
     """``1024``, ``"50MB"``, ``"2GiB"`` as bytes; raises ValueError for anything else or a negative one."""
-    from planrunner.plan.expressions.quantities import parse_size  # late, as above
-
     return int(_amount(value, parse_size, "a size such as 50MB"))
 
 
 def money(value: object) -> float:
     """``0.5``, ``"$2"`` as US dollars; raises ValueError for anything else or a negative one."""
-    from planrunner.plan.expressions.quantities import parse_money  # late, as above
-
     return _amount(value, parse_money, "an amount of money such as $0.50")
 
 
 def percent(value: object) -> float:
     """``0.25``, ``"25%"`` as a fraction; raises ValueError for anything else or a negative one."""
-    from planrunner.plan.expressions.quantities import parse_percent  # late, as above
-
     return _amount(value, parse_percent, "a percentage such as 25%")
 
 
 def _amount(value: object, parse: Callable[[str], float | None], wanted: str) -> float:
-    from planrunner.plan.expressions.quantities import amount  # late, as above
-
     found = amount(value, parse)
     if found is None:
         raise ValueError(f"expected {wanted}, found {shown(value)}")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import traceback
+from opcode import opmap
+
 _CALLER = "planrunner.capabilities.binding"
 """The module that calls capabilities; how it does is nothing to whoever looks for a fault."""
 
@@ -12,9 +16,6 @@ def interrupts(error: BaseException) -> bool:
     if not isinstance(error, KeyboardInterrupt):
         return False
     # Late: hardly anything ever raises it.
-    import threading
-    from opcode import opmap
-
     if threading.current_thread() is not threading.main_thread():
         return False
     last = error.__traceback__
@@ -34,8 +35,6 @@ def said(error: BaseException) -> str:
 
 def traceback_of(error: BaseException) -> str:
     """The end of its traceback, from where the capability begins."""
-    import traceback  # late: only a capability with a fault needs it
-
     first = error.__traceback__
     while first is not None and first.tb_frame.f_globals.get("__name__") == _CALLER:
         first = first.tb_next

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
+from typing import TYPE_CHECKING
 
 from planrunner.capabilities.contract import OUTPUT_LIMIT, Failure
 from planrunner.capabilities.durations import money, percent, seconds, size
 from planrunner.jsontext import shown
 from planrunner.plan.model import Output
-from planrunner.record import TYPE_CHECKING
 from planrunner.unnamed import open_told
 
 if TYPE_CHECKING:
@@ -81,8 +82,6 @@ def parse_outputs(data: bytes) -> dict[str, Json]:
 
 
 def _json_object(line: str, number: int) -> dict[str, Json]:
-    import json  # late: most tasks write no outputs
-
     try:
         value = json.loads(line, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
@@ -139,8 +138,6 @@ def stdout_outputs(how: str, text: str, declared: Iterable[Output]) -> dict[str,
         return {name: text.removesuffix("\n")}
     if how == "lines":
         return {name: text.splitlines()}
-    import json  # late: most tasks do not ask for it
-
     try:
         value = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
@@ -246,8 +243,6 @@ def _bool(value: Json) -> bool:
 def _parsed(kind: type) -> Any:
     def convert(value: Json) -> Json:
         if isinstance(value, str):
-            import json  # late: only typed text needs it
-
             try:
                 value = json.loads(value, parse_constant=_refuse)
             except RecursionError:

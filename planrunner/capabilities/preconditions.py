@@ -13,9 +13,13 @@ without running anything.
 from __future__ import annotations
 
 import os
+import shutil
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.capabilities.contract import Failure
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.capabilities.llm import models
+from planrunner.capabilities.sql import databases
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -90,8 +94,6 @@ def require_for(declared: Iterable[str], inputs: Mapping[str, Json], context: Co
 
 
 def _program(words: list[str], inputs: Mapping[str, Json], ground: Ground) -> None:
-    import shutil  # late: most capabilities need no program
-
     names = words[0].split("|")
     chosen = inputs.get(words[1]) if words[1:] else None
     wanted = [chosen] if isinstance(chosen, str) and chosen in names else names
@@ -101,8 +103,6 @@ def _program(words: list[str], inputs: Mapping[str, Json], ground: Ground) -> No
 
 
 def _package(words: list[str], inputs: Mapping[str, Json], ground: Ground) -> None:
-    from importlib.util import find_spec  # late, as above
-
     if find_spec(words[0]) is None:
         what = f"'planrunner[{words[1]}]'" if words[1:] else words[0]
         raise Unmet(f"the Python package `{words[0]}` is not installed: pip install {what}")
@@ -115,8 +115,6 @@ def _variable(words: list[str], inputs: Mapping[str, Json], ground: Ground) -> N
 
 
 def _model(words: list[str], inputs: Mapping[str, Json], ground: Ground) -> None:
-    from planrunner.capabilities.llm import models  # late: few capabilities ask one
-
     section = ground.settings("models")
     given = inputs.get(words[0]) or _usual(words[1:], section)
     for name in given if isinstance(given, (list, tuple)) else (given,):
@@ -138,8 +136,6 @@ def _usual(words: list[str], section: Mapping[str, Json]) -> Json:
 
 
 def _database(words: list[str], inputs: Mapping[str, Json], ground: Ground) -> None:
-    from planrunner.capabilities.sql import databases  # late, as above
-
     name = inputs.get(words[0])
     if not isinstance(name, str) or "://" in name:
         return

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from planrunner.plan.pythonrules import RULES
-from planrunner.record import NamedTuple
 
 
 class Refusal(NamedTuple):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.capabilities.arguments import plain_class
+from planrunner.capabilities.jsonschema import faults
+from planrunner.capabilities.signature import annotations_of, outputs_of
 from planrunner.capabilities.soundness import failed
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,8 +39,6 @@ def held(function: Callable[..., Any], name: str, outcome: Outcome) -> Outcome:
 
 
 def _declared(function: Callable[..., Any]) -> tuple[Field, ...]:
-    from planrunner.capabilities.signature import annotations_of, outputs_of  # late: loads `typing`
-
     try:
         return outputs_of(annotations_of(function).get("return"))
     except TypeError:  # annotations that cannot be read promise nothing
@@ -53,8 +54,6 @@ def _data(value: Json) -> Json:
 
 
 def _misfit(declared: tuple[Field, ...], given: dict[str, Json]) -> str:
-    from planrunner.capabilities.jsonschema import faults  # late: loads patterns
-
     for field in declared:
         if field.name not in given:
             if field.required and (field.name != "value" or faults(field.schema, None)):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 import time
+from typing import TYPE_CHECKING
 
 from planrunner.capabilities.contract import OUTPUT_LIMIT, Context, Exit, Failure, Preview, Spawn
 from planrunner.capabilities.declare import capability
+from planrunner.capabilities.outputs import read_output_file, stdout_outputs
 from planrunner.machine.events import Outcome
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from planrunner.capabilities.contract import Json
@@ -96,8 +97,6 @@ def _written(output: str) -> dict[str, Json]:
         return {}
     except OSError:
         pass  # reading it says what is wrong
-    from planrunner.capabilities.outputs import read_output_file  # late: most tasks write none
-
     return read_output_file(output)
 
 
@@ -107,8 +106,6 @@ def _printed(context: Context, ended: Exit) -> dict[str, Json]:
         return {}
     if ended.dropped:
         raise Failure("standard output is larger than 1 MiB; keep large results in a file and declare an artifact")
-    from planrunner.capabilities.outputs import stdout_outputs  # late, as above
-
     return stdout_outputs(task.stdout, ended.stdout, task.outputs)
 
 

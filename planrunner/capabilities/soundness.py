@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.capabilities.contract import Pause, Preview
+from planrunner.capabilities.preconditions import misdeclared
 from planrunner.machine.events import Outcome
-from planrunner.record import TYPE_CHECKING
+from planrunner.plan.taint.known import DIGEST, USES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -224,16 +227,12 @@ def misdescribed(found: Any) -> str:
         words = getattr(found, what)
         if not isinstance(words, (tuple, list)) or not all(isinstance(word, str) for word in words):
             return f"its `{what}` are {words!r}, not a tuple of texts"
-    from planrunner.capabilities.preconditions import misdeclared  # late: a run knows its capabilities already
-
     wrong = map(misdeclared, found.preconditions)
     return next(filter(None, (*wrong, *_misfits(found), *_misused(found))), "")
 
 
 def _misused(found: Capability) -> Iterator[str]:
     """What is said of text from outside that nobody could follow."""
-    from planrunner.plan.taint.known import DIGEST, USES  # late: a run knows its capabilities already
-
     for field in found.inputs:
         if field.use and field.use not in (*USES, DIGEST):
             yield f"the use {field.use!r} of `{field.name}` is none of {', '.join((*USES, DIGEST))}"

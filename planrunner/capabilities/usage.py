@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
+from typing import TYPE_CHECKING
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.durations import money
 from planrunner.capabilities.outputs import read_output_file
 from planrunner.machine.ledger import SPENDABLE, units
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

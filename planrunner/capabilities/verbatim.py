@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.capabilities.contract import Failure
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any

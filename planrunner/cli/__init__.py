@@ -7,13 +7,20 @@ import gc
 import os
 import sys
 
+from planrunner import __version__
+from planrunner.cli.closed import open_standard_streams
+from planrunner.cli.complete import answer
+from planrunner.cli.finder import install
+from planrunner.cli.guard import broken_pipe, guarded
+from planrunner.cli.plans import list_plans
+from planrunner.cli.settings import output, settings
+from planrunner.cli.table import help_text
+
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command and give its exit code; ``argv`` is without the program's name (default: ``sys.argv[1:]``)."""
     arguments = sys.argv[1:] if argv is None else argv
     if sys.stdin is None or sys.stdout is None or sys.stderr is None:
-        from planrunner.cli.closed import open_standard_streams  # late: hardly anybody starts a program so
-
         open_standard_streams()
     if not arguments:
         return _print_plans()
@@ -23,16 +30,10 @@ def main(argv: list[str] | None = None) -> int:
         return _print_version()
     if arguments[0] == "__complete":
         # Late like the next one: help and version need neither.
-        from planrunner.cli.complete import answer
-
         return answer(arguments[1:])
     if sys.implementation.name == "cpython":
-        from planrunner.cli.finder import install
-
         install("planrunner")
     gc.disable()  # nothing becomes garbage while a command starts; a run that lasts switches it on again
-    from planrunner.cli.guard import guarded
-
     return guarded(arguments, own=argv is None)
 
 
@@ -50,10 +51,6 @@ def console() -> None:
 
 def _print_plans() -> int:
     """The plans of the project; help where it has none."""
-    from planrunner.cli.guard import broken_pipe
-    from planrunner.cli.plans import list_plans
-    from planrunner.cli.settings import output, settings
-
     try:
         return 0 if list_plans(output(settings())) else _print_help()
     except BrokenPipeError:
@@ -61,14 +58,10 @@ def _print_plans() -> int:
 
 
 def _print_help() -> int:
-    from planrunner.cli.table import help_text
-
     return _print(help_text())
 
 
 def _print_version() -> int:
-    from planrunner import __version__
-
     return _print(f"planrunner {__version__}\n")
 
 
@@ -77,7 +70,5 @@ def _print(text: str) -> int:
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
-        from planrunner.cli.guard import broken_pipe
-
         return broken_pipe()
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from json import dumps
 from typing import Any
 
 import click
@@ -53,8 +54,6 @@ def begin(given: Settings, request: RerunRequest, *, preview: bool, as_json: boo
         tell_edited(given, request.run)
     stale = stale_set(request, given.state, acting=not preview)
     if preview and as_json:
-        from json import dumps
-
         sys.stdout.write(dumps({"format": 1, **stale._asdict()}, ensure_ascii=False) + "\n")
         return OK
     if preview:

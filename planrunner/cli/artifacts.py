@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from planrunner.cli import keptfiles
 from planrunner.cli.group import given_settings
 from planrunner.cli.moments import Lasting
 
@@ -54,8 +55,6 @@ def command(ctx: click.Context, /, action: str, ref: str | None, as_json: bool, 
             raise click.UsageError(f"--{option} does not go with `artifacts {action}`", ctx)
     if (ref is None) == (action in ("show", "get")):
         raise click.UsageError(f"`artifacts {action}` {'needs a REF' if ref is None else 'takes no REF'}", ctx)
-    from planrunner.cli import keptfiles  # late: help and wrong calls need none of it
-
     words = () if ref is None else (ref,)
     act: Callable[..., int] = getattr(keptfiles, action)
     return act(given_settings(ctx), as_json, *words, **given)

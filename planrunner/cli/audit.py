@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from planrunner.cli import auditing
 from planrunner.cli.group import given_settings
 
 _TAKES: dict[str, frozenset[str]] = {
@@ -53,7 +54,5 @@ def command(ctx: click.Context, /, action: str, run: str | None, **options: Any)
         raise click.UsageError("`audit accept` needs --because: who looks later wants to know", ctx)
     if "path" in given and run is not None:
         raise click.UsageError("--export names a file, so no RUN goes with it", ctx)
-    from planrunner.cli import auditing  # late: help and wrong calls need none of it
-
     act: Callable[..., int] = getattr(auditing, action)
     return act(given_settings(ctx), run, **given)

@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from planrunner.app import audit
+from planrunner.app.auditlines import lines, text_of, verify_export
 from planrunner.app.refused import NAME as REFUSED
 from planrunner.cli.settings import output
 from planrunner.errors import MISMATCH, OK, UsageError
@@ -25,8 +26,6 @@ def verify(
     settings: Settings, run: str | None, heads: Sequence[str] = (), path: str = "", as_json: bool = False
 ) -> int:
     if path:
-        from planrunner.app.auditlines import verify_export
-
         found, told = verify_export(path, audit.anchors_of(heads)), list[dict[str, Any]]()
     else:
         found, told = audit.verify(run, settings.state, heads), audit.accepted(settings.state)
@@ -38,8 +37,6 @@ def verify(
 
 
 def export(settings: Settings, run: str | None, form: str = "jsonl", target: str = "") -> int:
-    from planrunner.app.auditlines import lines, text_of
-
     file = _created(target) if target else sys.stdout
     try:
         for line in lines(run, settings.state):

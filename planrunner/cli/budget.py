@@ -7,10 +7,14 @@ import time
 
 import click
 
+from planrunner.app.control import steer
+from planrunner.app.inspect import look
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import output
 from planrunner.cli.steering import report, tell
 from planrunner.cli.voting import amounts
+from planrunner.views.budget import budget_table, reserves_object
+from planrunner.views.run import budget_object
 
 
 @click.command("budget")
@@ -34,14 +38,8 @@ def command(ctx: click.Context, /, run: str, add: dict[str, float], task: str, r
     """
     given = given_settings(ctx)
     if add:
-        from planrunner.app.control import steer
-
         body = {"add": add, **({"scope": task} if task else {}), **({"reason": reason} if reason else {})}
         return report(steer(run, "budget", body, given.state, tell=tell), as_json)
-    from planrunner.app.inspect import look
-    from planrunner.views.budget import budget_table, reserves_object
-    from planrunner.views.run import budget_object
-
     found = look(run, given.state)
     if as_json:
         data = {"format": 1, "run_id": found.row.run, "budget": budget_object(found.state, time.time())}

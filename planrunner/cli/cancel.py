@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import click
 
-from planrunner.app.control import Steered
+from planrunner.app.control import Steered, steer
+from planrunner.app.inspect import look
+from planrunner.app.resuming import resume
 from planrunner.cli.group import given_settings
+from planrunner.cli.renderer import watch
 from planrunner.cli.settings import Settings
 from planrunner.cli.steering import report, tell
 from planrunner.errors import RunHeld, UsageError
@@ -35,8 +38,6 @@ def command(ctx: click.Context, /, run: str, reason: str, task: str, now: bool, 
       planrunner cancel 20261121 --now
       planrunner cancel last --task "fetch[3]"
     """
-    from planrunner.app.control import steer
-
     given = given_settings(ctx)
     body = {**({"reason": reason} if reason else {}), **({"now": True} if now else {})}
     if task:
@@ -49,16 +50,11 @@ def command(ctx: click.Context, /, run: str, reason: str, task: str, now: bool, 
 
 def finish(given: Settings, steered: Steered) -> Steered:
     """Drive a run that nobody holds from what was asked of it to its end; how it stands then."""
-    from planrunner.app.resuming import resume
-    from planrunner.cli.renderer import watch
-
     try:
         result = resume(steered.run_id, (), given.state, watch(given, "auto"))
     except RunHeld:
         return steered._replace(held=True)  # another process was quicker and goes on with what was asked
     except UsageError:
-        from planrunner.app.inspect import look  # late: hardly anybody is overtaken
-
         ended = look(steered.run_id, given.state).row.status
         if not ended:
             raise

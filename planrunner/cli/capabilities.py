@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from planrunner.app.authoring import capability, catalogue
+from planrunner.app.example import example_tasks
+from planrunner.app.schemas import input_schema
+from planrunner.capabilities.preconditions import described
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import output
 from planrunner.errors import NotFound
 from planrunner.machine.ledger import SPENDABLE
+from planrunner.views.table import table
 
 if TYPE_CHECKING:
     from planrunner.plan.model import Capability, Field
@@ -40,8 +45,6 @@ def command(ctx: click.Context, /, name: str | None, as_json: bool) -> int:
     if not is_list:
         click.echo("\n".join(_described(found[0])))
         return 0
-    from planrunner.views.table import table
-
     screen = output(given_settings(ctx))
     rows_ = [(each.name, each.effect, each.summary) for each in found]
     screen.write("\n".join(table(screen, ("NAME", "EFFECT", "WHAT IT DOES"), rows_)) + "\n")
@@ -50,8 +53,6 @@ def command(ctx: click.Context, /, name: str | None, as_json: bool) -> int:
 
 def _meant(name: str | None) -> tuple[list[Capability], bool]:
     """The capabilities that are meant, and whether they are a list of them. Raises NotFound."""
-    from planrunner.app.authoring import capability, catalogue
-
     if name is None:
         return catalogue(), True
     name = name.removesuffix(".")
@@ -66,8 +67,6 @@ def _meant(name: str | None) -> tuple[list[Capability], bool]:
 
 
 def _object(found: Capability) -> dict[str, Any]:
-    from planrunner.app.schemas import input_schema
-
     data = found._asdict()
     data["inputs"] = [field._asdict() for field in found.inputs]
     data["outputs"] = [field._asdict() for field in found.outputs]
@@ -75,10 +74,6 @@ def _object(found: Capability) -> dict[str, Any]:
 
 
 def _described(found: Capability) -> list[str]:
-    from planrunner.app.authoring import capability
-    from planrunner.app.example import example_tasks
-    from planrunner.capabilities.preconditions import described
-
     lines = [f"{found.name}: {found.summary}", f"effect {found.effect}: {_AFTER_A_CRASH[found.effect]}"]
     lines.append(f"preview: {'yes' if found.preview else 'no'}; undo: {_undone(found)}; from {found.plugin}")
     if found.risks:

@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from planrunner.app.proof.chaos import ChaosRequest, chaos, chaos_object
+from planrunner.app.proof.realchaos import real_chaos
+from planrunner.cli.consent import vouch
 from planrunner.cli.exec import pairs
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import messages, output
 from planrunner.errors import FAILED, OK
+from planrunner.plan.expressions.quantities import parse_duration
+from planrunner.views.chaos import chaos_lines
 
 if TYPE_CHECKING:
     from planrunner.views.terminal import Terminal
@@ -27,8 +32,6 @@ def _kills(ctx: click.Context, param: click.Parameter, value: str) -> int | None
 def _seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
     if value is None:
         return None
-    from planrunner.plan.expressions.quantities import parse_duration
-
     found = parse_duration(value)
     if found is None:
         raise click.BadParameter(f"`{value}` is not a duration such as 60s", ctx, param)
@@ -69,9 +72,6 @@ def command(ctx: click.Context, /, **options: Any) -> int:
       planrunner chaos plans/release.yaml --seed 7 --time 60s
       planrunner chaos plans/release.yaml --only-write 17 --after
     """
-    from planrunner.app.proof.chaos import ChaosRequest, chaos, chaos_object
-    from planrunner.views.chaos import chaos_lines
-
     given = given_settings(ctx)
     only = tuple((write, side == "after" if side else options["after"]) for write, side in options["only"])
     request = ChaosRequest(
@@ -85,9 +85,6 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     )
     shown = _Shown(messages(given))
     if options["real"]:
-        from planrunner.app.proof.realchaos import real_chaos
-        from planrunner.cli.consent import vouch
-
         vouch(given, options["plan"], options["params"])
         found = real_chaos(request, shown)
     else:

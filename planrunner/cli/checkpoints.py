@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from planrunner.app.checkpoints import look
+from planrunner.app.forking import ForkRequest, checkpoints
+from planrunner.cli.filesback import Manner, put_back
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import output
+from planrunner.views.checkpoint import columns, lines
+from planrunner.views.table import table
+from planrunner.views.terminal import harmless
 
 if TYPE_CHECKING:
     from planrunner.app.forking import Checkpoint
@@ -37,8 +43,6 @@ def command(
       planrunner checkpoints last cp-build --restore-files
       planrunner resume last --from cp-build --restore-files
     """
-    from planrunner.app.forking import checkpoints
-
     given = given_settings(ctx)
     if restore_files:
         _restore(run, checkpoint, given, yes, as_json)
@@ -58,9 +62,6 @@ def command(
 
 
 def _restore(run: str, checkpoint: str | None, given: Settings, yes: bool, as_json: bool) -> None:
-    from planrunner.app.forking import ForkRequest
-    from planrunner.cli.filesback import Manner, put_back
-
     if checkpoint is None:
         raise click.UsageError("--restore-files goes with a CHECKPOINT")
     request = ForkRequest(run, checkpoint, state=given.state)
@@ -70,9 +71,6 @@ def _restore(run: str, checkpoint: str | None, given: Settings, yes: bool, as_js
 
 
 def _show(run: str, checkpoint: str, given: Settings, as_json: bool) -> None:
-    from planrunner.app.checkpoints import look
-    from planrunner.views.checkpoint import lines
-
     found = look(run, checkpoint, given.state)
     if as_json:
         click.echo(json.dumps(found, indent=2, ensure_ascii=False, default=str))
@@ -87,10 +85,6 @@ def _listed(one: Checkpoint) -> dict[str, Any]:
 
 def _table(found: list[Checkpoint], given: Settings) -> list[str]:
     """Columns for files stand only where a checkpoint has some."""
-    from planrunner.views.checkpoint import columns
-    from planrunner.views.table import table
-    from planrunner.views.terminal import harmless
-
     rows = [(harmless(one.name), "the end" if one.ended else str(one.seq), _clock(one.at)) for one in found]
     if all(one.files is None for one in found):
         return table(output(given), ("checkpoint", "entry", "completed"), rows)

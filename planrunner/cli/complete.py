@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sys
 
+from planrunner.cli import words_for
+from planrunner.cli.option_table import OPTIONS
 from planrunner.cli.table import ALIASES, COMMANDS, module_of
 
 FILES = ":files"
@@ -116,8 +118,6 @@ def _globals(before: list[str]) -> tuple[str | None, list[str]]:
 
 def _at_top(before: list[str], last: str) -> list[str]:
     if before and before[-1] == "--profile":
-        from planrunner.cli import words_for  # late: the profiles stand in a file of the project
-
         return words_for.profiles()
     if before and before[-1] in _VALUED:
         return list(_CHOICES.get(before[-1], (FILES,)))
@@ -153,8 +153,6 @@ def _for_command(words: list[str], last: str, state: str | None) -> list[str]:
 
 def _looked_up(command: str, given: list[str], last: str, state: str | None) -> list[str]:
     """Words that stand in the journal or belong to what is installed."""
-    from planrunner.cli import words_for  # late: commands, options and files come from tables alone
-
     if command == "events" and given[-1:] == ["--type"]:
         return words_for.event_types()
     if command == "runs" and given[-1:] == ["--status"]:
@@ -172,6 +170,4 @@ def _looked_up(command: str, given: list[str], last: str, state: str | None) -> 
 
 
 def _options(command: str) -> list[str]:
-    from planrunner.cli.option_table import OPTIONS
-
     return ["--help\tTell more about the command.", *(f"{name}\t{text}" for name, text in OPTIONS[command])]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from planrunner.app.authoring import reaches
+from planrunner.app.configuration import check, configuration, yaml_text
 from planrunner.cli.complete import CONFIG_ACTIONS
 from planrunner.cli.group import given_settings, nearest
+from planrunner.cli.lint import print_findings
 from planrunner.cli.settings import Settings, output
 from planrunner.errors import UsageError
-from planrunner.record import NamedTuple
 from planrunner.views.terminal import harmless
 
 if TYPE_CHECKING:
@@ -56,18 +58,12 @@ def command(ctx: click.Context, /, action: str, **options: str) -> int:
 
 
 def _check(given: Settings, chosen: Options) -> int:
-    from planrunner.app.authoring import reaches
-    from planrunner.app.configuration import check
-    from planrunner.cli.lint import print_findings
-
     found = check()
     print_findings(given, chosen.form, found)
     return 1 if reaches([finding for file in found for finding in file.findings], chosen.fail_on) else 0
 
 
 def _show(given: Settings, chosen: Options) -> int:
-    from planrunner.app.configuration import configuration, yaml_text
-
     found, screen = configuration(chosen.section), output(given)
     if chosen.form == "json":
         origins = {row.path: row.place for row in found.rows}

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
+from typing import TYPE_CHECKING
 
+from planrunner.app.admission import Wish, admit
 from planrunner.cli.settings import Settings, messages
-from planrunner.lean import partial
-from planrunner.record import TYPE_CHECKING
+from planrunner.journal.workspace import find_project
+from planrunner.plugins import Registry
 from planrunner.views.powers import powers_lines
 
 if TYPE_CHECKING:
@@ -36,10 +39,6 @@ def consent(given: Settings, alone: bool, found: dict[str, Json]) -> Answer:
 
 def vouch(given: Settings, path: str, params: tuple[tuple[str, Json], ...]) -> None:
     """Have somebody say that a plan may run, where its effects are real and no run keeps the answer. Raises Denied."""
-    from planrunner.app.admission import Wish, admit  # late: for a plan that runs in copies of its project
-    from planrunner.journal.workspace import find_project
-    from planrunner.plugins import Registry
-
     admit(Wish(path, params, ask=partial(consent, given, False)), Registry(project=find_project(path)))
 
 

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from planrunner.app.authoring import convert_text
+from planrunner.app.planfile import read_regular
 from planrunner.errors import UsageError
+from planrunner.plan.files import decode
 
 if TYPE_CHECKING:
     from planrunner.source import Notation
@@ -28,10 +31,6 @@ def command(plan: str, target: str, path: str | None, stdin_filename: str) -> in
       planrunner convert plans/release.yaml --to plan
       planrunner convert plans/release.plan --to yaml -o plans/release.yaml
     """
-    from planrunner.app.authoring import convert_text
-    from planrunner.app.planfile import read_regular
-    from planrunner.plan.files import decode
-
     file = decode(sys.stdin.buffer.read(), stdin_filename) if plan == "-" else read_regular(plan)
     text = convert_text(file, _NOTATIONS[target])
     if path is None:

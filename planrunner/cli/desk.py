@@ -6,13 +6,13 @@ import os
 import select
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from planrunner.app.execute import warn
 from planrunner.app.gates import Ballots
 from planrunner.cli.questions import BudgetForm, GateForm, turned_away_here
 from planrunner.cli.settings import Settings, messages
 from planrunner.machine.state import State
-from planrunner.record import TYPE_CHECKING
 from planrunner.views.gates import budget_gate_lines, gate_lines, waiting_budgets, waiting_gates
 from planrunner.views.terminal import harmless
 

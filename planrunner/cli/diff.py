@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+from json import dumps
 
 import click
 
+from planrunner.app.revising import compared
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import output
+from planrunner.views.revision import difference_lines, difference_object
 
 
 @click.command("diff")
@@ -25,14 +28,9 @@ def command(ctx: click.Context, /, one: str, other: str, as_json: bool) -> int:
       planrunner diff last@1 last@2
       planrunner diff last release.yaml
     """
-    from planrunner.app.revising import compared
-    from planrunner.views.revision import difference_lines, difference_object
-
     given = given_settings(ctx)
     found = compared(one, other, given.state)
     if as_json:
-        from json import dumps
-
         data = {"format": 1, "one": one, "other": other, "differences": difference_object(found)}
         sys.stdout.write(dumps(data, ensure_ascii=False, default=str) + "\n")
         return 0

@@ -6,6 +6,8 @@ import json
 
 import click
 
+from planrunner.app.doctor import examine
+from planrunner.app.sandboxing import examine_sandbox
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import Settings, output
 
@@ -18,8 +20,6 @@ _SIGNS = {"ok": "completed", "note": "blocked", "problem": "failed"}
 @click.pass_context
 def command(ctx: click.Context, /, as_json: bool, sandbox: bool) -> int:
     """Check this installation and its surroundings; code 1 where something is wrong."""
-    from planrunner.app.doctor import examine
-
     given = given_settings(ctx)
     if sandbox:
         return _sandbox(given, as_json)
@@ -37,8 +37,6 @@ def command(ctx: click.Context, /, as_json: bool, sandbox: bool) -> int:
 
 
 def _sandbox(given: Settings, as_json: bool) -> int:
-    from planrunner.app.sandboxing import examine_sandbox
-
     report = examine_sandbox()
     if as_json:
         probes = [probe._asdict() for probe in report.probes]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
+from planrunner.app.inspect import look
+from planrunner.app.settling import open_doubts
 from planrunner.cli.options import Pairs, ResumeOptions
 from planrunner.cli.settings import Settings, messages
-from planrunner.record import TYPE_CHECKING
 from planrunner.views.terminal import foreign
 
 if TYPE_CHECKING:
@@ -20,9 +22,6 @@ def decided(given: Settings, options: ResumeOptions) -> Pairs:
     alone = options.unattended or options.no_wait or given.no_input
     if options.settle or alone or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return options.settle
-    from planrunner.app.inspect import look  # late: programs have no terminal
-    from planrunner.app.settling import open_doubts
-
     found: list[tuple[str, str]] = []
     looked = look(options.run, given.state)
     for doubt in () if looked.row.held or looked.row.status else open_doubts(looked.state):

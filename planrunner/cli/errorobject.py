@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-
-from planrunner.record import TYPE_CHECKING
+from json import dumps
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,8 +17,6 @@ def write_error(
     """The error as an object on standard output, for a call that asks for JSON there."""
     if "--json" not in arguments:
         return
-    from json import dumps  # late: only for a command that went wrong
-
     error: dict[str, Any] = {"message": message, "hint": hint, "exit_code": code}
     if findings is not None:
         error["findings"] = findings

@@ -8,8 +8,12 @@ from typing import Any
 
 import click
 
+from planrunner.app import histories
+from planrunner.app.inspect import journal_entries
+from planrunner.app.queries import EntryQuery, wanted
 from planrunner.cli.group import given_settings
 from planrunner.errors import UsageError
+from planrunner.views.progress_jsonl import entry_line, entry_text, header_line
 
 
 @click.command("events")
@@ -35,14 +39,8 @@ def command(ctx: click.Context, /, run: str, as_json: bool, follow: bool, export
     if export is not None:
         if any(asked.values()):
             raise UsageError("`--export` writes the whole run: leave out what chooses entries")
-        from planrunner.app import histories
-
         histories.export(run, given_settings(ctx).state, export)
         return 0
-    from planrunner.app.inspect import journal_entries
-    from planrunner.app.queries import EntryQuery, wanted
-    from planrunner.views.progress_jsonl import entry_line, entry_text, header_line
-
     started = False
     for row, entry in wanted(EntryQuery(**asked), journal_entries(run, given_settings(ctx).state, follow)):
         if as_json and not started:

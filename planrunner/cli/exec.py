@@ -9,6 +9,7 @@ import click
 from planrunner.cli import running
 from planrunner.cli.group import given_settings
 from planrunner.cli.options import NO_SANDBOX, OUTPUT, OUTPUT_HELP, PROGRESS, UNATTENDED, ExecOptions, pair
+from planrunner.cli.plans import plan_missing
 from planrunner.cli.settings import messages
 
 
@@ -60,7 +61,5 @@ def command(ctx: click.Context, /, **options: Any) -> int:
       planrunner exec plans/release.yaml --json > result.json
     """
     if options["plan"] is None:
-        from planrunner.cli.plans import plan_missing
-
         return plan_missing(messages(given_settings(ctx)))
     return running.exec_plan(given_settings(ctx), ExecOptions(**options))

@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from planrunner.app.checkpoints import readable
+from planrunner.app.forking import files_at, restoring
+from planrunner.app.rewinding import carry_out
 from planrunner.errors import StorageFailed, UsageError
 from planrunner.views.symbols import plural
+from planrunner.views.terminal import harmless
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -40,8 +44,6 @@ class Restored(NamedTuple):
     kept: str = ""
 
     def data(self) -> dict[str, Any]:
-        from planrunner.app.checkpoints import readable
-
         counts = Counter(_did(one.step) for one in self.done)
         paths = [(one.step.path, _did(one.step), one.step.how, one.before or None) for one in self.done]
         paths += [(one.path, "left out", one.how, None) for one in self.left_out]
@@ -55,9 +57,6 @@ def put_back(request: ForkRequest, given: Settings, manner: Manner) -> Restored:
     """Show what would be written and removed, ask, and do it. Raises UsageError where nobody says yes or where
     something changed meanwhile, RunHeld where a run acts in the directory or another process puts files back, and
     StorageFailed where not everything could be done."""
-    from planrunner.app.forking import files_at, restoring
-    from planrunner.app.rewinding import carry_out
-
     click.get_current_context().with_resource(restoring(request))  # until the command ends, or its run is held
     plan = files_at(request, manner.over)
     _preview(plan, manner.whole)
@@ -150,6 +149,4 @@ _IS = {"missing": "is missing", "differs": "has another content", "kind": "is so
 
 def _shown(path: str) -> str:
     """A path as one line of text, whatever bytes its name has."""
-    from planrunner.views.terminal import harmless
-
     return harmless(path.replace("\n", "\\n").encode("utf-8", "backslashreplace").decode())

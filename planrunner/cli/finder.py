@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from marshal import loads
-
-from planrunner.record import TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

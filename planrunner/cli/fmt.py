@@ -6,6 +6,8 @@ import sys
 
 import click
 
+from planrunner.app.authoring import format_text
+from planrunner.app.linting import diff_text, read_files, write_text
 from planrunner.errors import UsageError
 
 
@@ -25,9 +27,6 @@ def command(paths: tuple[str, ...], check: bool, diff: bool, stdin_filename: str
       planrunner fmt --check
       planrunner fmt - --stdin-filename x.plan < x.plan
     """
-    from planrunner.app.authoring import format_text
-    from planrunner.app.linting import diff_text, read_files, write_text
-
     if "-" in paths and len(paths) > 1:
         raise UsageError("standard input comes alone")
     stdin = sys.stdin.buffer.read() if "-" in paths else b""

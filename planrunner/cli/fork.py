@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from planrunner.app.forking import ForkRequest, fork
+from planrunner.app.revising import ReviseRequest
 from planrunner.cli.exec import pairs
+from planrunner.cli.filesback import Manner, put_back
 from planrunner.cli.group import given_settings
+from planrunner.cli.revise import revised_first
 
 if TYPE_CHECKING:
     from planrunner.app.forking import Forked
@@ -51,23 +55,16 @@ def command(
       planrunner fork 20261121-2259 --at 17 -p stage=prod
       planrunner fork last --from build --restore-files
     """
-    from planrunner.app.forking import ForkRequest, fork
-
     if at is not None and checkpoint:
         raise click.UsageError("give --from or --at, not both")
     given = given_settings(ctx)
     request = ForkRequest(run, checkpoint, at, () if mended else params, given.state)
     restored = None
     if restore_files:
-        from planrunner.cli.filesback import Manner, put_back
-
         restored = put_back(request, given, Manner(yes, as_json))
     made = fork(request)
     tell_of_files(made)
     if mended is not None:
-        from planrunner.app.revising import ReviseRequest  # late: it loads what runs plans
-        from planrunner.cli.revise import revised_first
-
         revised_first(given, ReviseRequest(made.run_id, mended, params), as_json)
     if as_json:
         files = {} if restored is None else restored.data()

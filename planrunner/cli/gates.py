@@ -7,8 +7,10 @@ import time
 
 import click
 
+from planrunner.app.gates import waiting
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import output
+from planrunner.views.gates import budget_gate_lines, decided_lines, gate_lines, gate_objects, watchdog_lines
 
 
 @click.command("gates")
@@ -24,9 +26,6 @@ def command(ctx: click.Context, /, run: str, as_json: bool) -> int:
       planrunner gates last
       planrunner gates --json
     """
-    from planrunner.app.gates import waiting
-    from planrunner.views.gates import budget_gate_lines, decided_lines, gate_lines, gate_objects, watchdog_lines
-
     given = given_settings(ctx)
     found = waiting(run or None, given.state)
     if as_json:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import click
 
+from planrunner.app.authoring import draw_graph, load_plan
+from planrunner.app.inspect import look
+from planrunner.app.planfile import plan_named
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import output
 from planrunner.errors import UsageError
+from planrunner.views.graph_run import run_statuses
+from planrunner.views.graph_text import render
 
 
 @click.command("graph")
@@ -25,16 +30,10 @@ def command(ctx: click.Context, /, plan: str | None, form: str, run: str | None)
       planrunner graph plans/release.yaml --format mermaid
       planrunner graph --run last --format dot | dot -Tsvg > run.svg
     """
-    from planrunner.app.authoring import draw_graph, load_plan
-    from planrunner.app.planfile import plan_named
-
     given = given_settings(ctx)
     plan = plan if plan is None else plan_named(plan)
     statuses = None
     if run is not None:
-        from planrunner.app.inspect import look
-        from planrunner.views.graph_run import run_statuses
-
         state = look(run, given.state).state
         statuses = run_statuses(state)
         drawn = state.plan if plan is None else load_plan(plan)
@@ -44,8 +43,6 @@ def command(ctx: click.Context, /, plan: str | None, form: str, run: str | None)
         raise UsageError("name a plan or a run", "planrunner graph plans/release.yaml")
     screen = output(given)
     if form == "text":
-        from planrunner.views.graph_text import render
-
         screen.write(render(drawn, screen, statuses))
     else:
         screen.write(draw_graph(drawn, form, statuses))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -51,8 +52,6 @@ def meant(word: str, names: list[str]) -> str:
 
 def nearest(word: str, names: list[str]) -> str:
     """``: did you mean `lint`?``, or nothing where no name is close."""
-    from difflib import get_close_matches
-
     found = get_close_matches(word, names, 1, 0.6)
     return f": did you mean `{found[0]}`?" if found else ""
 

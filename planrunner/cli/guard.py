@@ -6,10 +6,21 @@ import errno
 import os
 import sys
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
+from planrunner.app.refused import keep
+from planrunner.cli.crash import write_report
 from planrunner.cli.errorobject import write_error
+from planrunner.cli.group import run
+from planrunner.cli.options import ExecOptions
+from planrunner.cli.quick import read
+from planrunner.cli.running import exec_plan, resume_run
+from planrunner.cli.screen import guard_terminals
+from planrunner.cli.settings import ABOUT_RUNS, Settings, messages, reworded
 from planrunner.errors import INTERNAL, INTERRUPTED, USAGE, Denied, PlanInvalid, PlanrunnerError
-from planrunner.record import TYPE_CHECKING
+from planrunner.plugins.registry import own_process
+from planrunner.views.findings import render_text
+from planrunner.views.findings_json import findings_data
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,8 +78,6 @@ def _write_all() -> None:
     if getattr(sys.stdout, "errors", "") in ("strict", "surrogateescape") and hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
     if _is_terminal(sys.stdout) or _is_terminal(sys.stderr):
-        from planrunner.cli.screen import guard_terminals  # late: most runs write to files and pipes
-
         guard_terminals()
 
 
@@ -81,21 +90,12 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 def _dispatch(arguments: list[str], own: bool, asked: list[Settings]) -> int:
     """Run the command; ``asked`` gets the settings that stood before it, as soon as they are read."""
-    from planrunner.cli.quick import read
-
     call = read(arguments)
     if own:
-        from planrunner.plugins.registry import own_process  # late: a run loads it anyway
-
         own_process()
     if call is None:
         # Late: click costs more than a short run.
-        from planrunner.cli.group import run
-
         return run(arguments, asked)
-    from planrunner.cli.options import ExecOptions
-    from planrunner.cli.running import exec_plan, resume_run
-
     given, options = call
     asked.append(given)
     return exec_plan(given, options) if isinstance(options, ExecOptions) else resume_run(given, options)
@@ -143,8 +143,6 @@ def _here(hint: str, asked: Sequence[Settings]) -> str:
     """A hint whose commands look where this one looked."""
     if not asked or "planrunner " not in hint:
         return hint
-    from planrunner.cli.settings import ABOUT_RUNS, reworded  # late: only for a command that went wrong
-
     return reworded(hint, asked[0].called, ("exec", *ABOUT_RUNS))
 
 
@@ -152,8 +150,6 @@ def _keep(denied: Denied, asked: Sequence[Settings]) -> None:
     """Keep for audit that a plan was not let start, but on paper. Where that fails the plan stays refused."""
     if not denied.rule or not asked or asked[0].on_paper:
         return
-    from planrunner.app.refused import keep  # late: few plans are refused
-
     try:
         keep(denied, asked[0].state)
     except Exception as problem:  # whatever it is, the refusal is what has to be told
@@ -184,15 +180,10 @@ def _nowhere() -> int:
 
 def _invalid(error: PlanInvalid, asked: Sequence[Settings], arguments: Sequence[str]) -> int:
     # Late: only plans with faults need the renderer.
-    from planrunner.cli.settings import Settings, messages
-    from planrunner.views.findings import render_text
-
     screen = messages(asked[0] if asked else Settings())
     screen.write(render_text(error.findings, error.source, screen.color) + "\n")
     _say(f"error: {error.message}", error.hint)
     if "--json" in arguments:
-        from planrunner.views.findings_json import findings_data
-
         found = findings_data([(error.source, error.findings)])["findings"]
         write_error(arguments, error.message, error.hint, error.exit_code, found)
     return error.exit_code
@@ -200,8 +191,6 @@ def _invalid(error: PlanInvalid, asked: Sequence[Settings], arguments: Sequence[
 
 def _bug(error: Exception, arguments: Sequence[str]) -> int:
     # Late: this is for faults of our own.
-    from planrunner.cli.crash import write_report
-
     path = write_report(error, arguments)
     _say(
         f"internal error: {type(error).__name__}: {error}",

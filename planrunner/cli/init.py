@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import click
+
+from planrunner.app.starter import PLAN, start_project
 
 
 @click.command("init")
@@ -15,10 +19,6 @@ def command(directory: str) -> int:
       planrunner init
       planrunner init ~/project
     """
-    import os
-
-    from planrunner.app.starter import PLAN, start_project
-
     for path in start_project(directory).files:
         click.echo(f"wrote {os.path.normpath(path)}")
     click.echo(f"next: planrunner exec {os.path.normpath(os.path.join(directory, PLAN))}", err=True)

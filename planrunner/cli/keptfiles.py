@@ -10,8 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from planrunner.app.artifacts import Wanted, damaged, found, listed, shown, written
+from planrunner.app.collecting import GRACE, collected, verified
+from planrunner.cli.screen import byte_writer
 from planrunner.cli.settings import output
 from planrunner.errors import FAILED
+from planrunner.knowledge.unpacking import unpack
+from planrunner.views.artifacts import checked, details, rows
+from planrunner.views.artifacts import collected as lines
 
 if TYPE_CHECKING:
     from planrunner.app.artifacts import Version
@@ -19,9 +25,6 @@ if TYPE_CHECKING:
 
 
 def list(settings: Settings, as_json: bool, limit: int = 50, **wanted: str) -> int:
-    from planrunner.app.artifacts import Wanted, listed
-    from planrunner.views.artifacts import rows
-
     found = listed(Wanted(**wanted), settings.state)
     shown = [_data(version) for version in found[:limit]]
     if as_json:
@@ -36,9 +39,6 @@ def list(settings: Settings, as_json: bool, limit: int = 50, **wanted: str) -> i
 
 
 def show(settings: Settings, as_json: bool, ref: str) -> int:
-    from planrunner.app.artifacts import shown
-    from planrunner.views.artifacts import details
-
     found = shown(ref, settings.state)
     data = {**_data(found.version), **{key: value for key, value in found._asdict().items() if key != "version"}}
     if as_json:
@@ -49,9 +49,6 @@ def show(settings: Settings, as_json: bool, ref: str) -> int:
 
 
 def get(settings: Settings, as_json: bool, ref: str, target: str = "", force: bool = False) -> int:
-    from planrunner.app.artifacts import damaged, found, written
-    from planrunner.cli.screen import byte_writer
-
     version, store = found(ref, settings.state)
     if target == "-":
         if not store.is_whole(version.sha256):
@@ -64,8 +61,6 @@ def get(settings: Settings, as_json: bool, ref: str, target: str = "", force: bo
         return 0
     target = target or os.path.basename(version.path.rstrip("/") or version.name.rstrip("/")) or "artifact"
     if version.type == "directory":
-        from planrunner.knowledge.unpacking import unpack
-
         if not store.is_whole(version.sha256):
             raise damaged(version)
         with store.open(version.sha256) as source:
@@ -80,9 +75,6 @@ def get(settings: Settings, as_json: bool, ref: str, target: str = "", force: bo
 
 
 def verify(settings: Settings, as_json: bool) -> int:
-    from planrunner.app.collecting import verified
-    from planrunner.views.artifacts import checked
-
     found = verified(settings.state)
     lost = [version.ref for version in found.lost]
     if as_json:
@@ -93,9 +85,6 @@ def verify(settings: Settings, as_json: bool) -> int:
 
 
 def gc(settings: Settings, as_json: bool, dry_run: bool = False, older_than: float | None = None) -> int:
-    from planrunner.app.collecting import GRACE, collected
-    from planrunner.views.artifacts import collected as lines
-
     found = collected(settings.state, GRACE if older_than is None else older_than, dry_run)
     told = {**found._asdict(), "dry_run": dry_run}
     if as_json:

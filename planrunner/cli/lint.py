@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from planrunner.app.authoring import Choice, check_codes, reaches
+from planrunner.app.linting import diff_text, lint_paths, write_text
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import Settings, output
 from planrunner.errors import UsageError
-from planrunner.record import NamedTuple
+from planrunner.views.findings import render_concise, render_summary, render_text
+from planrunner.views.findings_json import render_json
 
 if TYPE_CHECKING:
     from planrunner.app.authoring import Checked
@@ -65,9 +68,6 @@ def command(ctx: click.Context, /, **options: Any) -> int:
 
 
 def _lint(given: Settings, options: LintOptions) -> int:
-    from planrunner.app.authoring import Choice, check_codes, reaches
-    from planrunner.app.linting import lint_paths
-
     choice = Choice(check_codes(options.select), check_codes(options.ignore))
     mend = "all" if options.unsafe_fixes else "safe" if options.fix or options.diff else None
     if mend and "-" in options.paths and not options.diff:
@@ -84,8 +84,6 @@ def _lint(given: Settings, options: LintOptions) -> int:
 
 
 def _write_back(results: list[Checked]) -> None:
-    from planrunner.app.linting import write_text
-
     for checked in results:
         if checked.source.text != checked.before:
             write_text(checked.source.name, checked.source.text)
@@ -95,12 +93,8 @@ def print_findings(given: Settings, form: str, results: list[Checked]) -> None:
     """Findings on standard output in the form that was asked for, with a last line that counts them."""
     screen = output(given)
     if form == "json":
-        from planrunner.views.findings_json import render_json
-
         screen.write(render_json((checked.source, checked.findings) for checked in results))
         return
-    from planrunner.views.findings import render_concise, render_summary, render_text
-
     for checked in results:
         if not checked.findings:
             continue
@@ -114,7 +108,5 @@ def print_findings(given: Settings, form: str, results: list[Checked]) -> None:
 
 
 def _print_diff(results: list[Checked]) -> None:
-    from planrunner.app.linting import diff_text
-
     for checked in results:
         click.echo(diff_text(checked.source.name, checked.before, checked.source.text), nl=False)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from planrunner.app.inspect import POLL, logs, look, read_log
 from planrunner.cli.group import given_settings
+from planrunner.cli.screen import byte_writer
 from planrunner.cli.settings import Settings, messages
 
 if TYPE_CHECKING:
@@ -35,8 +37,6 @@ def command(
       planrunner logs last 'fan[3]'
       planrunner logs last -f
     """
-    from planrunner.app.inspect import POLL, logs, look
-
     given = given_settings(ctx)
     printed: dict[tuple[str, int], int] = {}
     last = b"\n"
@@ -57,9 +57,6 @@ def command(
 def _print(given: Settings, log: Log, tail: int | None, printed: dict[tuple[str, int], int], heading: str) -> bytes:
     """Print what was not printed yet, byte for byte where that is no terminal; its last piece. Headings are messages,
     the text is data."""
-    from planrunner.app.inspect import read_log
-    from planrunner.cli.screen import byte_writer
-
     key = (log.task, log.attempt)
     first = key not in printed
     after = printed.get(key, 0)

@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from planrunner.plan.expressions.quantities import parse_duration
+
 
 class Lasting(click.ParamType[float]):
     """Seconds of ``90m`` or ``1d``."""
@@ -17,8 +19,6 @@ class Lasting(click.ParamType[float]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         if isinstance(value, float):
             return value
-        from planrunner.plan.expressions.quantities import parse_duration  # late, as below
-
         found = parse_duration(value)
         if found is None:
             self.fail(f"`{value}` is no duration: write `90m`, `12h` or `7d`", param, ctx)
@@ -33,8 +33,6 @@ class Moment(click.ParamType[float]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         if isinstance(value, float):
             return value
-        from planrunner.plan.expressions.quantities import parse_duration  # late: few commands are given a time
-
         ago = parse_duration(value)
         if ago is not None:
             return time.time() - ago

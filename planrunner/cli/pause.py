@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from planrunner.app.control import steer
 from planrunner.cli.group import given_settings
 from planrunner.cli.steering import report, tell
 
@@ -23,7 +24,5 @@ def command(ctx: click.Context, /, run: str, reason: str, as_json: bool) -> int:
       planrunner pause last
       planrunner pause 20261121 --reason "the network is being mended"
     """
-    from planrunner.app.control import steer
-
     steered = steer(run, "pause", {"reason": reason} if reason else {}, given_settings(ctx).state, tell=tell)
     return report(steered, as_json)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.app.planfiles import project_plans
 from planrunner.errors import USAGE
-from planrunner.record import TYPE_CHECKING
 from planrunner.views.terminal import cut, harmless, pad, width
 
 if TYPE_CHECKING:

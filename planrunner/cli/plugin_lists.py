@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from planrunner.app.cases import run_cases
+from planrunner.app.plugins import check, described, plugin, plugin_object, plugins
 from planrunner.cli.settings import Settings, output
+from planrunner.plugins import problems
+from planrunner.views.table import table
 from planrunner.views.terminal import harmless
 
 if TYPE_CHECKING:
@@ -16,10 +20,6 @@ if TYPE_CHECKING:
 
 def show_all(given: Settings, as_json: bool) -> int:
     """Every plugin, with what went wrong."""
-    from planrunner.app.plugins import plugin_object, plugins
-    from planrunner.plugins import problems
-    from planrunner.views.table import table
-
     found = plugins()
     told = problems.fetch()  # they are shown here, beside the plugins they are of
     if as_json:
@@ -51,9 +51,6 @@ def _state(found: Plugin) -> str:
 
 def show_one(name: str, as_json: bool) -> int:
     """One plugin with its capabilities. Raises NotFound."""
-    from planrunner.app.plugins import described, plugin, plugin_object
-    from planrunner.plugins import problems
-
     found = plugin(name)
     problems.fetch()
     if as_json:
@@ -71,10 +68,6 @@ def show_one(name: str, as_json: bool) -> int:
 
 def judge(name: str, as_json: bool, cases: str) -> int:
     """What is wrong with the capabilities of one plugin or all, on the cases of a file too; 1 where something is."""
-    from planrunner.app.cases import run_cases
-    from planrunner.app.plugins import check
-    from planrunner.plugins import problems
-
     found, verdicts = check(name or None)
     problems.fetch()
     faulty = [each for each in verdicts if each.faults]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import click
 
+from planrunner.app.scaffold import write
+from planrunner.cli import plugin_lists, trusting
 from planrunner.cli.complete import PLUGIN_ACTIONS
 from planrunner.cli.group import given_settings, nearest
 from planrunner.cli.settings import Settings, output
 from planrunner.errors import UsageError
-from planrunner.record import NamedTuple
 
 
 class Options(NamedTuple):
@@ -55,8 +58,6 @@ def command(ctx: click.Context, /, action: str, **options: str | bool) -> int:
 
 
 def _show(given: Settings, action: str, chosen: Options) -> int:
-    from planrunner.cli import plugin_lists
-
     if action == "list":
         return plugin_lists.show_all(given, chosen.as_json)
     if action == "show":
@@ -65,14 +66,10 @@ def _show(given: Settings, action: str, chosen: Options) -> int:
 
 
 def _trust(given: Settings, action: str, chosen: Options) -> int:
-    from planrunner.cli import trusting
-
     return trusting.untrust(chosen.name) if action == "untrust" else trusting.trust(given, chosen.name, chosen.yes)
 
 
 def _write(given: Settings, chosen: Options) -> int:
-    from planrunner.app.scaffold import write
-
     made = write(chosen.name, chosen.into)
     click.echo("\n".join(f"wrote {path}" for path in made.files))
     output(given).write("\nnext:\n" + "".join(f"  {line}\n" for line in made.next))

@@ -6,7 +6,9 @@ import json
 
 import click
 
+from planrunner.app.policies import explain
 from planrunner.errors import DENIED
+from planrunner.views.policy import render
 
 
 @click.group("policy")
@@ -32,9 +34,6 @@ def explain_(plan: str, as_json: bool) -> int:
     Examples:
       planrunner policy explain plans/release.yaml
     """
-    from planrunner.app.policies import explain
-    from planrunner.views.policy import render
-
     found, tasks = explain(plan)
     if as_json:
         told = [{**task._asdict(), "said": [each._asdict() for each in task.said]} for task in tasks]

@@ -9,9 +9,13 @@ from typing import Any
 
 import click
 
+from planrunner.app.paramfile import read_params
+from planrunner.app.planfile import plan_named
+from planrunner.app.preview import Choice, changes_of, missing_of, preview_object, previewed, write_preview
 from planrunner.cli.exec import pairs
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import output
+from planrunner.views.preview import preview_lines
 
 
 @click.command("preview")
@@ -40,16 +44,10 @@ def command(ctx: click.Context, /, **options: Any) -> int:
       planrunner preview plans/release.yaml --save release.preview.json
       planrunner exec plans/release.yaml --preview release.preview.json
     """
-    from planrunner.app.planfile import plan_named
-    from planrunner.app.preview import Choice, changes_of, missing_of, preview_object, previewed, write_preview
-    from planrunner.views.preview import preview_lines
-
     given = given_settings(ctx)
     options["plan"] = plan_named(options["plan"])
     params = options["params"]
     if options["params_file"] is not None:
-        from planrunner.app.paramfile import read_params
-
         params = (*read_params(options["params_file"]), *params)
     chosen = Choice(params, options["only"], options["until"], options["max_parallel"])
     seen = previewed(options["plan"], chosen)

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from planrunner.record import TYPE_CHECKING
+from planrunner.app.asking import user
+from planrunner.cli.amounts import parse_amount
+from planrunner.errors import PlanInvalid, UsageError
+from planrunner.machine.votes import Vote, turned_away
+from planrunner.plan.model import Param
+from planrunner.plan.params import bind, takes
+from planrunner.safety.people import read_project
+from planrunner.safety.project import unsound
+from planrunner.views.gates import suggestion, waiting_budgets
 from planrunner.views.terminal import harmless
 
 if TYPE_CHECKING:
@@ -17,12 +25,6 @@ Json = Any
 
 def turned_away_here(state: State, task: str, gate: GateState) -> str:
     """Why whoever sits at the terminal may not decide a gate; empty where they may."""
-    from planrunner.app.asking import user  # late: few runs ask
-    from planrunner.errors import PlanInvalid, UsageError
-    from planrunner.machine.votes import Vote, turned_away
-    from planrunner.safety.people import read_project
-    from planrunner.safety.project import unsound
-
     by = user()
     try:
         people = read_project(str(state.environment.get("directory") or ".")).people or {}
@@ -102,8 +104,6 @@ class GateForm:
 
 def _field_prompt(field: dict[str, Json]) -> str:
     """``size (a size such as 50MB): how big it may get [5MB] > ``"""
-    from planrunner.plan.params import takes  # late: few gates have a form
-
     kind = takes(str(field.get("type", "any")))
     if field.get("choices"):
         kind = "one of " + ", ".join(map(str, field["choices"]))
@@ -114,9 +114,6 @@ def _field_prompt(field: dict[str, Json]) -> str:
 
 def _misfit(field: dict[str, Json], line: str) -> str:
     """What is wrong with what was typed for a field; what is left empty takes its default."""
-    from planrunner.plan.model import Param  # late, as above
-    from planrunner.plan.params import bind
-
     if not line:
         needed = field.get("required") and "default" not in field
         return f"`{field['name']}` cannot be left empty" if needed else ""
@@ -137,16 +134,12 @@ class BudgetForm:
 
     def stands(self, state: State) -> bool:
         """As of a gate: whether tasks still wait for it."""
-        from planrunner.views.gates import waiting_budgets  # late: few runs have limits
-
         return any(
             (each.scope, each.what) == (self._asked.scope, self._asked.what)
             for each in waiting_budgets(state, state.active_since or 0.0)
         )
 
     def prompt(self) -> str:
-        from planrunner.views.gates import suggestion  # late, as above
-
         if self._body:
             return "reason > "
         example = suggestion(self._asked).partition("=")[2].strip("'")
@@ -154,8 +147,6 @@ class BudgetForm:
 
     def take(self, line: str) -> dict[str, Json] | None:
         """The next answer; the data of the request once everything is said."""
-        from planrunner.cli.amounts import parse_amount  # late, as above
-
         self.wrong = ""
         if self._body:
             if "refuse" in self._body and not line:

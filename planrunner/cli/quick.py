@@ -6,9 +6,10 @@ A test compares both readers.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.cli.options import OUTPUT, PROGRESS, ExecOptions, ResumeOptions, pair, resolution
 from planrunner.cli.settings import COLORS, Settings, settings
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from planrunner.cli.options import PROGRESS
 from planrunner.cli.settings import Settings, messages, terminal
 from planrunner.errors import UsageError
-from planrunner.record import TYPE_CHECKING
+from planrunner.views.progress_github import GithubProgress
+from planrunner.views.progress_jsonl import JsonLinesProgress
+from planrunner.views.progress_plain import PlainProgress
+from planrunner.views.progress_quiet import QuietProgress
+from planrunner.views.progress_tree import TreeProgress
 
 if TYPE_CHECKING:
     from planrunner.app.execute import Watch
@@ -23,23 +28,13 @@ def watch(given: Settings, mode: str, output: str | None = None) -> Watch:
             f"--output {output} has no effect with --progress {mode}", "it works with tree, plain and github"
         )
     if mode == "tree":
-        from planrunner.views.progress_tree import TreeProgress
-
         return TreeProgress(messages(given), output or "none")
     if mode == "jsonl":
-        from planrunner.views.progress_jsonl import JsonLinesProgress
-
         return JsonLinesProgress(terminal(sys.stdout, given))
     if mode == "github":
-        from planrunner.views.progress_github import GithubProgress
-
         return GithubProgress(messages(given), output or "grouped")
     if mode == "quiet":
-        from planrunner.views.progress_quiet import QuietProgress
-
         return QuietProgress(messages(given))
-    from planrunner.views.progress_plain import PlainProgress
-
     return PlainProgress(messages(given), output=output or "grouped")
 
 

@@ -6,8 +6,10 @@ import json
 
 import click
 
+from planrunner.app.replay import replay_run
 from planrunner.cli.group import given_settings
 from planrunner.errors import MISMATCH
+from planrunner.views.replay import replay_lines, replay_object
 
 
 @click.command("replay")
@@ -25,9 +27,6 @@ def command(ctx: click.Context, /, run: str, plan: str | None, as_json: bool) ->
       planrunner replay last --plan release-edited.yaml
       planrunner replay tests/release.jsonl
     """
-    from planrunner.app.replay import replay_run
-    from planrunner.views.replay import replay_lines, replay_object
-
     report = replay_run(run, given_settings(ctx).state, plan)
     if as_json:
         head = {

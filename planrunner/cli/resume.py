@@ -6,8 +6,11 @@ from typing import Any
 
 import click
 
+from planrunner.app.forking import ForkRequest, fork
 from planrunner.app.revising import ReviseRequest
 from planrunner.cli import running
+from planrunner.cli.filesback import Manner, put_back
+from planrunner.cli.fork import tell_of_files
 from planrunner.cli.group import given_settings
 from planrunner.cli.options import (
     ACCEPT_POLICY,
@@ -85,17 +88,11 @@ def command(
     if restore_files and checkpoint is None:
         raise click.UsageError("--restore-files goes with --from")
     if checkpoint is not None:
-        from planrunner.app.forking import ForkRequest, fork
-
         request = ForkRequest(options["run"], checkpoint, state=given.state)
         if restore_files:
-            from planrunner.cli.filesback import Manner, put_back
-
             put_back(request, given, Manner(yes, options["json"]))
         made = fork(request)
         if made.files:
-            from planrunner.cli.fork import tell_of_files
-
             tell_of_files(made)
         options["run"] = made.run_id
         click.echo(f"run {made.run_id} goes on from checkpoint {made.checkpoint} of {made.parent}", err=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
+from json import dumps
 from typing import Any
 
 import click
@@ -14,7 +16,6 @@ from planrunner.cli.exec import pairs
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import Settings, messages
 from planrunner.errors import OK
-from planrunner.lean import partial
 from planrunner.views.revision import revision_lines, revision_object
 
 _Command = Callable[..., Any]
@@ -60,8 +61,6 @@ def command(ctx: click.Context, /, run: str, plan: str, only_preview: bool, as_j
     request = ReviseRequest(run, plan, ask=partial(consent, given, False), **how)
     made = preview(request, given.state) if only_preview else revise(request, given.state)
     if as_json:
-        from json import dumps
-
         sys.stdout.write(dumps(revision_object(made, not only_preview), ensure_ascii=False, default=str) + "\n")
         return OK
     screen = messages(given)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from json import dumps
 from typing import TYPE_CHECKING
 
 import click
 
+from planrunner.app.rollback import RollbackRequest, preview, roll_back
+from planrunner.cli.envfiles import lay_environment
 from planrunner.cli.group import given_settings
 from planrunner.cli.options import OUTPUT, OUTPUT_HELP, PROGRESS
+from planrunner.cli.renderer import watch
+from planrunner.cli.running import write_object
 from planrunner.cli.settings import Settings
 from planrunner.errors import FAILED, OK, WAITING
+from planrunner.views.terminal import harmless
 
 if TYPE_CHECKING:
     from planrunner.app.rollback import RollbackRequest
@@ -50,11 +56,6 @@ def command(
       planrunner rollback last
       planrunner rollback last --to build --strict
     """
-    from planrunner.app.rollback import RollbackRequest, roll_back
-    from planrunner.cli.envfiles import lay_environment
-    from planrunner.cli.renderer import watch
-    from planrunner.cli.running import write_object
-
     given = given_settings(ctx)
     request = RollbackRequest(run, to, only, strict, reason)
     if preview:
@@ -70,18 +71,12 @@ def command(
 
 
 def _preview(given: Settings, request: RollbackRequest, as_json: bool) -> int:
-    from planrunner.app.rollback import preview
-
     planned = preview(request, given.state)
     if as_json:
-        from json import dumps
-
         steps = [step._asdict() for step in planned.steps]
         found = {"format": 1, "run_id": planned.run_id, "strict": planned.strict, "steps": steps, "bare": planned.bare}
         click.echo(dumps(found, indent=2, ensure_ascii=False))
         return OK
-    from planrunner.views.terminal import harmless
-
     mode = "strict" if planned.strict else "best effort"
     lines = [f"run {planned.run_id}, {mode}: would undo{', in this order' if planned.steps else ' nothing'}"]
     for step in planned.steps:

@@ -6,6 +6,7 @@ import json
 
 import click
 
+from planrunner.app.rules import explain_rule, rule_objects
 from planrunner.errors import UsageError
 
 
@@ -22,8 +23,6 @@ def command(code: str | None, every: bool, as_json: bool) -> int:
       planrunner rule dependency-cycle
       planrunner rule --all --json
     """
-    from planrunner.app.rules import explain_rule, rule_objects
-
     if every == (code is not None):
         raise UsageError("name one rule, or ask for --all", "planrunner rule PLAN103")
     found = rule_objects(None if every else code)

@@ -4,15 +4,31 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
+from json import dumps
+from shlex import quote
 from time import time
+from typing import TYPE_CHECKING
 
+from planrunner.app.control import take_back_pause
+from planrunner.app.edited import edited_plan
+from planrunner.app.execute import ExecRequest, execute
+from planrunner.app.inspect import look
+from planrunner.app.paramfile import read_params
+from planrunner.app.planfile import plan_named
+from planrunner.app.resuming import Manner, resume
+from planrunner.cli.consent import consent
+from planrunner.cli.desk import Desk
+from planrunner.cli.doubts import decided
 from planrunner.cli.envfiles import lay_environment
 from planrunner.cli.options import ExecOptions, ResumeOptions
 from planrunner.cli.renderer import watch
 from planrunner.cli.settings import Settings, reworded
-from planrunner.errors import PlanrunnerError, RunHeld
-from planrunner.lean import partial
-from planrunner.record import TYPE_CHECKING
+from planrunner.cli.steering import report as steered
+from planrunner.errors import Denied, PlanrunnerError, RunHeld
+from planrunner.journal.workspace import find_state, program
+from planrunner.views.run import run_object
+from planrunner.views.standing import is_dry
 
 if TYPE_CHECKING:
     from typing import Any
@@ -29,21 +45,15 @@ STDIN = "<stdin>"
 
 def exec_plan(given: Settings, options: ExecOptions) -> int:
     """Run a plan; the exit code of the contract."""
-    from planrunner.app.execute import ExecRequest
-
     given.on_paper = options.dry_run
     text = None
     if options.plan == "-":
         text, options.plan = sys.stdin.buffer.read(), STDIN
     elif not os.path.isfile(options.plan):
-        from planrunner.app.planfile import plan_named  # late: mostly a file is named
-
         options.plan = plan_named(options.plan)
     lay_environment(given, None if text is not None else options.plan)
     params = options.params
     if options.params_file is not None:
-        from planrunner.app.paramfile import read_params
-
         params = (*read_params(options.params_file), *params)
     request = ExecRequest(
         options.plan,
@@ -70,9 +80,6 @@ def exec_plan(given: Settings, options: ExecOptions) -> int:
 
 
 def _executed(given: Settings, options: ExecOptions, request: ExecRequest) -> RunResult:
-    from planrunner.app.execute import execute
-    from planrunner.journal.workspace import find_state, program
-
     if not given.state:  # the plan of another project leaves its runs there
         there = program(find_state(options.plan))
         given.program = there if there != "planrunner" else given.program
@@ -87,8 +94,6 @@ def _executed(given: Settings, options: ExecOptions, request: ExecRequest) -> Ru
 
 
 def _ask(given: Settings, alone: bool, found: dict[str, Any]) -> Answer:
-    from planrunner.cli.consent import consent  # late: most plans are one's own
-
     return consent(given, alone, found)
 
 
@@ -96,8 +101,6 @@ def _at_terminal(what: str) -> bool:
     """Whether a person sits there. Raises Denied where nobody can have typed that ``what`` shall run unconfined."""
     if sys.stdin is not None and sys.stdin.isatty():
         return True
-    from planrunner.errors import Denied  # late: rarely does anybody take the sandbox away
-
     raise Denied(
         "--no-sandbox is for a person who types it at a terminal, and standard input is none",
         "`planrunner doctor --sandbox` tells what keeps the sandbox from working here",
@@ -108,11 +111,6 @@ def _at_terminal(what: str) -> bool:
 
 def resume_run(given: Settings, options: ResumeOptions) -> int:
     """Go on with a run; the exit code of the contract."""
-    from planrunner.app.control import take_back_pause
-    from planrunner.app.resuming import Manner, resume
-    from planrunner.cli.doubts import decided
-    from planrunner.cli.steering import report as steered
-
     lay_environment(given)
     seen = watch(given, options.progress, options.output)
     onlooker = seen if options.no_wait or options.unattended else attended(given, seen)
@@ -133,13 +131,9 @@ def resume_run(given: Settings, options: ResumeOptions) -> int:
 
 def tell_edited(given: Settings, run: str) -> None:
     """That the plan file has changed, and how the run goes on with it."""
-    from planrunner.app.edited import edited_plan  # late: a new run has the plan as it is
-
     edited = edited_plan(run, given.state)
     if edited is None:
         return
-    from shlex import quote  # late, as above
-
     path = quote(edited.path)
     sys.stderr.write(
         f"{edited.path} has changed since run {edited.run_id} started; "
@@ -151,8 +145,6 @@ def attended(given: Settings, seen: Watch) -> Watch:
     """The watch that also asks what gates ask, where somebody sits at a terminal; else the watch alone."""
     if given.no_input or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return seen
-    from planrunner.cli.desk import Desk  # late: programs have no terminal
-
     return Desk(given, seen)
 
 
@@ -167,16 +159,9 @@ def report(result: RunResult, as_json: bool) -> int:
 
 def write_object(result: RunResult) -> None:
     """The object of a run as a line on standard output; its journal adds times, parameters and attempts."""
-    from json import dumps
-
-    from planrunner.views.run import run_object
-    from planrunner.views.standing import is_dry
-
     state: State = result.state
     entries: tuple[Entry, ...] = ()
     if not is_dry(state):
-        from planrunner.app.inspect import look  # late: a dry run keeps nothing
-
         kept = look(result.run_id, result.state_dir)
         state, entries = kept.state, kept.entries
     found = run_object(state, result.revision, result.exit_code, time(), entries)

@@ -8,10 +8,18 @@ from typing import Any
 
 import click
 
+from planrunner.app.digest import digest
+from planrunner.app.inspect import recent_runs
+from planrunner.app.pruning import prune
 from planrunner.app.queries import STATUSES, RunQuery
 from planrunner.cli.group import given_settings
 from planrunner.cli.moments import Lasting, Moment
 from planrunner.cli.settings import note_stranger, output
+from planrunner.views.artifacts import pruned as lines
+from planrunner.views.digest import digest_lines, digest_object
+from planrunner.views.run import listed_object
+from planrunner.views.symbols import duration_text
+from planrunner.views.table import table
 
 _TAKES = {
     "list": frozenset({"limit", "skip", "status", "plan", "since", "until"}),
@@ -62,9 +70,6 @@ def command(ctx: click.Context, /, action: str, as_json: bool, **options: Any) -
 
 
 def _digest(ctx: click.Context, as_json: bool, since: float | None) -> int:
-    from planrunner.app.digest import digest
-    from planrunner.views.digest import digest_lines, digest_object
-
     settings, now = given_settings(ctx), time.time()
     start = now - _DAY if since is None else since
     runs = digest(start, settings.state)
@@ -78,9 +83,6 @@ def _digest(ctx: click.Context, as_json: bool, since: float | None) -> int:
 
 
 def _prune(ctx: click.Context, as_json: bool, asked: dict[str, Any]) -> int:
-    from planrunner.app.pruning import prune
-    from planrunner.views.artifacts import pruned as lines
-
     settings = given_settings(ctx)
     told = prune(settings.state, **asked)
     if as_json:
@@ -91,11 +93,6 @@ def _prune(ctx: click.Context, as_json: bool, asked: dict[str, Any]) -> int:
 
 
 def _list(ctx: click.Context, as_json: bool, asked: dict[str, Any]) -> int:
-    from planrunner.app.inspect import recent_runs
-    from planrunner.views.run import listed_object
-    from planrunner.views.symbols import duration_text
-    from planrunner.views.table import table
-
     given = given_settings(ctx)
     query = RunQuery(**asked)
     found = recent_runs(given.state, query)

@@ -6,6 +6,7 @@ import json
 
 import click
 
+from planrunner.app.authoring import schema_for
 from planrunner.errors import UsageError
 
 
@@ -24,8 +25,6 @@ def command(path: str | None, write: str | None) -> int:
       planrunner schema run
       planrunner schema --write plans/plan.schema.json
     """
-    from planrunner.app.authoring import schema_for
-
     text = json.dumps(schema_for(path, complete=write is not None), indent=2, ensure_ascii=False) + "\n"
     if write is None:
         click.echo(text, nl=False)

@@ -6,9 +6,11 @@ import json
 
 import click
 
+from planrunner.app.credentials import listed, looked_up
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import output
 from planrunner.errors import FAILED
+from planrunner.views.credentials import rows
 
 
 @click.command("secrets")
@@ -27,9 +29,6 @@ def command(ctx: click.Context, /, action: str, plan: str | None, as_json: bool)
       planrunner secrets check
       planrunner secrets check plans/release.yaml
     """
-    from planrunner.app.credentials import listed, looked_up
-    from planrunner.views.credentials import rows
-
     found = looked_up(plan) if action == "check" else listed(plan)
     if as_json:
         told = [each._asdict() for each in found]

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
-from planrunner.record import TYPE_CHECKING
+from planrunner.errors import UsageError
+from planrunner.journal.strangers import stranger
+from planrunner.journal.workspace import find_state
+from planrunner.plugins.registry import leave_out
+from planrunner.safety.profiles import NONE, choose
 from planrunner.views.terminal import Terminal, word
 
 if TYPE_CHECKING:
@@ -51,12 +56,8 @@ def settings(
     if directory is not None:
         _enter(directory)
     if profile:
-        from planrunner.safety.profiles import NONE, choose  # late: few calls name one
-
         choose("" if profile == NONE else profile)
     if no_plugins:
-        from planrunner.plugins.registry import leave_out  # late: few calls leave plugins out
-
         leave_out()
     program = "planrunner" if directory is None else f"planrunner -C {word(directory)}"
     program += f" --state {word(state)}" if state else ""
@@ -67,8 +68,6 @@ def _enter(directory: str) -> None:
     try:
         os.chdir(directory)
     except (OSError, ValueError) as error:
-        from planrunner.errors import UsageError  # late: few calls name a directory
-
         reason = getattr(error, "strerror", None) or error
         raise UsageError(f"-C `{directory}`: {reason}", "name a directory that exists") from None
 
@@ -105,9 +104,6 @@ def messages(given: Settings) -> Terminal:
 
 def note_stranger(given: Settings) -> None:
     """Say on standard error where the runs that are shown came from elsewhere."""
-    from planrunner.journal.strangers import stranger  # late: a run that acts refuses such a place
-    from planrunner.journal.workspace import find_state
-
     if told := stranger(find_state(None, given.state)):
         messages(given).write(f"note: {told}\n")
 

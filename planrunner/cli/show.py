@@ -6,9 +6,18 @@ import json
 
 import click
 
+from planrunner.app.calls import called
+from planrunner.app.inspect import look
 from planrunner.cli.group import given_settings
 from planrunner.cli.running import tell_edited
 from planrunner.cli.settings import note_stranger, output
+from planrunner.errors import UsageError
+from planrunner.views import timeline as picture
+from planrunner.views.calls import call_lines
+from planrunner.views.ending import ending
+from planrunner.views.revision import revision_history, revisions
+from planrunner.views.run import run_object
+from planrunner.views.tree import tree
 
 
 @click.command("show")
@@ -36,10 +45,6 @@ def command(
     """
     if task or inputs:
         return _calls(ctx, run, task, inputs, as_json)
-    from planrunner.app.inspect import look
-    from planrunner.views.revision import revision_history, revisions
-    from planrunner.views.run import run_object
-
     given = given_settings(ctx)
     found = look(run, given.state)
     note_stranger(given)
@@ -50,14 +55,9 @@ def command(
             data["revisions"] = revisions(found.entries)
         click.echo(json.dumps(data, indent=2, ensure_ascii=False, default=str))
         return 0
-    from planrunner.views.ending import ending
-    from planrunner.views.tree import tree
-
     screen = output(given)
     lines = tree(screen, found.state, now, whole)
     if timeline:
-        from planrunner.views import timeline as picture
-
         lines += ["", *picture.timeline(screen, picture.bars(found.entries, found.state), now), ""]
     lines += revision_history(screen, found.entries)
     if found.state.status != "completed":
@@ -68,10 +68,6 @@ def command(
 
 def _calls(ctx: click.Context, run: str, task: str, inputs: bool, as_json: bool) -> int:
     """What a task was called with."""
-    from planrunner.app.calls import called
-    from planrunner.errors import UsageError
-    from planrunner.views.calls import call_lines
-
     if not task:
         raise UsageError("--inputs needs the task", f"planrunner show {run} TASK --inputs")
     if not inputs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from json import dumps
 
 from planrunner.app.control import Steered
 from planrunner.errors import NO_PLAN, OK, NotFound, UsageError
@@ -27,8 +28,6 @@ def report(steered: Steered, as_json: bool) -> int:
         kind = NotFound if steered.answer.code == NO_PLAN else UsageError
         raise kind(f"run {steered.run_id}: {steered.answer.message}", f"planrunner show {steered.run_id}")
     if as_json:
-        from json import dumps
-
         found = {
             "format": 1,
             "run_id": steered.run_id,

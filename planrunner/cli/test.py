@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from planrunner.app.proof.testing import test_paths, tested_object
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import messages, output
 from planrunner.errors import FAILED, INVALID, OK, UsageError
+from planrunner.plan.expressions.quantities import parse_percent
+from planrunner.views.findings import render_text
+from planrunner.views.tests import junit, test_lines
 
 if TYPE_CHECKING:
     from planrunner.app.proof.testing import Tested
@@ -19,8 +23,6 @@ if TYPE_CHECKING:
 def _share(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
     if value is None:
         return None
-    from planrunner.plan.expressions.quantities import parse_percent
-
     share = parse_percent(value if value.rstrip().endswith("%") else f"{value}%")
     if share is None or share > 1:
         raise click.BadParameter(f"`{value}` is not a percentage such as 80%", ctx, param)
@@ -53,8 +55,6 @@ def command(
       planrunner test plans/release.yaml --coverage
       planrunner test -k 'sign-off' --junit build/junit.xml
     """
-    from planrunner.app.proof.testing import test_paths, tested_object
-
     tested = test_paths(paths, pattern)
     screen = output(given_settings(ctx))
     found = tested_object(tested)
@@ -63,8 +63,6 @@ def command(
     if as_json:
         screen.write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
     elif tested.results or not tested.invalid:
-        from planrunner.views.tests import test_lines
-
         screen.write("".join(f"{line}\n" for line in test_lines(screen, found, coverage)))
     complaints = messages(given_settings(ctx))
     return _code(tested, found, min_coverage, complaints)
@@ -72,8 +70,6 @@ def command(
 
 def _code(tested: Tested, found: dict[str, Any], least: float | None, screen: Terminal) -> int:
     if tested.invalid:
-        from planrunner.views.findings import render_text
-
         for source, findings in tested.invalid:
             screen.write(render_text(findings, source, screen.color) + "\n")
         screen.write(f"error: {len(tested.invalid)} of the files cannot be used\n")
@@ -87,8 +83,6 @@ def _code(tested: Tested, found: dict[str, Any], least: float | None, screen: Te
 
 
 def _write_junit(path: str, found: dict[str, Any]) -> None:
-    from planrunner.views.tests import junit
-
     try:
         with open(path, "w", encoding="utf-8") as file:
             file.write(junit(found))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from planrunner.app.trusted import examined, forget, listed, project_object, trust_plan, trust_project
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import Settings, output
 from planrunner.errors import DENIED, OK, UsageError
@@ -51,8 +52,6 @@ def command(ctx: click.Context, /, plan: str, **options: Any) -> int:
 
 
 def _plan(given: Settings, path: str, options: dict[str, Any]) -> int:
-    from planrunner.app.trusted import examined, trust_plan
-
     found = examined(path)
     _show(given, found, options["as_json"])
     if found.found["trusted"] == "trusted":
@@ -72,8 +71,6 @@ def _show(given: Settings, found: Examined, as_json: bool) -> None:
 
 
 def _project(given: Settings, path: str, options: dict[str, Any]) -> int:
-    from planrunner.app.trusted import project_object, trust_project
-
     found = project_object(path)
     root = _path(found["project"])
     if options["as_json"]:
@@ -105,8 +102,6 @@ def _say(text: str, options: dict[str, Any], code: int = OK) -> int:
 
 
 def _list(given: Settings, as_json: bool) -> int:
-    from planrunner.app.trusted import listed
-
     rows = listed()
     if as_json:
         output(given).write(json.dumps({"format": 1, "trusted": rows}, indent=2, ensure_ascii=False) + "\n")
@@ -117,8 +112,6 @@ def _list(given: Settings, as_json: bool) -> int:
 
 
 def _forget(named: str) -> int:
-    from planrunner.app.trusted import forget
-
     for path in forget(named):
         click.echo(f"{_path(path)} is no longer trusted")
     return OK

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from planrunner.app.plugins import examine, trust_file, untrust_file
 from planrunner.cli.settings import Settings
 from planrunner.errors import UsageError
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
 def trust(given: Settings, name: str, yes: bool) -> int:
     """Trust a file once somebody said so. Raises NotFound, and UsageError where nobody can be asked."""
-    from planrunner.app.plugins import examine, trust_file
-
     examined = examine(name)
     click.echo("\n".join(_visible(line) for line in "\n".join(_examined(examined)).split("\n")))
     if examined.file.standing == "trusted":
@@ -71,8 +70,6 @@ def _hidden(text: str) -> list[str]:
 
 def untrust(name: str) -> int:
     """Trust nothing of a file any more."""
-    from planrunner.app.plugins import untrust_file
-
     had = untrust_file(name)
     click.echo(f"{name} is {'no longer' if had else 'not'} trusted")
     return 0

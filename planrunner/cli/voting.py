@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from planrunner.app.gates import vote
+from planrunner.cli.amounts import parse_amounts
+from planrunner.cli.options import ResumeOptions
+from planrunner.cli.running import resume_run
 from planrunner.cli.settings import Settings
+from planrunner.cli.steering import note
 from planrunner.errors import DENIED, MISMATCH, OK, Denied, PlanrunnerError, RecordMismatch, UsageError
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from planrunner.app.gates import Voted
@@ -32,8 +36,6 @@ _OPTIONS = (
 
 def amounts(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
     """The values of ``--add``."""
-    from planrunner.cli.amounts import parse_amounts  # late: few votes are about a budget
-
     try:
         return parse_amounts(values)
     except ValueError as error:
@@ -49,9 +51,6 @@ def voting_options(command: _Command) -> _Command:
 
 def cast(given: Settings, run: str, gate: str, body: dict[str, Json], *, go_on: bool, as_json: bool) -> int:
     """Vote, tell what became of it, and go on with the run where that is wanted; the exit code of the contract."""
-    from planrunner.app.gates import vote
-    from planrunner.cli.steering import note
-
     voted = vote(run, gate, {name: value for name, value in body.items() if value}, given.state)
     for one in voted:
         note(one.steered)
@@ -65,9 +64,6 @@ def cast(given: Settings, run: str, gate: str, body: dict[str, Json], *, go_on: 
         raise _refusal(given, refused[0])
     steered = voted[-1].steered
     if go_on and not steered.held and not steered.ended:
-        from planrunner.cli.options import ResumeOptions
-        from planrunner.cli.running import resume_run
-
         return resume_run(given, ResumeOptions(steered.run_id))
     return OK
 

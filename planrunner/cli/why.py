@@ -6,7 +6,9 @@ import json
 
 import click
 
+from planrunner.app.inspect import look, why_task
 from planrunner.cli.group import given_settings
+from planrunner.views.terminal import harmless
 
 
 @click.command("why")
@@ -25,9 +27,6 @@ def command(ctx: click.Context, /, words: tuple[str, ...], as_json: bool) -> int
       planrunner why 20261121-2259 sign-off
       planrunner why last 'fan[3]'
     """
-    from planrunner.app.inspect import look, why_task
-    from planrunner.views.terminal import harmless
-
     if len(words) > 2:
         raise click.UsageError("give a run and a task, or a task")
     run = words[0] if len(words) == 2 else "last"

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from planrunner.engine.calls import no_value
+from planrunner.engine.gates import renewed
+from planrunner.engine.gates import request as asked
+from planrunner.errors import MISMATCH, PlanInvalid, UsageError
 from planrunner.machine.requests import Reply, refused, reply
-from planrunner.record import TYPE_CHECKING
+from planrunner.safety.people import read_project
+from planrunner.safety.project import unsound
 
 if TYPE_CHECKING:
     from typing import Any
@@ -22,9 +29,6 @@ def looks(state: State, request: Request, place: Place) -> tuple[dict[str, Json]
     gate = state.tasks[number].gate if number is not None else None
     if number is None or gate is None or not gate.waits:
         return ()
-    from planrunner.engine.calls import no_value
-    from planrunner.engine.gates import request as asked  # late: few requests are votes
-
     try:
         return tuple(asked(state, number, gate.stage, place).get("looks", ()))
     except no_value():
@@ -42,8 +46,6 @@ def answer(state: State, request: Request, place: Place, now: float, weighed: We
 
 
 def _foreign() -> Reply:
-    from planrunner.errors import MISMATCH  # late: nearly nobody puts requests into the journals of others
-
     said = "the request bears no seal of your audit key, so it counts for nothing (`state.foreign`)"
     return Reply((), False, f"{said}: ask with the XDG_DATA_HOME or the PLANRUNNER_AUDIT_KEY_FILE of the run", MISMATCH)
 
@@ -51,12 +53,6 @@ def _foreign() -> Reply:
 def _weigh(state: State, request: Request, place: Place, now: float, weighed: Weigh | None) -> Reply:
     """A vote counts for what is there now: what has changed since it was shown is asked anew. Roles are those that the
     project lists, and only where it lists nobody those that the voter claims."""
-    from planrunner.engine.calls import no_value
-    from planrunner.engine.gates import renewed  # late: few requests are votes
-    from planrunner.errors import MISMATCH, PlanInvalid, UsageError
-    from planrunner.safety.people import read_project
-    from planrunner.safety.project import unsound
-
     body = dict(request.body)
     try:
         people = read_project(place.directory).people

@@ -3,10 +3,19 @@ are done already."""
 
 from __future__ import annotations
 
+from functools import partial
+from typing import TYPE_CHECKING
+
+from planrunner.engine import freshness
+from planrunner.engine.backups import saved_or_restored
+from planrunner.engine.capturing import capturing
+from planrunner.engine.checkpoints import taken
+from planrunner.engine.evidence import looking
+from planrunner.engine.facts import observe
+from planrunner.engine.judging import judged
+from planrunner.engine.probing import probing
 from planrunner.engine.rare_effects import Forget, Look, Observe, Probe, Remember, Restore, Save, TakeCheckpoint
-from planrunner.lean import partial
 from planrunner.machine.events import FactsObserved
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,15 +37,9 @@ def act(
     """Do what the effect asks for; the events that follow. No copy is kept of what holds a secret that ``redactor``
     knows. Raises StorageFailed when a copy cannot be kept."""
     if isinstance(effect, Observe):
-        from planrunner.engine.facts import observe  # late: few plans have preconditions about the world
-
         return [FactsObserved(effect.task, observe(effect.names, state_dir))]
     if isinstance(effect, (Save, Restore)):
-        from planrunner.engine.backups import saved_or_restored  # late: few tasks name files to save
-
         return [saved_or_restored(state_dir, effect, redactor)]
-    from planrunner.engine import freshness  # late: few tasks tell when they are done already
-
     if isinstance(effect, Look):
         return [freshness.look(state_dir, effect)]
     if isinstance(effect, Remember):
@@ -53,15 +56,9 @@ def asking(
 ) -> Question:
     """What a capability is asked for an effect that has a call of its own."""
     if isinstance(effect, Save):
-        from planrunner.engine.capturing import capturing  # late: few tasks can be undone
-
         return capturing(effect, resolve, serve)
     if isinstance(effect, Probe):
-        from planrunner.engine.probing import probing  # late: few attempts are in doubt
-
         return probing(effect.call, resolve, serve)
-    from planrunner.engine.judging import judged  # late: few criteria are judged by a model
-
     return judged(effect, resolve, serve)
 
 
@@ -70,9 +67,5 @@ def beside(
 ) -> tuple[Callable[[], Any], list[Any] | None]:
     """What takes long and is done in a thread, and where its result goes; None: it is an event."""
     if isinstance(effect, TakeCheckpoint):
-        from planrunner.engine.checkpoints import taken  # late: few tasks ask for a checkpoint
-
         return partial(taken, state_dir, effect, redactor), None
-    from planrunner.engine.evidence import looking  # late: few plans have gates
-
     return looking(effect)

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
+from typing import TYPE_CHECKING
 
 from planrunner.capabilities.binding import Binding, bind, invoke, outcome_of_fault
 from planrunner.capabilities.contract import Call, Context, Exit, Failure, Pause, Spawn
 from planrunner.capabilities.declare import declaration_of
+from planrunner.capabilities.faults import interrupts, said
+from planrunner.capabilities.outputs import settle_outputs
 from planrunner.capabilities.soundness import legible, not_json, sound
+from planrunner.capabilities.usage import known, read_usage
+from planrunner.engine.declared import artifacts
 from planrunner.engine.effects import UNDO
+from planrunner.engine.granting import is_apart, told_unnamed
 from planrunner.engine.lognames import log_name
+from planrunner.engine.refusing import named
 from planrunner.engine.tails import TAIL, Record
-from planrunner.lean import partial
 from planrunner.machine.events import Outcome
-from planrunner.record import TYPE_CHECKING
+from planrunner.plan.expressions.quantities import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -149,8 +156,6 @@ class Attempt:
 
     def hide_outputs(self) -> None:
         """Have its process tell its outputs in a file without a name. One that is shut in could not find that."""
-        from planrunner.engine.granting import is_apart, told_unnamed  # late: few runs have secrets
-
         if self.call.scratch and not is_apart(self.call):
             self.unnamed, path = told_unnamed(self.call)
             self.call = self.call._replace(told=path)
@@ -222,8 +227,6 @@ def located(resolve: Callable[[str], Callable[..., Any]], name: str) -> Binding 
     except KeyError:
         return Outcome("logic", f"no installed capability is named `{name}`")
     except BaseException as error:  # a plugin that cannot be imported fails its tasks, not the run
-        from planrunner.capabilities.faults import interrupts, said  # late: hardly any call comes here
-
         if interrupts(error):
             raise
         return Outcome("logic", legible(f"the capability `{name}` cannot be loaded: {said(error)}"))
@@ -274,8 +277,6 @@ def with_usage(attempt: Attempt, outcome: Outcome) -> Outcome:
     path = usage_path(attempt.call) if attempt.process is not None else ""
     if not (told or (path and os.path.lexists(path))):
         return outcome
-    from planrunner.capabilities.usage import known, read_usage  # late: few attempts spend anything
-
     return outcome._replace(usage={**known(told), **(read_usage(path) if path else {})})
 
 
@@ -310,14 +311,10 @@ def settled(call: Call, outcome: Outcome, state_dir: str, redactor: Redactor | N
     task = call.task
     if outcome.failure or not (task.outputs or task.artifacts):
         return outcome
-    from planrunner.capabilities.outputs import settle_outputs  # late: many tasks declare none
-
     try:
         outcome = outcome._replace(outputs=settle_outputs(task.outputs, outcome.outputs, call.directory))
         if not task.artifacts:
             return outcome
-        from planrunner.engine.declared import artifacts  # late, as above
-
         return outcome._replace(artifacts=artifacts(call, outcome.artifacts, state_dir, redactor))
     except Failure as failure:
         refused = outcome._replace(failure=failure.failure, message=str(failure), outputs=failure.outputs)
@@ -332,8 +329,6 @@ def finished(spawn: Spawn, ended: Exit) -> Outcome:
     try:
         outcome = sound(spawn.finish(ended))
     except BaseException as error:  # a capability's own fault
-        from planrunner.capabilities.faults import interrupts  # late, as above
-
         if interrupts(error):
             raise
         outcome = outcome_of_fault(error)
@@ -349,8 +344,6 @@ def tails(ended: Exit) -> dict[str, Any]:
 def timed_out(call: Call) -> Outcome:
     """The outcome of an attempt that ran out of time; it names the function that was called for a capability."""
     # Late: hardly any attempt runs out of time.
-    from planrunner.plan.expressions.quantities import format_duration
-
     name, _, part = call.task.uses.partition("#")
     words = f"`{part}` of `{name}` ran longer than" if part else "ran longer than its timeout of"
     return Outcome("timeout", f"{words} {format_duration(call.timeout or 0.0)}")
@@ -399,6 +392,4 @@ def with_texts(attempt: Attempt, outcome: Outcome) -> Outcome:
     )
     if not (refused := attempt.refused):
         return outcome
-    from planrunner.engine.refusing import named  # late: few attempts ask for what they may not have
-
     return named(outcome, refused, attempt.ending is None)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import http.client
 import re
+import socket
+from functools import partial
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
-from planrunner.lean import partial
 from planrunner.machine.events import Outcome
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -198,8 +201,6 @@ def _last_lines(end: Exit) -> str:
 
 def _place(address: str) -> tuple[str, int]:
     """Host and port of an address, which must be one of this machine; raises ValueError."""
-    from urllib.parse import urlsplit
-
     parts = urlsplit(address)
     host, port = parts.hostname or "", parts.port or 80
     if host not in _HERE:
@@ -209,8 +210,6 @@ def _place(address: str) -> tuple[str, int]:
 
 def taken(address: str) -> str:
     """That another program listens there, empty where none does."""
-    import socket  # late: few plans have services
-
     if address.startswith("log:"):
         return ""
     try:
@@ -228,10 +227,6 @@ def taken(address: str) -> str:
 
 def lacks(address: str) -> str:
     """What an address lacks that is to take a connection, or to give a page; empty where it does."""
-    import http.client  # late: few plans have services
-    import socket
-    from urllib.parse import urlsplit
-
     try:
         host, port = _place(address)
         parts = urlsplit(address)

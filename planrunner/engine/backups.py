@@ -5,17 +5,19 @@ Everything stays below the directory of the run. No symbolic link is followed: a
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.files.scope import scope_between
 from planrunner.engine.patterns import Refused, inside, is_pattern, matching
 from planrunner.engine.rare_effects import Restore, Save
 from planrunner.errors import NotFound, StorageFailed
 from planrunner.knowledge.artifacts import ArtifactRefused, ArtifactStore, SecretFound
 from planrunner.machine.events import AttemptEnded, BackupMade, Outcome
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -50,8 +52,6 @@ def saved_or_restored(
 def _scope(effect: Save | Restore) -> Scope | None:
     if not effect.rights:
         return None
-    from planrunner.capabilities.files.scope import scope_between  # late: few tasks are restricted
-
     return scope_between(effect.rights, effect.directory, effect.directory)
 
 
@@ -315,8 +315,6 @@ def _put_file(store: ArtifactStore, place: _Place, record: dict[str, Json]) -> b
 
 
 def _digest(folder: int, name: str) -> str:
-    import hashlib  # late: loads OpenSSL
-
     try:
         handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     except (PermissionError, FileNotFoundError):  # the latter: it has gone since it was looked at

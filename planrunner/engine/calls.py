@@ -4,14 +4,28 @@ text."""
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+from hashlib import sha256
+from typing import TYPE_CHECKING, NamedTuple
 
-from planrunner.capabilities.contract import Call
+from planrunner.capabilities.contract import Call, Failure
+from planrunner.capabilities.outputs import typed
 from planrunner.engine.effects import UNDO
+from planrunner.engine.tainting import made, refused
 from planrunner.jsontext import stable_json
-from planrunner.lean import sha256
+from planrunner.machine.approved import approved
+from planrunner.machine.budgets import is_limited
 from planrunner.machine.commands import Start
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Outcome
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.machine.fitting import done_instead
+from planrunner.machine.governing import levels_of
+from planrunner.machine.owing import takes_back
+from planrunner.machine.scope import TaskScope, plan_of
+from planrunner.plan.expressions.problem import EvaluationError, TemplateError
+from planrunner.plan.expressions.values import plain, text_of
+from planrunner.plan.shelltext import ScriptError, environment
+from planrunner.plan.template import references, render
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,13 +64,9 @@ def tidy(place: Place) -> None:
     except FileNotFoundError:
         return
     except OSError:
-        import shutil  # late: most runs leave an empty folder, or none
-
         try:
             shutil.rmtree(place.scratch, ignore_errors=True)
         except RecursionError:  # somebody nested folders by the thousand
-            import subprocess
-
             subprocess.run(
                 ("rm", "-rf", "--", place.scratch), stdin=subprocess.DEVNULL, capture_output=True, check=False
             )
@@ -76,22 +86,16 @@ class _Names:
 
     def resolve(self, name: str) -> Json:
         if self._scope is None:
-            from planrunner.machine.scope import TaskScope
-
             self._scope = TaskScope(self._state, self._number, self._attempt)
         return self._scope.resolve(name)
 
 
 def no_value() -> tuple[type[Exception], ...]:
     """What a template raises that has no value. An ``except`` that calls this does so once something was raised."""
-    from planrunner.plan.expressions.problem import EvaluationError, TemplateError
-
     return TemplateError, EvaluationError
 
 
 def _unfit(message: str) -> TemplateError:
-    from planrunner.plan.expressions.problem import TemplateError
-
     return TemplateError(message)
 
 
@@ -111,8 +115,6 @@ def prepare(state: State, start: Start, place: Place, shown: bool = False) -> Pr
     name = task.id
     key = f"{state.run_id}:{name}:{attempt}"
     if degraded and number not in state.degraded:
-        from planrunner.machine.fitting import done_instead  # late: few runs have limits
-
         task = done_instead(task)
     effect = state.trait(task).effect
     refusal: Outcome | None = None
@@ -135,14 +137,10 @@ def prepare(state: State, start: Start, place: Place, shown: bool = False) -> Pr
 
 
 def _refused(state: State, number: int, place: Place, part: str) -> Outcome | None:
-    from planrunner.engine.tainting import refused  # late: in few plans text from outside comes near to what acts
-
     return refused(state, number, place.directory, part)
 
 
 def _takes_back(state: State, task: Task) -> bool:
-    from planrunner.machine.owing import takes_back  # late: few runs can be undone
-
     return takes_back(state, task)
 
 
@@ -184,14 +182,10 @@ def call_of(state: State, task: Task, start: Start, place: Place, key: str) -> C
 
 
 def _made(state: State, number: int) -> str:
-    from planrunner.engine.tainting import made  # late: in few plans text from outside comes near to what acts
-
     return made(state, number)
 
 
 def _approved(state: State, number: int) -> tuple[str, ...]:
-    from planrunner.machine.approved import approved  # late: few tasks run code that somebody has to have seen
-
     return approved(state, number)
 
 
@@ -199,15 +193,11 @@ def rights_of(state: State, number: int) -> tuple[Level, ...]:
     """The levels of policy that hold for what is done on behalf of a task."""
     if not state.restricted:
         return ()
-    from planrunner.machine.governing import levels_of  # late: few plans are restricted
-
     return levels_of(state, number)
 
 
 def _limited(state: State, start: Start) -> dict[str, Json]:
     """What an attempt has set aside of whatever a budget limits."""
-    from planrunner.machine.budgets import is_limited  # late: few runs have limits
-
     return {what: amount for what, amount in start.reserved.items() if is_limited(state, start.number, what)}
 
 
@@ -215,8 +205,6 @@ def _plan_around(state: State, number: int) -> Plan:
     frame = state.tasks[number].frame
     if frame.owner < 0:
         return state.plan
-    from planrunner.machine.scope import plan_of  # late: many plans are flat
-
     return plan_of(state, frame)[0]
 
 
@@ -265,9 +253,6 @@ def with_declared(state: State, number: int, outcome: Outcome) -> Outcome:
 def values_of(declared: Sequence[Output], scope: Scope) -> dict[str, Json]:
     """Outputs that are declared by a ``value``, each of its type as one in the output file is; raises TemplateError and
     EvaluationError."""
-    from planrunner.capabilities.contract import Failure  # late: many tasks declare no outputs
-    from planrunner.capabilities.outputs import typed
-
     values: dict[str, Json] = {}
     for output in declared:
         value = plain_data(rendered(output.value, scope))
@@ -280,8 +265,6 @@ def values_of(declared: Sequence[Output], scope: Scope) -> dict[str, Json]:
 
 def plain_data(value: Json) -> Json:
     """Data fit for the journal: quantities become text."""
-    from planrunner.plan.expressions.values import plain
-
     return plain(value)
 
 
@@ -289,8 +272,6 @@ def rendered(value: Json, scope: Scope) -> Json:
     """The value with its templates filled in; what holds none comes back as it is and loads no template code."""
     if not holds_template(value):
         return value
-    from planrunner.plan.template import render
-
     return render(value, scope)
 
 
@@ -321,8 +302,6 @@ def _script(task: Task, scope: Scope) -> tuple[str, tuple[str, ...], Mapping[str
         return task.run, tuple(rendered_text(part, scope) for part in script.simple), {}
     if not script.values:
         return task.run, (), {}
-    from planrunner.plan.shelltext import ScriptError, environment
-
     try:
         values = environment(script, {name: rendered(template, scope) for name, template in script.values})
     except ScriptError as error:
@@ -342,8 +321,6 @@ def _text(value: Json) -> str:
 
 
 def _written(value: Json) -> str:
-    from planrunner.plan.expressions.values import text_of
-
     return text_of(value)
 
 
@@ -403,8 +380,6 @@ _UNREACHED = ("pending", "queued", "blocked", "skipped", "omitted", "cancelled",
 
 def reads_unreached(state: State, frame: Frame, value: Json) -> bool:
     """Whether a template reads a task of a frame that did not come to its end."""
-    from planrunner.plan.template import references  # late: most outputs have a value
-
     if isinstance(value, (dict, list, tuple)):
         inner = value.values() if isinstance(value, dict) else value
         return any(reads_unreached(state, frame, each) for each in inner)

@@ -12,6 +12,7 @@ import json
 import os
 import stat
 import time
+from typing import TYPE_CHECKING
 
 from planrunner.engine import repository
 from planrunner.engine.patterns import Refused
@@ -22,7 +23,6 @@ from planrunner.knowledge import manifests
 from planrunner.knowledge.artifacts import ArtifactRefused, ArtifactStore
 from planrunner.knowledge.manifests import Manifest, Piece
 from planrunner.machine.events import CheckpointTaken
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any

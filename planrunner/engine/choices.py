@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.engine.calls import plain_data
 from planrunner.jsontext import shown
 from planrunner.plan.expressions.evaluate import evaluate
 from planrunner.plan.expressions.problem import EvaluationError, TemplateError
 from planrunner.plan.expressions.values import text_of
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any

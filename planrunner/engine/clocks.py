@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import time
+from typing import TYPE_CHECKING
 
 from planrunner.machine.events import RunResumed, RunStarted
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any

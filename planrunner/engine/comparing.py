@@ -3,9 +3,12 @@ plans, so that the difference names the input and not only a digest."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.capabilities.contract import Call
 from planrunner.engine.calls import Prepared, prepare
 from planrunner.engine.effects import StartCall
+from planrunner.engine.opening import opened
 from planrunner.engine.replaying import Replay, origin, place_of
 from planrunner.machine.commands import Start
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, FrameOpened, RunStarted
@@ -14,7 +17,6 @@ from planrunner.machine.rare_commands import Open
 from planrunner.machine.replay import Difference, Replayed, first_difference, kind_of, plain, task_of
 from planrunner.machine.state import State
 from planrunner.plan.model import NOWHERE, Plan
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,8 +78,6 @@ class _Comparison:
 
     def _compare_frames(self, known: Difference, number: int, attempt: int) -> Difference:
         """A task that holds others begins with other items, parameters or carried values."""
-        from planrunner.engine.opening import opened  # late: many plans are flat
-
         before, after = opened(self.pinned, Open(number, attempt))[-1], self.replay.following()
         if not (isinstance(before, FrameOpened) and isinstance(after, FrameOpened)):
             reason = before.outcome.message if isinstance(before, AttemptEnded) else None

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
+from hashlib import sha256
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.capabilities.contract import Failure, basic_environment
 from planrunner.engine.granting import OWN
+from planrunner.engine.outlets import outlet
 from planrunner.engine.programs import SpawnFailed, search
 from planrunner.engine.refusing import named
 from planrunner.plan.rights import named as right_of
-from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.safety.sandbox.choosing import Place, confinement, demand
 from planrunner.safety.sandbox.confinement import Command, Refused
 from planrunner.safety.sandbox.keeping import EVERY, Breach, Keeper
@@ -137,8 +140,6 @@ def prepared(shut: Confinement, call: Call, grounds: Grounds, command: Command, 
     keeper = Keeper(shut, os.path.join(grounds.state_dir, "refused"))
     proxy = None
     if shut.network == "judged":
-        from planrunner.engine.outlets import outlet  # late: few policies name hosts
-
         proxy = outlet(call.rights, grounds.directory, tally)
     try:
         return Prepared(keeper, wrapped(shut, command._replace(proxy=proxy.path if proxy else "")), proxy, tally)
@@ -256,16 +257,12 @@ def let_go(descriptors: Sequence[int]) -> None:
 
 def container(call: Call) -> str:
     """The name of the container of an attempt."""
-    from hashlib import sha256
-
     return f"planrunner-{sha256(call.key.encode()).hexdigest()[:24]}"
 
 
 def remove(way: Wrapped) -> None:
     """Remove the container of an attempt that was ended: with its client alone it does not end."""
     if way.container:
-        import subprocess  # late: few choose docker
-
         quiet = subprocess.DEVNULL
         arguments = (way.arguments[0], "rm", "--force", way.container)
         subprocess.Popen(arguments, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)

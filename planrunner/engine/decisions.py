@@ -5,8 +5,12 @@ The driver and the replay share this code; they differ in where the events go an
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.engine.calls import Place, plan_outputs, prepare
 from planrunner.engine.effects import StartCall
+from planrunner.engine.gates import with_values
+from planrunner.engine.rare_decisions import Turn, enact, follow
 from planrunner.machine.commands import End, Record, Start
 from planrunner.machine.decide import decide
 from planrunner.machine.events import (
@@ -17,7 +21,6 @@ from planrunner.machine.events import (
 )
 from planrunner.machine.evolve import forget_candidates
 from planrunner.machine.state import State
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,15 +81,11 @@ class Decisions:
         elif isinstance(command, End):
             self._end(command)
         else:
-            from planrunner.engine.rare_decisions import enact  # late, as below
-
             for following in enact(command, self._turn()):
                 self._enact(following)
 
     def _keep(self, event: Event) -> None:
         if type(event).__name__ == "GateDecided":
-            from planrunner.engine.gates import with_values  # late: few tasks ask people
-
             event = with_values(self.state, event)
         self._record(event, self._now)
         if type(event) is TaskSettled:
@@ -94,8 +93,6 @@ class Decisions:
         else:
             follows = type(event).__name__ in ("AttemptStopping", "FrameClosing", "UndoSettled")
         if follows:
-            from planrunner.engine.rare_decisions import follow  # late, as below
-
             follow(event, self._turn())
 
     def _start(self, command: Start) -> None:
@@ -108,8 +105,6 @@ class Decisions:
             self._record(ended, self._now)
 
     def _turn(self) -> Turn:
-        from planrunner.engine.rare_decisions import Turn  # late: many runs take none of these decisions
-
         return Turn(self.state, self._place, self._now, self._record, self._todo)
 
     def _end(self, command: End) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import os
 import stat
+from glob import glob
+from typing import TYPE_CHECKING
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.files.beneath import Beneath
 from planrunner.knowledge.artifacts import ArtifactStore, SecretFound
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -77,8 +78,6 @@ def fitting(path: str, directory: str) -> list[str]:
     """The files that a path fits as a pattern; itself where it is none, or something of that very name is there."""
     if not any(sign in path for sign in "*?[") or os.path.lexists(os.path.join(directory, path)):
         return [path]
-    from glob import glob  # late: loads regular expressions
-
     found = sorted(glob(path, root_dir=directory, recursive=True))
     return [each for each in found if os.path.isfile(os.path.join(directory, each))]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections import deque
+from typing import TYPE_CHECKING
 
 from planrunner.engine.clocks import uptime
-from planrunner.lean import deque
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,16 +6,21 @@ one task and the intents of the next share a commit.
 
 from __future__ import annotations
 
-from planrunner.engine.calls import Place, with_values
+from typing import TYPE_CHECKING
+
+from planrunner.engine.answering import answer, looks
+from planrunner.engine.calls import Place, rights_of, with_values
 from planrunner.engine.decisions import Decisions
 from planrunner.engine.effects import AT_ONCE, UNDO, StartCall
+from planrunner.engine.rare_decisions import stopping
+from planrunner.engine.rare_effects import Weigh
+from planrunner.journal.records import Answer
 from planrunner.machine.decide import next_time
-from planrunner.machine.events import AttemptEnded, Entry, Outcome, StopRequested, UndoEnded
+from planrunner.machine.events import AttemptEnded, AttemptStopping, Entry, Outcome, StopRequested, UndoEnded
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.machine.statuses import STOPS
 from planrunner.machine.stops import GOES_ON, outlives
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -188,10 +193,6 @@ class Driver:
         asked = self.inbox.news() if self.inbox is not None else ()
         if not (asked or self._weighing):
             return False
-        from planrunner.engine.answering import looks  # late: few runs are steered
-        from planrunner.engine.calls import rights_of
-        from planrunner.engine.rare_effects import Weigh
-
         seen = [each for each in self._weighing.values() if each[1].found]
         for request, weighed in seen:
             del self._weighing[request.id]
@@ -209,9 +210,6 @@ class Driver:
         return bool(self._answers)
 
     def _answer(self, request: Request, weighed: Weigh | None) -> None:
-        from planrunner.engine.answering import answer  # late, as above
-        from planrunner.journal.records import Answer
-
         found = answer(self.state, request, self._place, self._effects.now(), weighed)
         self._arrived(found.events)
         self._answers.append((request.id, Answer(found.applied, found.message, found.code)))
@@ -237,9 +235,6 @@ class Driver:
             self.record(event)
 
     def _call_off(self, event: Event) -> None:
-        from planrunner.engine.rare_decisions import stopping  # late: few attempts are stopped
-        from planrunner.machine.events import AttemptStopping
-
         assert isinstance(event, AttemptStopping)
         self._todo.append(stopping(event))
 

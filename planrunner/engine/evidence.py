@@ -6,6 +6,7 @@ it), ``counts`` where something is counted, and ``problem`` where it speaks agai
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +14,11 @@ from functools import partial
 from glob import glob
 from typing import Any
 
+from planrunner import syntax
 from planrunner.capabilities.files.scope import Scope, scope_between
+from planrunner.capabilities.jsonschema import faults
+from planrunner.capabilities.validate.junit import NoReport, read_cases
+from planrunner.engine.evidence_diffs import diff
 from planrunner.engine.evidence_files import SHOWN, Unfit, digest_of, file_record, read, require_inside
 from planrunner.engine.rare_effects import Examine, Weigh
 from planrunner.errors import PlanInvalid, UsageError
@@ -22,6 +27,8 @@ from planrunner.machine.events import GateExamined
 from planrunner.plan.rights import Level
 from planrunner.safety.people import read_project
 from planrunner.safety.project import FILE, unsound
+from planrunner.source import Source
+from planrunner.syntax.tree import to_json
 
 Json = Any
 Record = dict[str, Json]
@@ -124,8 +131,6 @@ def _text(look: Record, directory: str, scope: Scope | None) -> Iterator[Record]
 
 
 def _junit(look: Record, directory: str, scope: Scope | None) -> Iterator[Record]:
-    from planrunner.capabilities.validate.junit import NoReport, read_cases  # late: few gates read a report
-
     path = _named(look, "path")
     data = read(directory, path, scope)
     try:
@@ -151,8 +156,6 @@ def _junit(look: Record, directory: str, scope: Scope | None) -> Iterator[Record
 
 
 def _schema(look: Record, directory: str, scope: Scope | None) -> Iterator[Record]:
-    from planrunner.capabilities.jsonschema import faults  # late: few gates check data
-
     path, schema_path = _named(look, "path"), _named(look, "schema")
     data, schema = read(directory, path, scope), read(directory, schema_path, scope)
     found = faults(_document(schema_path, schema), _document(path, data))
@@ -169,16 +172,10 @@ def _document(path: str, data: bytes) -> Json:
     """JSON, or YAML by the name of the file."""
     text = data.decode("utf-8")
     if not path.endswith((".yaml", ".yml")):
-        import json  # late, as above: this one says where a fault is
-
         try:
             return json.loads(text)
         except ValueError as error:
             raise Unfit(f"{path} is no JSON: {error}") from None
-    from planrunner import syntax
-    from planrunner.source import Source
-    from planrunner.syntax.tree import to_json
-
     parsed = syntax.parse(Source(text, path, "yaml"))
     if parsed.tree is None:
         raise Unfit(f"{path} is no sound YAML: {parsed.findings[0].message if parsed.findings else 'it is empty'}")
@@ -186,8 +183,6 @@ def _document(path: str, data: bytes) -> Json:
 
 
 def _diff(look: Record, directory: str, scope: Scope | None) -> Iterator[Record]:
-    from planrunner.engine.evidence_diffs import diff  # late: loads what speaks to git
-
     return diff(look, directory, scope)
 
 

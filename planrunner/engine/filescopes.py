@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.files.readable import require_within
 from planrunner.engine.declared import fitting
 from planrunner.plan.touching import taken
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from planrunner.capabilities.contract import Call

@@ -7,15 +7,16 @@ what a task would have done, so one that the user's key does not vouch for count
 from __future__ import annotations
 
 import os
+from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from planrunner.engine.inputfiles import digests
 from planrunner.engine.patterns import Refused, inside, matching
 from planrunner.engine.rare_effects import Forget, Look, Remember
+from planrunner.journal.verifying import known_chain
 from planrunner.journal.workspace import private
 from planrunner.jsontext import read_json, stable_json, write_json
-from planrunner.lean import sha256
 from planrunner.machine.events import FreshnessSeen
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any
@@ -100,6 +101,4 @@ def _read(state_dir: str, name: str) -> dict[str, Json] | None:
 
 def _mac(state_dir: str, record: dict[str, Json]) -> str:
     """What vouches for a record; empty where the user has no key, and nobody can tell who wrote one."""
-    from planrunner.journal.verifying import known_chain  # late: few tasks are fresh
-
     return known_chain(state_dir).mac_of_text(f"fresh {stable_json(record)}")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from planrunner.engine.calls import Place, no_value, plain_data, prepare, rendered, rights_of, with_declared
+from planrunner.engine.choices import options_of
 from planrunner.engine.evidence import examine
+from planrunner.engine.tainting import decides
 from planrunner.jsontext import shown, stable_json
-from planrunner.lean import sha256
 from planrunner.machine import instructions
 from planrunner.machine.commands import Start
 from planrunner.machine.events import GateDecided, GateReopened, GateRequested, Outcome
@@ -90,8 +92,6 @@ def with_values(state: State, event: Event) -> Event:
 
 
 def _decides(state: State, number: int) -> dict[str, Json] | None:
-    from planrunner.engine.tainting import decides  # late: in few plans text from outside comes near to a gate
-
     return decides(state, number)
 
 
@@ -199,8 +199,6 @@ def _filled(key: str, value: Json, scope: Scope) -> Json:
 def _options(written: Sequence[Option], scope: Scope) -> list[dict[str, Json]]:
     """The options as they are shown. Raises TemplateError."""
     if written[0].each is not None:
-        from planrunner.engine.choices import options_of  # late: few gates take theirs from a list
-
         return options_of(written[0].each, scope)
     fields = [option._asdict() for option in written]
     for each in fields:

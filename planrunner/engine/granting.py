@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from planrunner.capabilities.contract import Failure
 from planrunner.plan.wishes import Wish, wishes
 from planrunner.redaction import SHORTEST, Redactor
+from planrunner.safety.credentials import unknown
 from planrunner.unnamed import path_for_children, unnamed
 
 if TYPE_CHECKING:
@@ -66,8 +67,6 @@ def grant(vault: Vault | None, call: Call, anew: bool) -> Grant:
 def needed(vault: Vault | None, name: str) -> Vault:
     """The vault of the run; raises Failure (policy) where the project has none for the credential ``name``."""
     if vault is None:
-        from planrunner.safety.credentials import unknown  # late: only this fault needs it
-
         message = f"the credential `{name}` is asked for, and the project has no `provider_credentials`"
         raise Failure(f"{message}: {unknown(name, ())}", "policy", rule="secret.missing")
     return vault

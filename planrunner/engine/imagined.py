@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.capabilities.contract import Call
 from planrunner.engine.effects import StartCall
@@ -30,7 +30,6 @@ from planrunner.machine.events import (
     GateExamined,
     Outcome,
 )
-from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
     from planrunner.engine.effects import Effect

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
+from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from planrunner.engine import repository
 from planrunner.engine.patterns import Refused, below, fits, inside, matching
-from planrunner.lean import sha256
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

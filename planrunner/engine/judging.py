@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities.binding import Binding, invoke
@@ -13,7 +14,6 @@ from planrunner.engine.questions import WORK, Question
 from planrunner.engine.tails import Record
 from planrunner.errors import StorageFailed
 from planrunner.jsontext import stable_json
-from planrunner.lean import sha256
 from planrunner.machine.events import GateExamined, GateRequested, Outcome
 from planrunner.machine.judging import KIND, allowance
 from planrunner.plan.model import Budgets, Task

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.engine.calls import Place, prepare
 from planrunner.machine.commands import Start
 from planrunner.machine.events import TaskSettled
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from planrunner.machine.state import State

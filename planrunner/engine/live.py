@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 import time
+from functools import partial
+from typing import TYPE_CHECKING
 
 from planrunner.capabilities.binding import Binding, Result, invoke
 from planrunner.capabilities.contract import Call, Pause, Spawn
+from planrunner.engine import rare_effects as rare
+from planrunner.engine.aside import act, asking, beside
 from planrunner.engine.attempts import (
     INTERRUPTED,
     Attempt,
@@ -21,18 +26,21 @@ from planrunner.engine.attempts import (
     with_usage,
     work_of,
 )
+from planrunner.engine.background import Background, is_of
 from planrunner.engine.clocks import Clock
 from planrunner.engine.effects import AT_ONCE, StartCall
+from planrunner.engine.filescopes import held
 from planrunner.engine.poller import Poller
 from planrunner.engine.processes import Launch, Supervisor
 from planrunner.engine.programs import SpawnFailed
+from planrunner.engine.pulse import Pulse
+from planrunner.engine.questions import Questions
 from planrunner.engine.settings import LiveSettings as LiveSettings
 from planrunner.engine.settings import apart, begin, cleaned, new_record, refused, remark_on_end, services, variables
 from planrunner.engine.signals import Signals
+from planrunner.engine.threads import Workers
 from planrunner.errors import StorageFailed
-from planrunner.lean import partial, signal
 from planrunner.machine.events import AttemptEnded, Outcome, StopRequested
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,9 +64,6 @@ _REASONS: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "termi
 def _questions(
     poller: Poller, settings: LiveSettings, serve: Callable[[Call], AttemptServices], done: Callable[[Any], None]
 ) -> Questions:
-    from planrunner.engine.aside import asking  # late: few runs ask capabilities anything
-    from planrunner.engine.questions import Questions
-
     return Questions(poller, settings.grace, partial(asking, settings.resolve, serve), done)
 
 
@@ -99,8 +104,6 @@ class _Host:
 
     def fail(self, task: str, message: str) -> None:
         """End what runs for a task at the top of the plan."""
-        from planrunner.engine.background import is_of  # late: few plans have services
-
         for attempt in list(self._live._attempts.values()):
             if is_of(attempt.call, task):
                 attempt.ending = ("logic", message)
@@ -113,8 +116,6 @@ class _Host:
 def _background(live: LiveEffects, poller: Poller, supervisor: Supervisor, settings: LiveSettings) -> Background | None:
     if not settings.users:
         return None
-    from planrunner.engine.background import Background  # late: few plans have services
-
     return Background(_Host(live), poller, supervisor, settings.users)
 
 
@@ -197,8 +198,6 @@ class LiveEffects:
         if self.redactor is not None:
             attempt.hide_outputs()
         if call.task.heartbeat is not None:
-            from planrunner.engine.pulse import Pulse  # late: few tasks have a heartbeat
-
             attempt.pulse = Pulse(attempt, call.task.heartbeat, self._poller, partial(self._stop_one, attempt, False))
         return attempt
 
@@ -233,8 +232,6 @@ class LiveEffects:
 
     def _in_threads(self) -> Workers:
         if self._workers is None:
-            from planrunner.engine.threads import Workers  # late: runs of processes need no threads
-
             self._workers = Workers(self._poller.wake)
         self._supervisor.foreign_children = True
         return self._workers
@@ -388,16 +385,11 @@ def _let_end(supervisor: Supervisor, poller: Poller, grace: float) -> None:
 def _settled(call: Call, outcome: Outcome, settings: LiveSettings, redactor: Redactor | None) -> Outcome:
     """The outcome as it stands once the policy allows each file that it gives or keeps."""
     if call.rights:
-        from planrunner.engine.filescopes import held  # late: few calls are restricted
-
         outcome = held(call, outcome, settings.directory)
     return settled(call, outcome, settings.state_dir, redactor)
 
 
 def _act(live: LiveEffects, effect: Effect) -> None:
-    from planrunner.engine import rare_effects as rare  # late: rarely needed
-    from planrunner.engine.aside import act, beside
-
     if isinstance(effect, rare.Cancel):
         live._call_off(effect)
     elif isinstance(effect, (rare.Probe, rare.Save, rare.Examine)) and effect.call is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+
 LONGEST = 120
 """Characters of a task's path that stand in a file name as they are; longer ones are cut, with a digest."""
 
@@ -17,7 +19,5 @@ def _name(task: str) -> str:
     name = task.replace("/", "+")
     if len(name) <= LONGEST and _ALLOWED.issuperset(name) and "+" not in task:
         return name
-    from planrunner.lean import sha256  # late: hardly any path is that long or that odd
-
     kept = "".join(sign if sign in _ALLOWED else "_" for sign in name[: LONGEST - 33])
     return f"{kept}~{sha256(task.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"

@@ -5,16 +5,18 @@ from __future__ import annotations
 
 import itertools
 import math
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from planrunner.capabilities.outputs import stdout_outputs
 from planrunner.engine.calls import holds_template, plain_data, reads_unreached, rendered, values_of
 from planrunner.jsontext import shown, stable_json
-from planrunner.lean import sha256
 from planrunner.machine.events import AttemptEnded, AttemptStarted, FrameOpened, Outcome
 from planrunner.machine.scope import FrameScope, TaskScope
 from planrunner.plan.blocks import MAX_ITEMS
 from planrunner.plan.expressions.evaluate import evaluate
 from planrunner.plan.expressions.problem import EvaluationError, TemplateError
+from planrunner.plan.params import bind_params
 
 if TYPE_CHECKING:
     from planrunner.machine.events import Event
@@ -70,8 +72,6 @@ def _first_frame(state: State, number: int, attempt: int) -> FrameOpened:
 def _parameters(task: Task, scope: TaskScope) -> dict[str, Json] | None:
     if task.sub is None:
         return None
-    from planrunner.plan.params import bind_params  # late: few plans link others
-
     bound = bind_params(task.sub, plain_data(rendered(task.params or {}, scope)))
     if bound.problems:
         raise _Unfit("; ".join(bound.problems))
@@ -198,8 +198,6 @@ def _of_no_items(item: Task) -> dict[str, Json]:
     """The lists that a fan-out over nothing gives under names that are not declared: those of its standard output."""
     if item.stdout not in ("text", "lines"):
         return {}
-    from planrunner.capabilities.outputs import stdout_outputs  # late: few fan-outs have no items
-
     return {name: [] for name in stdout_outputs(item.stdout, "", item.outputs)}
 
 

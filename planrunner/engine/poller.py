@@ -6,8 +6,7 @@ import os
 import select
 import time
 from _thread import allocate_lock
-
-from planrunner.record import TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable

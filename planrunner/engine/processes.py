@@ -8,16 +8,18 @@ the processes themselves.
 from __future__ import annotations
 
 import os
+import signal
 import time
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.capabilities.contract import Exit, Spawn
 from planrunner.engine import strays
 from planrunner.engine.clocks import uptime
+from planrunner.engine.descent import Descent
 from planrunner.engine.poller import Poller
 from planrunner.engine.programs import Programs, SpawnFailed
 from planrunner.engine.tails import Record
-from planrunner.lean import partial, signal
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -179,8 +181,6 @@ class Supervisor:
     def _settle(self, process: Process) -> None:
         """Something runs for so long that looking after orphans is worth its price."""
         if process.pidfd >= 0 and not self._subreaper:
-            from planrunner.engine.descent import Descent  # late: short runs look after no orphans
-
             self._descent = Descent()
             self._subreaper = strays.become_subreaper()
 

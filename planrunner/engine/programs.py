@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
+from typing import TYPE_CHECKING
 
 from planrunner.capabilities.contract import Spawn
-from planrunner.lean import signal
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

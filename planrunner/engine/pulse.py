@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
+from functools import partial
+from typing import TYPE_CHECKING
 
 from planrunner.engine.attempts import Attempt
 from planrunner.engine.poller import Poller
-from planrunner.lean import partial
 from planrunner.plan.expressions.quantities import format_duration
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable

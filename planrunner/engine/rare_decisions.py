@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
+from planrunner.engine import rare_effects
 from planrunner.engine.calls import no_value, prepare, rights_of
+from planrunner.engine.done import asks_fresh, forgotten, remembered
+from planrunner.engine.gates import requested
+from planrunner.engine.judging import judging
+from planrunner.engine.keeping import kept
+from planrunner.engine.opening import closed, opened
 from planrunner.engine.rare_effects import Cancel, Examine, Observe, Probe
+from planrunner.engine.undoing import prepare_save, prepare_undo
+from planrunner.machine.checkpoints import asked
 from planrunner.machine.commands import Start, settle
-from planrunner.machine.events import AttemptStopping, FactsRequested, FrameClosing, TaskSettled, UndoEnded, UndoSettled
+from planrunner.machine.decide import admitted
+from planrunner.machine.events import (
+    AttemptStopping,
+    BackupMade,
+    FactsRequested,
+    FrameClosing,
+    TaskSettled,
+    UndoEnded,
+    UndoSettled,
+)
+from planrunner.machine.owing import is_within
 from planrunner.machine.rare_commands import (
     AskFacts,
     AskFresh,
@@ -18,7 +38,7 @@ from planrunner.machine.rare_commands import (
     TakeCheckpoint,
     Undo,
 )
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.machine.routes import conclusive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -70,9 +90,6 @@ def enact(command: Command, turn: Turn) -> Sequence[Command]:
 
 
 def _compare(number: int, turn: Turn) -> Sequence[Command]:
-    from planrunner.engine.keeping import kept  # late: few runs begin anything anew
-    from planrunner.machine.decide import admitted
-
     event = kept(turn.state, number, turn.place)
     if event is None:
         return admitted(turn.state, [number], [], turn.now)
@@ -99,31 +116,22 @@ def stopping(event: AttemptStopping) -> Cancel:
 
 
 def _ask_fresh(number: int, turn: Turn) -> None:
-    from planrunner.engine.done import asks_fresh  # late: few tasks tell when they are done already
-
     event, effect = asks_fresh(turn.state, number, turn.place)
     turn.record(event, turn.now)
     turn.todo.append(effect)
 
 
 def _remember(event: TaskSettled, turn: Turn) -> None:
-    from planrunner.engine.done import remembered  # late, as above
-
     if event.reason != "fresh" and (effect := remembered(turn.state, event.task)):
         turn.todo.append(effect)
 
 
 def _forget(event: UndoSettled, turn: Turn) -> None:
-    from planrunner.engine.done import forgotten  # late, as above
-
     if effect := forgotten(turn.state, event.task):
         turn.todo.append(effect)
 
 
 def _save(command: Save, turn: Turn) -> None:
-    from planrunner.engine.undoing import prepare_save  # late: few tasks name files to save
-    from planrunner.machine.events import BackupMade
-
     asked_for, follows = prepare_save(turn.state, command.number, turn.place)
     turn.record(asked_for, turn.now)
     if isinstance(follows, BackupMade):
@@ -133,17 +141,12 @@ def _save(command: Save, turn: Turn) -> None:
 
 
 def _checkpoint(command: TakeCheckpoint, turn: Turn) -> None:
-    from planrunner.engine import rare_effects
-    from planrunner.machine.checkpoints import asked  # late: few tasks ask for a checkpoint
-
     event = asked(turn.state, command)
     turn.record(event, turn.now)
     turn.todo.append(rare_effects.TakeCheckpoint(event, turn.place.directory))
 
 
 def _undo(command: Undo, turn: Turn) -> None:
-    from planrunner.engine.undoing import prepare_undo  # late, as above
-
     intent, effect, outcome = prepare_undo(turn.state, command, turn.place, turn.now)
     turn.record(intent, turn.now)
     if effect is not None:
@@ -154,15 +157,11 @@ def _undo(command: Undo, turn: Turn) -> None:
 
 def _turn(command: Open | Close, turn: Turn) -> None:
     """A task that holds others begins, goes into its next round or ends."""
-    from planrunner.engine.opening import closed, opened  # late: many plans are flat
-
     for event in opened(turn.state, command) if isinstance(command, Open) else [closed(turn.state, command)]:
         turn.record(event, turn.now)
 
 
 def _stop_inside(event: FrameClosing, turn: Turn) -> None:
-    from planrunner.machine.owing import is_within  # late, as above
-
     state = turn.state
     owner = state.index[event.task]
     for number in state.running:
@@ -172,13 +171,9 @@ def _stop_inside(event: FrameClosing, turn: Turn) -> None:
 
 
 def _ask(command: AskPeople, turn: Turn) -> Sequence[Command]:
-    from planrunner.engine.gates import requested  # late: few plans have gates
-
     try:
         event = requested(turn.state, command, turn.place)
     except no_value() as error:
-        from planrunner.machine.routes import conclusive  # late, as above
-
         task = turn.state.specs[command.number]
         return conclusive(turn.state, [settle(task, "failed", "question", str(error), "logic")])
     turn.record(event, turn.now)
@@ -186,8 +181,6 @@ def _ask(command: AskPeople, turn: Turn) -> Sequence[Command]:
     rights = rights_of(turn.state, command.number)
     effect = Examine(event.task, event.visit, looks, turn.place.directory, rights=rights)
     if any(look["kind"] == "judge" for look in looks):
-        from planrunner.engine.judging import judging  # late: few criteria are judged by a model
-
         effect = effect._replace(call=judging(turn.state, event, turn.place))
     turn.todo.append(effect)
     return ()

@@ -4,9 +4,11 @@ compared. Nothing is started, nobody is asked, no capability is loaded."""
 from __future__ import annotations
 
 from collections import deque
+from typing import TYPE_CHECKING
 
 from planrunner.engine.calls import Place, with_values
 from planrunner.engine.decisions import Decisions
+from planrunner.journal.codec import decode, encode
 from planrunner.machine.decide import next_time
 from planrunner.machine.events import (
     AttemptEnded,
@@ -23,7 +25,6 @@ from planrunner.machine.replay import Difference, Replayed, differ, is_input, mi
 from planrunner.machine.state import State
 from planrunner.machine.statuses import IllegalMove
 from planrunner.plan.model import Plan
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -202,6 +203,4 @@ def place_of(state: State) -> Place:
 
 def _stored(event: Event) -> Event:
     """The event as the journal gives it back: tuples in data are lists there."""
-    from planrunner.journal.codec import decode, encode  # late: events are alike as they are, nearly always
-
     return decode(*encode(event))

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from planrunner.capabilities.contract import Failure, basic_environment
 from planrunner.engine.effects import UNDO
+from planrunner.engine.granting import conceal, grant, needed
 from planrunner.errors import NotFound, PlanInvalid, UsageError
 from planrunner.journal.notes import read_note, write_note
+from planrunner.journal.verifying import known_chain
 from planrunner.knowledge.artifacts import ArtifactStore, SecretFound
 from planrunner.safety.project import read_data, unsound
 
@@ -118,8 +120,6 @@ class AttemptServices:
 
     def mac(self, name: str, text: str) -> str:
         if self._chain is None:
-            from planrunner.journal.verifying import known_chain  # late: few capabilities have a cache
-
             self._chain = known_chain(self._state_dir)
         return self._chain.mac_of_text(f"cache {name}\0{text}")
 
@@ -131,20 +131,14 @@ class AttemptServices:
 
     def grant(self, call: Call) -> Grant:
         """What the process of the attempt is given of the secrets that its task declares. Raises Failure (policy)."""
-        from planrunner.engine.granting import grant  # late: few tasks declare any
-
         return grant(self._vault, call, anew=call.attempt > 1 or call.task.id.startswith(UNDO))
 
     def credential(self, name: str) -> str:
         """The value of a credential of the project, as text. Raises Failure (policy)."""
-        from planrunner.engine.granting import needed  # late, as above
-
         return os.fsdecode(needed(self._vault, name).value(name))
 
     def conceal(self, name: str, value: str) -> None:
         if self.secrecy is not None:
-            from planrunner.engine.granting import conceal  # late, as above
-
             conceal(self.secrecy, name, value)
 
     def enclosed(self, arguments: Sequence[str], env: Mapping[str, str], directory: str) -> Enclosed | None:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import os
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.capabilities.contract import Call, basic_environment
+from planrunner.capabilities.python.generated import may_be_made
+from planrunner.engine import confining, permits
 from planrunner.engine.attempts import log_path, markers
-from planrunner.engine.processes import GRACE
+from planrunner.engine.confining import Around, Grounds, enclosed, start
+from planrunner.engine.lognames import log_name
+from planrunner.engine.processes import GRACE, left_behind
+from planrunner.engine.services import AttemptServices
+from planrunner.engine.straying import strayed
 from planrunner.engine.tails import Record
-from planrunner.lean import partial
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.engine.telling import without_secrets
+from planrunner.plan.rights import visible
+from planrunner.safety.sandbox.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -60,8 +69,6 @@ class LiveSettings(NamedTuple):
     @property
     def grounds(self) -> Grounds:
         """What the sandbox of an attempt is made from."""
-        from planrunner.engine.confining import Grounds  # late: most attempts are shut into nothing
-
         return Grounds(self.state_dir, self.directory, self.untrusted, self.outside)
 
 
@@ -76,16 +83,12 @@ def apart(call: Call, settings: LiveSettings) -> Call:
     is looked at when it is called."""
     if not is_bound(call, settings) and (settings.unconfined or not _may_be_made(call)):
         return call
-    from planrunner.engine import confining  # late: most attempts are shut into nothing
-
     return confining.apart(call)
 
 
 def _may_be_made(call: Call) -> bool:
     if call.task.uses != "python.run":
         return False
-    from planrunner.capabilities.python.generated import may_be_made  # late: it runs for no other capability
-
     return may_be_made(call)
 
 
@@ -96,15 +99,11 @@ def begin(attempt: Attempt, launch: Launch, settings: LiveSettings, supervisor: 
     if not is_bound(attempt.call, settings) and (settings.unconfined or not launch.spawn.made):
         attempt.process = supervisor.start(launch)
         return
-    from planrunner.engine.confining import start  # late, as above
-
     attempt.process, attempt.shut = start(attempt.call, launch, settings.grounds, supervisor, poller)
 
 
 def services(settings: LiveSettings, secrecy: Secrecy, call: Call) -> AttemptServices:
     """What the engine does for the capability of a call."""
-    from planrunner.engine.services import AttemptServices  # late: tasks of the shell ask for nothing
-
     own = {**call.env, **markers(call, settings.epoch)}
     given = settings.environment
     if call.rights:
@@ -112,9 +111,6 @@ def services(settings: LiveSettings, secrecy: Secrecy, call: Call) -> AttemptSer
     found = AttemptServices(settings.state_dir, settings.directory, given, own, settings.vault)
     found.secrecy = secrecy
     if is_bound(call, settings):
-        from planrunner.engine.confining import Around, enclosed  # late: most attempts are shut into nothing
-        from planrunner.safety.sandbox.tally import Tally
-
         found.refused = Tally()
         found.enclose = partial(enclosed, Around(call, settings.grounds, found.refused))
     return found
@@ -128,9 +124,6 @@ def new_record(settings: LiveSettings, secrecy: Secrecy, call: Call) -> Record:
 
 def remark_on_end(settings: LiveSettings, secrecy: Secrecy, attempt: tuple[str, str], names: list[str]) -> None:
     """Tell in the log of an attempt what of it the end of the run ended."""
-    from planrunner.engine.lognames import log_name  # late: few tasks leave anything behind
-    from planrunner.engine.processes import left_behind
-
     task, number = attempt
     words = left_behind(names, "run")
     if words and task and number.isascii() and number.isdigit() and len(number) < 9:
@@ -144,8 +137,6 @@ def cleaned(redactor: Redactor | None, found: Any) -> Any:
     """What is told to the loop, without the secrets of the run."""
     if redactor is None:
         return found
-    from planrunner.engine.telling import without_secrets  # late: few runs have secrets
-
     return without_secrets(redactor, found)
 
 
@@ -157,8 +148,6 @@ def variables(settings: LiveSettings) -> Mapping[str, str]:
 
 def seen(call: Call, environment: Mapping[str, str]) -> Mapping[str, str]:
     """What of the variables of the operator the policy lets a call see."""
-    from planrunner.plan.rights import visible  # late: few calls are restricted
-
     return visible(call.rights, environment)
 
 
@@ -166,11 +155,7 @@ def refused(settings: LiveSettings, call: Call) -> Outcome | None:
     """The outcome of a call that may not be made: its rights refuse it, or it would leave the directory of the run."""
     found: Outcome | None = None
     if call.rights:
-        from planrunner.engine import permits  # late: few calls are restricted
-
         found = permits.refused(call, settings.directory)
     if found is None and (call.task.cwd or call.task.outputs):
-        from planrunner.engine.straying import strayed  # late: most tasks stay where the run works
-
         found = strayed(call, settings.directory, settings.outside)
     return found

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from planrunner.lean import deque, signal
-from planrunner.record import TYPE_CHECKING
+import signal
+from collections import deque
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from types import FrameType

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import _thread
 import os
+import signal
 import time
-
-from planrunner.lean import signal
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+from typing import TYPE_CHECKING
 
 from planrunner.machine.events import Outcome
 from planrunner.machine.governing import STAGE, levels_of
@@ -17,7 +18,6 @@ from planrunner.plan.taint.known import known, makes_rules
 from planrunner.plan.taint.shown import shown
 from planrunner.plan.taint.sinks import LOOKED_AT
 from planrunner.plan.template import render
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import os
 import stat
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.engine import repository
 from planrunner.engine.patterns import Refused, inside, matching
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

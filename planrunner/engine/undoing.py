@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.engine.calls import Place, call_of, digest, rendered_text, rights_of
 from planrunner.engine.effects import UNDO, StartCall
+from planrunner.engine.patterns import Refused, inside
 from planrunner.engine.questions import WORK
 from planrunner.engine.rare_effects import Restore, Save
+from planrunner.engine.tainting import refused
 from planrunner.machine.commands import Start
 from planrunner.machine.events import BackupAsked, BackupMade, Outcome, UndoStarted
 from planrunner.machine.owing import acted, under
@@ -18,7 +21,6 @@ from planrunner.machine.scope import TaskScope
 from planrunner.plan.digest import task_digest
 from planrunner.plan.expressions.problem import EvaluationError, TemplateError
 from planrunner.plan.model import Task
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from typing import Any
@@ -81,8 +83,6 @@ def _refused(state: State, number: int, place: Place, part: str, then: Task | No
     if then is not None and (is_gone(state, number) or _undoes_otherwise(then, state.specs[number])):
         why = "the plan defines it otherwise now, so nothing tells whether text from outside reaches what undoes it"
         return Outcome("policy", why, rule="taint.command")
-    from planrunner.engine.tainting import refused  # late: in few plans text from outside comes near to what acts
-
     return refused(state, number, place.directory, part)
 
 
@@ -122,8 +122,6 @@ def _given(owed: Owed, found: TaskState) -> dict[str, Json] | None:
 
 def prepare_save(state: State, number: int, place: Place) -> tuple[BackupAsked, Save | BackupMade]:
     """The intent to save what undoing a task takes, and the effect; or the answer where that cannot be rendered."""
-    from planrunner.engine.patterns import Refused, inside  # late: few tasks name files to save
-
     task, visit = state.specs[number], state.tasks[number].visit
     scope = TaskScope(state, number)
     try:

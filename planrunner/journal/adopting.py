@@ -3,10 +3,11 @@ person accepts."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.journal.chain import first_link, mac_of, next_link
 from planrunner.journal.requests import cover_waiting
 from planrunner.journal.walking import BITS, Sealed, entries_of, plans_of, stored_form
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from planrunner.journal.chain import Chain

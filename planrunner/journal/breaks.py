@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from json import loads
+from typing import TYPE_CHECKING
+
 from planrunner.journal.walking import Break, Sealed, Walk, plans_of, walk
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from planrunner.journal.chain import Chain, Head
@@ -74,8 +76,6 @@ def _ending_breaks(row: Sealed, walked: Walk) -> list[Break]:
     kind, body, at = walked.last
     status, ended = "", None
     if kind == "run_ended":
-        from json import loads  # late: also who takes up a run comes here, and mostly it has not ended
-
         status, ended = str(loads(body).get("status", "")), at
     if (row.status, row.ended) == (status, ended):
         return []

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import os
 import stat
+from hashlib import blake2b
+from typing import TYPE_CHECKING
 
 from planrunner.errors import StorageFailed
-from planrunner.lean import blake2b
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

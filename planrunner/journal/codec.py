@@ -6,11 +6,13 @@ A stored event is never rewritten. When the fields of a kind change, its version
 
 from __future__ import annotations
 
+from json import loads
+from typing import TYPE_CHECKING
+
 from planrunner.errors import StorageFailed
 from planrunner.journal.fields import reader_of, renderer_of
 from planrunner.machine import events
 from planrunner.machine.events import KINDS, Entry
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -62,8 +64,6 @@ def decode(kind: str, version: int, body: str) -> Event:
 
 def decode_rows(rows: Sequence[Row]) -> list[Entry]:
     """Entries of many rows; raises like ``decode``, naming the row."""
-    from json import loads  # only reading needs it
-
     try:
         bodies = loads(f"[{','.join([row[4] for row in rows])}]")
         if len(bodies) == len(rows):

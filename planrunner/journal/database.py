@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from planrunner.errors import NotFound, PlanrunnerError, StorageFailed
 from planrunner.journal.workspace import check_contents
 from planrunner.lean import CacheAlone
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.jsontext import encode_basestring_ascii as _text
 from planrunner.jsontext import write_json
 from planrunner.machine import events
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable

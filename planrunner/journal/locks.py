@@ -12,10 +12,10 @@ import errno
 import fcntl
 import os
 import time
+from typing import TYPE_CHECKING
 
 from planrunner.errors import NotFound, RunHeld, StorageFailed
 from planrunner.journal.workspace import check_state, mend_modes, prepare_state, unusable
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

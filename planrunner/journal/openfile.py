@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from planrunner.journal.database import FILE
-from planrunner.record import TYPE_CHECKING
+from planrunner.journal.strangers import lost
 
 if TYPE_CHECKING:
     from planrunner.errors import StorageFailed
@@ -26,8 +27,6 @@ class OpenFile:
         if self._found() == self._identity:
             return
         if self._gone is None:
-            from planrunner.journal.strangers import lost  # late: few tasks remove it
-
             self._gone = lost(self._state, run)
         raise self._gone
 

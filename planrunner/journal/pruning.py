@@ -6,6 +6,8 @@ it verification tells a run that was pruned from one that was cut.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 from planrunner.errors import UsageError
 from planrunner.journal import locks
 from planrunner.journal.breaks import breaks_of, cut, is_ours
@@ -13,7 +15,6 @@ from planrunner.journal.database import Connection
 from planrunner.journal.store import Store
 from planrunner.journal.takeover import refused
 from planrunner.journal.walking import BITS, Break, plans_of, sealed_rows
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 from planrunner.machine.events import Entry, RunEnded
-from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.source import Source
 
 if TYPE_CHECKING:

@@ -5,12 +5,13 @@ Each bears a seal while it waits, so that nobody steers a run who can write to t
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.errors import NotFound
 from planrunner.journal.database import Connection
 from planrunner.journal.records import Answer, Request
 from planrunner.journal.store import Store
 from planrunner.jsontext import read_json, write_json
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

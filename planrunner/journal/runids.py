@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import time
+from typing import TYPE_CHECKING
 
 from planrunner.errors import NotFound
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,8 +38,6 @@ def only_match(wanted: str, matches: Sequence[str]) -> str:
 
 def no_match(wanted: str, known: Sequence[str]) -> NotFound:
     """The error for a run nobody knows, with the nearest name among ``known``."""
-    import difflib  # needed only for this message
-
     if not known:
         return NotFound("there are no runs yet", "start one with `planrunner exec PLAN`")
     near = difflib.get_close_matches(wanted, known, 1, 0.6)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from planrunner.errors import Fenced, NotFound, StorageFailed, UsageError
 from planrunner.journal import locks, runids
+from planrunner.journal.anchoring import anchor, make_key
 from planrunner.journal.chain import Chain, first_link, key_path, read_key
 from planrunner.journal.codec import decode_rows, encode_rows
 from planrunner.journal.database import FILE, Connection, open_database, sqlite3
 from planrunner.journal.locks import JournalLock
 from planrunner.journal.openfile import OpenFile
+from planrunner.journal.pruning import Pruning
 from planrunner.journal.records import Answer, NewRun, RunHandle, RunRow, StoredPlan, check_order, ending
 from planrunner.journal.requests import Requests
+from planrunner.journal.strangers import begin_own, open_checked, prove_run, refuse_stranger
+from planrunner.journal.takeover import take_up
 from planrunner.journal.wal import WriteAheadLog
 from planrunner.machine.events import Entry
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -66,13 +70,9 @@ def open_journal(state: str, *, readonly: bool = False) -> Journal:
     chain = None
     try:
         if readonly:
-            from planrunner.journal.strangers import open_checked  # late: whoever runs a plan needs none of it
-
             return Journal(state, open_checked(state), lock, Chain(state, None))
         chain = _open_chain(state)
         if not (chain.anchored and os.path.lexists(os.path.join(state, FILE))):
-            from planrunner.journal.strangers import refuse_stranger  # late: once in the life of a journal
-
             refuse_stranger(state, chain)
         journal = Journal(state, open_database(state, lambda connection: _begin(connection, chain, state)), lock, chain)
     except BaseException:
@@ -99,16 +99,12 @@ def _open_chain(state: str) -> Chain:
     try:
         chain = Chain(state, read_key(path, state))
     except OSError:
-        from planrunner.journal.anchoring import make_key  # late: once for each user
-
         chain = make_key(path, state)
     chain.open_heads()
     return chain
 
 
 def _begin(connection: Connection, chain: Chain, state: str) -> None:
-    from planrunner.journal.strangers import begin_own  # late: once in the life of a journal
-
     begin_own(connection, chain, state)
 
 
@@ -129,8 +125,6 @@ class Journal(Requests):
         """Called once by whoever opens for writing. Raises RecordMismatch for another journal than was written here."""
         named = self._query("SELECT journal FROM audit")
         if not (named and self._chain.anchored and named[0][0] == self._chain.journal):
-            from planrunner.journal.anchoring import anchor  # late: once in the life of a journal
-
             anchor(self._chain, named[0][0] if named else None, self._state)
 
     def create_run(self, new: NewRun, entries: Sequence[Entry] = ()) -> RunHandle:
@@ -267,8 +261,6 @@ class Journal(Requests):
 
     def prove(self, run: str) -> None:
         """Before what a run did is made use of: raises RecordMismatch where it is not what was written here."""
-        from planrunner.journal.strangers import prove_run  # late, as in ``_take_over``
-
         prove_run(self._connection, self._chain if self._lock is not None else None, self._state, run)
 
     def release(self, run: RunHandle) -> None:
@@ -345,8 +337,6 @@ class Journal(Requests):
             self._store_answers(answers)
 
     def _take_over(self, handle: RunHandle) -> None:
-        from planrunner.journal.takeover import take_up  # late: most runs are never taken up
-
         take_up(self._connection, self._chain, handle)
         handle.epoch, handle.last_seq, _ = self._stands(handle)
 
@@ -366,8 +356,6 @@ class Journal(Requests):
 
 def pruning(journal: Journal) -> Pruning:
     """What removes runs from a journal that is open for writing."""
-    from planrunner.journal.pruning import Pruning  # late: once in a while
-
     return Pruning(journal._connection, journal._path, journal._chain, journal._state, journal._lock)
 
 

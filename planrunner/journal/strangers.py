@@ -7,6 +7,7 @@ undone. So one is only worked in where the heads outside of it know it, or where
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from planrunner.errors import NotFound, RecordMismatch, StorageFailed
 from planrunner.journal.adopting import begin
@@ -15,7 +16,6 @@ from planrunner.journal.takeover import prove
 from planrunner.journal.verifying import known_chain
 from planrunner.journal.walking import Sealed
 from planrunner.journal.workspace import program
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from planrunner.journal.chain import Chain

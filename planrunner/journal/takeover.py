@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.errors import RecordMismatch
 from planrunner.journal.breaks import breaks_of
 from planrunner.journal.walking import Sealed, sealed_rows
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from planrunner.journal.chain import Chain, Head

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.errors import NotFound, PlanrunnerError, StorageFailed
 from planrunner.journal.breaks import breaks_of, cut, is_ours
@@ -10,7 +11,6 @@ from planrunner.journal.chain import Chain, key_path, read_key
 from planrunner.journal.database import CHAINED, MIGRATIONS, Connection, open_database, sqlite3
 from planrunner.journal.pruning import Pruned, record_breaks, records
 from planrunner.journal.walking import Break, sealed_rows
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from planrunner.journal.database import BUSY_SECONDS, sqlite3
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from planrunner.journal.database import Connection

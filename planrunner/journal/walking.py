@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from json import loads
+from typing import TYPE_CHECKING, NamedTuple
+
 from planrunner.journal.chain import first_link, mac_of, next_link
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,8 +32,6 @@ _PLANS = (
 def plans_of(connection: Connection, row: Sealed) -> list[object]:
     """The keys under which the plans of a run are stored: of the one it began with, and of its revisions. Raises the
     errors of SQLite."""
-    from json import loads  # late: whoever begins a run needs none of it
-
     found = {row.plan_digest: None} if isinstance(row.plan_digest, str) else {}
     for (body,) in connection.execute(_PLANS, (row.number << BITS,)).fetchall():
         try:

@@ -11,12 +11,13 @@ import fcntl
 import hashlib
 import os
 import stat
+import tarfile
 from collections.abc import Callable, Iterable, Iterator
 from io import BufferedRandom, BufferedReader
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.errors import NotFound, StorageFailed
-from planrunner.record import NamedTuple
+from planrunner.knowledge.cleaning import clean, secrets_in
 from planrunner.unnamed import give_name, unnamed
 
 if TYPE_CHECKING:
@@ -219,8 +220,6 @@ class ArtifactStore:
 
     def _clean(self, target: BufferedRandom, digest: Digest) -> Digest:
         """See that no secret is in what was copied; gives its digest as it is then."""
-        from planrunner.knowledge.cleaning import clean, secrets_in  # late: few runs have secrets
-
         assert self._redactor is not None
         found = secrets_in(target, self._redactor)
         if not found.masks:
@@ -302,8 +301,6 @@ def _write(target: BufferedRandom, chunks: Iterable[bytes]) -> Digest:
 
 
 def _pack(path: str, source: int, target: BufferedRandom) -> Digest:
-    import tarfile  # only a directory needs it
-
     try:
         with tarfile.open(fileobj=target, mode="w", format=tarfile.PAX_FORMAT) as archive:
             _pack_folder(archive, tarfile.TarInfo, source, "")

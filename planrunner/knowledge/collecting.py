@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 from collections.abc import Container, Iterator
 from itertools import islice
+from typing import NamedTuple
 
 from planrunner.errors import StorageFailed
 from planrunner.knowledge.artifacts import ArtifactStore
-from planrunner.record import NamedTuple
 
 _BATCH = 64
 """Contents that are looked at while everybody else waits."""

@@ -6,10 +6,9 @@ The same tree has the same manifest, and so the same digest. Names that are not 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.errors import NotFound
-from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
     from typing import Any

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from planrunner.plan.expressions.quantities import parse_duration
 from planrunner.plan.lower_parts import versions_kept
-from planrunner.record import NamedTuple
 
 
 class Kept(NamedTuple):

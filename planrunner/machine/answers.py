@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.jsontext import stable_json
 from planrunner.plan.expressions.quantities import format_duration, format_money, format_percent, format_size
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from planrunner.lean import sha256
-from planrunner.record import TYPE_CHECKING
+from hashlib import sha256
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -3,11 +3,12 @@ attempt is let through, and how that goes decides for the rest. And the breaker 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.machine.circuit import Circuit
 from planrunner.machine.commands import Record, Start
 from planrunner.machine.events import Outcome, TaskDelayed
 from planrunner.machine.moves import move, set_timer
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

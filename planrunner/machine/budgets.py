@@ -7,13 +7,15 @@ all of that would not be enough, and then ``on_exhausted`` of the limit says wha
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 from planrunner.jsontext import shown as as_json
 from planrunner.machine.commands import Record
 from planrunner.machine.events import AttemptEnded, AttemptStarted, BudgetExtended, BudgetWarned
 from planrunner.machine.ledger import COUNTED, PLAN, ROLLBACK, SPENDABLE, Ledger, Scope, amount, units
+from planrunner.machine.owing import reserved
 from planrunner.machine.state import State
 from planrunner.plan.model import Budgets
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -79,8 +81,6 @@ def _budgets(state: State, number: int) -> tuple[Budgets, ...]:
     if number == PLAN:
         return (state.plan.budgets,)
     if number <= ROLLBACK:
-        from planrunner.machine.owing import reserved  # late: few runs are rolled back
-
         return reserved(state, ROLLBACK - number)
     task = state.specs[number]
     return (task.budgets,) if task.sub is None else (task.budgets, task.sub.budgets)

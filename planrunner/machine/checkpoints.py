@@ -5,13 +5,14 @@ Nothing that waits for the task or for the next round begins before the files ar
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.machine.checkpointed import Checkpointed
 from planrunner.machine.commands import Record
 from planrunner.machine.events import CheckpointAsked, CheckpointTaken, FrameClosing, TaskSettled
 from planrunner.machine.moves import drop_timer
 from planrunner.machine.rare_commands import Close, Open, TakeCheckpoint
 from planrunner.machine.statuses import IllegalMove
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -5,8 +5,9 @@ In books on event sourcing a command goes into the decider; here, as in durable-
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 from planrunner.machine.events import TaskSettled
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from typing import Any, Union

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from planrunner.machine import reserves
 from planrunner.machine.events import (
     AttemptEnded,
     AttemptStarted,
@@ -20,7 +23,6 @@ from planrunner.machine.moves import after_settling, drop_timer, free_slot, move
 from planrunner.machine.owing import current, mine, of_task, under
 from planrunner.machine.statuses import SETTLED, IllegalMove
 from planrunner.machine.undoing import Debts, Owed, Rollback
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -172,8 +174,6 @@ def undo_started(state: State, event: UndoStarted, at: float) -> None:
     if owed.tries == 1 and not event.reissue:
         owed.began = at
     if state.ledger is not None or rollback.policy is not None:
-        from planrunner.machine import reserves  # late: few runs have limits
-
         reserves.started(state, event)
 
 
@@ -186,8 +186,6 @@ def undo_ended(state: State, event: UndoEnded, at: float) -> None:
     owed.outcome = None if owed.cut else event.outcome
     owed.ended = at
     if state.ledger is not None or event.outcome.usage:
-        from planrunner.machine import reserves  # late, as above
-
         reserves.ended(state, debts.doing[owed.number], event)
 
 
@@ -239,8 +237,6 @@ def rollback_ended(state: State, event: RollbackEnded, at: float) -> None:
     owner = state.index[event.within] if event.within else -1
     rollback = debts.main if owner < 0 else debts.frames.pop(owner)
     if rollback.current is not None:
-        from planrunner.machine import reserves  # late: few rollbacks end with something under way
-
         reserves.given_up(state, rollback.current)
         owed = debts.owed[rollback.current]
         _left_half_way(state, owed)

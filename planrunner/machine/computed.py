@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.jsontext import shown
 from planrunner.machine.commands import Record, settle
 from planrunner.machine.events import SettingsComputed
@@ -9,7 +11,6 @@ from planrunner.machine.scope import TaskScope
 from planrunner.plan.expressions.evaluate import evaluate
 from planrunner.plan.expressions.problem import EvaluationError
 from planrunner.plan.expressions.quantities import Quantity, parse_duration, parse_percent
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.machine.commands import settle
 from planrunner.machine.events import FactsObserved, FactsRequested
 from planrunner.machine.judge import unmet
 from planrunner.machine.rare_commands import AskFacts, AskPeople
 from planrunner.machine.scope import TaskScope, facts_of, facts_read
 from planrunner.plan.expressions.conditions import EvaluationError, truth
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,16 +7,25 @@ attempt ends and is judged. It takes no slot. Its tasks are named by paths: ``fa
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from planrunner.machine.breakers import alike, follow
+from planrunner.machine.budgets import too_deep, went_round
 from planrunner.machine.commands import Record
+from planrunner.machine.endings import ended_by
 from planrunner.machine.events import FrameClosing, FrameOpened, TaskSettled
+from planrunner.machine.fitting import next_round
 from planrunner.machine.frame import Frame
+from planrunner.machine.keeping import taken_along
+from planrunner.machine.linked import begin_undoing, came_to, is_due
 from planrunner.machine.moves import after_settling, drop_timer, main_part_done, set_timer, wake
 from planrunner.machine.rare_commands import Close, Open
 from planrunner.machine.scope import FrameScope
+from planrunner.machine.stints import begun
 from planrunner.machine.stops import undisturbed
+from planrunner.machine.unevaluated import lacks_value
 from planrunner.plan.expressions.conditions import EvaluationError, truth
 from planrunner.plan.model import Plan
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,18 +57,12 @@ def frame_opened(state: State, event: FrameOpened, at: float) -> None:
     state.add(frame, body, named)
     state.index.update({task.id: frame.first + at for at, task in enumerate(named)})
     if event.number > 1 and task.loop is not None and task.loop.breaker and found.inner is not None:
-        from planrunner.machine.breakers import follow  # late: few loops have one
-
         follow(state, found.inner, frame, bool(task.loop.carry))
     frame.earlier = found.inner if event.number > 1 else None
     if found.kept is not None:
-        from planrunner.machine.keeping import taken_along  # late: few runs begin anything anew
-
         taken_along(state, number, frame, event.attempt)
     found.inner = frame
     if event.kind == "round" and state.ledger is not None:
-        from planrunner.machine.budgets import went_round  # late: few runs have limits
-
         went_round(state, number)
     if event.number <= 1:
         limit_time(state, number, at)
@@ -146,8 +149,6 @@ def limit_time(state: State, number: int, at: float) -> None:
     if task.sub is not None and task.sub.due is not None:
         ends = task.sub.due if ends is None else min(ends, task.sub.due)
     if limit is not None:
-        from planrunner.machine.stints import begun  # late: few tasks have time of their own
-
         begun(state, number, at, limit, ends)
     elif ends is not None:
         set_timer(state, number, ends)
@@ -173,13 +174,9 @@ FOLDS: dict[type, Callable[[State, Any, float], None]] = {FrameOpened: frame_ope
 
 def begin(state: State, number: int) -> Command:
     """A task that holds others begins, unless it stands too deep in others already."""
-    from planrunner.machine.budgets import too_deep  # late: a frame costs far more
-
     if why := too_deep(state, number):
         return Record(TaskSettled(state.specs[number].id, "failed", "budget", why, "budget"))
     if state.ledger is not None and state.specs[number].loop is not None:
-        from planrunner.machine.fitting import next_round  # late, as above
-
         if command := next_round(state, number):
             return command
     return Open(number, state.tasks[number].attempts + 1)
@@ -191,8 +188,6 @@ def step(state: State, number: int, now: float) -> Command | None:
     frame = found.inner
     assert frame is not None
     if frame.linked is not None and undone_first(state, frame):
-        from planrunner.machine.linked import begin_undoing  # late: few linked plans are undone
-
         return begin_undoing(state, number, *_verdict(state, frame))
     if not main_part_done(state, frame) or frame.finals_open:
         if found.due is not None and found.due <= now and not frame.closing:
@@ -200,8 +195,6 @@ def step(state: State, number: int, now: float) -> Command | None:
         return None
     failure, message = _verdict(state, frame)
     if frame.undoing is not None:
-        from planrunner.machine.linked import came_to  # late, as above
-
         failure, message = came_to(state, frame.undoing)
     loop = state.specs[number].loop
     if frame.kind == "round" and loop is not None and not frame.closing:
@@ -215,8 +208,6 @@ def undone_first(state: State, frame: Frame) -> bool:
         return False
     if frame.undoing is not None:
         return frame.undoing.active
-    from planrunner.machine.linked import is_due  # late: few linked plans are undone
-
     return is_due(state, frame, _verdict(state, frame)[0])
 
 
@@ -253,8 +244,6 @@ def _after_round(state: State, number: int, loop: Loop, failure: str, message: s
     frame = found.inner
     assert frame is not None
     if state.endings:
-        from planrunner.machine.endings import ended_by  # late: few plans end early
-
         if why := ended_by(state, number):
             return Close(number, "cancelled", why)
     if failure and (failure == "cancelled" or not _asked_about(state, frame, loop) or _lacks_value(state, frame)):
@@ -266,14 +255,10 @@ def _after_round(state: State, number: int, loop: Loop, failure: str, message: s
         except EvaluationError as error:
             return Close(number, "logic", f"`until: {loop.until.text}` has no value after round {frame.round}: {error}")
     if loop.breaker and failure:
-        from planrunner.machine.breakers import alike  # late, as above
-
         if alike(state, frame) >= loop.breaker:
             return Close(number, "breaker", f"the last {loop.breaker} rounds failed alike: {message}")
     if frame.round < loop.max:
         if state.ledger is not None:
-            from planrunner.machine.fitting import next_round  # late: few runs have limits
-
             if command := next_round(state, number):
                 return command
         return Open(number, found.attempts, frame.round + 1)
@@ -284,8 +269,6 @@ def _after_round(state: State, number: int, loop: Loop, failure: str, message: s
 
 
 def _lacks_value(state: State, frame: Frame) -> bool:
-    from planrunner.machine.unevaluated import lacks_value  # late: few rounds fail
-
     return state.edition > 2 and any(lacks_value(state, number) for number in frame.failures)
 
 

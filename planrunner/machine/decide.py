@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
+from planrunner.machine import restarts, rollback
+from planrunner.machine.breakers import held_back
+from planrunner.machine.budgets import notices, time_limit, warning_time
+from planrunner.machine.checkpoints import kept_first
 from planrunner.machine.commands import End, Record, settle
-from planrunner.machine.events import AttemptStopping, FailureResolved, RunParked, StopRequested, TaskSettled
+from planrunner.machine.endings import stopping
+from planrunner.machine.events import (
+    AttemptStopping,
+    FailureResolved,
+    FrameClosing,
+    PeopleAwaited,
+    RunParked,
+    StopRequested,
+    TaskSettled,
+)
+from planrunner.machine.fitting import Fitting
 from planrunner.machine.outcomes import after_attempt, recover_attempt
+from planrunner.machine.rework import before_completing, due
+from planrunner.machine.rollback import saved_first
+from planrunner.machine.routes import conclusive, handlers
 from planrunner.machine.starting import admit, before_attempt, while_queued
 from planrunner.machine.state import State
 from planrunner.machine.statuses import FINAL_STOPS, OUT_OF_BUDGET, SETTLED, IllegalMove
+from planrunner.machine.stints import standstill
 from planrunner.machine.stops import called_off, closed, cut, deadline_of, give_up, is_given_up
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.machine.watch import next_alarm, ring
 
 if TYPE_CHECKING:
     from planrunner.machine.commands import Command
@@ -44,8 +64,6 @@ def decide(state: State, now: float) -> Decision:
     commands: list[Command] = []
     ready: list[int] = []
     if state.resets:
-        from planrunner.machine.rework import due  # late: few runs send anything back
-
         if records := due(state):
             return Decision(list(records), tuple(state.candidates))
     numbers = _due(state, now)
@@ -60,16 +78,10 @@ def decide(state: State, now: float) -> Decision:
     else:
         left = ()
     if state.shape.reworks:
-        from planrunner.machine.rework import before_completing  # late, as above
-
         commands = before_completing(state, commands)
     if commands and (state.shape.routes_out or state.shape.reworks):
-        from planrunner.machine.routes import conclusive  # late: few plans have edges
-
         commands = conclusive(state, commands)
     if state.checkpoints is not None:
-        from planrunner.machine.checkpoints import kept_first  # late: few tasks ask for a checkpoint
-
         commands = kept_first(state, commands, now)
     if state.edition > 4 and (compared := _compared(commands)):
         # one that ends in a start takes a slot, so the others are looked at once that is known
@@ -81,14 +93,10 @@ def decide(state: State, now: float) -> Decision:
     else:
         commands = admitted(state, ready, commands, now)
     if state.debts is not None or state.plan.on_failure == "rollback":
-        from planrunner.machine import rollback  # late: few runs undo anything
-
         commands += rollback.step(state, now)
         if not commands and rollback.busy(state):
             return _NOTHING
     if state.stints and not commands:
-        from planrunner.machine.stints import standstill  # late: few tasks have time of their own
-
         commands = standstill(state)
     return Decision(commands or _finish(state), left)
 
@@ -100,8 +108,6 @@ def _beforehand(state: State, now: float) -> list[Command]:
     if state.failing and not state.stop_reason and (first := called_off_beside(state)):
         return first
     if state.endings and not state.stop_reason:
-        from planrunner.machine.endings import stopping  # late: few plans end early
-
         return list(stopping(state))
     return []
 
@@ -127,17 +133,11 @@ def admitted(state: State, ready: list[int], commands: list[Command], now: float
     if state.ledger is None:
         admit(state, ready, commands)
     else:
-        from planrunner.machine.fitting import Fitting  # late: few runs have limits
-
         fitting = Fitting(state, now)
         admit(state, fitting.sift(ready, commands), commands, fitting)
     if state.saves:
-        from planrunner.machine.rollback import saved_first  # late: few tasks name files to save
-
         commands = saved_first(state, commands)
     if state.plan.breakers:
-        from planrunner.machine.breakers import held_back  # late: few plans have any
-
         commands = held_back(state, commands, now)
     return commands
 
@@ -172,8 +172,6 @@ def _compared(commands: list[Command]) -> set[int]:
 
 
 def _closes(command: Command) -> bool:
-    from planrunner.machine.events import FrameClosing  # late: few tasks hold others
-
     return isinstance(command, Record) and isinstance(command.event, FrameClosing)
 
 
@@ -181,12 +179,8 @@ def _first(state: State, now: float) -> list[Command]:
     """What comes before everything else: attempts that ran too long, and warnings about budgets."""
     found: list[Command] = []
     if state.alarms is not None and state.alarms.due:
-        from planrunner.machine.watch import ring  # late: few tasks are looked after
-
         found += ring(state, now)
     if state.ledger is not None:
-        from planrunner.machine.budgets import notices  # late: few runs have limits
-
         found += notices(state, now)
     return found
 
@@ -210,8 +204,6 @@ def _stop_time(state: State, now: float) -> float | None:
     if limit is None or plan.budgets.on_exhausted == "gate" or state.active_since is None:
         return due
     if state.ledger is not None:
-        from planrunner.machine.budgets import time_limit  # late, as above
-
         limit = time_limit(state) or limit
     spent = now + limit - state.spent_time(now)
     return spent if due is None else min(due, spent)
@@ -223,13 +215,9 @@ def next_time(state: State, now: float) -> float | None:
     if (due := _stop_time(state, now)) is not None:
         found.append(due)
     if state.alarms is not None and state.alarms.due:
-        from planrunner.machine.watch import next_alarm  # late, as above
-
         if (due := next_alarm(state)) is not None:
             found.append(due)
     if state.ledger is not None and state.active_since is not None:
-        from planrunner.machine.budgets import warning_time  # late, as above
-
         if (due := warning_time(state)) is not None:
             found.append(now + due - state.spent_time(now))
     return min(found, default=None)
@@ -251,8 +239,6 @@ def _look(state: State, number: int, now: float, commands: list[Command], ready:
     if state.held and number in state.held and not (found.status == "running" and found.outcome is None):
         return
     if state.restarts and found.status not in SETTLED:
-        from planrunner.machine import restarts  # late: few plans have services
-
         if not _is_under_way(found) and restarts.waits(state, number):
             return
         command = restarts.omitted(state, number)
@@ -297,8 +283,6 @@ def _in_closing(state: State, number: int, now: float, why: str) -> Command | No
 
 def _resolve(state: State, number: int) -> Command | None:
     """A failed task waits for its handlers: the first that completed stands in for it."""
-    from planrunner.machine.routes import handlers  # late, as above
-
     task = state.specs[number]
     targets = handlers(state, number)
     for target in targets:
@@ -363,8 +347,6 @@ def _people(state: State) -> list[Command]:
     """Somebody at the terminal is awaited, and nothing else: until then no time is spent."""
     if state.active_since is None:
         return []
-    from planrunner.machine.events import PeopleAwaited  # late: few runs wait at a terminal
-
     return [Record(PeopleAwaited())]
 
 

@@ -3,11 +3,12 @@ has completed then, unless something failed before."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.machine.commands import Record, settle
 from planrunner.machine.events import AttemptStopping
 from planrunner.machine.moves import wake
 from planrunner.machine.stops import overlooked
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from planrunner.machine.commands import Command

@@ -6,7 +6,7 @@ new version and an upcaster in ``journal/codec.py``.
 
 from __future__ import annotations
 
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from typing import Any, Literal, Union

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from planrunner.machine import breakers, budgets, compensation, keeping, restarts, stints, watch
+from planrunner.machine.compensation import register
+from planrunner.machine.endings import ended
 from planrunner.machine.events import (
     AttemptEnded,
     AttemptStarted,
@@ -14,6 +19,10 @@ from planrunner.machine.events import (
     TaskQueued,
     TaskSettled,
 )
+from planrunner.machine.fitting import degrade
+from planrunner.machine.freshness import given
+from planrunner.machine.governing import govern
+from planrunner.machine.judge import judge
 from planrunner.machine.moves import (
     after_settling,
     drop_timer,
@@ -28,7 +37,6 @@ from planrunner.machine.moves import (
 from planrunner.machine.state import State, Trait, Tried
 from planrunner.machine.statuses import SETTLED, IllegalMove, check_run
 from planrunner.plan.model import Plan
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -81,8 +89,6 @@ def _started(state: State, event: RunStarted, at: float) -> None:
     state.foreign = any(trait.taint for trait in state.traits.values())
     state.environment = event.environment
     if event.environment.get("policy"):
-        from planrunner.machine.governing import govern  # late: few operators say anything
-
         govern(state, event.environment["policy"])
     state.started_at = state.active_since = at
     if event.max_parallel is not None:
@@ -122,8 +128,6 @@ def _resumed(state: State, event: RunResumed, at: float) -> None:
     # a runner that was killed left its mark: the time since its last entry was nobody's
     state.active_since = at if state.active_since is None else state.active_since + event.idle
     if state.stints:
-        from planrunner.machine import stints  # late: few tasks have time of their own
-
         stints.resumed(state, at, event.idle)
     state.asked.clear()
     state.freshness.clear()  # what was seen then says nothing about now
@@ -139,8 +143,6 @@ def _resumed(state: State, event: RunResumed, at: float) -> None:
             task.idle += event.idle if task.started is not None else 0.0
     state.unattended = False
     if state.debts is not None:
-        from planrunner.machine import compensation  # late, as below
-
         compensation.resumed(state)
 
 
@@ -163,8 +165,6 @@ def _attempt_started(state: State, event: AttemptStarted, at: float) -> None:
     drop_timer(state, number, found)
     move(state, number, found, "running")
     if event.degraded or state.degraded:
-        from planrunner.machine.fitting import degrade  # late: few runs have limits
-
         degrade(state, number, event.degraded)
     found.attempts = event.attempt
     found.reissues = event.reissue
@@ -182,24 +182,14 @@ def _attempt_started(state: State, event: AttemptStarted, at: float) -> None:
     state.candidates.pop(number, None)
     take_slot(state, number)
     if (state.ledger is not None or event.reserved) and number not in state.holders:
-        from planrunner.machine import budgets  # late: few runs have limits
-
         budgets.started(state, number, event)
     if state.stints or state.active_since is None:
-        from planrunner.machine import stints  # late: few tasks have time of their own, and few runs stand still
-
         stints.moved(state, number, at)
     if task.timebox is not None or task.watchdog or task.due is not None or task.due_in is not None:
-        from planrunner.machine import watch  # late: few tasks are looked after
-
         watch.armed(state, number, at)
     if state.plan.breakers:
-        from planrunner.machine import breakers  # late: few plans have any
-
         breakers.attempt_started(state, number)
     if event.undo:
-        from planrunner.machine.compensation import register  # late: most tasks say nothing about being undone
-
         register(state, event)
 
 
@@ -217,27 +207,17 @@ def _attempt_ended(state: State, event: AttemptEnded, at: float) -> None:
         free_slot(state, number)
     state.stints.pop(number, None)
     if state.debts is not None and number in state.debts.of:
-        from planrunner.machine import compensation  # late, as above
-
         compensation.ended(state, event)
     if (state.ledger is not None or event.outcome.usage) and number not in state.holders:
-        from planrunner.machine import budgets  # late, as above
-
         budgets.ended(state, number, event)
     if state.alarms is not None:
-        from planrunner.machine import watch  # late, as above
-
         watch.attempt_over(state, number)
     if state.plan.breakers:
-        from planrunner.machine import breakers  # late: few plans have any
-
         breakers.attempt_ended(state, number, event.outcome, at)
 
 
 def _missed(state: State, number: int) -> str:
     """The criterion that an attempt without a message of its own did not meet."""
-    from planrunner.machine.judge import judge  # late: most attempts that fail say why
-
     return judge(state, number).detail
 
 
@@ -273,8 +253,6 @@ def _settled(state: State, event: TaskSettled, at: float) -> None:
     state.candidates.pop(number, None)
     state.stints.pop(number, None)
     if state.alarms is not None:
-        from planrunner.machine import watch  # late, as above
-
         watch.task_over(state, number)
     if event.status not in SETTLED:
         if event.reason == "probe":
@@ -290,28 +268,20 @@ def _settled(state: State, event: TaskSettled, at: float) -> None:
     else:
         frame.open -= 1
     if event.reason == "fresh":
-        from planrunner.machine.freshness import given  # late: few tasks tell when they are done already
-
         found.outcome = given(state.freshness[number])
     if found.kept is not None and event.reason in ("reused", "fresh"):
-        from planrunner.machine import keeping  # late: few runs begin anything anew
-
         keeping.settled(state, event)
     if event.status == "completed" and found.outcome is not None:
         found.outputs = found.outcome.outputs
     take_standing(state, number, event.status)
     tell_recovering(state, number)
     if task.ends_plan and event.status == "completed":
-        from planrunner.machine.endings import ended  # late: few plans end early
-
         ended(state, number)
     if frame.limit and frame.limit < frame.first + frame.size:
         _next_item(state, frame)
     if not frame.open or (frame.open == 1 and frame.last >= 0):
         after_settling(state, frame)
     if state.restarts:
-        from planrunner.machine import restarts  # late: few plans have services
-
         restarts.settled(state, number)
 
 
@@ -348,8 +318,6 @@ def _rest(state: State, at: float) -> None:
         state.active += at - state.active_since
         state.active_since = None
     if state.stints:
-        from planrunner.machine import stints  # late, as above
-
         stints.parked(state, at)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from planrunner.machine import judging
+from planrunner.machine.budgets import waits_for
+from planrunner.machine.explain_nesting import holding, place
 from planrunner.machine.joins import needs_verdict
 from planrunner.machine.paths import is_gone
 from planrunner.machine.routes import fired, routes_verdict
@@ -12,6 +14,7 @@ from planrunner.machine.statuses import said
 from planrunner.machine.stops import stop_text
 from planrunner.plan.expressions.conditions import EvaluationError, truth
 from planrunner.plan.expressions.quantities import format_duration
+from planrunner.plan.revision import paths_read
 
 
 def why(state: State, task_id: str) -> list[str]:
@@ -22,8 +25,6 @@ def why(state: State, task_id: str) -> list[str]:
     if is_gone(state, number):
         lines.append(f"the plan has it no more since revision {found.revised or state.revision}")
     if found.frame.owner >= 0:
-        from planrunner.machine.explain_nesting import place  # late: many plans are flat
-
         lines.append(place(state, number))
     if found.visit > 1 or number in state.held:
         lines += _anew(state, number)
@@ -31,8 +32,6 @@ def why(state: State, task_id: str) -> list[str]:
         lines += _waiting(state, number)
     lines += _gate(found)
     if number in state.holders:
-        from planrunner.machine.explain_nesting import holding  # late, as above
-
         lines += holding(state, number)
     lines += _needs(state, number)
     lines += _routes(state, number)
@@ -48,8 +47,6 @@ def why(state: State, task_id: str) -> list[str]:
 
 def _outputs(state: State, number: int) -> list[str]:
     """The outputs of the plan that read a task and have no value, for which the run failed."""
-    from planrunner.plan.revision import paths_read  # late: few runs end so
-
     read = ("tasks", state.specs[number].id)
     named = [each.name for each in state.plan.outputs if any(path[:2] == read for path in paths_read(each.value))]
     begins = tuple(f"the output `{name}` of the plan " for name in named)
@@ -83,8 +80,6 @@ def _waiting(state: State, number: int) -> list[str]:
             for label in state.limited_labels(task)
         ]
         if state.ledger is not None:
-            from planrunner.machine.budgets import waits_for  # late: few runs have limits
-
             short = waits_for(state, number)
             lines = [short, *lines] if short else lines
         return lines

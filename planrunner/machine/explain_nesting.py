@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.machine.paths import counts, frames
 from planrunner.machine.scope import FrameScope
 from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED, said
 from planrunner.plan.expressions.conditions import EvaluationError, truth
 from planrunner.plan.expressions.values import shown
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from planrunner.machine.frame import Frame

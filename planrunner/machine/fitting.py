@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.machine.budgets import (
     Shortage,
     chain,
@@ -19,7 +21,6 @@ from planrunner.machine.events import FrameClosing, StopRequested, TaskSettled
 from planrunner.machine.ledger import PLAN, amount
 from planrunner.machine.rare_commands import Close
 from planrunner.machine.state import State
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
+from planrunner.machine import stints
 from planrunner.machine.events import (
     AttemptEnded,
     CheckpointTaken,
@@ -14,9 +17,9 @@ from planrunner.machine.events import (
     RunForked,
     TaskSettled,
 )
+from planrunner.machine.gates import ask_anew
 from planrunner.machine.moves import free_slot, move
 from planrunner.machine.statuses import IllegalMove
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -84,16 +87,12 @@ def run_forked(state: State, event: RunForked, at: float) -> None:
     for number in list(state.running):
         _never_began(state, number)
     if any(found.gate is not None for found in state.tasks):
-        from planrunner.machine.gates import ask_anew  # late: few runs ask people
-
         ask_anew(state)
     state.status, state.reason = "paused", "forked"
     if state.active_since is not None:
         state.active += at - event.idle - state.active_since
         state.active_since = None
     if state.stints:
-        from planrunner.machine import stints  # late: few tasks have time of their own
-
         stints.parked(state, at - event.idle)
 
 

@@ -5,12 +5,13 @@ Files are looked at by the engine, and what it saw is an event; so the decision 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.machine.commands import Record
 from planrunner.machine.events import FreshnessAsked, FreshnessSeen, Outcome, TaskSettled
 from planrunner.machine.rare_commands import AskFacts, AskFresh
 from planrunner.machine.scope import TaskScope, facts_of
 from planrunner.plan.expressions.conditions import EvaluationError, truth
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable

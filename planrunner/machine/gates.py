@@ -6,9 +6,11 @@ attempt (a criterion is in plain words). It is requested, examined, opened and d
 
 from __future__ import annotations
 
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
 from planrunner.jsontext import stable_json
-from planrunner.lean import sha256
-from planrunner.machine import judging
+from planrunner.machine import judging, rework
 from planrunner.machine.commands import Record
 from planrunner.machine.events import (
     GateDecided,
@@ -22,15 +24,16 @@ from planrunner.machine.events import (
     TaskSettled,
 )
 from planrunner.machine.gate import GateState
+from planrunner.machine.governing import STAGE, asked
+from planrunner.machine.instructions import carried_out, results
 from planrunner.machine.judge import unmet
 from planrunner.machine.moves import drop_timer, free_slot, move, set_timer
 from planrunner.machine.rare_commands import AskPeople
 from planrunner.machine.scope import GateScope
 from planrunner.machine.statuses import FINAL_STOPS, SETTLED
 from planrunner.machine.stints import moved
-from planrunner.machine.stops import outlives, stopped
+from planrunner.machine.stops import outlives, stopped, task_deadline
 from planrunner.plan.model import Criterion, Gate, Reject, Task
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,8 +77,6 @@ def stage_before(state: State, number: int) -> str:
             return stage
     if not state.restricted or "policy" in found.cleared:
         return ""
-    from planrunner.machine.governing import STAGE, asked  # late: few plans are restricted
-
     return STAGE if asked(state, number) else ""
 
 
@@ -191,8 +192,6 @@ def _expiry(state: State, task: Task, written: Gate, now: float) -> float | None
     expires = None if written.expires is None else now + written.expires
     if task.due is None and task.due_in is None:
         return expires
-    from planrunner.machine.stops import task_deadline  # late: few tasks have a deadline
-
     due = task_deadline(state, task)
     return due if expires is None else expires if due is None else min(expires, due)
 
@@ -245,8 +244,6 @@ def _decided_by_votes(state: State, number: int, gate: GateState) -> GateDecided
     outputs = {**_outputs("approved", ", ".join(names), last.reason), **outputs}
     outputs["decision"] = "approved"
     if gate.stage == "instruction":
-        from planrunner.machine.instructions import results  # late: few tasks are for people
-
         outputs = results(state.specs[number], outputs)
     return GateDecided(state.specs[number].id, gate.visit, "approved", names, last.reason, outputs)
 
@@ -276,8 +273,6 @@ def _after_decision(state: State, number: int, gate: GateState) -> Command | Non
     task = state.specs[number]
     if gate.decision in ("passed", "approved"):
         if gate.stage == "instruction" or (gate.stage == "gate" and state.edition > 5):
-            from planrunner.machine.instructions import carried_out  # late: few tasks are for people
-
             return carried_out(state, number, sentence(gate))
         return Record(TaskSettled(task.id, "completed", "", sentence(gate)))
     written = spec(state, number, gate.stage)
@@ -294,8 +289,6 @@ def _after_decision(state: State, number: int, gate: GateState) -> Command | Non
 
 def _back(state: State, number: int, gate: GateState, reject: Reject) -> Record | None:
     """The run goes back where the plan says so and rounds are left."""
-    from planrunner.machine import rework  # late: most decisions lead on
-
     if gate.stage == "criteria":
         return rework.by_edge(state, number, sentence(gate), "rejected") if number in state.shape.reworks else None
     target = rework_target(state, number, reject)

@@ -5,14 +5,16 @@ The levels are recorded with the start of the run, and again when it goes on und
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.machine.governed import Governed
 from planrunner.machine.limit_events import PlanRefused, PolicyChanged
+from planrunner.machine.scope import plan_of
 from planrunner.machine.statuses import SETTLED, IllegalMove
 from planrunner.plan import compiled
 from planrunner.plan.judging import judged
 from planrunner.plan.model import Budgets
 from planrunner.plan.rights import Level, narrows
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -106,8 +108,6 @@ def _env_around(state: State, number: int) -> tuple[tuple[str, str], ...]:
     frame = state.tasks[number].frame
     if frame.owner < 0:
         return state.plan.env
-    from planrunner.machine.scope import plan_of  # late: many plans are flat
-
     return plan_of(state, frame)[0].env
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.machine.commands import Record
 from planrunner.machine.events import TaskSettled
 from planrunner.machine.judge import judge
 from planrunner.machine.rare_commands import AskPeople
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any

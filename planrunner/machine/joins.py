@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from planrunner.record import TYPE_CHECKING
+from typing import TYPE_CHECKING
+
+from planrunner.machine.results import ResultScope
+from planrunner.plan.expressions.problem import EvaluationError
+from planrunner.plan.expressions.undecided import decided
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -40,8 +44,6 @@ def needs_verdict(state: State, number: int) -> tuple[Verdict, str]:
 
 def _expression(state: State, number: int, standings: list[str]) -> tuple[Verdict, str]:
     """In edition 1 an expression waits for all of its tasks, later for those that may still decide it."""
-    from planrunner.plan.expressions.problem import EvaluationError  # late: few joins are expressions
-
     join = state.specs[number].join
     assert join.expression is not None
     if state.edition < 2 and "" in standings:
@@ -57,8 +59,6 @@ def _expression(state: State, number: int, standings: list[str]) -> tuple[Verdic
 
 def holds_ideally(state: State, number: int) -> bool:
     """Whether the expression over the needs of a task may be true where all of them complete."""
-    from planrunner.plan.expressions.problem import EvaluationError  # late, as above
-
     try:
         return _decided(state, number, ideal=True) is not False
     except EvaluationError:
@@ -67,9 +67,6 @@ def holds_ideally(state: State, number: int) -> bool:
 
 def _decided(state: State, number: int, ideal: bool = False) -> bool | None:
     """Whether the expression over the needs of a task is true; None while tasks that have not ended decide that."""
-    from planrunner.machine.results import ResultScope  # late, as above
-    from planrunner.plan.expressions.undecided import decided
-
     expression = state.specs[number].join.expression
     assert expression is not None
     return decided(expression.tree, ResultScope(state, number, ideal))

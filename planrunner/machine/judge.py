@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 from planrunner.machine.events import Outcome
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.state import State
 from planrunner.plan.expressions.conditions import EvaluationError, explain, truth
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from planrunner.plan.expressions.values import Scope

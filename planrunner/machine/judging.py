@@ -3,10 +3,11 @@ what it rests on; else people decide, who see what it said."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.machine.budgets import chain, fits, ledger_of, limit_of
 from planrunner.machine.judge import Verdict
 from planrunner.machine.ledger import SPENDABLE, units
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,12 +7,15 @@ by round until the first round in which one of them really ran.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.jsontext import stable_json
+from planrunner.machine.budgets import chain, limit_of
 from planrunner.machine.kept import Kept
+from planrunner.machine.owing import handed_on
 from planrunner.machine.rare_commands import Compare
 from planrunner.plan.holding import comes_last
 from planrunner.plan.revision import gives_the_same
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from planrunner.machine.events import TaskSettled
@@ -98,8 +101,6 @@ def _counts_rounds(state: State, owner: int) -> bool:
     """A limit counts the rounds of a loop, so that each of them is a round that runs."""
     if state.ledger is None or state.specs[owner].loop is None:
         return False
-    from planrunner.machine.budgets import chain, limit_of  # late: few runs have limits
-
     return any(limit_of(state, scope, "iterations") is not None for scope in chain(state, owner))
 
 
@@ -223,6 +224,4 @@ def settled(state: State, event: TaskSettled) -> None:
         if state.specs[number].gate is not None:
             found.gate = kept.gate
     if state.debts is not None:
-        from planrunner.machine.owing import handed_on  # late: most tasks say nothing about being undone
-
         handed_on(state.debts, (kept.number, kept.visit), (number, found.visit))

@@ -7,8 +7,7 @@ clock of the run.
 from __future__ import annotations
 
 from math import ceil
-
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

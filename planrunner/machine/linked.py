@@ -6,13 +6,14 @@ attempt, a handler or the plan around it finds nothing of it.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.machine.commands import Record
 from planrunner.machine.events import RollbackStarted
 from planrunner.machine.owing import bare, inside, selected, started
 from planrunner.machine.statuses import OUT_OF_BUDGET
 from planrunner.machine.stops import GOES_ON, closed, cut
 from planrunner.plan.model import RollbackPolicy
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from planrunner.machine.frame import Frame

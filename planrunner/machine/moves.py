@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
+from typing import TYPE_CHECKING
+
+from planrunner.machine import budgets
+from planrunner.machine.routes import has_next
 from planrunner.machine.statuses import TASK, check_task
 from planrunner.machine.stops import was_called_off
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from planrunner.machine.events import TaskStatus
@@ -47,8 +51,6 @@ def free_slot(state: State, number: int) -> None:
 
 def set_timer(state: State, number: int, due: float) -> None:
     """Look at the task again at ``due``."""
-    from bisect import insort  # late: few tasks wait for a time
-
     drop_timer(state, number, state.tasks[number])
     state.tasks[number].due = due
     insort(state.timers, (due, number))
@@ -56,8 +58,6 @@ def set_timer(state: State, number: int, due: float) -> None:
 
 def drop_timer(state: State, number: int, task: TaskState) -> None:
     if task.due is not None:
-        from bisect import bisect_left  # late, as above
-
         del state.timers[bisect_left(state.timers, (task.due, number))]
         task.due = None
 
@@ -172,8 +172,6 @@ def after_settling(state: State, frame: Frame) -> None:
 
 
 def has_next(state: State, number: int) -> bool:
-    from planrunner.machine.routes import has_next  # late: few failures have handlers
-
     return has_next(state, number)
 
 
@@ -188,6 +186,4 @@ def tell_recovering(state: State, number: int) -> None:
 
 def give_back(state: State, number: int) -> None:
     """What an attempt had set aside counts as spent."""
-    from planrunner.machine import budgets  # late, as above
-
     budgets.given_up(state, number)

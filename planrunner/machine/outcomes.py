@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.machine.commands import Record, settle
+from planrunner.machine.containers import step
 from planrunner.machine.events import RetryScheduled
 from planrunner.machine.evolve import CUT_OFF
+from planrunner.machine.gates import sentence
+from planrunner.machine.judge import judge
+from planrunner.machine.judging import unmet
+from planrunner.machine.keeping import is_all_kept
+from planrunner.machine.linked import unclean
+from planrunner.machine.rare_commands import AskPeople
+from planrunner.machine.recovery import recover
+from planrunner.machine.retry import again, delay
+from planrunner.machine.rework import by_edge
 from planrunner.machine.starting import at_gate
 from planrunner.machine.statuses import FINAL_STOPS
 from planrunner.machine.stops import closed, give_up, is_given_up, outlives, stopped
-from planrunner.record import TYPE_CHECKING
+from planrunner.machine.watch import no_room, time_left
 
 if TYPE_CHECKING:
     from planrunner.machine.commands import Command
@@ -22,8 +34,6 @@ def after_attempt(state: State, number: int, now: float) -> Command | None:
     found = state.tasks[number]
     if found.outcome is None:
         if number in state.holders:
-            from planrunner.machine.containers import step  # late: many plans are flat
-
             return step(state, number, now)
         if not found.uncertain:
             return None
@@ -37,17 +47,11 @@ def after_attempt(state: State, number: int, now: float) -> Command | None:
         return settle(task, "cancelled", "stopped", found.outcome.message)
     if found.kept is None and not (found.outcome.failure or task.expect or task.postconditions or task.failure_modes):
         return settle(task, "completed", "", _at_bound(task, found))
-    from planrunner.machine.judge import judge  # late: of many tasks nothing is asked but that they do not fail
-
     verdict = judge(state, number)
     if verdict.words and "criteria" not in found.cleared:
-        from planrunner.machine.judging import unmet  # late: few criteria are words
-
         verdict = unmet(found.gate, found.attempts) or verdict
     if not verdict.failure:
         return _after_success(state, number, verdict, now)
-    from planrunner.machine.retry import again, delay  # late: most attempts do what they should
-
     ends = state.stop_reason in FINAL_STOPS and not outlives(state, number)
     ends = ends or (bool(state.closing) and closed(state, number) == "budget")
     ends = ends or (number in state.holders and _left_behind(state, number))
@@ -58,8 +62,6 @@ def after_attempt(state: State, number: int, now: float) -> Command | None:
             return Record(RetryScheduled(task.id, found.attempts, due, verdict.failure))
         verdict = _no_room(task, verdict)
     if number in state.shape.reworks and not ends:
-        from planrunner.machine.rework import by_edge  # late, as above
-
         if back := by_edge(state, number, verdict.detail, verdict.failure):
             return back
     return settle(task, "failed", verdict.reason, verdict.detail, verdict.failure)
@@ -71,8 +73,6 @@ def _after_success(state: State, number: int, verdict: Verdict, now: float) -> C
     if verdict.words and "criteria" not in found.cleared:
         return _asks_criteria(state, number, now)
     if found.kept is not None and number in state.holders:
-        from planrunner.machine.keeping import is_all_kept  # late: few runs begin anything anew
-
         if is_all_kept(state, number):
             return settle(task, "completed", "reused", "kept: nothing inside it would be called otherwise")
     return settle(task, "completed", "", _judged(found) if verdict.words else _at_bound(task, found))
@@ -89,14 +89,10 @@ def _left_behind(state: State, number: int) -> bool:
     frame = state.tasks[number].inner
     if frame is None or frame.undoing is None:
         return False
-    from planrunner.machine.linked import unclean  # late: few linked plans are undone
-
     return unclean(frame.undoing)
 
 
 def _asks_criteria(state: State, number: int, now: float) -> Command | None:
-    from planrunner.machine.rare_commands import AskPeople  # late: few criteria are words
-
     found = state.tasks[number]
     asked = found.gate is not None and (found.gate.stage, found.gate.attempt) == ("criteria", found.attempts)
     return at_gate(state, number, now) if asked else AskPeople(number, "criteria")
@@ -104,24 +100,16 @@ def _asks_criteria(state: State, number: int, now: float) -> Command | None:
 
 def _judged(found: TaskState) -> str:
     """Who decided the criteria in plain words of a task, and how."""
-    from planrunner.machine.gates import sentence  # late, as above
-
     return sentence(found.gate) if found.gate is not None and found.gate.stage == "criteria" else ""
 
 
 def _in_timebox(state: State, task: Task, due: float) -> bool:
-    from planrunner.machine.watch import time_left  # late: few tasks have a timebox
-
     return time_left(state, task, due)
 
 
 def _no_room(task: Task, verdict: Verdict) -> Verdict:
-    from planrunner.machine.watch import no_room  # late, as above
-
     return verdict._replace(failure="timeout", reason="timebox", detail=no_room(task, verdict.detail))
 
 
 def recover_attempt(state: State, number: int) -> Command | None:
-    from planrunner.machine.recovery import recover  # late: only a resumed run has attempts whose end nobody saw
-
     return recover(state, number)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from planrunner.record import TYPE_CHECKING
+from typing import TYPE_CHECKING
+
+from planrunner.machine.labels import label
+from planrunner.machine.stops import called_off
 
 if TYPE_CHECKING:
     from planrunner.machine.frame import Frame
@@ -20,8 +23,6 @@ def named(state: State, wanted: str) -> list[int]:
     ending = "/" + wanted
     found = [number for number, task in enumerate(state.specs) if task.id.endswith(ending)]
     if not found and "=" in wanted:
-        from planrunner.machine.labels import label  # late: mostly a path is given
-
         labels = [label(state, number) for number in range(len(state.specs))]
         found = [number for number, each in enumerate(labels) if each == wanted or each.endswith(ending)]
     if found or "/" not in wanted:
@@ -165,8 +166,6 @@ def stands(state: State, number: int) -> bool:
 
 def called_off_inside(state: State) -> list[int]:
     """The tasks that were called off and for which the run ends as cancelled: of one that holds others those inside."""
-    from planrunner.machine.stops import called_off  # late: few tasks are called off
-
     found: list[int] = []
     todo = called_off(state)
     while todo:

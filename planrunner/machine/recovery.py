@@ -9,12 +9,15 @@ unattended) what can be undone is undone instead, and the task fails.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.machine.commands import Record, Start
 from planrunner.machine.events import DoubtSettled, TaskSettled
+from planrunner.machine.ledger import amount
 from planrunner.machine.rare_commands import AskProbe
+from planrunner.machine.rollback import undoing
 from planrunner.machine.state import State
 from planrunner.machine.statuses import FINAL_STOPS
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any
@@ -31,8 +34,6 @@ def reissue(state: State, number: int) -> Start:
     found = state.tasks[number]
     reserved: dict[str, Any] = {}
     if state.ledger is not None:
-        from planrunner.machine.ledger import amount  # late: few runs have limits
-
         holding = state.ledger.holdings.get(number, {})
         reserved = {what: amount(what, held) for what, held in holding.items() if held}
     return Start(number, found.attempts, found.reissues + 1, reserved, number in state.degraded)
@@ -56,8 +57,6 @@ def recover(state: State, number: int) -> Command | None:
         waits = number in state.asked or state.stop_reason not in ("", *FINAL_STOPS)
         return None if waits else AskProbe(number, found.attempts)
     if task.on_doubt == "rollback" or (state.unattended and task.on_doubt in ("", "probe")):
-        from planrunner.machine.rollback import undoing  # late: few doubts are settled that way
-
         if event := undoing(state, number):
             return Record(event)
     told = f"; {found.detail}" if found.reason == "unknown" else ""

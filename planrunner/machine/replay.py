@@ -3,6 +3,8 @@ differ. Pure; ``engine/replaying.py`` walks the entries."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 from planrunner.machine.events import (
     AttemptEnded,
     AttemptStopping,
@@ -34,7 +36,6 @@ from planrunner.machine.events import (
 )
 from planrunner.machine.recovery import BY_RULE
 from planrunner.machine.statuses import OUT_OF_BUDGET
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from typing import Any

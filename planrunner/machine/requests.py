@@ -6,10 +6,19 @@ holds the run applies it: the events and the reply become durable together, so a
 
 from __future__ import annotations
 
-from planrunner.machine.events import AttemptStopping, StopRequested
+from typing import TYPE_CHECKING, NamedTuple
+
+from planrunner.machine.budgets import extension
+from planrunner.machine.events import AttemptStopping, RunReopened, StopRequested
+from planrunner.machine.paths import named
+from planrunner.machine.shortages import refusal, still_short
 from planrunner.machine.state import State
 from planrunner.machine.statuses import OUT_OF_BUDGET, STOPS, ended
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.machine.stops import deadline_text
+from planrunner.machine.votes import Vote, count
+from planrunner.machine.watch import called_off
+from planrunner.plan.expressions.quantities import format_duration
+from planrunner.plan.nearest import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,23 +85,17 @@ UNKNOWN = 3
 
 def task_of(state: State, wanted: str) -> str | Reply:
     """The path of the task that people name by it or by the end of it; the refusal where it is none or several."""
-    from planrunner.machine.paths import named  # late: few requests name a task
-
     found = [state.specs[number].id for number in named(state, wanted)]
     if len(found) == 1:
         return found[0]
     if found:
         return Reply((), False, f"`{wanted}` names {len(found)} tasks: {', '.join(found[:8])}", UNKNOWN)
-    from planrunner.plan.nearest import nearest  # late, as above
-
     near = nearest(wanted, state.index)
     return Reply((), False, f"it has no task `{wanted}`" + (f", did you mean `{near}`?" if near else ""), UNKNOWN)
 
 
 def _cancel(state: State, body: dict[str, Json], by: str) -> Reply:
     if body.get("task"):
-        from planrunner.machine.watch import called_off  # late: few tasks are looked after
-
         task = task_of(state, str(body["task"]))
         if isinstance(task, Reply):
             return task
@@ -113,8 +116,6 @@ def _cancel(state: State, body: dict[str, Json], by: str) -> Reply:
 
 
 def _budget(state: State, body: dict[str, Json], by: str) -> Reply:
-    from planrunner.machine.budgets import extension  # late: few runs have limits
-
     by = str(body.get("by") or by)
     if body.get("scope"):
         task = task_of(state, str(body["scope"]))
@@ -127,9 +128,6 @@ def _budget(state: State, body: dict[str, Json], by: str) -> Reply:
     if isinstance(found, str):
         return refused(found)
     if state.ended_at is not None:
-        from planrunner.machine.events import RunReopened  # late, as above
-        from planrunner.plan.expressions.quantities import format_duration
-
         words = f"the budget is extended; `planrunner retry {state.run_id}` goes on with it"
         if state.plan.deadline is not None:
             words += f", up to the deadline {format_duration(state.plan.deadline)} from the start of the run"
@@ -137,8 +135,6 @@ def _budget(state: State, body: dict[str, Json], by: str) -> Reply:
     waits = sum(task.status == "blocked" and task.reason == "budget" for task in state.tasks)
     words = f"; {waits} tasks waited for it" if waits > 1 else "; a task waited for it" if waits else ""
     if waits:
-        from planrunner.machine.shortages import still_short  # late, as above
-
         if missing := still_short(state, str(body.get("scope", "")), body["add"]):
             words += f", and still wait{'' if waits > 1 else 's'}: {missing}"
     return Reply(found, True, f"the budget is extended{words}")
@@ -147,8 +143,6 @@ def _budget(state: State, body: dict[str, Json], by: str) -> Reply:
 def _too_late(state: State) -> str:
     """Why a run takes no more budget; empty for one that does."""
     if state.stop_reason == "deadline":
-        from planrunner.machine.stops import deadline_text  # late: few runs come to it
-
         return f"{deadline_text(state.plan)}, and no budget prolongs it: `planrunner exec` begins a new run"
     if state.stop_reason in OUT_OF_BUDGET and state.ended_at is None:
         return f"the run comes to its end already: {state.stop_reason}"
@@ -156,8 +150,6 @@ def _too_late(state: State) -> str:
 
 
 def _refuse(state: State, body: dict[str, Json], by: str) -> Reply:
-    from planrunner.machine.shortages import refusal  # late: few runs have limits
-
     found = refusal(state, body, by)
     if isinstance(found, str):
         return refused(found)
@@ -165,8 +157,6 @@ def _refuse(state: State, body: dict[str, Json], by: str) -> Reply:
 
 
 def _vote(state: State, body: dict[str, Json], by: str) -> Reply:
-    from planrunner.machine.votes import Vote, count  # late: few runs have gates
-
     vote = Vote(
         str(body["gate"]),
         str(body["verdict"]),

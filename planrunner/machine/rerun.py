@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 from planrunner.machine.events import TasksReset
 from planrunner.machine.keeping import may_keep
 from planrunner.machine.paths import owners
 from planrunner.machine.rework import downstream
 from planrunner.plan.holding import comes_last
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -5,12 +5,15 @@ An undo sets aside an equal share of what is left, so that none is refused for w
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from planrunner.machine import budgets
+from planrunner.machine.budgets import ledger_of
 from planrunner.machine.events import UndoEnded, UndoStarted
 from planrunner.machine.ledger import COUNTED, ROLLBACK, SPENDABLE, amount, units
 from planrunner.machine.owing import acted
 from planrunner.machine.undoing import Rollback
 from planrunner.plan.model import Budgets
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any
@@ -75,8 +78,6 @@ def held(state: State, position: int) -> dict[str, Json]:
 
 def started(state: State, event: UndoStarted) -> None:
     """An undo begins: it counts, and what it may spend is set aside."""
-    from planrunner.machine.budgets import ledger_of  # late: most rollbacks have no limits
-
     assert state.debts is not None
     rollback = state.debts.under[event.owed]
     if state.ledger is None and budgets_of(rollback) == _NONE:
@@ -90,8 +91,6 @@ def started(state: State, event: UndoStarted) -> None:
 
 def ended(state: State, position: int, event: UndoEnded) -> None:
     """What an undo used is settled; one that was cut off keeps what it has set aside for when it goes on."""
-    from planrunner.machine.budgets import ledger_of  # late, as above
-
     assert state.debts is not None
     ledger, rollback = ledger_of(state), state.debts.under[position]
     if event.outcome.failure in _CUT_OFF:
@@ -126,8 +125,6 @@ def _amounts(state: State, rollback: Rollback) -> dict[str, dict[str, float | No
         used = 0.0 if rollback.ended is None else rollback.ended - rollback.began
         found["time"] = {"used": round(used, 3), "limit": reserved.time}
     if state.ledger is not None:
-        from planrunner.machine import budgets  # late, as above
-
         return found | budgets.standing(state, rollback.account)
     limits = {what: getattr(reserved, what) for what in COUNTED if getattr(reserved, what) is not None}
     return found | {what: {"used": 0, "reserved": 0, "limit": limit} for what, limit in limits.items()}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.machine.events import DoubtSettled, FailureResolved, Outcome, StopRequested
 from planrunner.machine.moves import after_settling, give_back, has_next, stand, tell_recovering
 from planrunner.machine.statuses import FINAL_STOPS, IllegalMove
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable

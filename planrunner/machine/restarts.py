@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.machine.commands import settle
 from planrunner.machine.moves import drop_timer, move
 from planrunner.machine.statuses import SETTLED
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.machine.scope import PLAN_ROOTS, TasksScope, numbered, result_of, status_of
 from planrunner.plan.expressions.problem import MissingName, Undecided
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

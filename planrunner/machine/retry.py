@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from planrunner.lean import sha256
+from hashlib import sha256
+
 from planrunner.plan.model import Retry
 
 

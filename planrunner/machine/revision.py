@@ -3,8 +3,14 @@ stand beside them, and those that the plan has no more are put away with what is
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
+from planrunner.machine import stints
+from planrunner.machine.budgets import chain, given_up
 from planrunner.machine.events import RunRevised, TasksReset
 from planrunner.machine.frame import Frame
+from planrunner.machine.gates import ask_anew
+from planrunner.machine.governing import govern
 from planrunner.machine.keeping import may_keep
 from planrunner.machine.moves import after_settling, drop_timer, free_slot, move, take_slot
 from planrunner.machine.paths import frames, held_tasks, owners
@@ -12,8 +18,8 @@ from planrunner.machine.rerun import Unfit, is_current, retried
 from planrunner.machine.rework import count_needs, downstream
 from planrunner.machine.state import TaskState, Trait, divided
 from planrunner.machine.statuses import FINAL_STOPS, SETTLED, IllegalMove
+from planrunner.machine.watch import task_over
 from planrunner.plan.revision import gives_the_same, paths_read, runs_alike
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 CUT_OFF = ("interrupted", "unstarted")
 
@@ -36,8 +42,6 @@ def run_revised(state: State, event: RunRevised, at: float) -> None:
         state.active += at - event.idle - state.active_since
         state.active_since = None
     if state.stints:
-        from planrunner.machine import stints  # late: few tasks have time of their own
-
         stints.parked(state, at - event.idle)
     plan = state.plans[str(event.environment.get("text") or event.plan_digest)]
     state.revision = event.number
@@ -54,8 +58,6 @@ def run_revised(state: State, event: RunRevised, at: float) -> None:
         del state.running[number]
         take_slot(state, number)
     if event.asks_again:
-        from planrunner.machine.gates import ask_anew  # late: few runs ask people
-
         state.approved_digest = event.plan_digest
         ask_anew(state)
     for number, found in enumerate(state.tasks):
@@ -84,12 +86,8 @@ def _stop(state: State, number: int, at: float) -> None:
         if state.tasks[each].status not in SETTLED:
             _stop(state, each, at)
     if state.ledger is not None:
-        from planrunner.machine.budgets import given_up  # late: few runs have limits
-
         given_up(state, number)
     if state.alarms is not None:
-        from planrunner.machine.watch import task_over  # late: few tasks are looked after
-
         task_over(state, number)
     drop_timer(state, number, found)
     state.running.pop(number, None)
@@ -128,8 +126,6 @@ def _plan_level(state: State, event: RunRevised, plan: Plan) -> Plan:
     state.limit(plan.budgets)
     state.governed = None
     if event.environment.get("policy"):
-        from planrunner.machine.governing import govern  # late: few operators say anything
-
         govern(state, event.environment["policy"])
     if state.ledger is not None:
         state.ledger.scopes.clear()
@@ -140,8 +136,6 @@ def _plan_level(state: State, event: RunRevised, plan: Plan) -> Plan:
 
 def _count_what_was(state: State) -> None:
     """Limits hold from now on, and what was done before counts in them. What was spent began a ledger itself."""
-    from planrunner.machine.budgets import chain
-
     assert state.ledger is not None
     for number, found in enumerate(state.tasks):
         if number not in state.holders:

@@ -6,14 +6,20 @@ reset do not count for retries.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from planrunner.machine import keeping, restarts
+from planrunner.machine.budgets import given_up
 from planrunner.machine.commands import Record
+from planrunner.machine.compensation import keep_outputs
 from planrunner.machine.containers import limit_time
+from planrunner.machine.endings import goes_on
 from planrunner.machine.events import ResetPlanned, RunReopened, TaskSettled, TasksReset
 from planrunner.machine.moves import drop_timer, free_slot, move
 from planrunner.machine.routes import edge_fired, is_decidable
 from planrunner.machine.statuses import SETTLED, check_run
 from planrunner.machine.stops import undisturbed
-from planrunner.record import TYPE_CHECKING
+from planrunner.machine.watch import task_over
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -126,8 +132,6 @@ def tasks_reset(state: State, event: TasksReset, at: float) -> None:
         found = state.tasks[number]
         kept = None
         if state.specs[number].id in unless_same:
-            from planrunner.machine import keeping  # late: gates and edges that send back keep nothing
-
             since = at if event.reason == "revised" and not event.by_call else None
             kept = keeping.of(state, number, event.by_call, since)
         elif event.reason != "revised":
@@ -147,8 +151,6 @@ def tasks_reset(state: State, event: TasksReset, at: float) -> None:
             stand = [*found.frame.failures, *([found.frame.ended] if found.frame.ended >= 0 else [])]
             found.overlooks = frozenset((state.specs[each].id, state.tasks[each].visit) for each in stand)
     if event.services_first:
-        from planrunner.machine import restarts  # late: few plans have services
-
         restarts.begun(state, numbers)
 
 
@@ -239,17 +241,11 @@ def _begin_anew(state: State, number: int, revised: bool) -> None:
     found = state.tasks[number]
     state.held.pop(number, None)
     if state.endings:
-        from planrunner.machine.endings import goes_on  # late: few plans end early
-
         goes_on(state, number)
     _reopen_level(state, number)
     if state.ledger is not None:
-        from planrunner.machine.budgets import given_up  # late: few runs have limits
-
         given_up(state, number)
     if state.alarms is not None:
-        from planrunner.machine.watch import task_over  # late: few tasks are looked after
-
         task_over(state, number)
     drop_timer(state, number, found)
     state.stints.pop(number, None)
@@ -260,8 +256,6 @@ def _begin_anew(state: State, number: int, revised: bool) -> None:
         if found.status != "pending":
             move(state, number, found, "pending")
         if state.debts is not None:
-            from planrunner.machine.compensation import keep_outputs  # late: most tasks say nothing about being undone
-
             keep_outputs(state, number)
         found.visit += 1
     found.past = found.attempts

@@ -7,6 +7,8 @@ under way is issued again with its key, those that ended are never repeated.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.machine import reserves
 from planrunner.machine.commands import Record, Start
 from planrunner.machine.events import RollbackEnded, RollbackStarted, TaskSettled, UndoScheduled, UndoSettled
@@ -24,11 +26,11 @@ from planrunner.machine.owing import (
     takes_back,
 )
 from planrunner.machine.rare_commands import Save, Undo
+from planrunner.machine.retry import again, delay
 from planrunner.machine.statuses import FINAL_STOPS, OUT_OF_BUDGET
 from planrunner.machine.stops import GOES_ON
 from planrunner.machine.undoing import Debts, Owed, Rollback
 from planrunner.plan.model import Retry, RollbackPolicy
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -183,8 +185,6 @@ def _after(state: State, debts: Debts, rollback: Rollback, owed: Owed, now: floa
     if not outcome.failure:
         nothing = owed.kind == "capability" and outcome.outputs.get("changed") is False
         return Record(UndoSettled(task.id, at, "undone", "there was nothing to take back" if nothing else ""))
-    from planrunner.machine.retry import again, delay  # late: most undo what they should at once
-
     retry = task.rollback.retry if task.rollback is not None and owed.kind == "action" else Retry()
     left = reserve(state, rollback, now)
     goes_on = (left is None or left > 0) and not reserves.used_up(state, rollback, at)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.machine.commands import Record, settle
 from planrunner.machine.events import TaskSettled
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.shape import Route
 from planrunner.machine.state import State
 from planrunner.plan.expressions.conditions import EvaluationError, truth
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

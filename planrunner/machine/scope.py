@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from planrunner.machine import stamps
 from planrunner.machine.state import State, TaskState
 from planrunner.plan.expressions.facts import FACTS, ROOTS
 from planrunner.plan.expressions.problem import MissingName
+from planrunner.plan.expressions.quantities import Quantity
 from planrunner.plan.model import Expression, Plan, Task
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -260,8 +263,6 @@ def _artifact(artifact: dict[str, Json]) -> dict[str, Json]:
 
 
 def _amount(value: float, dimension: Dimension) -> Quantity:
-    from planrunner.plan.expressions.quantities import Quantity  # late: few tasks read one
-
     return Quantity(value, dimension)
 
 
@@ -304,8 +305,6 @@ def _of_attempt(state: State, number: int, name: str, attempt: int) -> Json:
         if last is None:
             return {"reason": "", "failure": "", "exit_code": None}
         return {"reason": last.reason, "failure": last.failure, "exit_code": last.exit_code}
-    from planrunner.machine import stamps  # late: few tasks read a time or an identifier
-
     if name == "uuid":
         return stamps.uuid(f"{state.run_id}:{state.specs[number].id}:{attempt}")
     return stamps.utc(found.began if begun and found.attempts >= attempt else state.now)

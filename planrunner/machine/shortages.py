@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 from planrunner.machine.budgets import fits, ledger_of, need, scope_name, scope_number, sentence, shown
 from planrunner.machine.events import BudgetRefused
 from planrunner.machine.fitting import time_short
 from planrunner.machine.ledger import amount, units
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

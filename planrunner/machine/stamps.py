@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planrunner.lean import sha256
+from hashlib import sha256
 
 
 def utc(at: float) -> str:

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.machine.commands import Record, Start, settle
+from planrunner.machine.computed import compute, is_open
+from planrunner.machine.concluding import first
+from planrunner.machine.conditions import first
+from planrunner.machine.containers import begin, undone_first
+from planrunner.machine.endings import not_run
 from planrunner.machine.events import TaskDelayed, TaskQueued, TaskSettled
+from planrunner.machine.freshness import before
+from planrunner.machine.gates import stage_before, step
 from planrunner.machine.joins import needs_verdict
+from planrunner.machine.keeping import compared, is_still_approved
 from planrunner.machine.moves import main_part_done
+from planrunner.machine.omission import omit
+from planrunner.machine.rare_commands import AskPeople
+from planrunner.machine.recovery import reissue
+from planrunner.machine.rollback import comes_first
+from planrunner.machine.routes import routes_verdict
 from planrunner.machine.statuses import FINAL_STOPS
-from planrunner.machine.stops import cut, outlives, stop_detail, stopped
-from planrunner.record import TYPE_CHECKING
+from planrunner.machine.stops import cut, outlives, stop_detail, stopped, task_deadline, task_deadline_text
 
 if TYPE_CHECKING:
     from planrunner.machine.commands import Command
@@ -36,8 +50,6 @@ def before_attempt(state: State, number: int, now: float, ready: list[int]) -> C
     if task.finally_ and (not main_part_done(state, frame) or _undoes_first(state, frame)):
         return None
     if task.concluding:
-        from planrunner.machine.concluding import first  # late: few plans say when they are done
-
         goes_on, command = first(state, number)
         if not goes_on:
             return command
@@ -50,14 +62,10 @@ def before_attempt(state: State, number: int, now: float, ready: list[int]) -> C
     needs: Verdict = verdict
     edges: Verdict = "met"
     if verdict != "failed" and number in state.shape.routes_in:
-        from planrunner.machine.routes import routes_verdict  # late: few plans have edges
-
         edges, why_edges = routes_verdict(state, number)
         if edges != "met" and verdict != "unmet":
             verdict, why = edges, why_edges
     if verdict == "unmet":
-        from planrunner.machine.omission import omit  # late: many runs omit nothing
-
         return omit(state, number, needs, edges, why)
     if verdict == "failed":
         return settle(task, "failed", "join", why, "logic")
@@ -68,8 +76,6 @@ def before_attempt(state: State, number: int, now: float, ready: list[int]) -> C
     if frame.limit and number >= frame.limit:
         return None
     if task.due is not None or task.due_in is not None:
-        from planrunner.machine.stops import task_deadline, task_deadline_text  # late: few tasks have a deadline
-
         if (task_deadline(state, task) or 0.0) <= now:
             return Record(TaskSettled(task.id, "failed", "deadline", task_deadline_text(task), "timeout"))
     return _conditions(state, number, now, ready)
@@ -77,20 +83,14 @@ def before_attempt(state: State, number: int, now: float, ready: list[int]) -> C
 
 def _undoes_first(state: State, frame: Frame) -> bool:
     if frame.linked is not None:
-        from planrunner.machine.containers import undone_first  # late: many plans are flat
-
         return undone_first(state, frame)
     if frame is not state.top or (state.debts is None and state.plan.on_failure != "rollback"):
         return False
-    from planrunner.machine.rollback import comes_first  # late, as above
-
     return comes_first(state)
 
 
 def at_gate(state: State, number: int, now: float) -> Command | None:
     """A task that asks people, or has their answer. Where its level fails, only work that is done still asks."""
-    from planrunner.machine.gates import step  # late: few tasks ask anybody
-
     gate = state.tasks[number].gate
     assert gate is not None
     if state.failing and gate.stage != "criteria" and not gate.decision and (failing := cut(state, number)) is not None:
@@ -99,8 +99,6 @@ def at_gate(state: State, number: int, now: float) -> Command | None:
 
 
 def _ended(state: State, number: int) -> Command | None:
-    from planrunner.machine.endings import not_run  # late: few plans end early
-
     return not_run(state, number)
 
 
@@ -120,25 +118,16 @@ def _conditions(state: State, number: int, now: float, ready: list[int]) -> Comm
     task = state.specs[number]
     found = state.tasks[number]
     if task.when is not None or task.preconditions:
-        from planrunner.machine.conditions import first  # late: many tasks have none
-
         goes_on, command = first(state, number)
         if not goes_on:
             return command
     if task.gate is not None or state.restricted or (task.labels and (state.plan.gated or found.frame.owner >= 0)):
-        from planrunner.machine.gates import stage_before  # late, as above
-        from planrunner.machine.rare_commands import AskPeople
-
         if task.gate is not None and found.kept is not None:
-            from planrunner.machine.keeping import is_still_approved  # late: few plans are revised
-
             if is_still_approved(state, number):
                 return settle(task, "completed", "reused", "kept: it asks what it asked, and nothing before it changed")
         if stage := stage_before(state, number):
             return AskPeople(number, stage)
     if not task.uses and number not in state.holders and task.gate is None:
-        from planrunner.machine.rare_commands import AskPeople  # late: few tasks are for people
-
         return AskPeople(number, INSTRUCTION)
     if found.status == "blocked" and found.reason != "budget":
         return None
@@ -155,19 +144,13 @@ def _begin(state: State, number: int, ready: list[int]) -> Command | None:
     if state.specs[number].computed and (command := _settings(state, number)) is not None:
         return command
     if state.specs[number].fresh is not None:
-        from planrunner.machine.freshness import before  # late: few tasks tell when they are done already
-
         if number in state.asked:
             return None
         if command := before(state, number):
             return command
     if number in state.holders:
-        from planrunner.machine.containers import begin  # late: many plans are flat
-
         return begin(state, number)
     if state.tasks[number].kept is not None:
-        from planrunner.machine.keeping import compared  # late: few runs begin anything anew
-
         if command := compared(state, number):
             return command
     ready.append(number)
@@ -176,8 +159,6 @@ def _begin(state: State, number: int, ready: list[int]) -> Command | None:
 
 def _settings(state: State, number: int) -> Command | None:
     """The settings that the plan computes, which come before anything that goes by them."""
-    from planrunner.machine.computed import compute, is_open  # late: few tasks compute any
-
     return compute(state, number) if is_open(state, number) else None
 
 
@@ -212,8 +193,6 @@ def _start(state: State, number: int, fitting: Fitting | None) -> Start:
     """The next attempt, or the same one again where a doubt was settled that way."""
     found = state.tasks[number]
     if found.uncertain:
-        from planrunner.machine.recovery import reissue  # late: only resumed runs have such attempts
-
         return reissue(state, number)
     if fitting is None:
         return _new(Start, (number, found.attempts + 1, 0, {}, False))

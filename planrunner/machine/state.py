@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
+from typing import TYPE_CHECKING, NamedTuple
+
+from planrunner.machine.checkpointed import Checkpointed
 from planrunner.machine.events import Outcome
 from planrunner.machine.frame import Frame
+from planrunner.machine.ledger import Ledger
 from planrunner.machine.shape import Shape
+from planrunner.plan.holding import holds
 from planrunner.plan.model import Budgets, Plan, Task
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -156,13 +161,9 @@ class Queue:
         self.lines: dict[tuple[str, ...], list[tuple[int, int]]] = {}
 
     def add(self, labels: tuple[str, ...], priority: int, number: int) -> None:
-        from bisect import insort  # late: most runs have a slot for every task
-
         insort(self.lines.setdefault(labels, []), (priority, -number))
 
     def remove(self, labels: tuple[str, ...], priority: int, number: int) -> None:
-        from bisect import bisect_left  # late, as above
-
         line = self.lines[labels]
         del line[bisect_left(line, (priority, -number))]
         if not line:
@@ -330,8 +331,6 @@ class State:
             if task.backup:
                 self.saves = True
             if task.checkpoint is not None or (task.loop is not None and task.loop.checkpoint):
-                from planrunner.machine.checkpointed import Checkpointed  # late: few tasks ask for a checkpoint
-
                 self.checkpoints = self.checkpoints or Checkpointed()
             if task.fanout is not None:
                 self.specs[number], self.holders[number] = divided(self.specs[number])
@@ -351,8 +350,6 @@ class State:
     def limit(self, budgets: Budgets) -> None:
         """Keep a ledger as soon as anything is limited; time and depth of the plan alone need none."""
         if self.ledger is None and budgets._replace(depth=None, on_exhausted="") != _FREE:
-            from planrunner.machine.ledger import Ledger  # late: most runs have no limits
-
             self.ledger = Ledger()
 
     @property
@@ -394,8 +391,6 @@ _FREE: Budgets = Task._field_defaults["budgets"]
 
 def _acts(task: Task) -> bool:
     """Whether the steps of a task are more than an instruction in plain words."""
-    from planrunner.plan.holding import holds  # late: few tasks hold others
-
     return bool(holds(task))
 
 

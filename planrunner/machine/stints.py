@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.machine.commands import Record
 from planrunner.machine.events import PeopleAwaited
 from planrunner.machine.moves import drop_timer, set_timer
 from planrunner.machine.owing import is_within
 from planrunner.machine.stint import Stint
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable

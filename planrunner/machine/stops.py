@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.machine.commands import settle
 from planrunner.machine.statuses import FINAL_STOPS, OUT_OF_BUDGET
-from planrunner.record import TYPE_CHECKING
+from planrunner.plan.expressions.quantities import format_duration
 
 if TYPE_CHECKING:
     from planrunner.machine.commands import Command
@@ -123,8 +125,6 @@ def deadline_text(plan: Plan) -> str:
     if plan.deadline is None:
         said = plan.notes.get("deadline", "") if isinstance(plan.notes, dict) else ""
         return f"the deadline of the plan ({said}) has passed"
-    from planrunner.plan.expressions.quantities import format_duration  # late: few runs come to it
-
     return f"the deadline of the plan ({format_duration(plan.deadline or 0.0)} from the start of the run) has passed"
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.machine.judge import judge
 from planrunner.machine.scope import FrameScope
 from planrunner.plan.expressions.conditions import EvaluationError, truth
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from planrunner.machine.frame import Frame

@@ -3,13 +3,16 @@ it decides the gate."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 from planrunner.errors import DENIED, MISMATCH, USAGE
+from planrunner.machine.answers import answered
 from planrunner.machine.events import GateVoted
 from planrunner.machine.gates import rework_target, sentence, spec
 from planrunner.machine.statuses import said
 from planrunner.plan.model import Param
+from planrunner.plan.nearest import nearest
 from planrunner.plan.params import bind
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -198,8 +201,6 @@ def _choice(gate: GateState, vote: Vote) -> str:
     listed = ", ".join(names)
     if not vote.choice:
         raise _Refused(f"`{vote.gate}` wants a choice: one of {listed}")
-    from planrunner.plan.nearest import nearest  # late: most know what they choose
-
     near = nearest(vote.choice, names)
     hint = f"did you mean `{near}`?" if near else f"it has {listed}"
     raise _Refused(f"`{vote.gate}` has no option `{vote.choice}`; {hint}")
@@ -225,8 +226,6 @@ def _same_values(gate: GateState, vote: Vote, choice: str, fields: dict[str, Jso
     agreed = [earlier for earlier in others if earlier.choice == choice]
     if not fields or not agreed or agreed[-1].fields == fields:
         return
-    from planrunner.machine.answers import answered  # late: hardly any values differ
-
     given = agreed[-1].fields
     differs = {field: given.get(field) for field in fields if given.get(field) != fields[field]}
     who = ", ".join(earlier.by for earlier in agreed)

@@ -6,6 +6,8 @@ start of the task and goes on while nobody acts on the run, a watchdog counts fr
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.machine.alarms import DEADLINE, TIMEBOX, Alarms
 from planrunner.machine.commands import Record
 from planrunner.machine.events import AttemptStopping, FrameClosing, TaskSettled, Warned
@@ -13,7 +15,6 @@ from planrunner.machine.state import State
 from planrunner.machine.statuses import FINAL_STOPS, said
 from planrunner.machine.stops import task_deadline, task_deadline_text
 from planrunner.plan.expressions.quantities import format_duration
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,8 +6,9 @@ Durations are seconds, sizes bytes, money US dollars. Spans are left out of the 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 from planrunner.plan.elements import Budgets, Retry
-from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.source import NOWHERE, Span
 
 if TYPE_CHECKING:

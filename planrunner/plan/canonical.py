@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import is_not
+from typing import NamedTuple
 
-from planrunner.record import NamedTuple
 from planrunner.syntax.tree import Mapping, Node, Plain, Scalar, Sequence
 
 PLAN_ALIASES = {

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
 from planrunner.source import NOWHERE, Span
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 import re
+from typing import TYPE_CHECKING
 
 from planrunner.plan.matching import UNKNOWN, Loose
 from planrunner.plan.setvariables import steers
 from planrunner.plan.shellcommand import LEADS, Command, Word
 from planrunner.plan.shellscan import Scan
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

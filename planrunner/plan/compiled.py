@@ -11,12 +11,12 @@ from __future__ import annotations
 import gc
 from _operator import is_not
 from itertools import compress
+from typing import TYPE_CHECKING
 
 from planrunner.jsontext import encode_basestring_ascii as _text
 from planrunner.jsontext import joined, read_json, write_json
 from planrunner.plan import model
 from planrunner.plan.model import Budgets, Join, Loop, Plan, Retry, Script, Task
-from planrunner.record import TYPE_CHECKING
 from planrunner.source import Span
 
 if TYPE_CHECKING:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from itertools import compress
 from operator import is_not
+from typing import TYPE_CHECKING
 
 from planrunner.jsontext import encode_basestring_ascii as _text
 from planrunner.jsontext import joined, stable_json
-from planrunner.lean import sha256
 from planrunner.plan.model import Expression, Plan, Task
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any

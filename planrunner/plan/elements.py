@@ -6,7 +6,8 @@ Durations are seconds, sizes bytes, money US dollars. Spans are left out of the 
 
 from __future__ import annotations
 
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
 from planrunner.source import NOWHERE, Span
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ The same functions place a path that is read off a plan and one that is about to
 from __future__ import annotations
 
 import posixpath
-
-from planrunner.record import TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

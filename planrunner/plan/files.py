@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
 from planrunner import syntax
 from planrunner.diagnostics import Diagnostic
 from planrunner.errors import NotFound
 from planrunner.plan.nearest import nearest
-from planrunner.record import NamedTuple
 from planrunner.regular import read_regular
 from planrunner.source import Source, notation_of
 from planrunner.syntax.limits import MAX_TEXT

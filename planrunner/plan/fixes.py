@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix
-from planrunner.record import NamedTuple
 from planrunner.source import Source
 
 

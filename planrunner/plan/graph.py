@@ -9,6 +9,7 @@ send the run back (``rework``) are none.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from planrunner.plan.ancestry import sweep, sweep_components
 from planrunner.plan.cycles import components, path, shortest_cycle
@@ -16,7 +17,6 @@ from planrunner.plan.families import meant_by
 from planrunner.plan.holding import comes_last
 from planrunner.plan.model import Plan, Task
 from planrunner.plan.roles import chooses, roles_of
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from planrunner.plan.model import Role

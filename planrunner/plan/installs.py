@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import re
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.plan.matching import UNKNOWN
 from planrunner.plan.programnames import LAUNCHERS, bare
 from planrunner.plan.shellcommand import CARRIERS, SHELLS
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import posixpath
 import re
+from typing import TYPE_CHECKING, NamedTuple
 
+from planrunner.plan import installs
+from planrunner.plan.commandlist import commands
 from planrunner.plan.matching import UNKNOWN, written
 from planrunner.plan.rights import (
     AS_BEFORE,
@@ -20,7 +23,8 @@ from planrunner.plan.rights import (
     texts,
 )
 from planrunner.plan.rights import entries as entries_of
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.plan.setvariables import set_in, steered
+from planrunner.syntax.write_yaml import key_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -82,8 +86,6 @@ def placed(use: Use, names: Iterable[str], elsewhere: bool) -> Use:
     whether it works in another folder than the run."""
     if not use.script:
         return use
-    from planrunner.plan.setvariables import steered  # late: few runs have a policy
-
     return use._replace(steered=steered(names), elsewhere=elsewhere)
 
 
@@ -136,8 +138,6 @@ def commands_of(run: str | tuple[str, ...] | None, shell: str = "") -> tuple[tup
         return None, False
     if isinstance(run, tuple):
         return (run,), True
-    from planrunner.plan.commandlist import commands  # late: few runs have a policy
-
     return commands(run, shell=shell), True
 
 
@@ -145,8 +145,6 @@ def assigned(levels: Sequence[Level], run: str | Sequence[str] | None, shell: st
     """The variables that what a task runs sets by itself, where a level is about variables."""
     if run is None or not any(restricts(level.data, "env") for level in levels):
         return ()
-    from planrunner.plan.setvariables import set_in  # late: few runs have a policy
-
     return tuple(set_in(run, shell))
 
 
@@ -167,8 +165,6 @@ def addresses(value: Json) -> Iterator[tuple[str, int]]:
 def _packages(use: Use) -> Iterator[str]:
     """The names of packages that a call installs, without versions and extras. What a template names is left to the
     time when its value is there."""
-    from planrunner.plan import installs  # late: few policies speak of packages
-
     named_in = [text for key in _INSTALLS if isinstance(use.inputs, dict) for text in texts(use.inputs.get(key))]
     names = [installs.package(_TEMPLATE.sub(UNKNOWN, text)) for text in named_in]
     if use.script:
@@ -199,8 +195,6 @@ def _pasted(value: Json) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(_pasted, value)) + "]"
     if isinstance(value, str):
-        from planrunner.syntax.write_yaml import key_text  # late: only what is refused is told
-
         text = key_text(value)
         return "'" + value.replace("'", "''") + "'" if text == f'"{value}"' else text
     return written(value)

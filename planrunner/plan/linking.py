@@ -10,14 +10,14 @@ import os
 import re
 import stat
 from collections.abc import Callable
+from hashlib import sha256
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.errors import NotFound
-from planrunner.lean import sha256
 from planrunner.plan.files import near_files, read_plan
 from planrunner.plan.model import Plan, Task
 from planrunner.plan.nearest import nearest
-from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.regular import read_regular
 from planrunner.source import Source, Span
 from planrunner.syntax.tree import Mapping, Node, Scalar

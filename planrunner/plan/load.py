@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Mapping as Table
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner import syntax
 from planrunner.diagnostics import RULES, Diagnostic, Rule, arrange, has_errors
@@ -20,7 +21,6 @@ from planrunner.plan.lower import Lowered, lower
 from planrunner.plan.model import Capability, Plan
 from planrunner.plan.rules.unexecuted import without_effect
 from planrunner.plan.rules.view import Project
-from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.source import Source
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 

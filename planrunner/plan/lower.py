@@ -7,17 +7,18 @@ about the graph appear beside it all the same.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan import lower_parts as parts
 from planrunner.plan import lower_policy as policy
 from planrunner.plan import lower_values as values
 from planrunner.plan.linking import Links
+from planrunner.plan.lower_done import with_done
 from planrunner.plan.lower_task import complete, defaults_of, lower_task, report_idle_inputs, report_twins, task_id
 from planrunner.plan.lower_values import Lowering
 from planrunner.plan.model import Budgets, Plan, Task
 from planrunner.plan.nearest import nearest
-from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 if TYPE_CHECKING:
@@ -71,8 +72,6 @@ def _plan(tree: Mapping, start: Lowering, given: str) -> Plan:
     tasks = _tasks(low, nodes, *items)
     report_twins(low, tasks)
     if (done := tree.key("done")) is not None:
-        from planrunner.plan.lower_done import with_done  # late: few plans say when they are done
-
         tasks = with_done(low, done, nodes["done"], tasks)
     name = nodes.get("plan")
     span = name.span if name is not None else tree.span

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from typing import TYPE_CHECKING
 
 from planrunner.jsontext import stable_json
 from planrunner.plan import lower_flow as flow
@@ -13,7 +14,6 @@ from planrunner.plan.lower_values import Lowering
 from planrunner.plan.model import Action, Fresh, Retry, Script, Watch
 from planrunner.plan.shelltext import ScriptError, compile_script
 from planrunner.plan.shellwords import simple_command
-from planrunner.record import TYPE_CHECKING
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 if TYPE_CHECKING:

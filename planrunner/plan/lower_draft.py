@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from planrunner.plan import lower_actions as actions
 from planrunner.plan import lower_flow as flow
@@ -13,8 +14,7 @@ from planrunner.plan.commands.looks import only_calls
 from planrunner.plan.lower_expressions import FACTS, OUTCOME, condition
 from planrunner.plan.lower_gate import GATE_KEYS
 from planrunner.plan.lower_values import Lowering
-from planrunner.plan.model import NOWHERE, Edge
-from planrunner.record import TYPE_CHECKING
+from planrunner.plan.model import NOWHERE, Computed, Edge
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
@@ -177,8 +177,6 @@ def computes(draft: Draft, name: str, node: Node) -> bool:
     others = tuple(each for each in draft.fields.get("computed", ()) if each.name != name)
     expression = condition(draft.low, node) if said else None
     if expression is not None:
-        from planrunner.plan.model import Computed  # late: few tasks compute a setting
-
         others = (*others, Computed(name, expression))
     if others or "computed" in draft.fields:
         draft.fields["computed"] = others

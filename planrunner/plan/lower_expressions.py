@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 from planrunner.diagnostics import Diagnostic
+from planrunner.plan.expressions.classify import classify
+from planrunner.plan.expressions.parse import parse
 from planrunner.plan.expressions.problem import ExpressionError
 from planrunner.plan.lower_values import Lowering
 from planrunner.plan.model import Criterion, Expression
@@ -55,8 +57,6 @@ def condition(low: Lowering, node: Node) -> Expression | None:
 
 
 def _parsed(low: Lowering, node: Scalar, content: str) -> Expression | None:
-    from planrunner.plan.expressions.parse import parse  # late: a plan without expressions reads none
-
     at = place(node, content)
     try:
         parsed = parse(content, at or 0)
@@ -83,8 +83,6 @@ def criterion(low: Lowering, node: Node, known: frozenset[str]) -> Criterion | N
     at = place(node, content)
     cached = low.classified.get((content, id(known)))
     if cached is None:
-        from planrunner.plan.expressions.classify import classify  # late: a plan without criteria has none to tell
-
         cached = low.classified[content, id(known)] = (known, classify(content, known))
     found = cached[1]
     if isinstance(found, str):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from planrunner.plan import lower_values as values
 from planrunner.plan.lower_expressions import DETECT, condition, criterion
@@ -10,7 +11,6 @@ from planrunner.plan.lower_matrix import check_numbers, check_patterns
 from planrunner.plan.lower_values import Lowering
 from planrunner.plan.model import Axis, Edge, Expression, FailureMode, Fanout, Join, Retry
 from planrunner.plan.nearest import nearest
-from planrunner.record import TYPE_CHECKING
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 

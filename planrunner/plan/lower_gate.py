@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from planrunner.diagnostics import Label
+from planrunner.jsontext import write_json
 from planrunner.plan import lower_parts as parts
 from planrunner.plan import lower_values as values
+from planrunner.plan.expressions.parse import parse
 from planrunner.plan.lower_expressions import CHECKS, condition, criteria
 from planrunner.plan.lower_values import Lowering
 from planrunner.plan.model import Approvers, Edge, Gate, Option, Reject
-from planrunner.record import TYPE_CHECKING
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 if TYPE_CHECKING:
@@ -150,8 +152,6 @@ def routes(low: Lowering, found: Gate) -> list[Edge]:
         edges.append(Edge(reject.target, "failure", None, "rejected", span=reject.span))
     for option in found.options:
         if option.target:
-            from planrunner.plan.expressions.parse import parse  # late: few gates have options that lead somewhere
-
             chosen = parse(f"outputs.choice == {_quoted(option.name)}")._replace(span=option.span)
             edge = Edge(option.target, "condition", chosen, span=option.span)
             edges.append(edge._replace(on="success", rework=True, max=option.max) if option.rework else edge)
@@ -159,8 +159,6 @@ def routes(low: Lowering, found: Gate) -> list[Edge]:
 
 
 def _quoted(text: str) -> str:
-    from planrunner.jsontext import write_json  # late, for the same reason
-
     return write_json(text)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix
 from planrunner.plan import lower_values as values
 from planrunner.plan.expressions.values import shown
 from planrunner.plan.lower_values import Lowering
 from planrunner.plan.nearest import nearest
-from planrunner.record import TYPE_CHECKING
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from typing import TYPE_CHECKING
 
 from planrunner.plan import lower_values as values
 from planrunner.plan.expressions.quantities import parse_duration
@@ -12,7 +13,6 @@ from planrunner.plan.model import Artifact, Budgets, Output, Param
 from planrunner.plan.nearest import nearest
 from planrunner.plan.params import misfit
 from planrunner.plan.wording import meant_word
-from planrunner.record import TYPE_CHECKING
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 

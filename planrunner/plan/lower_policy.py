@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 
 from planrunner.plan import lower_parts as parts
 from planrunner.plan import lower_values as values
@@ -83,8 +84,6 @@ def due(node: Node) -> float | None:
     word = values.text(node)
     if not re.match(r"\d{4}-\d\d-\d\d", word):
         return None
-    from datetime import UTC, datetime, timedelta  # late: few plans name a date
-
     try:
         moment = datetime.fromisoformat(word)
     except ValueError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from collections.abc import Sequence as Row
+from typing import TYPE_CHECKING
 
 from planrunner.diagnostics import Label
 from planrunner.plan import lower_actions as actions
@@ -12,6 +13,7 @@ from planrunner.plan import lower_flow as flow
 from planrunner.plan import lower_parts as parts
 from planrunner.plan import lower_values as values
 from planrunner.plan.commands.looks import looks_like_calls
+from planrunner.plan.commands.lower import with_calls
 from planrunner.plan.families import makes
 from planrunner.plan.lower_draft import CRITERIA, Draft, computes
 from planrunner.plan.lower_expressions import condition, criteria
@@ -22,7 +24,6 @@ from planrunner.plan.lower_values import Lowering, Pending
 from planrunner.plan.model import Budgets, Loop, Retry, Task
 from planrunner.plan.nearest import nearest
 from planrunner.plan.wording import makes_a_gate
-from planrunner.record import TYPE_CHECKING
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
@@ -394,8 +395,6 @@ def complete(low: Lowering, tasks: tuple[Task, ...]) -> tuple[Task, ...]:
     tasks = with_items(low, joined(tasks))
     if not low.commands:
         return tasks
-    from planrunner.plan.commands.lower import with_calls  # late: few plans have commands
-
     return with_calls(low, tasks)
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.diagnostics import Diagnostic, Label
 from planrunner.plan.expressions.quantities import parse_count, parse_duration, parse_money, parse_percent
 from planrunner.plan.linking import Links
-from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence, to_json
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-
-from planrunner.record import TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -14,9 +14,11 @@ from planrunner.plan.elements import (
     Retry as Retry,
     Script as Script,
 )
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from planrunner.source import NOWHERE as NOWHERE
 from planrunner.source import Span
+from planrunner.plan import blocks
+from planrunner.plan import clauses
 
 if TYPE_CHECKING:
     from typing import Any, Literal
@@ -223,12 +225,8 @@ _BLOCKS = frozenset(
 
 def __getattr__(name: str) -> Any:
     if name in _CLAUSES:
-        from planrunner.plan import clauses
-
         found = getattr(clauses, name)
     elif name in _BLOCKS:
-        from planrunner.plan import blocks
-
         found = getattr(blocks, name)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from json import loads
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.jsontext import as_text
 from planrunner.plan.expressions.quantities import parse_count, parse_duration, parse_money, parse_percent, parse_size
 from planrunner.plan.model import Param, Plan
 from planrunner.plan.nearest import nearest
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from typing import Any, Literal, TypeAlias
@@ -140,8 +141,6 @@ def _bool(value: Json) -> Json:
 
 def _data(kind: type) -> Callable[[Json], Json]:
     def read(value: Json) -> Json:
-        from json import loads  # late: few parameters are lists or maps
-
         found = loads(value) if isinstance(value, str) else value
         if not isinstance(found, kind):
             raise ValueError

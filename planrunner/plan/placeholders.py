@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-
-from planrunner.record import NamedTuple
+from typing import NamedTuple
 
 
 class Placeholder(NamedTuple):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-
-from planrunner.record import TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

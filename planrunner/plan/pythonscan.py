@@ -11,6 +11,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from itertools import islice
+from typing import NamedTuple
 
 from planrunner.plan.pythonrules import (
     BUILTINS,
@@ -24,7 +25,6 @@ from planrunner.plan.pythonrules import (
     canonical,
     rule_of,
 )
-from planrunner.record import NamedTuple
 
 LARGEST = 256 << 10
 """Characters of a text that is looked at; a larger one is found unreadable."""

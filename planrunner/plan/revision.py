@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 from planrunner.plan.digest import task_digest
 from planrunner.plan.holding import inside
 from planrunner.plan.model import Expression, Plan, Task
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.plan.template import references
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -84,8 +86,6 @@ def is_same(one: Task, other: Task) -> bool:
 
 def paths_read(value: Json) -> Iterator[tuple[str, ...]]:
     """The dotted names that expressions and templates read, anywhere inside a value."""
-    from planrunner.plan.template import references
-
     todo = [value]
     while todo:
         item = todo.pop()

@@ -10,6 +10,9 @@ template is not known: an entry about it asks already, and it allows and denies 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
+from planrunner.plan.findactions import starts_others
 from planrunner.plan.matching import (
     UNKNOWN,
     Loose,
@@ -19,7 +22,8 @@ from planrunner.plan.matching import (
     words_match,
     words_may_match,
 )
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.plan.programnames import astray, bare, comparable, launches
+from planrunner.plan.shellcommand import CARRIERS, SHELLS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -281,8 +285,6 @@ def _command_fits(patterns: Sequence[str], use: Use, every: bool) -> bool | None
         return use.script and not every
     answers = [_words_fit(patterns, tuple(words), every) for words in use.commands]
     if every:
-        from planrunner.plan.programnames import astray  # late: few policies speak of commands
-
         if astray(use.commands, use.elsewhere):
             return False
         return False if False in answers or not answers else None if None in answers else True
@@ -291,8 +293,6 @@ def _command_fits(patterns: Sequence[str], use: Use, every: bool) -> bool | None
 
 def _words_fit(patterns: Sequence[str], words: tuple[str, ...], every: bool) -> bool | None:
     if words:
-        from planrunner.plan.programnames import bare, comparable, launches  # late: few policies speak of commands
-
         if not every and launches(words):
             return True
         patterns, words = comparable(patterns, words, every)
@@ -317,11 +317,7 @@ def _as_written(patterns: Sequence[str], words: tuple[str, ...], every: bool) ->
 def _carries(words: tuple[str, ...]) -> bool | None:
     """Whether a command runs another that its arguments name (None: a word that is not known may say so): it is judged
     like a script that nobody can tell."""
-    from planrunner.plan.shellcommand import CARRIERS, SHELLS  # late: few runs have patterns of commands
-
     if words[:1] == ("find",):
-        from planrunner.plan.findactions import starts_others  # late, as above
-
         return starts_others(words[1:])
     return bool(words) and (words[0] in CARRIERS or words[0] in SHELLS or words[0] in _RENAMING)
 

@@ -7,6 +7,7 @@ two cannot drift apart. Property checks are compiled when a plan first uses the 
 from __future__ import annotations
 
 from collections.abc import Sequence as Row
+from typing import TYPE_CHECKING
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.jsontext import read_json
@@ -27,7 +28,6 @@ from planrunner.plan.schema_types import (
     types_of,
     words_of,
 )
-from planrunner.record import TYPE_CHECKING
 from planrunner.resources import read_data
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.plan import wording
 from planrunner.plan.lower_gate import GATE_KEYS
 from planrunner.plan.schema_types import REMEMBERED, Check, Schema, Walk
-from planrunner.record import TYPE_CHECKING
 from planrunner.syntax.tree import Mapping, Node
 
 if TYPE_CHECKING:

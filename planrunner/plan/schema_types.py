@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from collections.abc import Mapping as Table
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan import wording
-from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 if TYPE_CHECKING:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+from typing import TYPE_CHECKING
 
 from planrunner.plan.shellcommand import CARRIERS, DECLARING, SHELLS
 from planrunner.plan.taint.known import STEERING
 from planrunner.plan.taint.scripts import read_script
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -10,10 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
+from planrunner.plan.expressions.problem import Problem
+from planrunner.plan.expressions.values import EvaluationError, text_of
 from planrunner.plan.model import Script
+from planrunner.plan.placeholders import placeholders
+from planrunner.plan.shellscan import Scan
 from planrunner.plan.shellwords import simple_command
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any, TypeAlias
@@ -77,16 +81,11 @@ def _too_long(text: str) -> list[Problem]:
     size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
     if size < LARGEST_VALUE:
         return []
-    from planrunner.plan.expressions.problem import Problem
-
     message = f"the script has {size:,} bytes, a command takes {LARGEST_VALUE:,}"
     return [Problem("PLAN011", message, 0, 1, "put it into a file of the project and run that")]
 
 
 def _found(text: str, scan: Scan) -> list[Problem]:
-    from planrunner.plan.expressions.problem import Problem
-    from planrunner.plan.placeholders import placeholders
-
     way_out = "for two braces as text write `{{ '{{' }}`"
     unclosed = [
         Problem("PLAN210", "`{{` is never closed", found.start, found.start + 2, way_out)
@@ -97,16 +96,12 @@ def _found(text: str, scan: Scan) -> list[Problem]:
 
 
 def _scanned(text: str, prefix: str) -> Scan:
-    from planrunner.plan.shellscan import Scan  # late: scripts without values are not read
-
     scan = Scan(text, prefix)
     scan.run()
     return scan
 
 
 def _carried(name: str, template: str, value: Json) -> str:
-    from planrunner.plan.expressions.values import EvaluationError, text_of  # late: few scripts have values
-
     try:
         text = text_of(value)
         size = len(text.encode("utf-8", "surrogateescape"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from planrunner.plan.placeholders import placeholders
+
 _NEEDS_SHELL = frozenset(
     # words of the grammar, built-in commands of sh and bash, and what changes the shell itself
     ". : ! [ [[ { } alias bg bind break builtin caller case cd chdir command compgen complete compopt continue coproc"
@@ -37,8 +39,6 @@ def simple_command(text: str) -> tuple[str, ...] | None:
 
 
 def _holes(text: str) -> dict[int, int]:
-    from planrunner.plan.placeholders import placeholders  # late: few commands have templates
-
     return {found.start: found.end for found in placeholders(text) if found.closed}
 
 

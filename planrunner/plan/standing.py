@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 from planrunner.plan.holding import inside
 from planrunner.plan.judging import judged
 from planrunner.plan.rights import Level, narrows
 from planrunner.plan.touching import files
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,6 +16,7 @@ from planrunner.plan.expressions.paths import path_of, paths_with_places
 from planrunner.plan.expressions.problem import Problem, TemplateError
 from planrunner.plan.expressions.show import show
 from planrunner.plan.expressions.values import LONGEST_TEXT, NAMES, kind, plain, text_of
+from planrunner.plan.placeholders import placeholders
 from planrunner.plan.template_tree import Branches, Code, Loop, Parsed, Value, codes, parsed
 
 if TYPE_CHECKING:
@@ -200,8 +201,6 @@ def _excerpt(text: str) -> str:
 
 def _plain_references(text: str) -> list[Node] | None:
     """The nodes of a text whose templates are plain references; None for any other."""
-    from planrunner.plan.placeholders import placeholders  # late: texts without templates need none of it
-
     found: list[Node] = []
     at = 0
     for hole in placeholders(text):

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
+from planrunner.plan.expressions.parse import parse
 from planrunner.plan.expressions.paths import localized
 from planrunner.plan.expressions.problem import ExpressionError, Problem
 from planrunner.plan.placeholders import closing
-from planrunner.record import NamedTuple
 
 Tree = Any
 
@@ -156,8 +156,6 @@ class _Reader:
 
     def _code(self, start: int, end: int, before: str = "", after: str = "") -> Code | None:
         """The expression between two offsets; ``before`` and ``after`` make an expression of the head of a loop."""
-        from planrunner.plan.expressions.parse import parse  # late: plain references need no grammar
-
         body = self._text[start:end]
         try:
             tree = parse(f"{before}{body}{after}").tree

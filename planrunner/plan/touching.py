@@ -14,12 +14,14 @@ same functions (``capabilities/files/scope.py``).
 from __future__ import annotations
 
 import posixpath
+from typing import TYPE_CHECKING, NamedTuple
 
+from planrunner.plan.expressions.values import text_of
 from planrunner.plan.filepaths import placed, steps
 from planrunner.plan.judging import Wanted
+from planrunner.plan.looking import looks_at, paths_of
 from planrunner.plan.rights import holds_template, restricts
 from planrunner.plan.rights import path as right_to
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -110,8 +112,6 @@ def _saved(task: Task) -> Iterator[Touch]:
 
 def _shown(gate: Gate) -> Iterator[Touch]:
     """What a gate looks at, from the working directory of the run."""
-    from planrunner.plan.looking import looks_at, paths_of  # late: few gates have evidence
-
     for look in looks_at(gate.kind, gate.evidence):
         yield from (Touch("read", path, ("evidence", path), several) for path, several in paths_of(look))
 
@@ -148,8 +148,6 @@ def _named(schema: Json, value: Json, at: tuple[str | int, ...]) -> Iterator[Tou
         yield from _named(member, value, at)
     form = schema.get("format")
     if isinstance(value, (bool, int, float)) and form in WAYS:
-        from planrunner.plan.expressions.values import text_of  # late: paths are text, but for those such as `2024`
-
         value = text_of(value)
     if isinstance(value, str) and form in WAYS:
         text, several = _file_of(form, value)

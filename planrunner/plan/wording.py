@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.diagnostics import Diagnostic, Edit, Fix, Label
 from planrunner.plan.nearest import nearest
-from planrunner.record import TYPE_CHECKING
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.capabilities import builtin
 from planrunner.capabilities.declare import declaration_of
 from planrunner.capabilities.faults import interrupts
+from planrunner.capabilities.signature import describe
 from planrunner.capabilities.soundness import misdescribed
 from planrunner.plugins.claims import misnamed
 from planrunner.plugins.problems import Problems, one_line
-from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,8 +76,6 @@ class Catalogue:
 
     def described(self, name: str, known: Known) -> Known:
         """With its description; one that cannot be described is left out."""
-        from planrunner.capabilities.signature import describe  # late: loads inspect
-
         target: Any = known.target
         try:
             target = builtin.load(known.target) if isinstance(known.target, str) else known.target

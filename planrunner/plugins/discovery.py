@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from importlib.metadata import distributions
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -119,8 +119,6 @@ def _mentions(folder: str) -> bool:
 
 
 def _look() -> list[Installed]:
-    from importlib.metadata import distributions  # late: only when the cache does not hold
-
     found: dict[tuple[str, str, str], Installed] = {}
     for distribution in distributions():
         for point in distribution.entry_points:

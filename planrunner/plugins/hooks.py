@@ -10,6 +10,7 @@ import pluggy
 from planrunner import hookspecs
 from planrunner.capabilities.faults import interrupts
 from planrunner.plan.nearest import nearest
+from planrunner.plugins.observing import Observer
 from planrunner.plugins.problems import Problems, fault_of, one_line
 from planrunner.plugins.scanning import HOOKS
 
@@ -69,8 +70,6 @@ class Hooks:
 
     def observers(self) -> tuple[Observer, ...]:
         """Who watches runs, last registered first."""
-        from planrunner.plugins.observing import Observer  # late: a plugin of capabilities needs no threads
-
         found = reversed(self._manager.hook.planrunner_observe_event.get_hookimpls())
         return tuple(Observer(_name(each), each.function, tuple(each.argnames)) for each in found)
 

@@ -11,10 +11,9 @@ import sys
 import threading
 import time
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.plugins.problems import fault_of
-from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -7,12 +7,15 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from shlex import quote
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from planrunner.errors import PlanInvalid, UsageError
 from planrunner.plugins.scanning import HOOKS, Scan, scan
-from planrunner.record import NamedTuple
 from planrunner.safety import trust
+from planrunner.safety.project import read_data
+from planrunner.views.terminal import harmless
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,8 +47,6 @@ class ProjectFile(NamedTuple):
         """Why it is not loaded, and the command that changes that; empty where it may be."""
         if self.standing == "trusted" and not self.problem:
             return ""
-        from planrunner.views.terminal import harmless  # late: few files are refused
-
         name = harmless(self.name)
         if problem := self.scan().problem:
             return f"`{name}` cannot be read: {problem}"
@@ -54,8 +55,6 @@ class ProjectFile(NamedTuple):
 
     def command(self, action: str) -> str:
         """The command that does something about its trust, as a person would type it here."""
-        from planrunner.views.terminal import harmless  # late, as above
-
         return f"planrunner plugins {action} {harmless(_shown(self.path))}"
 
 
@@ -107,9 +106,6 @@ def _in_folder(project: str) -> Iterator[str]:
 
 
 def _in_settings(project: str) -> Iterator[str]:
-    from planrunner.errors import PlanInvalid, UsageError  # late: few projects have such a file
-    from planrunner.safety.project import read_data
-
     try:
         section = read_data(project).get("plugins")
     except (PlanInvalid, UsageError):
@@ -120,7 +116,5 @@ def _in_settings(project: str) -> Iterator[str]:
 
 def _shown(path: str) -> str:
     """A path as a person would type it here."""
-    from shlex import quote  # late: only where something is refused
-
     near = os.path.relpath(path)
     return quote(path if near.startswith(os.pardir) else near)

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
+from planrunner.api import SUPPORTED
 from planrunner.capabilities import builtin
+from planrunner.capabilities.descriptions import description_of
+from planrunner.capabilities.faults import interrupts
 from planrunner.journal.workspace import find_project
+from planrunner.plugins.catalogue import Catalogue
 from planrunner.plugins.discovery import CAPABILITIES, PLUGINS, Installed, installed
-from planrunner.record import TYPE_CHECKING
+from planrunner.plugins.hooks import Hooks
+from planrunner.plugins.lintrules import rules_of
+from planrunner.plugins.observing import Observers
+from planrunner.plugins.problems import one_line
+from planrunner.plugins.projectfiles import load, project_files
+from planrunner.plugins.shelter import shelter
+from planrunner.plugins.tracing import Loading
 from planrunner.regular import read_regular
 
 if TYPE_CHECKING:
@@ -60,8 +71,6 @@ class Registry(_Mapping):
     def find(self, name: str) -> Capability | None:
         """The description of a capability, or None where nothing installed has the name."""
         if name in builtin.TARGETS:
-            from planrunner.capabilities.descriptions import description_of  # late: a plan seen before needs none
-
             return description_of(name)
         known = self._look_up(name)
         if known is None:
@@ -172,8 +181,6 @@ class Registry(_Mapping):
         if self._rules is None:
             self._rules = ()
             if self._load_general():
-                from planrunner.plugins.lintrules import rules_of  # late: a plan seen before is not linted
-
                 self._rules = rules_of(self.hooks(), self._catalogue.problems)
         return self._rules
 
@@ -182,24 +189,18 @@ class Registry(_Mapping):
         if self._observers is None and self._load_general():
             found = self.hooks().observers()
             if found:
-                from planrunner.plugins.observing import Observers  # late: few installations have any
-
                 self._observers = Observers(found, self._catalogue.problems.add)
         return self._observers
 
     @property
     def _catalogue(self) -> Catalogue:
         if self._books is None:
-            from planrunner.plugins.catalogue import Catalogue  # late: a run of built-ins needs none
-
             self._books = Catalogue()
         return self._books
 
     def hooks(self) -> Hooks:
         """The hooks with the built-ins registered on them; the first call imports pluggy."""
         if self._hooks is None:
-            from planrunner.plugins.hooks import Hooks  # late: a run of built-ins needs none
-
             self._hooks = Hooks(self._catalogue.problems)
             self._hooks.add(builtin, "planrunner")
         return self._hooks
@@ -254,18 +255,12 @@ class Registry(_Mapping):
         if refusal := file.refusal():
             self._catalogue.problems.add(file.name, f"a plugin of the project is left out: {refusal}")
             return
-        from planrunner.plugins.projectfiles import load  # late: few projects have such files
-
         if fault := self._take(file.name, f"`{file.name}`", lambda: load(file), "", f"`{file.command('untrust')}`"):
             self._faults |= dict.fromkeys(file.scan().families(), fault)
 
     def _take(self, name: str, what: str, load: Callable[[], object], family: str, without: str = "") -> str:
         """Load a plugin and register what it has; why it is left out where that raises, which stops nothing.
         ``without`` is for ``Loading``."""
-        from planrunner.capabilities.faults import interrupts  # late: most runs load no plugin
-        from planrunner.plugins.problems import one_line
-        from planrunner.plugins.tracing import Loading
-
         _before_plugins()
         try:
             with Loading(name, what, without):
@@ -308,8 +303,6 @@ def leave_out() -> None:
 def _before_plugins() -> None:
     """Keep the standard streams of a process that is ours."""
     if _alone:
-        from planrunner.plugins.shelter import shelter  # late: most runs load no plugin
-
         shelter()
 
 
@@ -346,8 +339,6 @@ def _check_version(plugin: object) -> None:
     """Refuse a plugin that says it is written for another version of the interface. Raises ValueError."""
     version = getattr(plugin, "API", None)
     if isinstance(version, int):
-        from planrunner.api import SUPPORTED  # late: most runs load no plugin
-
         if version not in SUPPORTED:
             known = " and ".join(map(str, SUPPORTED))
             raise ValueError(f"it is written for version {version} of planrunner.api, this planrunner has {known}")
@@ -356,8 +347,6 @@ def _check_version(plugin: object) -> None:
 def _allowed_files(project: str) -> tuple[ProjectFile, ...]:
     if not has_files(project):
         return ()
-    from planrunner.plugins.projectfiles import project_files  # late: few projects have such files
-
     return tuple(file for file in project_files(project) if _is_allowed(file.name))
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
-
-from planrunner.record import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

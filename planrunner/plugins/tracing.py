@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
-
-from planrunner.record import TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -31,8 +31,6 @@ class Loading:
         self._without = without
 
     def __enter__(self) -> Loading:
-        import threading  # late: most runs load no plugin
-
         self._began = time.monotonic()
         self._over = threading.Event()
         trace(f"{self._what} of {self._plugin}: begins")  # an import may end the process

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import os
 from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.nearest import nearest
 from planrunner.plan.wording import listed
-from planrunner.record import TYPE_CHECKING, NamedTuple
-from planrunner.safety import profiles
+from planrunner.safety import overlays, profiles
 from planrunner.syntax.tree import Mapping, Scalar, Sequence
 
 if TYPE_CHECKING:
@@ -58,8 +58,6 @@ def check(directory: str, parts: list[Part], user: Part | None, wanted: str | No
         piece.part.findings += islice(_references(name, piece.value, known, directory), _MOST)
         piece.part.findings += _idle(name, piece)
         if name == "profiles":
-            from planrunner.safety import overlays  # late: few projects have profiles
-
             overlays.check(piece.part, piece.value, [(each.key, each.value) for each in pieces])
             for _, over in entries(piece.value):
                 for key, value in over.entries if isinstance(over, Mapping) else ():

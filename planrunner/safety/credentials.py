@@ -6,9 +6,12 @@ The file never holds a secret. What a credential is comes out of its source when
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.errors import PlanrunnerError
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.plan.expressions.quantities import amount, parse_duration
+from planrunner.plan.nearest import nearest
+from planrunner.safety.layers import id_of
 from planrunner.safety.project import FILE, read_data, read_located
 
 if TYPE_CHECKING:
@@ -88,15 +91,11 @@ def _credential(entry: dict[str, Json], directory: str) -> Credential:
 
 
 def _seconds(given: Json) -> float:
-    from planrunner.plan.expressions.quantities import amount, parse_duration  # late: few entries say it
-
     return amount(given, parse_duration) or TIMEOUT
 
 
 def line_of(directory: str, name: str) -> str:
     """Where the entry of a credential stands, as ``planrunner.yaml:12``; the file alone where it cannot be told."""
-    from planrunner.safety.layers import id_of  # late: only errors tell it
-
     try:
         entries = read_located(directory).get(SECTION, ())
     except PlanrunnerError:  # somebody is at the file just now
@@ -107,8 +106,6 @@ def line_of(directory: str, name: str) -> str:
 
 def unknown(name: str, known: Iterable[str]) -> str:
     """The help for a name that no credential has."""
-    from planrunner.plan.nearest import nearest  # late: only a wrong name needs it
-
     names = sorted(known)
     if close := nearest(name, names):
         return f"did you mean `{close}`?"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
 from planrunner.safety import profiles
 from planrunner.safety.layers import beneath, joined, overlaid, plain
 from planrunner.safety.parts import Said, Settings

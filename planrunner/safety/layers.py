@@ -6,7 +6,7 @@ an entry.
 
 from __future__ import annotations
 
-from planrunner.record import TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any

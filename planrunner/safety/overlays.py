@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.schema import section_check
 from planrunner.plan.wording import unknown_key
-from planrunner.record import TYPE_CHECKING
 from planrunner.safety import profiles
 from planrunner.safety.layers import joined, overlaid
 from planrunner.syntax.tree import Mapping, Scalar, Sequence, to_json

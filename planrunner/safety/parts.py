@@ -9,10 +9,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner import syntax
 from planrunner.diagnostics import Diagnostic, arrange
-from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.source import Source
 from planrunner.syntax.limits import MAX_TEXT
 from planrunner.syntax.tree import Mapping, Scalar, Sequence

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+from typing import TYPE_CHECKING, NamedTuple
+
 from planrunner.jsontext import stable_json
-from planrunner.lean import sha256
-from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.safety.project import read_settings
 
 if TYPE_CHECKING:

@@ -7,9 +7,10 @@ The choice is kept in the environment of the process, so that the processes that
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from planrunner.errors import UsageError
-from planrunner.record import TYPE_CHECKING
+from planrunner.plan.nearest import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,8 +43,6 @@ def check_kept(recorded: str, run: str) -> None:
 
 def unknown(name: str, where: str, known: Iterable[str]) -> UsageError:
     """The error for a profile that the project does not have."""
-    from planrunner.plan.nearest import nearest  # late: names are mostly right
-
     names = sorted(known)
     close = nearest(name, names)
     hint = f"did you mean `{close}`?" if close else f"it has {', '.join(names)}" if names else "it has none"

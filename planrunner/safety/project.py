@@ -7,9 +7,18 @@ include other files and hold profiles, and a user has a file for every project: 
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, NamedTuple
 
+from planrunner.diagnostics import Diagnostic
 from planrunner.errors import PlanInvalid, UsageError
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.plan.schema import section_check
+from planrunner.plan.wording import unknown_key
+from planrunner.safety import profiles, userfile
+from planrunner.safety.consistency import check
+from planrunner.safety.effective import effective, located
+from planrunner.safety.entries import faults
+from planrunner.safety.parts import Part, Said, Settings, read_regular, with_included
+from planrunner.syntax.tree import Mapping, Scalar, Sequence, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,8 +79,6 @@ def read_data(directory: str) -> dict[str, Json]:
 def read_settings(directory: str) -> Settings:
     """The settings that hold in a project. Raises UsageError for a file that cannot be read or a profile that is not
     there, and PlanInvalid with every finding of the first file with errors."""
-    from planrunner.safety.parts import Said, Settings  # late: few projects have such a file
-
     parts, user = _sound(directory)
     if user is None and not parts:
         return Settings()
@@ -80,16 +87,12 @@ def read_settings(directory: str) -> Settings:
         policy: Any = next((value for key, value in parts[0].sections() if key.value == "policy"), None)
         said = Said(FILE, FILE, data.get("policy"), policy, ((parts[0], policy),))
         return Settings(data, data, "", (said,) if said.data else ())
-    from planrunner.safety.effective import effective  # late: most projects have one plain file
-
     return effective(parts, user)
 
 
 def read_located(directory: str) -> dict[str, Json]:
     """The sections that hold, each value with its place, as ``effective.located`` gives them. Raises as
     ``read_settings``."""
-    from planrunner.safety.effective import located  # late, as above
-
     return located(*_sound(directory))
 
 
@@ -107,8 +110,6 @@ _latest: list[Read] = []
 
 def _parts(directory: str) -> tuple[list[Part], Part | None]:
     """The files of the project, the root first, and the user's, each checked. Raises as ``check_files``."""
-    from planrunner.safety import profiles, userfile  # late, as above
-
     key = (directory, profiles.asked(), _content(directory), userfile.user_file(), userfile.user_content())
     latest = _latest[0] if _latest else None  # one look: another thread may read another project meanwhile
     if latest is not None and latest[0] == key:
@@ -116,14 +117,10 @@ def _parts(directory: str) -> tuple[list[Part], Part | None]:
     _, wanted, content, path, users = key
     parts, user = _read(directory, content, wanted), None
     if users is not None:
-        from planrunner.safety.parts import Part  # late, as above
-
         user = Part(users, path, path)
         user.findings += _faults(user.tree, userfile.SECTIONS, "a user's file")
     linked = {key for part in parts for key in _keys(part)} & _LINKED
     if parts and (linked or wanted or b"autonomous" in (content or b"")):
-        from planrunner.safety.consistency import check  # late, as above
-
         check(directory, parts, user, wanted)
     if "include" not in linked and b"workflow" not in (content or b""):  # with those other files matter
         _latest[:] = [(key, parts, user)]
@@ -131,8 +128,6 @@ def _parts(directory: str) -> tuple[list[Part], Part | None]:
 
 
 def _content(directory: str) -> bytes | None:
-    from planrunner.safety.parts import read_regular  # late, as above
-
     path = os.path.join(directory, FILE)
     try:
         return read_regular(path)
@@ -148,8 +143,6 @@ def _read(directory: str, content: bytes | None, wanted: str | None) -> list[Par
         raise UsageError(f"there is no {FILE} in {directory}, so there is no profile `{wanted}`")
     if content is None:
         return []
-    from planrunner.safety.parts import Part, with_included  # late, as above
-
     root = Part(content, FILE, os.path.join(directory, FILE))
     parts = with_included(root, directory) if "include" in _keys(root) else [root]
     for part in parts:
@@ -171,8 +164,6 @@ def unsound(error: PlanInvalid) -> str:
 def _data(tree: Node | None) -> dict[str, Json]:
     if tree is None:
         return {}
-    from planrunner.syntax.tree import to_json  # late, as above
-
     found = to_json(tree)
     return found if isinstance(found, dict) else {}
 
@@ -180,10 +171,6 @@ def _data(tree: Node | None) -> dict[str, Json]:
 def _faults(
     tree: Node | None, sections: tuple[str, ...] = SECTIONS, whose: str = "a project's file"
 ) -> Iterator[Diagnostic]:
-    from planrunner.diagnostics import Diagnostic  # late, as above
-    from planrunner.plan.wording import unknown_key
-    from planrunner.syntax.tree import Mapping, Scalar, Sequence
-
     def is_role(node: Node) -> bool:
         return isinstance(node, Scalar) and isinstance(node.value, str) and bool(node.value)
 
@@ -200,8 +187,6 @@ def _faults(
             yield unknown_key(whose, key, sections, tree)
     yield from _held_against_schema(tree)
     if (credentials := tree.get("provider_credentials")) is not None:
-        from planrunner.safety.entries import faults  # late: few projects have the section
-
         yield from faults(credentials)
     people = tree.get("people")
     if people is None:
@@ -218,14 +203,10 @@ def _faults(
 
 
 def _held_against_schema(tree: Mapping) -> Iterator[Diagnostic]:
-    from planrunner.plan.schema import section_check  # late, as above
-
     for key, value in tree.entries:
         if key.value in SECTIONS and key.value != "people":  # of those we know better words
             yield from section_check("project.schema.json", str(key.value), value)
 
 
 def _kind(node: Node) -> str:
-    from planrunner.syntax.tree import Mapping, Sequence  # late, as above
-
     return "a mapping" if isinstance(node, Mapping) else "a list" if isinstance(node, Sequence) else "one value"

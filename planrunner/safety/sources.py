@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import stat
 import subprocess
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from planrunner import syntax
 from planrunner.redaction import SHORTEST
 from planrunner.safety.credentials import Credential, line_of
 from planrunner.source import Source
+from planrunner.syntax.tree import to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,8 +57,6 @@ def lacking(credential: Credential, environment: Mapping[str, str]) -> str:
         except Unresolved as unresolved:
             return str(unresolved)
     if credential.source == "command":
-        import shutil  # late: few credentials come from a command
-
         name = credential.command[0]
         path = name if name == os.path.basename(name) else os.path.join(credential.directory, os.path.expanduser(name))
         if shutil.which(path, path=environment.get("PATH")) is None:
@@ -139,9 +141,6 @@ def _parsed(credential: Credential, text: str) -> Json:
 
 
 def _tree(credential: Credential, text: str) -> Json:
-    from planrunner import syntax  # late: few credentials have a key
-    from planrunner.syntax.tree import to_json
-
     parsed = syntax.parse(Source(text, credential.path, "json" if text.lstrip().startswith("{") else "yaml"))
     if parsed.tree is None or any(finding.severity == "error" for finding in parsed.findings):
         raise _Absent(f"{credential.path} is neither JSON nor YAML, nor lines such as NAME=value")
@@ -190,8 +189,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     """End the command with whatever it started."""
     if process.returncode is not None:
         return
-    import signal  # late: hardly any command runs out of time
-
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
 

@@ -14,9 +14,9 @@ import json
 import os
 import stat
 import time
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.errors import StorageFailed
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from typing import Literal

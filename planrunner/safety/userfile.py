@@ -6,6 +6,7 @@ import os
 import stat
 
 from planrunner.errors import UsageError
+from planrunner.safety.parts import read_regular
 
 SECTIONS = ("policy", "network", "models", "provider_credentials")
 """What may stand there: what belongs to a person or a machine, not to one project."""
@@ -25,8 +26,6 @@ def user_content() -> bytes | None:
     path = user_file()
     if not path or not os.path.lexists(path):
         return None
-    from planrunner.safety.parts import read_regular  # late: few users have such a file
-
     try:
         if os.stat(path).st_mode & stat.S_IWOTH:
             raise UsageError(f"anybody may write `{path}`", f"take that right away: `chmod o-w {path}`")

@@ -7,9 +7,17 @@ way round.
 
 from __future__ import annotations
 
-from planrunner.record import TYPE_CHECKING
+from typing import TYPE_CHECKING
+
+from planrunner.syntax.comments import read_comments as read
 from planrunner.syntax.decoding import decode
+from planrunner.syntax.json import parse_json
 from planrunner.syntax.parsed import Parsed
+from planrunner.syntax.text import parse_text
+from planrunner.syntax.write_json import write_json
+from planrunner.syntax.write_text import write_text
+from planrunner.syntax.write_yaml import write_yaml
+from planrunner.syntax.yaml import parse_yaml
 
 if TYPE_CHECKING:
     from planrunner.source import Notation, Source
@@ -22,35 +30,21 @@ __all__ = ["Parsed", "decode", "parse", "read_comments", "write"]
 def parse(source: Source) -> Parsed:
     """Read a text in its notation. Never raises, whatever the text: what is wrong with it is in ``findings``."""
     if source.notation == "yaml":
-        from planrunner.syntax.yaml import parse_yaml
-
         return parse_yaml(source)
     if source.notation == "json":
-        from planrunner.syntax.json import parse_json
-
         return parse_json(source)
-    from planrunner.syntax.text import parse_text
-
     return parse_text(source)
 
 
 def write(tree: Node, notation: Notation, comments: Comments | None = None) -> str:
     """A tree as text; ``parse`` of the result gives equal data. JSON has no comments and drops them."""
     if notation == "yaml":
-        from planrunner.syntax.write_yaml import write_yaml
-
         return write_yaml(tree, comments)
     if notation == "json":
-        from planrunner.syntax.write_json import write_json
-
         return write_json(tree)
-    from planrunner.syntax.write_text import write_text
-
     return write_text(tree, comments)
 
 
 def read_comments(source: Source, tree: Node) -> Comments:
     """The comments of a text, each tied to the node of ``tree`` that it belongs to."""
-    from planrunner.syntax.comments import read_comments as read
-
     return read(source, tree)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from importlib.machinery import PathFinder
 from types import ModuleType
-
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from typing import Any
@@ -151,8 +151,6 @@ class _LatePackage(ModuleType):
 
 
 def _bind_lightly() -> Any:
-    from importlib.machinery import PathFinder
-
     import ruamel
 
     spec = PathFinder.find_spec("ruamel.yaml", ruamel.__path__)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from planrunner.diagnostics import Diagnostic
-from planrunner.record import NamedTuple
 from planrunner.syntax.tree import Node
 
 

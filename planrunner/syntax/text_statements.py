@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
 
 from planrunner.diagnostics import Edit, Fix
 from planrunner.source import Span
@@ -47,6 +48,4 @@ def _meant(line: str, word: str) -> str:
     """The word of the notation that a misspelt one stands for; an arrow behind a short word tells of an edge."""
     if _ROUTE.match(line):
         return "on"
-    from difflib import get_close_matches  # only on the way to a finding
-
     return next((found for found in get_close_matches(word, _FIRST_WORDS, n=1, cutoff=0.75) if found != word), "")

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import islice
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
 from planrunner.diagnostics import Diagnostic
-from planrunner.record import TYPE_CHECKING
 from planrunner.source import Source, Span
 from planrunner.syntax import libyaml
 from planrunner.syntax.findings import empty_plan
@@ -31,6 +31,7 @@ from planrunner.syntax.parsed import Parsed
 from planrunner.syntax.scalars import NUMERIC, SPECIAL, SUSPICIOUS_KEYS
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 from planrunner.syntax.yaml_anchors import Anchored, Anchors, first_of_each, merge
+from planrunner.syntax.yaml_errors import collection_as_key, explain
 from planrunner.syntax.yaml_scalars import ScalarReader
 
 if TYPE_CHECKING:
@@ -91,8 +92,6 @@ class Composer:
         return root
 
     def _refused(self, error: Exception | None) -> Refused:
-        from planrunner.syntax.yaml_errors import explain  # late: only texts that do not parse need the wording
-
         return Refused(explain(error, self._text))
 
     def _walk(self, stream: libyaml.Events) -> Node | None:
@@ -158,8 +157,6 @@ class Composer:
         if depth > MAX_DEPTH:
             raise too_deep(start)
         if keyed and not len(items) & 1:
-            from planrunner.syntax.yaml_errors import collection_as_key  # late like ``explain``
-
             raise Refused(collection_as_key(self._text, start, stack[-1][2]))
         if anchor or tag is not None:
             self._scalars.check_tag(tag, start, ("seq", "map"))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from planrunner.diagnostics import Diagnostic
-from planrunner.record import NamedTuple
 from planrunner.source import Span
 from planrunner.syntax.findings import duplicate_key
 from planrunner.syntax.limits import MAX_ALIASES, MAX_EXPANDED, Refused, too_large
 from planrunner.syntax.tree import Mapping, Node, Plain, Scalar, Sequence
+from planrunner.syntax.yaml_errors import nearest
 
 _Entries = list[tuple[Scalar, Node]]
 
@@ -40,8 +42,6 @@ class Anchors:
     def follow(self, name: str, span: Span) -> Anchored:
         """What an alias stands for. Raises Refused where that is nothing, the alias itself, or too much."""
         if name not in self._known:
-            from planrunner.syntax.yaml_errors import nearest  # late: this is a fault of the text
-
             near = nearest(name, self._known)
             help = f"did you mean `*{near}`?" if near else "an anchor, such as `&name`, stands before its aliases"
             raise Refused(Diagnostic("PLAN001", f"no anchor `&{name}` stands before this alias", span, help=help))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix, Label
@@ -29,8 +30,6 @@ def old_yaml(text: str, value: Plain, mistaken: str, span: Span) -> Diagnostic:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """The known name that looks most like ``name``, or an empty string."""
-    from difflib import get_close_matches  # only on the way to a finding
-
     return next(iter(get_close_matches(name, list(known), n=1)), "")
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from planrunner.diagnostics import Diagnostic
-from planrunner.record import TYPE_CHECKING
 from planrunner.source import Span
 from planrunner.syntax.limits import Refused, check_scalar
 from planrunner.syntax.scalars import SUSPICIOUS_KEYS, Unusable, resolve, trap
 from planrunner.syntax.tree import Plain, Scalar
+from planrunner.syntax.yaml_errors import old_yaml
 
 if TYPE_CHECKING:
     from typing import Any
@@ -45,8 +46,6 @@ class ScalarReader:
         self._misread(text, text, "a boolean", Span(start, end))
 
     def _misread(self, text: str, value: Plain, mistaken: str, span: Span) -> None:
-        from planrunner.syntax.yaml_errors import old_yaml  # late: few texts have a finding
-
         self._findings.append(old_yaml(text, value, mistaken, span))
 
     def _resolved(self, text: str, start: int, end: int) -> Plain:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace, TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner.capabilities.binding import Binding, bind, invoke
 from planrunner.capabilities.bounding import Overdue, within
@@ -23,7 +24,6 @@ from planrunner.journal.sqlite import open_journal
 from planrunner.machine.events import AttemptEnded, Outcome
 from planrunner.plan.model import Capability, Task
 from planrunner.plugins import Registry
-from planrunner.record import NamedTuple
 
 Function = Callable[..., Any]
 
@@ -190,8 +190,6 @@ def _known(capability: str | Function, directory: str) -> tuple[Registry, str]:
 
 def write_settings(directory: str, settings: Mapping[str, Any]) -> None:
     """Write the project's file ``planrunner.yaml``; JSON is YAML as well."""
-    import json
-
     with open(os.path.join(directory, "planrunner.yaml"), "w", encoding="utf-8") as file:
         json.dump(dict(settings), file, indent=2)
         file.write("\n")

@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from planrunner.app.replay import replay_run
+from planrunner.testing.capability import call_capability
+from planrunner.testing.running import run_plan
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -29,8 +33,6 @@ class Recording(NamedTuple):
 def cap(tmp_path: Path) -> Callable[..., Outcome]:
     """Call a capability (a name, or a function marked with ``@capability``) with inputs; gives its Outcome. It works
     in ``tmp_path``."""
-    from planrunner.testing.capability import call_capability
-
     def call(capability: Any, inputs: Mapping[str, Any] | None = None, **more: Any) -> Outcome:
         return call_capability(capability, inputs, **{"directory": str(tmp_path), **more})
 
@@ -41,8 +43,6 @@ def cap(tmp_path: Path) -> Callable[..., Outcome]:
 def plan_runner(tmp_path: Path) -> Callable[..., RunResult]:
     """Run a plan given as text, mapping or path, in ``tmp_path``; ``functions`` are capabilities that need not be
     installed. Gives the result, whose ``status``, ``exit_code`` and ``state`` tell how it went."""
-    from planrunner.testing.running import run_plan
-
     def run(plan: Any, *functions: Callable[..., Any], **params: Any) -> RunResult:
         return run_plan(plan, str(tmp_path), functions, params)
 
@@ -52,6 +52,4 @@ def plan_runner(tmp_path: Path) -> Callable[..., RunResult]:
 @pytest.fixture
 def recording(tmp_path: Path, plan_runner: Callable[..., RunResult]) -> Recording:
     """Like ``plan_runner``, with the replay of what was run."""
-    from planrunner.app.replay import replay_run
-
     return Recording(plan_runner, lambda run: replay_run(run, str(tmp_path / ".planrunner")))

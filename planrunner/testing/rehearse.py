@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner.app.proof.lives import PLACE, RUN_ID, START, Disk, Nobody
 from planrunner.capabilities.contract import Call
@@ -13,7 +13,6 @@ from planrunner.engine.replaying import replay
 from planrunner.machine.events import EDITION, AttemptStarted, Entry, Outcome, RunStarted
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
-from planrunner.record import NamedTuple
 
 Json = Any
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.app.proof.lives import PLACE, RUN_ID, START, Broken, Crash, Disk, Nobody, check_intents
 from planrunner.app.proof.promises import check_checkpoints, check_settled_once, check_slots, check_starts
@@ -40,7 +40,6 @@ from planrunner.machine.evolve import CUT_OFF, evolve, fold
 from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED
 from planrunner.plan.model import Plan, Task
-from planrunner.record import NamedTuple
 from planrunner.testing.begin_anew import begin_anew, check_anew
 
 if TYPE_CHECKING:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from planrunner.machine.budgets import scope_of, shown, standing
 from planrunner.machine.ledger import units
+from planrunner.machine.reserves import standing
 from planrunner.machine.state import State
-from planrunner.record import TYPE_CHECKING
 from planrunner.views.run import budget_object
 from planrunner.views.symbols import duration_text
 from planrunner.views.terminal import word
@@ -24,8 +27,6 @@ def amount_text(what: str, value: float | None) -> str:
     if what == "time":
         return duration_text(value)
     if what == "cost":
-        from planrunner.machine.budgets import shown  # late: few runs have limits
-
         return shown(what, units(what, value) or 0)
     return f"{value:g}" if value != int(value) else str(int(value))
 
@@ -62,8 +63,6 @@ def budget_line(state: State, now: float) -> str:
 def _reserved(state: State) -> list[tuple[str, dict[str, dict[str, float | None]]]]:
     if state.debts is None and state.plan.rollback is None:
         return []
-    from planrunner.machine.reserves import standing  # late: few runs are rolled back
-
     return standing(state)
 
 
@@ -78,8 +77,6 @@ def budget_table(state: State, now: float) -> list[str]:
     reserved = _reserved(state)
     if state.ledger is None and not reserved:
         return [budget_line(state, now) or "nothing of this run is limited"]
-    from planrunner.machine.budgets import scope_of, standing
-
     rows = [("the plan", what, found) for what, found in budget_object(state, now).items()]
     for number, task in enumerate(state.specs if state.ledger is not None else ()):
         if scope_of(state, number) is not None:

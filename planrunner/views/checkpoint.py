@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.jsontext import as_text
-from planrunner.record import TYPE_CHECKING
 from planrunner.views.symbols import plural
 from planrunner.views.terminal import Terminal, harmless
 

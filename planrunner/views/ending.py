@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.machine.labels import label
+from planrunner.machine.paths import called_off_inside
 from planrunner.machine.state import State
-from planrunner.record import TYPE_CHECKING
+from planrunner.machine.stops import deadline_text, stop_text
+from planrunner.views.budget import budget_line, extending
+from planrunner.views.checkpoint import warnings
+from planrunner.views.failure import failure_blocks
+from planrunner.views.gates import next_commands
+from planrunner.views.refused import tolerated_lines
+from planrunner.views.rollback import rollback_lines
 from planrunner.views.standing import NAMED, is_dry, listed, shown_counts, waiting
 from planrunner.views.symbols import duration_text, plural
-from planrunner.views.terminal import Terminal
+from planrunner.views.terminal import Terminal, harmless
 
 if TYPE_CHECKING:
     from planrunner.source import Source
@@ -45,35 +54,22 @@ def ending(terminal: Terminal, state: State, run_id: str, source: Source | None 
     if not is_dry(state):
         lines += _next_steps(terminal, state, run_id)
     if state.ledger is not None:
-        from planrunner.views.budget import budget_line  # late: few runs have limits
-
         text = budget_line(state, state.ended_at or 0.0)
         lines += [f"  {text}"] if text else []
     if any(found.outcome is not None and found.outcome.refused for found in state.tasks):
-        from planrunner.views.refused import tolerated_lines  # late: few tasks ask for what they may not have
-
         lines += tolerated_lines(terminal, state)
     if any(state.counts.get(status) for status in ("failed", "in_doubt", "rolled_back")):
         # Late: only runs with trouble pay for it.
-        from planrunner.views.failure import failure_blocks
-
         lines += failure_blocks(terminal, state, run_id, source)
     if state.checkpoints is not None:
-        from planrunner.views.checkpoint import warnings  # late, as above
-
         lines += warnings(terminal, state)
     if state.debts is not None:
-        from planrunner.views.rollback import rollback_lines  # late, as above
-
         lines += rollback_lines(terminal, state)
     return lines
 
 
 def _called_off(state: State) -> list[str]:
     """Which tasks were cancelled or abandoned one by one, by whom and why."""
-    from planrunner.machine.paths import called_off_inside  # late: few tasks are called off
-    from planrunner.views.terminal import harmless
-
     found = called_off_inside(state)
     lines = [
         f"  `{label(state, at)}` was {state.tasks[at].status}{_by(state.tasks[at].detail)}" for at in found[:NAMED]
@@ -100,33 +96,21 @@ def summary(terminal: Terminal, state: State, run_id: str, now: float | None = N
 def _next_steps(terminal: Terminal, state: State, run_id: str) -> list[str]:
     lines = []
     if state.stop_by and state.status != "completed":
-        from planrunner.machine.stops import stop_text  # late: few runs are stopped by somebody
-        from planrunner.views.terminal import harmless
-
         lines.append(f"  {harmless(stop_text(state))}")
     if state.detail:
-        from planrunner.views.terminal import harmless
-
         lines += [f"  {harmless(part)}" for part in state.detail.split("; ")]
     if state.reason == "task":
         lines += _called_off(state)
     if state.reason == "budget" and state.ended_at is not None:
-        from planrunner.machine.stops import stop_text  # late, as above
-        from planrunner.views.budget import extending
-
         lines.append(f"  more budget: {terminal.program} budget {run_id} {extending(stop_text(state))}")
         lines.append(f"  then go on:  {terminal.program} retry {run_id}")
     if state.reason == "deadline":
-        from planrunner.machine.stops import deadline_text  # late: few runs come to it
-
         lines.append(f"  {deadline_text(state.plan)}, and no budget prolongs it: a new run is needed")
     if state.status not in ("paused", "blocked"):
         return lines
     names = [label(state, state.index[name]) for name in waiting(state)]
     lines += [f"  waits for {listed(names)}"] if names else []
     if state.counts.get("blocked"):
-        from planrunner.views.gates import next_commands  # late: few runs wait
-
         lines += next_commands(terminal, state)
     counts = shown_counts(state)
     left = sum(counts.get(status, 0) for status in _LEFT)

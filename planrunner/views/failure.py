@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
+from hashlib import sha256
+from textwrap import wrap
+from typing import TYPE_CHECKING
 
 from planrunner.jsontext import shown
-from planrunner.lean import sha256
 from planrunner.machine.events import Outcome
 from planrunner.machine.labels import label, labelled
 from planrunner.machine.owing import mine
-from planrunner.machine.paths import by_its_own, stands
+from planrunner.machine.paths import below, by_its_own, stands
+from planrunner.machine.routes import without_value
 from planrunner.machine.state import State, TaskState
 from planrunner.masking import masked
 from planrunner.plan.model import Task
-from planrunner.record import TYPE_CHECKING
 from planrunner.source import Source, Span, notation_of
 from planrunner.views.about import advice
+from planrunner.views.budget import extending
+from planrunner.views.nesting import around_text
+from planrunner.views.refused import refused_text
 from planrunner.views.standing import attempt_text, is_dry, outputs_of
 from planrunner.views.symbols import duration_text
 from planrunner.views.terminal import Terminal, cut, harmless, word
@@ -93,16 +99,12 @@ def failure_block(
 
 def _folded(lines: Iterable[str], room: int) -> list[str]:
     """The lines in as many as it takes, up to some: a refusal ends with the line to write or the command to give."""
-    from textwrap import wrap  # late: few runs are refused anything
-
     return [part for line in lines for part in wrap(line, room, break_on_hyphens=False)[:FOLDS]]
 
 
 def _around(state: State, number: int) -> str:
     if state.tasks[number].frame.owner < 0:
         return ""
-    from planrunner.views.nesting import around_text  # late: many plans are flat
-
     return around_text(state, number)
 
 
@@ -119,8 +121,6 @@ def _place(state: State, number: int, source: Source | None) -> str:
 
 def _span(state: State, number: int) -> Span:
     if state.tasks[number].reason == "edge":
-        from planrunner.machine.routes import without_value  # late: few edges have conditions
-
         route = without_value(state, number)
         if route is not None and route.edge.condition is not None and route.edge.condition.span.end:
             return route.edge.condition.span
@@ -182,8 +182,6 @@ def _output(outcome: Outcome | None) -> list[tuple[str, str]]:
 def _refused(outcome: Outcome | None) -> str:
     if outcome is None or not outcome.refused:
         return ""
-    from planrunner.views.refused import refused_text  # late: few tasks ask for what they may not have
-
     return refused_text(outcome)
 
 
@@ -196,8 +194,6 @@ def _given(found: TaskState) -> str:
 
 def _short(value: object) -> str:
     """A value on one line, masked before it is cut."""
-    import json  # late: few failures give anything
-
     text = masked(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
     return " ".join(text.split() if len(text) <= _LONG else (*text[:_LONG].split(), "…"))
 
@@ -242,8 +238,6 @@ def _idle(state: State, number: int) -> set[int]:
     if len(frame.failures) > frame.tolerate and frame.failures[frame.tolerate] == number:
         level = list(range(frame.first, frame.first + frame.size))
         if state.holders:
-            from planrunner.machine.paths import below  # late: many plans are flat
-
             level = below(state, level)
         found.update(at for at in level if _was_cut_off(state.tasks[at]))
     return found
@@ -274,8 +268,6 @@ def _ways_on(program: str, state: State, number: int, run_id: str) -> list[str]:
         return [f"{program} resume {run_id} --settle {word(label(state, number))}=retry|completed|failed{undo}"]
     name = word(label(state, number))
     if found.failure == "budget" and " budget of " in found.detail:
-        from planrunner.views.budget import extending  # late: few runs have limits
-
         return [f"{program} budget {run_id} {extending(found.detail)}", f"{program} retry {run_id}"]
     ways = [f"{program} logs {run_id} {name}", f"{program} why {run_id} {name}"]
     written = str(state.environment.get("plan") or "")

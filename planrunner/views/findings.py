@@ -20,10 +20,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from planrunner.diagnostics import Diagnostic, Fix, Severity
 from planrunner.plan.fixes import preview
-from planrunner.record import NamedTuple
 from planrunner.source import Source
 from planrunner.views.findings_columns import Window, expanded, width, window
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from planrunner.record import NamedTuple
+from typing import NamedTuple
+from unicodedata import category, combining, east_asian_width
 
 TAB = 4
 """A tab is shown as this many spaces, wherever it stands: underlines stay below what they mark."""
@@ -58,8 +59,6 @@ def _columns(character: str) -> int:
         return TAB
     if _hidden(character):
         return 1
-    from unicodedata import category, combining, east_asian_width  # late: most findings are about plain text
-
     if combining(character) or category(character) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if east_asian_width(character) in "WF" else 1
@@ -67,7 +66,5 @@ def _columns(character: str) -> int:
 
 def _hidden(character: str) -> bool:
     """Control characters, and marks that turn the direction of writing and make a line look like another one."""
-    from unicodedata import category  # late like above
-
     turns = "\u202a" <= character <= "\u202e" or "\u2066" <= character <= "\u2069"
     return turns or category(character) in ("Cc", "Cs", "Zl", "Zp")

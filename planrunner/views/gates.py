@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 from planrunner.jsontext import as_text
+from planrunner.machine.answers import answered
 from planrunner.machine.gate import GateState
 from planrunner.machine.labels import label
+from planrunner.machine.shortages import wanted
 from planrunner.machine.state import State
 from planrunner.machine.votes import tally
-from planrunner.record import TYPE_CHECKING
+from planrunner.plan.expressions.quantities import format_duration, format_money
 from planrunner.views.about import about, about_lines
 from planrunner.views.moments import rfc3339
 from planrunner.views.symbols import duration_text, plural
@@ -45,8 +48,6 @@ def waiting_budgets(state: State, now: float) -> list[Wanted]:
     """The limits that tasks of a run wait for people to extend."""
     if state.ledger is None or not state.counts.get("blocked"):
         return []
-    from planrunner.machine.shortages import wanted  # late: few runs have limits
-
     return wanted(state, now)
 
 
@@ -158,8 +159,6 @@ def budget_commands(program: str, state: State, asked: Wanted) -> list[str]:
 
 def suggestion(asked: Wanted) -> str:
     """What lets all that wait go on, as `--add` takes it: ``cost='$0.50'``; for time once more what there was."""
-    from planrunner.plan.expressions.quantities import format_duration, format_money  # late: few runs have limits
-
     if asked.what == "cost":
         return f"cost='{format_money(asked.more)}'"
     return f"time={format_duration(asked.limit)}" if asked.what == "time" else f"{asked.what}={asked.more:.0f}"
@@ -271,8 +270,6 @@ def _answers(gate: GateState) -> Iterator[str]:
     """Whose values the next vote is for."""
     for vote in gate.votes:
         if vote.fields:
-            from planrunner.machine.answers import answered  # late: few gates have a form and want many votes
-
             chosen = f" ({vote.choice})" if vote.choice else ""
             yield f"{vote.by} {answered(gate, vote.fields)}{chosen}"
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner.plan.graph import Graph
 from planrunner.plan.holding import inner
 from planrunner.plan.model import Edge, Fanout, Plan, Task
-from planrunner.record import NamedTuple
 from planrunner.views.symbols import plural
 
 

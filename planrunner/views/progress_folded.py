@@ -3,10 +3,11 @@ told in tenths, what was never begun not at all; whatever else happens has its l
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.machine.events import AttemptStarted, FrameOpened, TaskSettled
 from planrunner.machine.labels import label
 from planrunner.machine.state import State
-from planrunner.record import TYPE_CHECKING
 from planrunner.views.nesting import settled
 
 if TYPE_CHECKING:

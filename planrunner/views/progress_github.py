@@ -6,6 +6,7 @@ from os import urandom
 
 from planrunner.machine.events import Entry, TaskSettled
 from planrunner.machine.labels import label
+from planrunner.machine.paths import by_its_own
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
 from planrunner.views.progress_plain import PlainProgress
@@ -41,8 +42,6 @@ class GithubProgress(PlainProgress):
 
     def _told_inside(self, state: State, event: TaskSettled) -> bool:
         """Whether a task failed because of one that it holds, which has an annotation of its own."""
-        from planrunner.machine.paths import by_its_own  # late: most runs go well
-
         return not by_its_own(state, state.index[event.task])
 
     def _grouped(self, group: Group) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from time import localtime, monotonic
+from typing import TYPE_CHECKING
 
 from planrunner.machine.events import (
     AttemptEnded,
@@ -14,9 +15,13 @@ from planrunner.machine.events import (
     UndoEnded,
 )
 from planrunner.machine.labels import label, labelled
-from planrunner.record import TYPE_CHECKING
+from planrunner.views.ending import ending
+from planrunner.views.nesting import end_text
+from planrunner.views.progress_folded import Folds
+from planrunner.views.progress_rare import DESCRIBE, resumed_text
 from planrunner.views.standing import attempt_text, elapsed, is_dry, shown_counts
 from planrunner.views.symbols import duration_text, plural
+from planrunner.views.task_output import TaskOutput
 from planrunner.views.terminal import Terminal, foreign, notes
 
 if TYPE_CHECKING:
@@ -64,8 +69,6 @@ class PlainProgress:
         self._run_id = run_id
         self._before = shown_counts(state) if state.ended_at is None else {}
         if state.holders:
-            from planrunner.views.progress_folded import Folds  # late: many plans are flat
-
             self._folds = Folds(state)
             self._folds.resumed()
         which = "dry run" if is_dry(state) else f"run {run_id}"
@@ -104,8 +107,6 @@ class PlainProgress:
     def _line(self, state: State, entry: Entry) -> str:
         if type(entry.event) is not RunResumed:
             return line_of(self._terminal, state, entry)
-        from planrunner.views.progress_rare import resumed_text  # late, as below
-
         # the state has gone on since, as entries are shown in batches; what a run that had ended does again has a line
         return resumed_text(self._before) if self._before else ""
 
@@ -119,8 +120,6 @@ class PlainProgress:
 
     def _tasks_output(self, state: State) -> TaskOutput:
         if self._written is None:
-            from planrunner.views.task_output import TaskOutput  # late: many tasks write nothing
-
             self._written = TaskOutput(self._terminal, state, self._run_id, self._output == "prefixed")
         return self._written
 
@@ -143,8 +142,6 @@ class PlainProgress:
         if self._state is None:
             return
         # Late: only the end of a run needs it.
-        from planrunner.views.ending import ending
-
         self._tell_idle()
         for group in self._written.rest() if self._written is not None else ():
             self._lines += [f"output of {group.name}:", *self._grouped(group)]
@@ -208,8 +205,6 @@ def _settled(terminal: Terminal, state: State, event: TaskSettled, at: float) ->
     if found.attempts - found.past > 1:
         line += f", {attempt_text(state.specs[number], found.attempts, found.past)}"
     if found.inner is not None and event.status == "completed":
-        from planrunner.views.nesting import end_text  # late: many plans are flat
-
         line += f", {end_text(state, found.inner)}"
     silent = event.status == "completed" and event.reason not in ("fresh", "reused")
     why = "" if silent else foreign(terminal, labelled(state, event.detail or event.reason))
@@ -235,6 +230,4 @@ def line_of(terminal: Terminal, state: State, entry: Entry) -> str:
 
 
 def _seldom(kind: type) -> Callable[[Terminal, State, Any, float], str] | None:
-    from planrunner.views.progress_rare import DESCRIBE  # late: many runs meet none of these
-
     return _DESCRIBE.setdefault(kind, DESCRIBE.get(kind))

@@ -8,6 +8,8 @@ from typing import Any
 from planrunner.machine.events import Entry, StopRequested
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
+from planrunner.views.ending import ending
+from planrunner.views.progress_rare import stopping_text
 from planrunner.views.terminal import Terminal, harmless, notes
 
 
@@ -29,8 +31,6 @@ class QuietProgress:
     def event(self, entry: Entry) -> None:
         """Nothing is printed before the end, except that an interrupted run stops."""
         if isinstance(entry.event, StopRequested) and entry.event.reason in ("interrupted", "killed"):
-            from planrunner.views.progress_rare import stopping_text  # late: few runs are stopped
-
             told = entry.event
             self._terminal.write(harmless(stopping_text(told.reason, told.by, told.comment)) + "\n")
 
@@ -44,7 +44,5 @@ class QuietProgress:
         if self._state is None or self._state.status == "completed":
             return
         # Late: only a run that did not complete needs it.
-        from planrunner.views.ending import ending
-
         lines = ending(self._terminal, self._state, self._run_id, result and result.source)
         self._terminal.write("\n".join(lines) + "\n")

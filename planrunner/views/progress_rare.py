@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.machine.events import (
     AttemptStopping,
     BudgetExtended,
@@ -26,7 +28,11 @@ from planrunner.machine.events import (
 )
 from planrunner.machine.labels import label, labelled
 from planrunner.machine.statuses import SETTLED
-from planrunner.record import TYPE_CHECKING
+from planrunner.views.budget import extension_text, warning_text
+from planrunner.views.checkpoint import warning
+from planrunner.views.ending import ORDER
+from planrunner.views.gates import watchdog_command
+from planrunner.views.nesting import opened_text
 from planrunner.views.standing import attempt_text, listed, waiting
 from planrunner.views.symbols import duration_text, plural
 from planrunner.views.terminal import Terminal, foreign
@@ -76,8 +82,6 @@ def _vote(terminal: Terminal, state: State, event: GateVoted, _at: float) -> str
 
 
 def _opened(terminal: Terminal, state: State, event: FrameOpened, _at: float) -> str:
-    from planrunner.views.nesting import opened_text  # late: many plans are flat
-
     number = state.index[event.task]
     attempt = attempt_text(state.specs[number], event.attempt, state.tasks[number].past) if event.number <= 1 else ""
     return f"{terminal.sign('running')} {_name(state, event)} {opened_text(state, number, event)}" + (
@@ -100,8 +104,6 @@ def _reset(terminal: Terminal, state: State, event: TasksReset, _at: float) -> s
 
 def resumed_text(counts: dict[str, int]) -> str:
     """How much of a run was done when it was taken up; ``counts`` are those of ``shown_counts`` at that moment."""
-    from planrunner.views.ending import ORDER  # late: few runs are resumed
-
     done = [(status, counts[status]) for status in ORDER if status in SETTLED and counts.get(status)]
     total = f"resumed: {sum(count for _, count in done)} of {sum(counts.values())} tasks are done already"
     words = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in done)
@@ -109,16 +111,12 @@ def resumed_text(counts: dict[str, int]) -> str:
 
 
 def _warned(_terminal: Terminal, _state: State, event: BudgetWarned, _at: float) -> str:
-    from planrunner.views.budget import warning_text  # late: few runs have limits
-
     return warning_text(event)
 
 
 def _watched(terminal: Terminal, state: State, event: Warned, _at: float) -> str:
     look = ""
     if event.do == "ask":
-        from planrunner.views.gates import watchdog_command  # late: few tasks are looked after
-
         look = f": let it go on, or end it with `{watchdog_command(terminal.program, state, event.task)}`"
     return f"{terminal.sign('running')} {_name(state, event)} still runs after {duration_text(event.after)}{look}"
 
@@ -128,8 +126,6 @@ def _stopping(terminal: Terminal, state: State, event: AttemptStopping, _at: flo
 
 
 def _extended(_terminal: Terminal, _state: State, event: BudgetExtended, _at: float) -> str:
-    from planrunner.views.budget import extension_text  # late, as above
-
     return extension_text(event)
 
 
@@ -161,8 +157,6 @@ def _checkpoint(terminal: Terminal, state: State, event: CheckpointTaken, _at: f
     """Only what a checkpoint lacks is told."""
     if not event.problem:
         return ""
-    from planrunner.views.checkpoint import warning  # late: few tasks ask for a checkpoint
-
     name = f"{_name(state, event)}#{event.round}" if event.round else _name(state, event)
     return f"{terminal.sign('in_doubt')} {warning(name, bool(event.files), event.problem)}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from planrunner.machine.events import (
     AttemptEnded,
@@ -12,11 +13,17 @@ from planrunner.machine.events import (
     UndoEnded,
 )
 from planrunner.machine.state import State
-from planrunner.record import TYPE_CHECKING
+from planrunner.views.ending import ending
+from planrunner.views.nesting import active, progress_text
+from planrunner.views.progress_nested import chosen
+from planrunner.views.progress_plain import line_of
+from planrunner.views.progress_rare import stopping_text
 from planrunner.views.rows import TROUBLE, Row
 from planrunner.views.standing import attempt_text, elapsed, shown_counts
 from planrunner.views.symbols import duration_text
+from planrunner.views.task_output import TaskOutput
 from planrunner.views.terminal import Terminal, cut, harmless, notes, pad, width
+from planrunner.views.tree import tree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,8 +72,6 @@ class TreeProgress:
         self._state = state
         self._run_id = run_id
         if self._output != "none":
-            from planrunner.views.task_output import TaskOutput  # late: mostly the last line of each is enough
-
             self._written = TaskOutput(self._terminal, state, run_id, self._output == "prefixed")
         self._trouble = {number: None for number, found in enumerate(state.tasks) if found.status in TROUBLE}
 
@@ -94,8 +99,6 @@ class TreeProgress:
         if isinstance(entry.event, (AttemptEnded, UndoEnded)):
             self._above += written.end(entry.event)
             return
-        from planrunner.views.progress_plain import line_of  # late, as above
-
         if line := line_of(self._terminal, state, entry):
             groups = written.due(entry.event)
             self._above += [line] if groups else []
@@ -112,9 +115,6 @@ class TreeProgress:
         if self._state is None:
             return
         # Late: only the end of a run needs them.
-        from planrunner.views.ending import ending
-        from planrunner.views.tree import tree
-
         told = (self._terminal, self._state, self._run_id, result and result.source)
         for group in self._written.rest() if self._written is not None else ():
             self._above += [f"output of {group.name}:", *group.indented()]
@@ -144,13 +144,9 @@ class TreeProgress:
         rows = self._terminal.size()[1]
         lines = [self._head(state, now)]
         if state.stop_reason and state.running:
-            from planrunner.views.progress_rare import stopping_text  # late: few runs are stopped
-
             lines.append(self._cut(harmless(stopping_text(state.stop_reason, state.stop_by, state.stop_comment))))
             rows = max(rows - 1, 4)
         if state.holders:
-            from planrunner.views.progress_nested import chosen  # late: many plans are flat
-
             found, hidden = chosen(state, self._trouble, rows - 3)
         else:
             found, hidden = self._flat(state, rows - 3)
@@ -189,8 +185,6 @@ class TreeProgress:
         task, found = state.specs[row.task], state.tasks[row.task]
         status = found.status
         if found.inner is not None and status != "pending":
-            from planrunner.views.nesting import active, progress_text  # late: many plans are flat
-
             return self._line(status, row, progress_text(state, found.inner, active(state, found.inner)), "")
         if status == "running":
             facts = [duration_text(elapsed(found, now))]

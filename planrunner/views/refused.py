@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.machine.labels import label
-from planrunner.record import TYPE_CHECKING
 from planrunner.views.symbols import plural
 from planrunner.views.terminal import harmless
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from json import dumps
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.machine.events import RunRevised, RunStarted
 from planrunner.masking import masked
-from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.views.standing import listed
 from planrunner.views.symbols import plural
 from planrunner.views.terminal import Terminal, cut, harmless

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.machine.labels import label
 from planrunner.machine.state import State
-from planrunner.record import TYPE_CHECKING
 from planrunner.views.symbols import duration_text, plural
 from planrunner.views.terminal import Terminal, cut, harmless
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from planrunner.machine.budgets import scope_of, standing, time_limit
 from planrunner.machine.events import AttemptEnded, AttemptStarted, RunEnded
+from planrunner.machine.judging import left_open
 from planrunner.machine.paths import is_gone
 from planrunner.machine.state import State, TaskState
-from planrunner.record import TYPE_CHECKING
+from planrunner.views.gates import gate_objects
 from planrunner.views.moments import lasted, rfc3339
+from planrunner.views.rollback import rollback_object
 from planrunner.views.standing import is_decided, is_done, is_dry, outputs_of, pairs, shown_status, waiting
 
 if TYPE_CHECKING:
@@ -72,8 +77,6 @@ def run_object(
     if state.plan.artifacts:
         found["artifacts"] = [_artifact(state, each) for each in state.plan.artifacts]
     if state.debts is not None:
-        from planrunner.views.rollback import rollback_object  # late: few runs undo anything
-
         if report := rollback_object(state):
             found["rollback"] = report
     return found
@@ -144,8 +147,6 @@ def _gates(state: State, now: float) -> list[dict[str, Json]]:
     watched = state.alarms is not None and state.alarms.asked
     if not watched and not state.counts.get("blocked"):
         return []
-    from planrunner.views.gates import gate_objects  # late: few runs wait
-
     return gate_objects(state, now)
 
 
@@ -176,8 +177,6 @@ def task_object(state: State, found: TaskState) -> dict[str, Json]:
 
 def account_object(state: State, number: int) -> dict[str, Json]:
     """What a task adds that has a budget of its own, or spent something: the same as ``budget`` of the run."""
-    from planrunner.machine.budgets import scope_of, standing  # late: few runs have limits
-
     return {"budget": standing(state, number)} if scope_of(state, number) is not None else {}
 
 
@@ -202,8 +201,6 @@ def reason_text(state: State, found: TaskState) -> str:
     if shown_status(state, found) != found.status and not is_decided(found):
         return _left_detail(found)
     if found.gate is not None and found.gate.waits:
-        from planrunner.machine.judging import left_open  # late: few tasks wait for people
-
         return "; ".join(filter(None, (found.detail, left_open(found.gate))))
     return found.detail or found.reason.replace("_", " ")
 
@@ -236,8 +233,6 @@ def budget_object(state: State, now: float) -> dict[str, Json]:
     names = [name for name, limit in limits.items() if limit is not None or name in used]
     found: dict[str, Json] = {name: {"used": used.get(name), "limit": limits[name]} for name in names}
     if state.ledger is not None:
-        from planrunner.machine.budgets import standing, time_limit  # late: few runs have limits
-
         found |= standing(state)
         found["time"]["limit"] = time_limit(state)
     return found

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from planrunner.record import TYPE_CHECKING
+from typing import TYPE_CHECKING
+
+from planrunner.machine.paths import by_its_own, replaced_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -64,8 +66,6 @@ def shown_counts(state: State) -> dict[str, int]:
     counts: dict[str, int] = dict(state.counts.items())
     replaced: set[int] = set()
     if state.gone is not None or any(state.tasks[number].attempts > 1 for number in state.holders):
-        from planrunner.machine.paths import replaced_tasks  # late: few runs do anything twice
-
         replaced = replaced_tasks(state)
     for number in replaced:
         counts[state.tasks[number].status] -= 1
@@ -87,8 +87,6 @@ def shown_counts(state: State) -> dict[str, int]:
 
 
 def _own_trouble(state: State, number: int) -> bool:
-    from planrunner.machine.paths import by_its_own  # late: many plans are flat
-
     return state.tasks[number].status in ("failed", "in_doubt", "blocked") and by_its_own(state, number)
 
 

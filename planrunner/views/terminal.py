@@ -6,8 +6,10 @@ Progress does not fail when the other side has gone away: a closed window ends t
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
+from unicodedata import combining, east_asian_width
 
-from planrunner.record import TYPE_CHECKING
+from planrunner.masking import masked
 from planrunner.views.symbols import CODES, SIGNS
 
 if TYPE_CHECKING:
@@ -121,8 +123,6 @@ def harmless(text: str) -> str:
     text = text if text.isprintable() else _printable(text)
     if "://" not in text:
         return text
-    from planrunner.masking import masked  # late: few texts name an address
-
     return masked(text)
 
 
@@ -171,8 +171,6 @@ def width(text: str) -> int:
     if text.isascii():
         return len(text)
     # Late: most names and messages are ASCII.
-    from unicodedata import combining, east_asian_width
-
     return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)
 
 

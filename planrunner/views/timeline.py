@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry
 from planrunner.machine.labels import label
 from planrunner.machine.state import State
-from planrunner.record import NamedTuple
 from planrunner.views.symbols import duration_text
 from planrunner.views.terminal import Terminal, pad, width
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.machine.labels import labelled
+from planrunner.machine.owing import undone_holders
 from planrunner.machine.state import State
-from planrunner.record import TYPE_CHECKING
+from planrunner.views.nesting import counted, end_text, progress_text
 from planrunner.views.rows import DULL, WHOLE, Row, hidden, is_idle, level_tasks
 from planrunner.views.run import reason_text
 from planrunner.views.standing import attempt_text, elapsed, is_resting, shown_status
 from planrunner.views.symbols import duration_text
 from planrunner.views.terminal import Terminal, cut, harmless, pad, width
+from planrunner.views.tree_nested import rows
 
 if TYPE_CHECKING:
     from planrunner.machine.state import TaskState
@@ -22,8 +26,6 @@ def tree(terminal: Terminal, state: State, now: float, whole: bool = False) -> l
     """The lines of the tree; ``now`` (seconds since 1970) ends the durations of tasks that still run. With ``whole``
     every task has a line, whatever there is to tell."""
     if state.holders and len(state.specs) > state.top.size:
-        from planrunner.views.tree_nested import rows  # late: many plans are flat
-
         found = rows(state, whole)
     else:
         found = _flat(state, whole)
@@ -38,8 +40,6 @@ def _undone(state: State) -> set[int]:
     """Tasks that went well and of which everything inside was undone since."""
     if state.debts is None or not state.holders:
         return set()
-    from planrunner.machine.owing import undone_holders  # late: few runs undo anything
-
     return undone_holders(state)
 
 
@@ -77,8 +77,6 @@ def _facts(terminal: Terminal, state: State, number: int, now: float) -> list[st
     if found.attempts - found.past > 1:
         facts.append(attempt_text(task, found.attempts, found.past))
     if found.inner is not None:
-        from planrunner.views.nesting import counted, end_text, progress_text  # late: many plans are flat
-
         facts.append(end_text(state, found.inner) if found.standing else progress_text(state, found.inner))
         facts += [counted(state, found.inner)] if status == "cancelled" else []
     if found.visit > 1:

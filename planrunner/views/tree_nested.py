@@ -3,10 +3,11 @@ are one line each, and of many tasks only those with something to tell are liste
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from planrunner.machine.frame import Frame
 from planrunner.machine.paths import frames
 from planrunner.machine.state import State
-from planrunner.record import NamedTuple
 from planrunner.views.nesting import counted, name_inside, round_text, words
 from planrunner.views.rows import DULL, WHOLE, Row, hidden, is_idle, level_tasks
 from planrunner.views.standing import shown_status

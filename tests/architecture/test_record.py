@@ -8,10 +8,9 @@ import importlib
 import pickle
 import typing
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
-
-from planrunner.record import NamedTuple
 
 
 class Ours(NamedTuple):

@@ -6,13 +6,12 @@ A bound that nothing sets is None, and the tasks that leave it open are named.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner.machine.retry import delay
 from planrunner.machine.shape import Shape
 from planrunner.plan.holding import inner
 from planrunner.plan.model import Fanout, Plan, Task
-from planrunner.record import NamedTuple
 
 Json = Any
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner.app.proof.lives import Mishap
 from planrunner.app.proof.world import World
-from planrunner.record import NamedTuple
 from planrunner.source import Span
 
 Json = Any

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner.app.proof.envelope import Sight
 from planrunner.app.proof.names import walk
@@ -19,7 +19,6 @@ from planrunner.machine.events import Outcome
 from planrunner.plan.expressions.problem import EvaluationError, TemplateError
 from planrunner.plan.holding import inner
 from planrunner.plan.model import Task
-from planrunner.record import NamedTuple
 
 Json = Any
 

@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from shlex import quote
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner.app.proof.implied import required
 from planrunner.app.proof.lives import Broken, Kill, Lived, Stage, live
@@ -21,7 +21,7 @@ from planrunner.errors import UsageError
 from planrunner.jsontext import as_text
 from planrunner.machine.events import Outcome, TaskSettled
 from planrunner.plan.model import Plan
-from planrunner.record import NamedTuple
+from planrunner.plan.params import bind_params
 
 Json = Any
 
@@ -94,8 +94,6 @@ def check_reached(request: ChaosRequest, writes: int) -> None:
 
 def imagined_stage(plan: Plan, request: ChaosRequest) -> Stage:
     """The world of chaos: all goes well, or by the seed."""
-    from planrunner.plan.params import bind_params
-
     given = dict(request.params)
     bound = bind_params(plan, {**required(plan), **given})
     if bound.problems:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner.app.proof.lives import Lived
 from planrunner.app.proof.names import demands, home, paths, walk
 from planrunner.machine.events import GateDecided, RetryScheduled, TaskSettled, TasksReset, UndoSettled
 from planrunner.machine.routes import fired
 from planrunner.plan.model import Edge, Gate, Plan, Task
-from planrunner.record import NamedTuple
 
 Json = Any
 

@@ -10,13 +10,19 @@ from typing import Any
 from planrunner.app.proof.bounds import Bound, attempts_of, bound_of, compared, task_bound, with_slots
 from planrunner.app.proof.names import asks, demands, walk
 from planrunner.capabilities.files.written import written
+from planrunner.engine.calls import rendered
+from planrunner.engine.opening import items
+from planrunner.machine.computed import value_of, with_values
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.shape import Shape
 from planrunner.machine.state import State
 from planrunner.plan.expressions.conditions import EvaluationError, truth
 from planrunner.plan.expressions.problem import TemplateError
+from planrunner.plan.expressions.quantities import format_duration
+from planrunner.plan.expressions.values import text_of
 from planrunner.plan.holding import comes_last, inner
 from planrunner.plan.model import Expression, Fanout, Gate, Plan, Task
+from planrunner.plan.template import references, render
 
 Json = Any
 
@@ -49,8 +55,6 @@ class Sight:
             task = task._replace(loop=task.loop._replace(tasks=tuple([self._set(each) for each in task.loop.tasks])))
         if not task.computed:
             return task
-        from planrunner.machine.computed import value_of, with_values  # late: few tasks compute a setting
-
         told = [one for one in task.computed if all(path[0] in _DECIDABLE for path in one.expression.paths)]
         values = {one.name: value_of(one, self._scope)[0] for one in told}
         known = {name: value for name, value in values.items() if value is not None}
@@ -71,9 +75,6 @@ class Sight:
     def filled(self, text: str) -> str:
         """A text with the templates filled in whose values are known; environment variables stay as they are written,
         since they may be secrets."""
-        from planrunner.plan.expressions.values import text_of
-        from planrunner.plan.template import references, render
-
         def one(match: re.Match[str]) -> str:
             paths = [path for path, _, _ in references(match[0])]
             if any(path[0] not in ("params", "plan") for path in paths):
@@ -88,9 +89,6 @@ class Sight:
     def value(self, given: Json) -> Json:
         """A value with its templates filled in; raises TemplateError and EvaluationError where only the run can, or
         where an environment variable would show, which may be a secret."""
-        from planrunner.engine.calls import rendered
-        from planrunner.plan.template import references
-
         for text in _texts(given):
             if "{{" in text and any(path[0] not in ("params", "plan") for path, _, _ in references(text)):
                 raise TemplateError("it has no value yet")
@@ -98,8 +96,6 @@ class Sight:
 
     def count(self, fanout: Fanout) -> int | None:
         """How many items a fan-out has, None where only the run can tell."""
-        from planrunner.engine.opening import items  # late: few plans fan out
-
         reads = set() if fanout.foreach is None else {path[0] for path in fanout.foreach.paths}
         if reads - _DECIDABLE or re.search(r"\b(tasks|loop|item)\b", str(fanout.items) + str(fanout.matrix)):
             return None
@@ -276,8 +272,6 @@ def who_decides(gate: Gate) -> str:
 
 
 def _row(sight: Sight, task: Task, prefix: str, wave: int, fate: tuple[str, str], parallel: int) -> dict[str, Json]:
-    from planrunner.plan.expressions.quantities import format_duration
-
     bound = task_bound(task, sight.count, parallel, prefix)
     row: dict[str, Json] = {"task": prefix + task.id, "wave": wave, "what": fate[0], "why": fate[1]}
     row["title"] = task.title

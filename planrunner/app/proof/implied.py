@@ -14,6 +14,7 @@ from planrunner.app.proof.world import Reply, World
 from planrunner.jsontext import as_text
 from planrunner.plan.holding import is_container
 from planrunner.plan.model import Expression, Gate, Plan, Task
+from planrunner.plan.params import bind_params
 
 Json = Any
 
@@ -167,8 +168,6 @@ def _values(whole: Case, plan: Plan) -> Iterator[Case]:
 
 
 def _fits(plan: Plan, name: str, value: Json) -> bool:
-    from planrunner.plan.params import bind_params
-
     return not bind_params(plan, {**required(plan), name: value}).problems
 
 

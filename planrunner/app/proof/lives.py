@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.app.proof.names import matches
 from planrunner.capabilities.contract import Call
@@ -25,7 +25,6 @@ from planrunner.machine.events import (
 from planrunner.machine.evolve import fold
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
-from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
     from planrunner.engine.effects import Effect

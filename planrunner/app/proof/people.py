@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from planrunner.machine.limit_events import BudgetExtended
+from planrunner.machine.shortages import wanted
 from planrunner.machine.state import State
 from planrunner.machine.votes import Vote, count
 
@@ -60,9 +62,6 @@ def extended(state: State, number: int) -> Sequence[Event]:
     found = state.tasks[number]
     if (found.status, found.reason) != ("blocked", "budget"):
         return ()
-    from planrunner.machine.limit_events import BudgetExtended  # late: few plans ask for more
-    from planrunner.machine.shortages import wanted
-
     task = state.specs[number].id
     return [
         BudgetExtended(each.scope, each.what, each.more or each.limit or 1.0, "test")

@@ -14,6 +14,7 @@ from planrunner.app.proof.envelope import Sight, effect_of, envelope
 from planrunner.app.proof.names import walk
 from planrunner.app.proof.programs import programs
 from planrunner.masking import masked
+from planrunner.plan.expressions.values import text_of
 from planrunner.plan.holding import inner
 from planrunner.plan.model import Plan, Task
 
@@ -138,8 +139,6 @@ def _secrets(given: Json) -> Iterator[str]:
 
 
 def _shown(value: Json) -> str:
-    from planrunner.plan.expressions.values import text_of
-
     return masked(text_of(value))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from planrunner.app.proof.names import walk
-from planrunner.plan.expressions.paths import children
+from planrunner.plan.expressions.paths import children, paths_of
 from planrunner.plan.holding import inner
 from planrunner.plan.model import Expression, Plan, Task
 from planrunner.plan.template import tree_of
@@ -370,8 +370,6 @@ def beside(constant: Json, operator: str) -> Json:
 
 def comparisons(tree: Tree) -> Iterator[tuple[tuple[str, ...], str, Json]]:
     """Names that an expression compares with constants: (path, operator, constant)."""
-    from planrunner.plan.expressions.paths import paths_of
-
     todo = [tree]
     while todo:
         node = todo.pop()

@@ -16,13 +16,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
+import planrunner
 from planrunner.app.proof.chaos import FORMAT, ChaosRequest, check_reached
 from planrunner.errors import UsageError
 from planrunner.journal.verifying import forget_place
 from planrunner.journal.workspace import find_project
-from planrunner.record import NamedTuple
 
 Json = Any
 
@@ -217,8 +217,6 @@ class _Site:
 
 
 def _package() -> str:
-    import planrunner
-
     return os.path.dirname(os.path.dirname(os.path.abspath(planrunner.__file__)))
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner import syntax
 from planrunner.app.proof.cases import Case, Crash, Expectation
@@ -13,11 +14,11 @@ from planrunner.app.proof.lives import Mishap
 from planrunner.app.proof.testnames import Names, duration_faults
 from planrunner.app.proof.world import NO_DIGEST, Reply, World
 from planrunner.diagnostics import Diagnostic, arrange, has_errors
-from planrunner.plan.expressions.quantities import parse_duration
+from planrunner.plan.expressions.quantities import parse_duration, parse_size
 from planrunner.plan.model import Plan
+from planrunner.plan.nearest import nearest
 from planrunner.plan.schema import Compiler
 from planrunner.plan.schema_types import Check, Walk
-from planrunner.record import NamedTuple
 from planrunner.resources import read_data
 from planrunner.source import Source
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence, to_json
@@ -39,8 +40,6 @@ class Suite(NamedTuple):
 
 @lru_cache(maxsize=1)
 def _schema_check() -> Check:
-    import json
-
     schema = json.loads(read_data("schemas", "plan-test.schema.json"))
     return Compiler(schema).compile(schema, "the test file")
 
@@ -327,15 +326,11 @@ def fact_value(name: str, value: Json) -> tuple[Json, str]:
     """A fact as the machine reads it, and what is wrong with it; sizes are bytes."""
     if name not in _SIZES or not isinstance(value, str):
         return value, ""
-    from planrunner.plan.expressions.quantities import parse_size
-
     size = parse_size(value)
     return size, "" if size is not None else f"`{name}` is a size such as `50MB`, not `{value[:40]}`"
 
 
 def _near_file(path: str) -> str:
-    from planrunner.plan.nearest import nearest
-
     folder = os.path.dirname(path) or "."
     try:
         names = sorted(os.listdir(folder))

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
 
+from planrunner.app.authoring import registry
+from planrunner.app.planfile import read_regular
+from planrunner.app.planfiles import find_plans
 from planrunner.app.proof.cases import Case
 from planrunner.app.proof.coverage import Coverage, coverage_object, reached_tasks
 from planrunner.app.proof.implied import all_goes_well, implied
@@ -19,8 +23,9 @@ from planrunner.app.proof.world import Known, World, decision, known_capabilitie
 from planrunner.diagnostics import Diagnostic, has_errors
 from planrunner.errors import NotFound, PlanInvalid, UsageError
 from planrunner.machine.state import State
+from planrunner.plan.load import load
 from planrunner.plan.model import Plan
-from planrunner.record import NamedTuple
+from planrunner.plan.params import bind_params
 from planrunner.source import Source
 
 Json = Any
@@ -81,8 +86,6 @@ test_paths.__test__ = False  # type: ignore[attr-defined]
 
 def find_tests(places: Sequence[str]) -> tuple[list[str], list[str]]:
     """Test files and plans below ``places``; a plan that is named brings the test files beside it along."""
-    from planrunner.app.planfiles import find_plans
-
     wanted = list(places) or ["."]
     files: dict[str, None] = {}
     plans: dict[str, None] = {}
@@ -104,8 +107,6 @@ def find_tests(places: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _plans_below(folder: str) -> list[str]:
-    from planrunner.app.planfiles import find_plans
-
     try:
         return find_plans([folder])
     except NotFound:
@@ -197,13 +198,9 @@ class _Bench:
     def _chosen(self, name: str) -> bool:
         if not self._pattern:
             return True
-        from fnmatch import fnmatchcase
-
         return self._pattern in name or fnmatchcase(name, f"*{self._pattern}*")
 
     def _read(self, path: str) -> Suite | None:
-        from planrunner.app.planfile import read_regular
-
         file = read_regular(path)
         if file.findings:
             self.invalid.append((file.source, file.findings))
@@ -253,10 +250,6 @@ class _Bench:
 
 def runnable(path: str) -> Plan:
     """The plan of a file, ready to run. Raises NotFound, PlanInvalid."""
-    from planrunner.app.authoring import registry
-    from planrunner.app.planfile import read_regular
-    from planrunner.plan.load import load
-
     file = read_regular(path)
     if file.findings:
         raise PlanInvalid(f"`{path}` cannot run", file.source, file.findings)
@@ -268,8 +261,6 @@ def runnable(path: str) -> Plan:
 
 def stage_of(plan: Plan, case: Case, known: Known) -> Stage:
     """The stage on which a case is played. Raises UsageError for parameters that do not fit."""
-    from planrunner.plan.params import bind_params
-
     bound = bind_params(plan, case.params)
     if bound.problems:
         raise UsageError("; ".join(bound.problems))

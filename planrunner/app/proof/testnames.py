@@ -7,9 +7,15 @@ from typing import Any
 
 from planrunner.app.proof.names import asks, demands, known, matches, paths, written
 from planrunner.diagnostics import Diagnostic
+from planrunner.machine.events import EVENTS
+from planrunner.plan.expressions.check import check_condition
+from planrunner.plan.expressions.facts import FACTS
+from planrunner.plan.expressions.parse import parse
 from planrunner.plan.expressions.problem import ExpressionError
+from planrunner.plan.expressions.types import Type
 from planrunner.plan.model import Plan, Task
 from planrunner.plan.nearest import nearest
+from planrunner.plan.params import bind_params
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping as MappingNode
 from planrunner.syntax.tree import Node, Scalar
@@ -74,8 +80,6 @@ class Names:
 
     def fact(self, node: Scalar) -> Diagnostic | None:
         """A fact of the world."""
-        from planrunner.plan.expressions.facts import FACTS  # late: few tests set facts
-
         if node.value in FACTS:
             return None
         near = nearest(str(node.value), tuple(FACTS))
@@ -84,15 +88,11 @@ class Names:
 
     def params(self, given: Mapping[str, Json], node: Node) -> Iterable[Diagnostic]:
         """Values of parameters: each fault at the value it is about."""
-        from planrunner.plan.params import bind_params
-
         for problem in bind_params(self._plan, given).problems:
             yield Diagnostic("PLAN006", problem.replace(": -p", "; in a test:"), _place_of(problem, node))
 
     def event(self, node: Node) -> Iterable[Diagnostic]:
         """An expected event: its kind, and the task it is about."""
-        from planrunner.machine.events import EVENTS
-
         kinds = [kind.__name__ for kind in EVENTS]
         kind = node.get("kind") if isinstance(node, MappingNode) else node
         assert isinstance(kind, Scalar)
@@ -109,8 +109,6 @@ class Names:
 
     def condition(self, node: Scalar) -> Iterable[Diagnostic]:
         """An expression about the ended run."""
-        from planrunner.plan.expressions.parse import parse  # late: few tests hold any
-
         try:
             parsed = parse(str(node.value), node.start)
         except ExpressionError as error:
@@ -130,10 +128,6 @@ class Names:
 
 def duration_faults(node: Scalar) -> Iterable[Diagnostic]:
     """What is wrong with a comparison such as ``< 10m``."""
-    from planrunner.plan.expressions.check import check_condition  # late: few tests measure time
-    from planrunner.plan.expressions.parse import parse
-    from planrunner.plan.expressions.types import Type
-
     lead = "duration "
     try:
         problems = check_condition(parse(f"{lead}{node.value}"), {"duration": Type("time")})

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner.app.execute import exit_code
 from planrunner.app.proof.cases import Expectation
@@ -13,7 +14,9 @@ from planrunner.machine.events import AttemptStarted
 from planrunner.machine.explain import why
 from planrunner.machine.scope import TaskScope
 from planrunner.plan.expressions.conditions import EvaluationError, explain, truth
-from planrunner.record import NamedTuple
+from planrunner.plan.expressions.parse import parse
+from planrunner.plan.expressions.quantities import Quantity
+from planrunner.plan.expressions.values import Names
 from planrunner.source import Span
 
 Json = Any
@@ -51,8 +54,6 @@ def shown(value: Json) -> str:
     """Data for people: text as it is, else JSON."""
     if isinstance(value, str):
         return value or '""'
-    import json
-
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 300 else text[:299] + "…"
 
@@ -161,10 +162,6 @@ def _waiting(lived: Lived, each: Expectation) -> list[Miss]:
 
 
 def _duration(lived: Lived, each: Expectation) -> list[Miss]:
-    from planrunner.plan.expressions.parse import parse  # late: few cases measure time
-    from planrunner.plan.expressions.quantities import Quantity
-    from planrunner.plan.expressions.values import Names
-
     duration = Quantity(round(lived.duration, 3), "time")
     try:
         holds = truth(parse(f"duration {each.wanted}").tree, Names({"duration": duration}))
@@ -174,8 +171,6 @@ def _duration(lived: Lived, each: Expectation) -> list[Miss]:
 
 
 def _holds(lived: Lived, each: Expectation) -> list[Miss]:
-    from planrunner.plan.expressions.parse import parse  # late, as above
-
     scope = TaskScope(lived.state, -1)
     tree = parse(each.wanted)
     try:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner.app.proof.names import best, matches, walk, written
 from planrunner.app.proof.reads import Shape, fitting
 from planrunner.capabilities.contract import Call, Exit, Failure
+from planrunner.capabilities.outputs import stdout_outputs
+from planrunner.capabilities.shell import classify
 from planrunner.capabilities.soundness import sound
 from planrunner.engine.imagined import Script
 from planrunner.engine.rare_effects import Examine
@@ -15,7 +17,7 @@ from planrunner.machine.events import Outcome
 from planrunner.machine.scope import facts_of, facts_read
 from planrunner.plan.holding import inner, is_container
 from planrunner.plan.model import Criterion, Expression, Gate, Loop, Output, Plan, Task
-from planrunner.record import NamedTuple
+from planrunner.plugins import Registry
 
 Json = Any
 
@@ -144,8 +146,6 @@ def _takes(world: World, call: Call, reply: Reply) -> float:
 
 
 def _classified(call: Call, code: int, reply: Reply) -> tuple[str, str]:
-    from planrunner.capabilities.shell import classify  # late: only mocks that name an exit code
-
     return classify(Exit(code, 0.0, reply.stdout, reply.stderr), bool(call.arguments))
 
 
@@ -155,8 +155,6 @@ def _outputs(world: World, call: Call, reply: Reply) -> dict[str, Json]:
     if reply.outputs is not None:
         return {**assumed, **reply.outputs}
     if reply.stdout and task.stdout:
-        from planrunner.capabilities.outputs import stdout_outputs  # late, as above
-
         return {**assumed, **stdout_outputs(task.stdout, reply.stdout, task.outputs)}
     if task.uses == "noop" and "value" in (call.inputs or {}):
         assumed["value"] = call.inputs["value"]
@@ -324,8 +322,6 @@ class Known(NamedTuple):
 
 def known_capabilities(plan: Plan) -> Known:
     """Traits and outputs of the capabilities a plan names, at any depth."""
-    from planrunner.plugins import Registry  # late: looking a capability up imports it
-
     registry = Registry()
     found: dict[str, Json] = {"noop": list(PERSON)}
     fields: dict[str, dict[str, str]] = {}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.clients import Request, call, inside, variables, word
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.docker.engine import LABEL, Engine, engine_of, image, key_of, reference, request
 from planrunner.capabilities.docker.images import name_before, put_back, remove_nameless, short
-from planrunner.record import NamedTuple
 
 _ID = r"[A-Za-z0-9][A-Za-z0-9_.-]*"
 

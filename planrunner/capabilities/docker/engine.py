@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from planrunner.capabilities.clients import Request, answer, call, word
+from planrunner.capabilities.clients import Request, answer, call, refused, word
 from planrunner.capabilities.contract import Context, Failure
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from typing import Any
@@ -66,8 +65,6 @@ def image(context: Context, engine: str, name: str) -> Image | None:
     if ended.code:
         if _unknown(ended):
             return None
-        from planrunner.capabilities.clients import refused  # late: hardly ever
-
         raise refused(asked, ended)
     found = answer(ended)
     if not isinstance(found, list) or not found or not isinstance(found[0], dict):

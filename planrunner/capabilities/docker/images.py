@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.capabilities.clients import call
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.docker.engine import Image, image, request
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any

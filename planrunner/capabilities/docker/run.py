@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 
-from planrunner.capabilities.clients import Request, bounded, call, inside, variables, word
+from planrunner.capabilities.clients import Request, bounded, call, inside, refused, variables, word
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.docker.engine import LABEL, Engine, engine_of, key_of, reference, request
 from planrunner.capabilities.durations import size
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from planrunner.capabilities.programs import Ended
@@ -189,8 +188,6 @@ def _take_away(context: Context, engine: str, name: str, timeout: float | None =
 
 
 def _failed(asked: Request, ended: Ended, ran: Ran) -> Failure:
-    from planrunner.capabilities.clients import refused  # late: most commands end well
-
     failure = refused(asked, ended)
     if ended.code != 125:  # 125 is the client's own code, every other one the command's
         failure = Failure(f"the command in the container ended with {ended.code}: {ended.said}".rstrip(": "))

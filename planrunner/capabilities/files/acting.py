@@ -4,18 +4,19 @@ carry out their inverse."""
 from __future__ import annotations
 
 import os
+from functools import partial
+from typing import TYPE_CHECKING
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.files import records
 from planrunner.capabilities.files.beneath import Beneath, scope_in
 from planrunner.capabilities.files.changes import Change, Planned, Step, fits, merged, stepped
+from planrunner.capabilities.files.differences import preview
 from planrunner.capabilities.files.inputs import check
 from planrunner.capabilities.files.naming import artifact_name
 from planrunner.capabilities.files.standing import CHUNK, Standing, at, entries, sha256
 from planrunner.capabilities.files.switching import perform, settle
 from planrunner.jsontext import read_json, write_json
-from planrunner.lean import partial
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -84,8 +85,6 @@ class Verb:
 
     def preview(self, context: Context, **inputs: Json) -> Preview:
         """What would change, as a unified diff."""
-        from planrunner.capabilities.files.differences import preview  # late: loads difflib
-
         with opened(context, looks=True) as tree:
             return preview(merged(self._planned(inputs)(context, tree).changes), lambda path: read(tree, path))
 

@@ -12,11 +12,12 @@ import contextlib
 import errno
 import os
 import stat
+from typing import TYPE_CHECKING
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.files import syscalls
+from planrunner.capabilities.files.scope import scope_of
 from planrunner.plan import filepaths
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -60,8 +61,6 @@ def scope_in(context: Context) -> Scope | None:
     """What a policy leaves of the files to a call; None where it says nothing about them."""
     if not context.call.rights:
         return None
-    from planrunner.capabilities.files.scope import scope_of  # late: few calls are restricted
-
     return scope_of(context)
 
 

@@ -5,9 +5,10 @@ A preview shows them, a capture keeps what was before, the act carries them out,
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.files.standing import Standing, at, look
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -6,7 +6,7 @@ it astray; it makes links where a diff says so, tells no nearest place, and does
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
@@ -15,7 +15,6 @@ from planrunner.capabilities.files import hunks, patch
 from planrunner.capabilities.files.acting import Verb, undone
 from planrunner.capabilities.files.changes import Change, Planned, ways
 from planrunner.capabilities.files.standing import content, file_of, look
-from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
@@ -10,7 +11,6 @@ from planrunner.capabilities.files.beneath import APART, Beneath, scope_in
 from planrunner.capabilities.files.inputs import check
 from planrunner.capabilities.files.patterns import Patterns
 from planrunner.capabilities.files.standing import Entry, entries, look_in
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

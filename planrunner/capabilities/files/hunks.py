@@ -6,9 +6,7 @@ to which the hunks have been applied already is recognised and comes back as it 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from planrunner.record import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.files.acting import opened
 from planrunner.capabilities.files.standing import contents
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

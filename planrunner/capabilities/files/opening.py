@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
+from typing import TYPE_CHECKING
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.files.beneath import Beneath
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import BinaryIO

@@ -7,10 +7,9 @@ all of that is understood. Modes, links, copies and binary parts are not: they a
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.capabilities.contract import Failure
-from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from planrunner.capabilities.contract import Failure
-from planrunner.record import TYPE_CHECKING
+from planrunner.plan.filepaths import placed
+from planrunner.plan.judging import Wanted, refusal
+from planrunner.plan.rights import path as right_to
+from planrunner.plan.rights import restricts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,9 +34,6 @@ def require_within(rights: Iterable[Level], place: tuple[str, str], way: Way = "
     """Raises Failure (policy) where a file, or (``whole``) anything in a folder, may not be read, or written: by its
     name, or by what links on the way lead to. ``place`` is the directory of the run, from which scopes count, and the
     path."""
-    from planrunner.plan.filepaths import placed  # late: few calls are restricted, here and below
-    from planrunner.plan.rights import restricts
-
     levels = [level for level in rights if restricts(level.data, "files")]
     if not levels:
         return
@@ -47,9 +48,6 @@ def require_within(rights: Iterable[Level], place: tuple[str, str], way: Way = "
 
 
 def _require(levels: Iterable[Level], way: Way, place: str) -> None:
-    from planrunner.plan.judging import Wanted, refusal
-    from planrunner.plan.rights import path as right_to
-
     right = right_to(levels, way, place)
     if right.verdict == "deny":
         raise Failure(refusal(Wanted.file(way, place), right), "policy", rule=right.rule)

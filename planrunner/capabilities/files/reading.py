@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
@@ -10,7 +11,6 @@ from planrunner.capabilities.durations import size
 from planrunner.capabilities.files.beneath import Beneath, scope_in
 from planrunner.capabilities.files.inputs import check
 from planrunner.capabilities.files.standing import contents, sha256
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from typing import Annotated

@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.capabilities.files.changes import Change, Step
 from planrunner.capabilities.files.standing import sha256, standing_of
 from planrunner.errors import StorageFailed
 from planrunner.jsontext import read_json, stable_json, write_json
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.capabilities.contract import Failure
 from planrunner.plan.filepaths import placed
 from planrunner.plan.judging import Wanted, refusal
 from planrunner.plan.rights import path as right_to
 from planrunner.plan.rights import restricts
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

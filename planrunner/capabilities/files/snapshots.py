@@ -7,10 +7,13 @@ tree in the same folder has the same snapshot.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
-from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.files import records
 from planrunner.capabilities.files.acting import Verb, opened, read, undone
@@ -20,8 +23,6 @@ from planrunner.capabilities.files.inputs import check
 from planrunner.capabilities.files.patterns import Patterns
 from planrunner.capabilities.files.standing import CHUNK, MOST, Standing, look, look_in
 from planrunner.jsontext import read_json, stable_json
-from planrunner.lean import partial
-from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.unnamed import unnamed
 
 if TYPE_CHECKING:
@@ -85,8 +86,6 @@ def _tree(context: Context, tree: Beneath, parts: list[str], what: _Range) -> di
 
 
 def _preview_snapshot(context: Context, path: str = ".", **_: Any) -> Preview:
-    from planrunner.capabilities.contract import Preview
-
     return Preview(f"{path} would be kept; nothing in it would change")
 
 
@@ -144,8 +143,6 @@ def _kept(
 
 
 def _copy(tree: Beneath, path: str, digest: str, file: IO[bytes]) -> None:
-    import hashlib  # late: loads OpenSSL
-
     hashed = hashlib.sha256()
     try:
         for data in read(tree, path):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.capabilities.contract import Failure
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,8 +54,6 @@ def file_of(data: bytes, mode: int) -> Standing:
 
 
 def sha256(data: bytes) -> str:
-    import hashlib  # late: loads OpenSSL
-
     return hashlib.sha256(data).hexdigest()
 
 
@@ -103,8 +102,6 @@ def look_in(folder: int, name: str, path: str, go_on: Callable[[], None] = lambd
 
 
 def _file(folder: int, name: str, path: str, go_on: Callable[[], None]) -> Standing:
-    import hashlib  # late: loads OpenSSL
-
     handle = os.open(name, READ, dir_fd=folder)
     try:
         found = os.fstat(handle)

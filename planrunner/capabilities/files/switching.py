@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import stat
+from typing import TYPE_CHECKING
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.files import syscalls
 from planrunner.capabilities.files.changes import AS_IT_COMES, WAY, Step, fits
 from planrunner.capabilities.files.standing import at, look_in
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -159,8 +160,6 @@ def _linked(tree: Beneath, aside: int, step: Step) -> bool:
 
 
 def _write(tree: Beneath, folder: int, step: Step, after: Standing) -> None:
-    import hashlib  # late: loads OpenSSL
-
     handle = os.open(step.aside, _NEW, 0o600, dir_fd=folder)
     hashed = hashlib.sha256()
     try:

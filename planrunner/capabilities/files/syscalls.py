@@ -7,11 +7,11 @@ Each raises OSError as the calls in ``os`` do; where the kernel does not have on
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import sys
-
-from planrunner.record import TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any
@@ -34,8 +34,6 @@ _libc: Any = None
 
 def _syscall(*arguments: Any) -> int:
     global _libc
-    import ctypes  # late: it takes milliseconds to load
-
     if _libc is None:
         _libc = ctypes.CDLL(None, use_errno=True)
     result = _libc.syscall(*(ctypes.c_long(one) if isinstance(one, int) else one for one in arguments))
@@ -47,8 +45,6 @@ def _syscall(*arguments: Any) -> int:
 
 def openat2(folder: int, path: str, flags: int, resolve: int) -> int:
     """Open a path from a folder on. EXDEV: it would leave the folder; ELOOP: it goes through a link."""
-    import ctypes  # late, as above
-
     class How(ctypes.Structure):
         _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
@@ -65,8 +61,6 @@ def openat2(folder: int, path: str, flags: int, resolve: int) -> int:
 
 def renameat2(old_folder: int, old: str, new_folder: int, new: str, how: int) -> None:
     """Rename with ``NOREPLACE`` or ``EXCHANGE``. EINVAL: the file system cannot."""
-    import ctypes  # late, as above
-
     number = _RENAMEAT2.get(os.uname().machine)
     if number is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))

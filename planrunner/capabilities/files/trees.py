@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.files.acting import Verb, read, undone
 from planrunner.capabilities.files.changes import AS_IT_COMES, Change, Planned, ways
 from planrunner.capabilities.files.inputs import permissions
 from planrunner.capabilities.files.standing import Standing, below, look
-from planrunner.lean import partial
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from typing import Annotated, Literal

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.files.acting import Verb, undone
@@ -10,7 +13,9 @@ from planrunner.capabilities.files.inputs import permissions
 from planrunner.capabilities.files.reading import decoded
 from planrunner.capabilities.files.standing import content as content_of
 from planrunner.capabilities.files.standing import file_of, look, sha256
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.plan.expressions.problem import TemplateError
+from planrunner.plan.expressions.values import Names, text_of
+from planrunner.plan.template import render_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -175,8 +180,6 @@ def _template(
     def make(tree: Beneath, parts: list[str], before: Standing | None) -> bytes:
         source = text
         if template:
-            import os
-
             try:
                 handle = tree.open_to_read(template)
             except OSError as error:
@@ -190,10 +193,6 @@ def _template(
 
 def _rendered(source: str, values: dict[str, Json], name: str) -> str:
     # Late: loads expressions.
-    from planrunner.plan.expressions.problem import TemplateError
-    from planrunner.plan.expressions.values import Names, text_of
-    from planrunner.plan.template import render_text
-
     try:
         return text_of(render_text(source, Names(values)))
     except TemplateError as error:

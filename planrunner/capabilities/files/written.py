@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from typing import TYPE_CHECKING
 
 from planrunner.capabilities.descriptions import description_of
 from planrunner.plan.touching import touched
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

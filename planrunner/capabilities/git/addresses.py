@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.http.guard import Guard
 
 if TYPE_CHECKING:
     from planrunner.capabilities.git.command import Git
@@ -115,8 +117,6 @@ def connected(context: Context, git: Git, address: Address) -> Git:
 
 def admitted(context: Context, host: str, port: int) -> list[str]:
     """The addresses of a host, all of which may be reached. Raises Failure: policy, or transient if it is not found."""
-    from planrunner.capabilities.http.guard import Guard  # late: only what leaves the machine needs it
-
     try:
         found = Guard(context.settings("network")).admit(host.strip("[]"), port)
     except OSError as error:
@@ -126,8 +126,6 @@ def admitted(context: Context, host: str, port: int) -> list[str]:
 
 def must_not_be_overheard(addresses: list[str], what: str) -> None:
     """Raises Failure (policy) where a secret would go to a public address without encryption."""
-    from ipaddress import ip_address  # late, as above
-
     if any(ip_address(each.partition("%")[0]).is_global for each in addresses):
         raise Failure(f"{what} is not encrypted, so no secret is sent there: use https", "policy", rule="git.secret")
 

@@ -18,6 +18,7 @@ from planrunner.capabilities.git.command import SETTINGS, Git
 from planrunner.capabilities.git.commits import contains
 from planrunner.capabilities.git.fetching import listed
 from planrunner.capabilities.git.repository import Repository, commit_of, open_repository
+from planrunner.capabilities.programs import Program, run
 
 SKIP = 125
 
@@ -63,8 +64,6 @@ class _Trial(NamedTuple):
     timeout: float | None
 
     def judge(self, context: Context, checkout: _Checkout, commit: str) -> Step:
-        from planrunner.capabilities.programs import Program, run  # late: loads subprocess
-
         checkout.go(commit)
         context.log.write(b"trying %s\n" % commit.encode())
         hidden = {name: None for name in context.environment() if name.startswith("GIT_")}

@@ -8,6 +8,7 @@ from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.git import moving, names
 from planrunner.capabilities.git.command import plain_call, shown
+from planrunner.capabilities.git.index import digest
 from planrunner.capabilities.git.records import Record
 from planrunner.capabilities.git.repository import (
     Head,
@@ -195,8 +196,6 @@ def switch(
 
 
 def _switch(context: Context, repository: Repository, to: Head) -> str:
-    from planrunner.capabilities.git.index import digest  # late: branches are made without it
-
     noted = Record(context, slot(context)).read()
     if not moving.is_done(repository, noted, to):
         must_be_calm(repository)

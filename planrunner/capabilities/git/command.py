@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.programs import Program, run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -121,8 +124,6 @@ class Git(NamedTuple):
         return ended.stdout, ended.dropped > 0
 
     def _ended(self, arguments: tuple[str, ...], stdin: bytes, ok: tuple[int, ...], index: str, limit: int) -> Ended:
-        from planrunner.capabilities.programs import Program, run  # late: loads subprocess
-
         variables = {"GIT_INDEX_FILE": index} if index else {}
         environment = {**self.environment(), **variables}
         loud = self.variables.get("GIT_ALLOW_PROTOCOL", "") != ""
@@ -201,8 +202,6 @@ def shown(data: bytes) -> str:
 
 def program() -> str:
     """Where git is, looked up as the operator would, never by what a plan says."""
-    import shutil  # late: git is started anyway
-
     found = shutil.which("git")
     if found is None:
         raise Failure("git is not installed: no program of this name is on PATH")
@@ -211,8 +210,6 @@ def program() -> str:
 
 def plain_call(*arguments: str) -> str:
     """The command as a preview shows it, in one line, quoted for a shell."""
-    import shlex  # late: only previews show commands
-
     def quoted(text: str) -> str:
         if "\n" not in text:
             return shlex.quote(text)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure, basic_environment
 from planrunner.capabilities.git.command import shown
 from planrunner.capabilities.git.forges import Request, Wanted
+from planrunner.capabilities.programs import Program, run
 
 if TYPE_CHECKING:
     from planrunner.capabilities.programs import Ended
@@ -26,8 +28,6 @@ class _Client(NamedTuple):
     env: dict[str, str]
 
     def run(self, *arguments: str, stdin: str = "") -> str:
-        from planrunner.capabilities.programs import Program, run  # late: loads subprocess
-
         place = _found(self.program)
         env = {**_own_environment(self.context), **self.env}
         call = Program(
@@ -53,8 +53,6 @@ def _own_environment(context: Context) -> dict[str, str | None]:
 
 
 def _found(program: str) -> str:
-    import shutil
-
     found = shutil.which(program)
     if found is None:
         raise Failure(f"`{program}` is not installed: no program of this name is on PATH")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.git.command import shown
+from planrunner.capabilities.http.client import client, refusal
 
 if TYPE_CHECKING:
     import httpx2
@@ -54,8 +56,6 @@ class Place(NamedTuple):
         """Ask the forge; gives the JSON of its answer. Raises Failure: denied, transient or logic."""
         import httpx2  # late: takes a tenth of a second
 
-        from planrunner.capabilities.http.client import client, refusal
-
         headers = {"Accept": "application/json", **headers}
         try:
             with client(context, timeout=30.0, follow_redirects=False) as http:
@@ -66,8 +66,6 @@ class Place(NamedTuple):
 
 
 def _read(answer: httpx2.Response, method: str, path: str) -> Any:
-    from planrunner.capabilities.git.command import shown
-
     if answer.is_success:
         try:
             return answer.json()

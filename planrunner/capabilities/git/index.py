@@ -9,10 +9,10 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities.contract import Context, Failure
-from planrunner.lean import sha256
 
 if TYPE_CHECKING:
     from planrunner.capabilities.git.repository import Repository

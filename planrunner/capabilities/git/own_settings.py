@@ -6,6 +6,7 @@ import os
 
 from planrunner.capabilities.contract import Context
 from planrunner.capabilities.git.command import program
+from planrunner.capabilities.programs import Program, run
 
 
 def value(context: Context, key: str) -> str:
@@ -15,8 +16,6 @@ def value(context: Context, key: str) -> str:
 
 def values(context: Context, key: str) -> list[str]:
     """All values of a setting. The user's own files are read for this alone; they decide nothing else."""
-    from planrunner.capabilities.programs import Program, run  # late: loads subprocess
-
     names = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
     hidden = {name: None for name in context.environment() if name.startswith(("GIT_", "LD_"))}
     own = {name: os.environ.get(name) for name in names}  # never what the plan says: it would trust in the user's name

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.git import configuration, names
 from planrunner.capabilities.git.command import SETTINGS, Git, Refused
-from planrunner.lean import sha256
+from planrunner.capabilities.git.own_settings import values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,8 +70,6 @@ def _find(git: Git) -> tuple[str, str, str]:
     except Refused as refused:
         if "dubious ownership" not in refused.said:
             raise _no_repository(git.directory, refused) from None
-        from planrunner.capabilities.git.own_settings import values  # late: hardly anybody works on others' trees
-
         trusted = tuple(("safe.directory", path) for path in values(git.context, "safe.directory"))
         answer = git._replace(settings=git.settings + trusted).text(*asked)
     lines = answer.split("\n")

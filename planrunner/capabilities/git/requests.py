@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from difflib import unified_diff
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.git import names
 from planrunner.capabilities.git.addresses import admitted, must_not_be_overheard, parsed, secret_of
+from planrunner.capabilities.git.forge_clients import forge_client
 from planrunner.capabilities.git.forges import KINDS, Gitea, GitHub, GitLab, Place, Request, Wanted
 from planrunner.capabilities.git.records import Record
 from planrunner.capabilities.git.repository import head_of, open_repository, slot
@@ -40,8 +42,6 @@ def _forge(context: Context, repository: str) -> Forge:
         raise Failure(f"{name!r} is no repository on a forge: set `forge: {{repository: owner/name}}`")
     secret = _token(context, project)
     if client != "api":
-        from planrunner.capabilities.git.forge_clients import forge_client  # late: most go by the interface
-
         return forge_client(context, client, name, secret)
     url = project.get("url") or _URLS.get(kind, "")
     if kind not in KINDS or not url:
@@ -97,8 +97,6 @@ def _preview(context: Context, **inputs: Any) -> Preview:
     found = _forge(context, inputs.get("repository", "")).find(wanted.head, wanted.base)
     if found is None:
         return Preview(f"open a request to merge {wanted.head} into {wanted.base}: {wanted.title}", wanted.body)
-    from difflib import unified_diff  # late: only previews compare
-
     old, new = (f"{title}\n\n{body}\n".splitlines(keepends=True) for title, body in (found[2:], wanted[2:4]))
     return Preview(f"bring request {found.number} up to date: {found.url}", "".join(unified_diff(old, new)))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.files.acting import opened
@@ -59,8 +60,6 @@ def require_named(context: Context, paths: Sequence[str]) -> None:
 def require_repository(context: Context, address: Address, way: Literal["read", "write"]) -> None:
     """Raises Failure (policy) where a repository of this machine may not be read, or written."""
     if address.scheme == "file" and context.call.rights:
-        from urllib.parse import unquote  # late: hardly any repository is named so
-
         text = address.text
         place = unquote(text.removeprefix("file://")) if text.startswith("file://") else text
         require_let(context, place, way, whole=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure, Preview
@@ -106,8 +107,6 @@ def tag(
 
 def _annotated(context: Context, repository: Repository, name: str, commit: str, message: str, author: str) -> str:
     """Make the object of an annotated tag that nothing points to yet."""
-    import time  # late: few tags are annotated
-
     if "\0" in message:
         raise Failure("`message` holds a null character")
     people = identities(context, repository, author)

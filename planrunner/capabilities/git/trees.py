@@ -10,12 +10,13 @@ import contextlib
 import hashlib
 import os
 import stat
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.files.naming import artifact_name
+from planrunner.capabilities.git.command import Refused
 from planrunner.capabilities.git.scopes import require
-from planrunner.lean import sha256
 
 if TYPE_CHECKING:
     from planrunner.capabilities.git.index import Copy
@@ -152,8 +153,6 @@ def _holds_unknown(repository: Repository, folder: str, known: set[str]) -> bool
 def go(repository: Repository, copy: Copy, old: str, new: str) -> None:
     """Change files and the copied index from one commit to another; local changes that are in no way stay. Raises
     Failure (dirty) before anything is touched where others are."""
-    from planrunner.capabilities.git.command import Refused
-
     repository.git.run("update-index", "-q", "--refresh", index=copy.path, ok=(0, 1))
     try:
         repository.git.run("read-tree", "-m", "-u", old, new, index=copy.path)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.clients import Request, call
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.helm.release import Release, latest, limit
-from planrunner.record import NamedTuple
 
 
 class RolledBack(NamedTuple):

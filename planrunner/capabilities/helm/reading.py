@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.clients import answer, bounded, call
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.helm.release import Chart, File, Release, history
 from planrunner.capabilities.helm.upgrade import hidden, rendered
-from planrunner.record import NamedTuple
 
 _SHOWN = 65_536
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from planrunner.capabilities.clients import Request, answer, call, inside, refused, word
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc
 from planrunner.capabilities.durations import seconds
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from typing import Any

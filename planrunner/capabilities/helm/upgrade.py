@@ -5,13 +5,12 @@ from __future__ import annotations
 import difflib
 import hashlib
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.clients import Request, answer, call
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.helm.release import Chart, File, Release, Revision, history, latest, limit, mark
-from planrunner.record import NamedTuple
 
 _SECRET = re.compile(r"^kind:\s*[\"']?Secret[\"']?\s*$", re.MULTILINE)
 _NAME = re.compile(r"^\s+name:\s*(\S+)\s*$", re.MULTILINE)

@@ -6,9 +6,15 @@ are not looked at. A request that waits ends within a fraction of a second once 
 
 from __future__ import annotations
 
+import ssl
+from typing import TYPE_CHECKING
+
 from planrunner import __version__
 from planrunner.capabilities.contract import Failure
-from planrunner.record import TYPE_CHECKING
+from planrunner.capabilities.http.async_transport import AsyncGuardedTransport
+from planrunner.capabilities.http.guard import Guard
+from planrunner.capabilities.http.transport import CountingClient, GuardedTransport
+from planrunner.capabilities.http.watch import Watch
 
 if TYPE_CHECKING:
     import ssl
@@ -35,8 +41,6 @@ def client(context: Context, *, timeout: Any = None, base_url: str = "", **optio
     """
     import httpx2  # late: takes a tenth of a second
 
-    from planrunner.capabilities.http.transport import CountingClient, GuardedTransport
-
     parts, total = _parts(timeout)
     transport = GuardedTransport(*_made_of(context, total))
     return CountingClient(
@@ -47,8 +51,6 @@ def client(context: Context, *, timeout: Any = None, base_url: str = "", **optio
 def async_client(context: Context, *, timeout: Any = None, base_url: str = "", **options: Any) -> httpx2.AsyncClient:
     """The asynchronous counterpart of ``client``, for libraries that want one."""
     import httpx2  # late, as above
-
-    from planrunner.capabilities.http.async_transport import AsyncGuardedTransport
 
     parts, total = _parts(timeout)
     transport = AsyncGuardedTransport(*_made_of(context, total))
@@ -70,9 +72,6 @@ def refusal(error: BaseException) -> Failure | None:
 
 
 def _made_of(context: Context, total: float | None) -> tuple[Any, Any, ssl.SSLContext]:
-    from planrunner.capabilities.http.guard import Guard  # late: only a client needs it
-    from planrunner.capabilities.http.watch import Watch
-
     settings = context.settings("network")
     return Guard(settings), Watch(context.cancelled, total), _tls(str(settings.get("ca") or ""))
 
@@ -111,8 +110,6 @@ _contexts: dict[str, ssl.SSLContext] = {}
 def _tls(ca: str) -> ssl.SSLContext:
     """The context for the system's certificates, and those of the file that `network.ca` names; made once."""
     if ca not in _contexts:
-        import ssl  # late: loads OpenSSL
-
         made = ssl.create_default_context()
         if ca:
             try:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.jsonschema import faults
+from planrunner.capabilities.schemas import require_schema
 from planrunner.jsontext import shown
 from planrunner.plan.http_forms import parse_status
 
@@ -26,8 +28,6 @@ def expected_of(status: Any, schema: Any) -> Expected:
     """Read `expect_status` and `expect_schema`."""
     wanted = ["2xx"] if status is None else status if isinstance(status, list) else [status]
     if schema is not None:
-        from planrunner.capabilities.schemas import require_schema  # late: few requests say what they expect
-
         require_schema(schema, "expect_schema")
     return Expected(tuple(status_range(each, "expect_status") for each in wanted), schema)
 
@@ -42,7 +42,5 @@ def status_range(value: Any, name: str) -> tuple[int, int]:
 
 def check_schema(schema: Any, data: Any) -> str:
     """Where the data does not fit, in a sentence; empty where it fits."""
-    from planrunner.capabilities.jsonschema import faults  # late, as above
-
     found = faults(schema, data)
     return "; ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
@@ -125,8 +126,6 @@ def validator_of(headers: Any) -> str:
 
 def _is_fresh(modified: str, sent: str) -> bool:
     """Whether the file was changed in the second in which it was sent: it may have been once more since."""
-    from email.utils import parsedate_to_datetime  # late: only files without a tag
-
     try:
         return (parsedate_to_datetime(sent) - parsedate_to_datetime(modified)).total_seconds() < 1
     except (TypeError, ValueError, OverflowError):

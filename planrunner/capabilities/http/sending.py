@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -101,8 +102,6 @@ def _classified(ask: Ask, first: httpx2.Request, error: Exception) -> Exception:
 
 
 def _words(error: Exception) -> str:
-    import re  # late: only errors are put into words
-
     kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()
     return f"{kind}: {error}" if str(error) else kind
 

@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Callable
 from datetime import UTC
+from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
 from planrunner.capabilities.contract import Context, Failure
@@ -59,8 +60,6 @@ def retry_after(value: str) -> float | None:
     text = value.strip()
     if text.isascii() and text.isdigit():
         return float(text[:9])
-    from email.utils import parsedate_to_datetime
-
     try:
         when = parsedate_to_datetime(text)
     except (TypeError, ValueError, OverflowError):

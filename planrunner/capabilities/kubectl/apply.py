@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.clients import Request, call, refused
 from planrunner.capabilities.contract import Context, Failure, Preview
@@ -20,7 +20,6 @@ from planrunner.capabilities.kubectl.cluster import (
     objects_in,
 )
 from planrunner.capabilities.kubectl.restore import noted, restored
-from planrunner.record import NamedTuple
 
 
 class Applied(NamedTuple):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.capabilities.clients import Request, answers, call, inside, word
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.files.readable import require_let
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.clients import word
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.kubectl.cluster import Cluster, objects_in
-from planrunner.record import NamedTuple
 
 _KIND = r"[a-z][a-z0-9.,-]*"
 _NAME = r"[a-z0-9][a-z0-9.:-]*"

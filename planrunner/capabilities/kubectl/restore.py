@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 from planrunner.capabilities.clients import call
 from planrunner.capabilities.contract import Context, Failure
@@ -17,7 +18,6 @@ from planrunner.capabilities.kubectl.cluster import (
     live,
     wanted,
 )
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable

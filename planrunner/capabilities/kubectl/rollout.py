@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from planrunner.capabilities.clients import Request, bounded, call, word
 from planrunner.capabilities.contract import Context, Failure, Preview
@@ -10,7 +10,6 @@ from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.durations import seconds
 from planrunner.capabilities.kubectl.cluster import Cluster, identity, objects_in
 from planrunner.capabilities.kubectl.restore import noted, restored
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from planrunner.capabilities.kubectl.cluster import Object

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.http.client import async_client
+from planrunner.capabilities.llm.failures import failure_of
 from planrunner.capabilities.llm.loading import load
 from planrunner.capabilities.llm.models import Model, chosen, key_of
+from planrunner.capabilities.llm.providers import adapter, request
 from planrunner.capabilities.llm.purse import Purse, purse_of
 from planrunner.capabilities.llm.usage import Usage
-from planrunner.lean import sha256
+from planrunner.capabilities.llm.wire import Exchange, Wire, exchanged
 
 if TYPE_CHECKING:
     import httpx2
@@ -47,8 +50,6 @@ def asking(
 
     async def inside(purse: Purse, chains: Chains) -> Result:
         import httpx2  # late: only a task that asks a model needs it
-
-        from planrunner.capabilities.llm.wire import Wire
 
         async with (
             async_client(context, follow_redirects=False) as guarded,
@@ -110,9 +111,6 @@ class Asker:
     ) -> tuple[Result, tuple[str, str]]:
         """Have ``send`` make one request, of which the reply has at most ``limit`` tokens, and read what comes back;
         gives the digests of both as well. What happened is added to ``tried``. Raises Failure."""
-        from planrunner.capabilities.llm.failures import failure_of  # late, as above
-        from planrunner.capabilities.llm.wire import Exchange, exchanged
-
         exchange = Exchange(model, self._key(model), self.purse, limit)
         try:
             with exchanged(exchange):
@@ -128,8 +126,6 @@ class Asker:
         return result, digests
 
     async def _send(self, exchange: Exchange, asked: Asked, stream: bool) -> Reply:
-        from planrunner.capabilities.llm.providers import adapter, request
-
         load(self.context, {exchange.model.provider})  # of a model that stands in for another
         made = adapter(exchange.model, self.client)
         if not stream:

@@ -6,6 +6,10 @@ from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.llm.asking import asking
+from planrunner.capabilities.llm.conversation import conversation, offered
+from planrunner.capabilities.llm.providers import Asked
+from planrunner.capabilities.llm.shapes import MOST_REPAIRS, shaped
 from planrunner.capabilities.llm.usage import usage_of
 
 Json = Any
@@ -54,13 +58,7 @@ def complete(
     the class `schema`. With `tools` the output `tool_calls` lists what the model wants called: nothing is called. A
     model that cannot be reached, is busy or breaks off is replaced by those its `fallback` names; `attempts` tells.
     """
-    from planrunner.capabilities.llm.asking import asking  # late: brings the HTTP client
-
     async def work(asker: Any, chains: Any) -> Completion:
-        from planrunner.capabilities.llm.conversation import conversation, offered
-        from planrunner.capabilities.llm.providers import Asked
-        from planrunner.capabilities.llm.shapes import shaped
-
         said = conversation(system, prompt, messages or [])
         parameters = {"max_tokens": checked(max_tokens), "temperature": temperature}
         given = {name: value for name, value in parameters.items() if value is not None}
@@ -79,8 +77,6 @@ def checked(max_tokens: int | None) -> int | None:
 
 def bounded(repairs: int) -> int:
     """How often an answer may be asked for again. Raises Failure beyond the bound."""
-    from planrunner.capabilities.llm.shapes import MOST_REPAIRS
-
     if not 0 <= repairs <= MOST_REPAIRS:
         raise Failure(f"`repairs` is {repairs}; it is 0 to {MOST_REPAIRS}")
     return repairs

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import OUTPUT_LIMIT, Context, Failure
 from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.llm.embedding import embedded
 from planrunner.capabilities.llm.hashing import DIMENSIONS, vector
 from planrunner.capabilities.llm.usage import usage_of
-from planrunner.lean import sha256
 
 Json = Any
 
@@ -55,8 +56,6 @@ def embed(
         raise Failure(f"`batch` is 1 to {LARGEST_BATCH}, `dimensions` 1 to 65536")
     if model == "hash":
         return _hashed(context, listed, dimensions or DIMENSIONS)
-    from planrunner.capabilities.llm.embedding import embedded  # late: brings the HTTP client
-
     found = embedded(context, listed, model, batch, dimensions)
     return _embeddings(context, found.vectors, model, found.cached, found.attempts)
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.llm.asking import asking
+from planrunner.capabilities.llm.conversation import Message
+from planrunner.capabilities.llm.models import judge_of
+from planrunner.capabilities.llm.providers import Asked
+from planrunner.capabilities.llm.shapes import shaped
 from planrunner.capabilities.llm.usage import usage_of
-from planrunner.lean import sha256
 
 Json = Any
 
@@ -91,14 +96,7 @@ def judge(context: Context, criteria: list[str], material: str, model: str = "")
     "request_sha256", "reply_sha256"}``: one verdict for each criterion, in their order, ``met`` at the top is True if
     all are ``yes``. Raises Failure where no model gives an answer in this shape.
     """
-    from planrunner.capabilities.llm.asking import asking  # late: brings the HTTP client
-    from planrunner.capabilities.llm.models import judge_of
-
     async def work(asker: Any, chains: Any) -> dict[str, Any]:
-        from planrunner.capabilities.llm.conversation import Message
-        from planrunner.capabilities.llm.providers import Asked
-        from planrunner.capabilities.llm.shapes import shaped
-
         said = [Message("system", _SYSTEM), Message("user", question(criteria, material))]
         found = await shaped(asker, chains[0], Asked(said, [], SCHEMA, {}), 2)
         verdicts = checked(criteria, material, (found.value or {}).get("verdicts", []))

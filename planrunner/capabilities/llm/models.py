@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.durations import money, seconds
 from planrunner.capabilities.http.headers import is_line
+from planrunner.plan.nearest import nearest
 
 Json = Any
 
@@ -110,8 +111,6 @@ def read_model(section: Mapping[str, Json], name: str) -> Model:
 
 
 def _unknown(section: Mapping[str, Json], name: str) -> str:
-    from planrunner.plan.nearest import nearest  # late: only a wrong name needs it
-
     named = sorted(each for each in section if each not in CHOICES)
     if not named:
         return f"planrunner.yaml configures no model, so there is no `{name}`: add, for example, `{_EXAMPLE}`"

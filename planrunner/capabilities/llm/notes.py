@@ -7,12 +7,12 @@ is removed.
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import NamedTuple
 
 from planrunner.capabilities.contract import Context
 from planrunner.errors import StorageFailed
 from planrunner.jsontext import read_json, write_json
-from planrunner.lean import sha256
 
 
 class Noted(NamedTuple):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
-
-from planrunner.lean import sha256
 
 if TYPE_CHECKING:
     from planrunner.capabilities.contract import Context

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.llm.asking import asking
+from planrunner.capabilities.llm.complete import checked
+from planrunner.capabilities.llm.conversation import conversation
+from planrunner.capabilities.llm.providers import Asked
+from planrunner.capabilities.llm.shapes import shaped
 from planrunner.capabilities.llm.usage import usage_of
 
 Json = Any
@@ -54,8 +60,6 @@ def vote(
     Answers in text are compared without case, punctuation at the ends and extra spaces. Where no answer has more than
     half of the votes, the task fails with the class `no_majority`; votes that could not be had count against all.
     """
-    from planrunner.capabilities.llm.asking import asking  # late: brings the HTTP client
-
     try:
         names = _voters(models or [""], n)
     except Failure:
@@ -63,12 +67,6 @@ def vote(
         raise
 
     async def work(asker: Any, chains: Any) -> Vote:
-        import asyncio
-
-        from planrunner.capabilities.llm.complete import checked
-        from planrunner.capabilities.llm.conversation import conversation
-        from planrunner.capabilities.llm.providers import Asked
-
         asker.purse.check_calls(len(chains))
         parameters = {"max_tokens": checked(max_tokens), "temperature": temperature}
         given = {name: value for name, value in parameters.items() if value is not None}
@@ -87,8 +85,6 @@ def _voters(names: list[str], n: int) -> list[str]:
 
 
 async def _one(asker: Any, models: Any, asked: Any, field: str) -> tuple[dict[str, Json], list[dict[str, Json]]]:
-    from planrunner.capabilities.llm.shapes import shaped
-
     try:
         found = await shaped(asker, models, asked, 0)
     except Failure as failure:

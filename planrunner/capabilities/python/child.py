@@ -3,11 +3,15 @@ and so imports nothing of planrunner: the order comes as JSON on standard input,
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import inspect
 import json
+import linecache
 import os
+import resource
 import sys
+import traceback
 import types
 from typing import Any
 
@@ -66,8 +70,6 @@ def _result(order: dict[str, Any]) -> Any:
         return _called(_function(target, order["directory"]), args)
     if kind == "file":
         return _executed(compile(data, path, "exec", dont_inherit=True), path, args)
-    import linecache  # so that a traceback shows the lines
-
     linecache.cache["<code>"] = (len(target), None, target.splitlines(keepends=True), "<code>")
     return _executed(compile(target, "<code>", "exec", dont_inherit=True), "<code>", args)
 
@@ -97,8 +99,6 @@ def _executed(code: types.CodeType, path: str, args: dict[str, Any]) -> Any:
 def _called(function: Any, args: dict[str, Any]) -> Any:
     result = function(**_data.arguments(function, args))
     if inspect.iscoroutine(result):
-        import asyncio
-
         return asyncio.run(result)
     return result
 
@@ -179,8 +179,6 @@ def _arrange(directory: str) -> None:
 
 
 def _bound(memory: int) -> None:
-    import resource
-
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (memory if hard < 0 else min(memory, hard), hard))
 
@@ -204,8 +202,6 @@ def _failed(failure: str, message: str, error: BaseException | None = None) -> d
 
 def _show(error: BaseException) -> None:
     """The part of the traceback that is the project's."""
-    import traceback
-
     text = "".join(traceback.format_exception(type(error), error, _own_part(error), limit=-30))
     sys.stderr.write(text[-16384:])
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.capabilities.contract import Failure
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.capabilities.python import looking, scan
+from planrunner.capabilities.verbatim import require_verbatim
+from planrunner.plan.pythonrules import is_one_template
 
 if TYPE_CHECKING:
     from typing import Any
@@ -31,9 +34,6 @@ _GRAIN = 0.005
 def require_said(context: Context, work: Work) -> None:
     """Refuse an answer to whether code is made while the run goes on that is itself made while the run goes on, and
     code that a template is filled into, but for a text that is all of it and said to be made. Raises Failure."""
-    from planrunner.capabilities.verbatim import require_verbatim  # late: a function is named and not written
-    from planrunner.plan.pythonrules import is_one_template
-
     if work.made is not None:
         require_verbatim(context, "generated", "write true or false")
     if work.kind == "code" and not (work.made and is_one_template(_written(context, "code"))):
@@ -52,8 +52,6 @@ def guard(context: Context, work: Work, path: str) -> dict[str, Any] | None:
         return None
     if work.kind != "code" and not path:
         raise Failure(f"there is no file of {work.target} to look at: name it as `file.py:function`")
-    from planrunner.capabilities.python import looking, scan  # late: most Python that runs is the project's own
-
     data = scan.content(context, path) if path else work.target.encode("utf-8", "surrogatepass")
     levels = looking.levels_of(context.call.rights)
     found = looking.judge(scan.decoded(data), levels)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from planrunner.capabilities.contract import Failure
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from planrunner.capabilities.contract import Context

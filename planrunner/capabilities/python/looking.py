@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.capabilities.python.interpreter import on_path
 from planrunner.capabilities.python.verdicts import OPTIONS, ORDER, verdict
 from planrunner.plan.pythonrules import RULES
 from planrunner.plan.pythonscan import scan
-from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -65,8 +65,6 @@ def worst(found: Sequence[Judged]) -> str:
 
 def bandit(context: Context) -> list[str]:
     """The words that start Bandit, the one that came with planrunner or on the PATH; none where it is not there."""
-    from importlib.util import find_spec  # late: most Python that runs is the project's own
-
     if find_spec("bandit") is not None:
         return [sys.executable, "-I", "-m", "bandit", *OPTIONS]
     program = on_path(context, "bandit")

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 import time
+from typing import TYPE_CHECKING
 
 from planrunner.capabilities.contract import OUTPUT_LIMIT, Context, Exit, Failure, Preview, Spawn
 from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.durations import size
+from planrunner.capabilities.files.readable import require_let
 from planrunner.capabilities.python.generated import Work, file_of, guard, require_said
 from planrunner.capabilities.python.interpreter import interpreter
+from planrunner.capabilities.shell import classify
 from planrunner.machine.events import Outcome
-from planrunner.record import TYPE_CHECKING
 from planrunner.unnamed import open_told
 
 if TYPE_CHECKING:
@@ -81,8 +85,6 @@ def run(
     work = _work(context, function, file, code, generated)
     path = file_of(call, work)
     if call.rights and path:
-        from planrunner.capabilities.files.readable import require_let  # late: few calls are restricted
-
         require_let(context, path)
     result = call.told or _result_path(call.scratch)
     held = guard(context, work, path)
@@ -109,8 +111,6 @@ def run(
 def _result_path(scratch: str) -> str:
     if scratch:
         return f"{scratch}.{_INCARNATION}.result"
-    import tempfile  # late: only a call without an engine has no folder for scratch files
-
     return os.path.join(tempfile.mkdtemp(prefix="planrunner-"), "result")
 
 
@@ -128,8 +128,6 @@ def _work(context: Context, function: str, file: str, code: str, made: bool | No
 def _bytes(memory: str | int) -> int:
     if memory in ("", 0):
         return 0
-    from planrunner.capabilities.durations import size
-
     try:
         return size(memory)
     except ValueError as error:
@@ -138,8 +136,6 @@ def _bytes(memory: str | int) -> int:
 
 def _finish(ended: Exit, result: str) -> Outcome:
     """The outcome out of what the child wrote; where it wrote nothing the way it ended says why."""
-    from planrunner.capabilities.shell import classify
-
     said = _read(result)
     failure, message, rule = "", "", ""
     if said is None or (ended.code and not said["failure"]):

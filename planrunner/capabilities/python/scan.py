@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, NamedTuple, TypedDict
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
@@ -13,7 +13,6 @@ from planrunner.capabilities.python import looking
 from planrunner.capabilities.python.looking import Judged
 from planrunner.capabilities.python.verdicts import PATIENCE, of_bandit
 from planrunner.plan.pythonscan import LARGEST
-from planrunner.record import NamedTuple
 
 _MOST = 200
 

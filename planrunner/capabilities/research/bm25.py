@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import sqlite3
+from typing import TYPE_CHECKING
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.research.words import spaced, words
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,8 +38,6 @@ class Index:
     __slots__ = ("_connection", "_lengths")
 
     def __init__(self, texts: Iterable[tuple[str, str]]) -> None:
-        import sqlite3  # late: a run keeps its journal by another way
-
         self._connection: Connection = sqlite3.connect(":memory:")
         self._lengths: list[int] = []
         try:

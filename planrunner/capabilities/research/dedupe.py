@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.research.addresses import canonical
 from planrunner.capabilities.research.given import given, texts_of
 from planrunner.capabilities.research.words import words
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from planrunner.capabilities.research.given import Item
@@ -80,8 +80,6 @@ def _address(item: Item) -> str:
 
 def _fingerprint(text: str) -> tuple[str, frozenset[int]]:
     """A digest of the words, empty where there are none, and the sketch of their sequences."""
-    from hashlib import blake2b  # late, with the only function that needs it
-
     found = words(text)
     if not found:
         return "", frozenset()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+from email.message import Message
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.http.expected import PASSING
+from planrunner.capabilities.http.ranges import total_of, validator_of
+from planrunner.capabilities.http.trying import retry_after
 from planrunner.capabilities.research.addresses import canonical, host, joined
 from planrunner.capabilities.research.pages import Page
 from planrunner.capabilities.research.wire import explained, now, seconds_of
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from typing import Any
@@ -157,8 +160,6 @@ def _goes_on(told: str, have: int) -> bool:
 
 def _is_cut(headers: Any, size: int) -> bool:
     """Whether a partial answer ended before the body did, as far as it tells."""
-    from planrunner.capabilities.http.ranges import total_of  # late: few downloads break
-
     return size < total_of(headers)
 
 
@@ -166,15 +167,11 @@ def _validator(headers: Any) -> str:
     """What says that the rest belongs to the same body; weak tags do not, nor do encoded bodies."""
     if headers.get("content-encoding", "identity").lower() not in ("identity", ""):
         return ""
-    from planrunner.capabilities.http.ranges import validator_of  # late: most pages come from the cache
-
     found = validator_of(headers)
     return found if len(found) < 900 else ""
 
 
 def _refused(url: str, status: int, headers: Any) -> Exception:
-    from planrunner.capabilities.http.trying import retry_after  # late: most pages come
-
     failed = Failure(f"{url} answered {status}", "transient" if status in PASSING else "logic", {"status": status})
     if status in (404, 410):
         failed.failure = "gone"
@@ -185,8 +182,6 @@ def _refused(url: str, status: int, headers: Any) -> Exception:
 
 def _type(told: str) -> tuple[str, str]:
     """Media type and charset out of a Content-Type."""
-    from email.message import Message
-
     message = Message()
     message["content-type"] = told or "application/octet-stream"
     return message.get_content_type() if told else "", str(message.get_content_charset() or "")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING, NamedTuple
+
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.http.charsets import is_charset
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from typing import Any
@@ -89,8 +92,6 @@ def _is_utf8(body: bytes) -> bool:
 
 def _plain(page: str) -> tuple[str, str]:
     """Title and all visible text, for pages that are too short to find an article in."""
-    from html.parser import HTMLParser  # late: with the only function that needs it
-
     class Reader(HTMLParser):
         skipped = 0
         in_title = False
@@ -126,8 +127,6 @@ _BREAKS = frozenset("p div br li ul ol h1 h2 h3 h4 h5 h6 tr table section articl
 
 
 def _json(body: bytes, charset: str, kind: str) -> Extract:
-    import json  # late: few pages are JSON
-
     text = decoded(body, charset)
     try:
         value = json.loads(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
@@ -14,7 +14,6 @@ from planrunner.capabilities.research.support import Fact, grouped
 from planrunner.capabilities.research.words import sentences, words
 from planrunner.plan.expressions.patterns import compiled
 from planrunner.plan.expressions.values import EvaluationError
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
@@ -14,10 +14,10 @@ from planrunner.capabilities.research.download import Got, Tools, download
 from planrunner.capabilities.research.extract import extract, kind_of
 from planrunner.capabilities.research.given import Given, given
 from planrunner.capabilities.research.pages import Pages
+from planrunner.capabilities.research.robots import Robots
 from planrunner.capabilities.research.turns import Turns
 from planrunner.capabilities.research.wire import Wire
 from planrunner.jsontext import shown
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from planrunner.capabilities.contract import Json
@@ -177,8 +177,6 @@ def _fetched(context: Context, items: list[Item], limits: _Limits) -> list[Got |
 def _robots(context: Context, wire: Wire, pages: Pages, turns: Turns) -> Any:
     if context.settings("research").get("robots") == "ignore":
         return None
-    from planrunner.capabilities.research.robots import Robots  # late: only where they are honoured
-
     return Robots(wire, pages, turns)
 
 

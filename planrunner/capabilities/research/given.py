@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+from typing import TYPE_CHECKING, NamedTuple
+
 from planrunner.capabilities.contract import Failure
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,8 +82,6 @@ def text_of(context: Context, item: Item) -> str:
     digest = str(item.get("text_sha256", ""))
     with context.artifact(digest) as file:
         data = file.read(_LONGEST_TEXT)
-    import hashlib  # late: most texts are short
-
     if hashlib.sha256(data).hexdigest() != digest:
         raise Failure(f"the kept text of {item['url']} is damaged")
     return data.decode("utf-8", "replace")

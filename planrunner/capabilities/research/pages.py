@@ -6,10 +6,10 @@ import contextlib
 import hashlib
 import json
 import os
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.capabilities.files.records import forget_old
 from planrunner.capabilities.http.partial import Partial
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
+from planrunner.capabilities.bounding import Overdue, within
 from planrunner.capabilities.contract import Failure
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -58,8 +60,6 @@ def ask(name: str, asked: Search, context: Context) -> Found:
     provider = provider_named(name)
     if name in _BUILT_IN:
         return provider(asked)
-    from planrunner.capabilities.bounding import Overdue, within  # late: brings threads
-
     limit = context.call.timeout or LIMIT
     try:
         found: Found = within(limit, f"the search provider `{name}`", lambda _: provider(asked), context.cancelled)

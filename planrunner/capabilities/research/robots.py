@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.http.expected import PASSING
 from planrunner.capabilities.research.addresses import host, joined, origin
 from planrunner.capabilities.research.pages import Page
 from planrunner.capabilities.research.wire import bounded, explained, now, seconds_of
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from typing import Any
@@ -99,8 +100,6 @@ class Robots:
         return body.decode("utf-8", "replace") if page.status == 200 else None
 
     def _fetched(self, url: str) -> tuple[Page, bytes]:
-        import hashlib
-
         at, status, body = url, 0, b""
         for _ in range(_MOST_REDIRECTS + 1):
             status, body, target = self._asked(at)

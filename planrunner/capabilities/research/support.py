@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.research.words import words
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from planrunner.capabilities.contract import Failure
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

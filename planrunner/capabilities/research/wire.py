@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import calendar
+import json
+import time
+from typing import TYPE_CHECKING
+
+from planrunner import __version__
 from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.http.client import client
 from planrunner.capabilities.http.expected import PASSING
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,8 +30,6 @@ class Wire:
     __slots__ = ("_client", "agent")
 
     def __init__(self, context: Context) -> None:
-        from planrunner.capabilities.http.client import client  # late: a step without network does not come here
-
         self.agent = agent(context)
         headers = {"user-agent": self.agent, "accept-encoding": "identity"}
         self._client = client(context, timeout=_TIMES, headers=headers, follow_redirects=False)
@@ -55,8 +59,6 @@ class Wire:
                 data = b"".join(bounded(answer, largest))
         except httpx2.HTTPError as error:
             raise explained(url, error) from None
-        import json  # late: the pages of a fetch are seldom JSON
-
         try:
             return json.loads(data)
         except (ValueError, RecursionError):
@@ -80,21 +82,14 @@ def explained(url: str, error: Exception) -> Failure:
 
 def agent(context: Context) -> str:
     """How we present ourselves: ``research.user_agent`` of planrunner.yaml, else our name and version."""
-    from planrunner import __version__
-
     return str(context.settings("research").get("user_agent") or f"planrunner/{__version__}")
 
 
 def now() -> str:
     """The time in UTC, to the second."""
-    import time
-
     return time.strftime(_HTTP_DATE, time.gmtime())
 
 
 def seconds_of(stamp: str) -> float:
     """Seconds since 1970 of what ``now`` gave; raises ValueError."""
-    import calendar
-    import time
-
     return float(calendar.timegm(time.strptime(stamp, _HTTP_DATE)))

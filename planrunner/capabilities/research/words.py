@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from urllib.parse import quote, quote_plus
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.files.acting import opened
-from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,8 +39,6 @@ class Database(NamedTuple):
 
     def clean(self, text: str) -> str:
         """A message without the password."""
-        from urllib.parse import quote, quote_plus
-
         password = _password(self.url)
         for secret in {password, quote(password, safe=""), quote_plus(password)} - {""}:
             text = text.replace(secret, "***")

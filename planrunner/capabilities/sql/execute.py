@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
+from hashlib import sha256
+from io import TextIOWrapper
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.files.beneath import scope_in
+from planrunner.capabilities.files.opening import open_inside
+from planrunner.capabilities.sql import keys
+from planrunner.capabilities.sql.databases import find
 from planrunner.capabilities.sql.query import limit, rows_of
+from planrunner.capabilities.sql.session import transaction
+from planrunner.capabilities.sql.text import in_a_line, lines, single, statements
+from planrunner.capabilities.sql.values import bound
 from planrunner.capabilities.verbatim import require_verbatim
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -136,10 +145,6 @@ def script(
 
 def _given(context: Context, statement: Any, params: Any, database: str, timeout: str | float) -> Work:
     """The work of ``sql.execute``; raises Failure for what cannot be bound."""
-    from planrunner.capabilities.sql.databases import find  # late, as all that follows: it loads SQLAlchemy
-    from planrunner.capabilities.sql.text import single
-    from planrunner.capabilities.sql.values import bound
-
     _require_verbatim(context)
     seconds, where = limit(timeout), find(context, database)
     several = statement if isinstance(statement, list) else [statement]
@@ -182,14 +187,6 @@ def _entry(each: Any, params: Any) -> tuple[str, list[dict[str, Any]]]:
 
 def _read(context: Context, file: str, database: str, timeout: str | float) -> Work:
     """The work of ``sql.script``; raises Failure for a file outside of the working directory."""
-    from io import TextIOWrapper  # late, as above
-
-    from planrunner.capabilities.files.beneath import scope_in
-    from planrunner.capabilities.files.opening import open_inside
-    from planrunner.capabilities.sql.databases import find
-    from planrunner.capabilities.sql.text import lines, single, statements
-    from planrunner.capabilities.sql.values import bound
-
     if not isinstance(file, str):
         raise Failure("`file` must be text, a file below the working directory")
     try:
@@ -212,8 +209,6 @@ def _read(context: Context, file: str, database: str, timeout: str | float) -> W
 
 
 def _done(context: Context, work: Work, key: bool) -> Executed:
-    from planrunner.capabilities.sql.session import transaction  # late, as above
-
     call = context.call
     if not key and call.task.effect is None:
         raise Failure("without a key nobody can tell whether it was done: say `effect: unsafe` (or what it is) as well")
@@ -228,9 +223,6 @@ def _done(context: Context, work: Work, key: bool) -> Executed:
 def _once(session: Session, work: Work, name: str) -> Executed:
     if not name:
         return _all(session, work)
-    from planrunner.capabilities.sql import keys  # late, as above
-    from planrunner.lean import sha256
-
     digest = sha256(json.dumps([(each.text, each.values) for each in work.statements]).encode()).hexdigest()
     before = keys.done_before(session, name, digest)
     if before is not None:
@@ -257,8 +249,6 @@ def _all(session: Session, work: Work) -> Executed:
 
 def _previewed(context: Context, work: Work) -> Preview:
     """The statements, with their values beside them; executed and rolled back where the operator allows that."""
-    from planrunner.capabilities.sql.text import in_a_line  # late, as above
-
     where = work.database
     several = f"{len(work.statements)} statement{'s' * (len(work.statements) != 1)}"
     summary = f"{several} on {where.name} ({where.dialect}), in one transaction"
@@ -267,8 +257,6 @@ def _previewed(context: Context, work: Work) -> Preview:
         return Preview(summary, calls=calls)
     if where.is_missing:
         return Preview(f"{summary}: not tried, as it would make the file", calls=calls)
-    from planrunner.capabilities.sql.session import transaction
-
     try:
         with transaction(context, where, work.seconds, write=True, keep=False) as session:
             tried = _all(session, work)

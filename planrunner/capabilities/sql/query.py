@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import tempfile
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.capabilities.contract import OUTPUT_LIMIT, Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.durations import seconds as seconds_of
+from planrunner.capabilities.sql.databases import find
+from planrunner.capabilities.sql.session import transaction
+from planrunner.capabilities.sql.text import first_word, single, words
+from planrunner.capabilities.sql.values import bound, data
 from planrunner.capabilities.verbatim import require_verbatim
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from typing import IO, Annotated, Any
@@ -61,11 +66,6 @@ def query(
     The transaction is read-only by the database's own means. Decimals, dates, times and UUIDs come as text (ISO 8601),
     bytes in base64, NULL as null. Rows together may have 1 MiB; `keep` takes any number of them.
     """
-    from planrunner.capabilities.sql.databases import find  # late, as all that follows: it loads SQLAlchemy
-    from planrunner.capabilities.sql.session import transaction
-    from planrunner.capabilities.sql.text import first_word, single
-    from planrunner.capabilities.sql.values import bound
-
     require_verbatim(context, "statement", "name a value with `:name` and hand it over in `params`")
     if type(max_rows) is not int or max_rows < 0:
         raise Failure("`max_rows` must be a number of rows, from 0 on")
@@ -87,8 +87,6 @@ def query(
 
 
 def _run(session: Session, call: Bound, statement: str, stream: bool) -> CursorResult[Any]:
-    from planrunner.capabilities.sql.text import words  # late, as above
-
     try:
         return session.run(call, stream)
     except Failure as failure:
@@ -108,8 +106,6 @@ def limit(timeout: str | float) -> float:
 
 def _kept(context: Context, session: Session, result: CursorResult[Any], most: int, name: str) -> Rows:
     """All rows into an artifact, the first of them as outputs."""
-    import tempfile
-
     with tempfile.TemporaryFile("w+", encoding="utf-8") as file:  # without a name: not looked through for secrets yet
         found = rows_of(session, result, most, file)
         context.keep_open(file, name, "jsonl")
@@ -119,8 +115,6 @@ def _kept(context: Context, session: Session, result: CursorResult[Any], most: i
 def rows_of(session: Session, result: CursorResult[Any], most: int, file: IO[str] | None = None) -> Rows:
     """The rows of a result as maps, as many as fit, and all of them as lines of the file where one is given. Raises
     Failure where two columns have one name."""
-    from planrunner.capabilities.sql.values import data
-
     if not result.returns_rows:
         return Rows([], [], 0, False)
     columns = list(result.keys())

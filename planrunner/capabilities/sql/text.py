@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from planrunner.capabilities.contract import Failure
-from planrunner.record import NamedTuple
 
 _COMMENTS = r"--[^\n]*|/\*"
 _QUOTED = {
@@ -88,8 +89,6 @@ def statements(text: str, dialect: str) -> list[str]:
 
 
 def _is_complete_sqlite(now: list[Piece]) -> bool:
-    import sqlite3
-
     return sqlite3.complete_statement(f"{''.join(piece.text for piece in now)};")
 
 

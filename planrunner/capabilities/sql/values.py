@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.sql.text import pieces
-from planrunner.record import NamedTuple
 
 _VALUE = re.compile(r"(?P<in>\b(?P<not>not\s+)?in\s+)?(?<![:\w]):(?P<name>[A-Za-z_]\w*)", re.IGNORECASE)
 
@@ -84,8 +84,6 @@ def data(value: Any) -> Any:
     if isinstance(value, float):
         return value if value - value == 0 else {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
     if isinstance(value, (bytes, bytearray, memoryview)):
-        import base64
-
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, dict):
         return {str(key): data(item) for key, item in value.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Annotated, Any
 
+from planrunner import syntax
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.files.readable import require_let
@@ -12,6 +13,7 @@ from planrunner.capabilities.jsonschema import faults
 from planrunner.capabilities.schemas import require_schema
 from planrunner.capabilities.validate.evidence import Evidence, Finding, evidence, finding, judged
 from planrunner.capabilities.validate.paths import Pattern, found_files, names
+from planrunner.syntax.tree import Mapping, Sequence, to_json
 
 if TYPE_CHECKING:
     from planrunner.source import Source
@@ -65,8 +67,6 @@ def _of_file(context: Context, path: str, schema: Any) -> list[Finding]:
 
 def _parsed(context: Context, path: str) -> tuple[Source, Node]:
     """The text of a file and its tree; raises Failure where it cannot be read or is no sound JSON or YAML."""
-    from planrunner import syntax
-
     try:
         with open(os.path.join(context.call.directory, path), "rb") as file:
             content = file.read(_LARGEST + 1)
@@ -88,15 +88,11 @@ def _parsed(context: Context, path: str) -> tuple[Source, Node]:
 
 
 def _plain(tree: Node) -> Any:
-    from planrunner.syntax.tree import to_json
-
     return to_json(tree)
 
 
 def _node(tree: Node, pointer: str) -> Node:
     """The node that a pointer such as ``/tasks/0/id`` names, or the last one on the way to it."""
-    from planrunner.syntax.tree import Mapping, Sequence
-
     node, rest = tree, pointer
     while rest.startswith("/") and len(rest) > 1:
         if isinstance(node, Sequence):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, NamedTuple, TypedDict
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.declare import Doc
-from planrunner.record import NamedTuple
 
 _LONGEST = 1_000
 """Characters of a message."""

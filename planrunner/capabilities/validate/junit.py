@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 from xml.parsers import expat
-
-from planrunner.record import NamedTuple
 
 LONGEST = 20_000
 """Characters of what a test said that are kept: the end of them."""

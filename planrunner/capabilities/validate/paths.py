@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from glob import glob
 from typing import Annotated
 
 from planrunner.capabilities.contract import Context, Failure
@@ -34,8 +35,6 @@ def require_paths(context: Context, paths: Sequence[str]) -> None:
 
 def found_files(context: Context, patterns: Sequence[str]) -> list[str]:
     """The files that names and patterns stand for, in their order. Raises Failure where one stands for none."""
-    from glob import glob  # late: names alone need none of it
-
     directory, found = context.call.directory, []
     for pattern in patterns:
         whole = os.path.isfile(os.path.join(directory, pattern))

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import tempfile
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, NamedTuple, TypedDict
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
@@ -15,7 +15,6 @@ from planrunner.capabilities.validate.evidence import Finding, finding, headline
 from planrunner.capabilities.validate.junit import Case, NoReport, read_cases
 from planrunner.capabilities.validate.paths import Pattern, found_files, names, relative
 from planrunner.capabilities.validate.tools import Tool, cache, find
-from planrunner.record import NamedTuple
 
 _LARGEST = 64 << 20
 """Bytes of a report."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 import sys
+from typing import NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.programs import Ended, Program, run
 from planrunner.capabilities.python.interpreter import interpreter, on_path
-from planrunner.record import NamedTuple
 
 _LARGEST = 64 << 20
 """Bytes that a tool may print."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.plan.expressions.paths import paths_of
 from planrunner.plan.model import Criterion, Expression, Task
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

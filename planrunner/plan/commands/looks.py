@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-
-from planrunner.record import NamedTuple
+from typing import NamedTuple
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _CALL = rf"(?:{_NAME}\s*=\s*)?{_NAME}(?:\.{_NAME})*(?:\(|[ \t]+\([^()]*\)\s*->)"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import TYPE_CHECKING
 
 from planrunner.plan.commands.calls import Argument, Call, CommandError
 from planrunner.plan.commands.emptiness import about_lists
@@ -20,7 +21,6 @@ from planrunner.plan.lower_actions import made_ready
 from planrunner.plan.lower_expressions import ATTEMPT, RUN
 from planrunner.plan.lower_values import Lowering, Pending
 from planrunner.plan.model import Capability, Field, Output, Task
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.plan.commands.calls import CommandError
 from planrunner.plan.commands.fitting import fitting, outputs_of
 from planrunner.plan.model import Capability, Field
 from planrunner.plan.nearest import nearest
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from typing import Any

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from planrunner.plan.commands.calls import Call, CommandError
 from planrunner.plan.commands.looks import pieces, unwrapped
+from planrunner.plan.commands.reading import Reading
 from planrunner.plan.expressions.problem import ExpressionError
 from planrunner.resources import read_data
 
@@ -48,8 +49,6 @@ def parse(text: str) -> tuple[Call, ...]:
 @lru_cache(maxsize=1)
 def _grammar() -> Lark:
     from lark import Lark
-
-    from planrunner.plan.commands.reading import Reading
 
     grammar = read_data("grammar", "command.lark")
     return Lark(grammar, parser="lalr", lexer="contextual", transformer=Reading(), maybe_placeholders=False)

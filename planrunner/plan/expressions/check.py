@@ -10,6 +10,7 @@ from planrunner.plan.expressions.constants import constant
 from planrunner.plan.expressions.evaluate import BUILT_IN
 from planrunner.plan.expressions.functions import FUNCTIONS, Function
 from planrunner.plan.expressions.idioms import CALLED
+from planrunner.plan.expressions.patterns import compiled
 from planrunner.plan.expressions.problem import Problem
 from planrunner.plan.expressions.show import show
 from planrunner.plan.expressions.types import (
@@ -214,8 +215,6 @@ class Checker:
     def pattern(self, tree: Tree) -> None:
         if tree[0] != "const" or not isinstance(tree[3], str):
             return
-        from planrunner.plan.expressions.patterns import compiled  # late: few expressions have patterns
-
         try:
             compiled(tree[3])
         except EvaluationError as error:

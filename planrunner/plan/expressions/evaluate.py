@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from planrunner.plan.expressions.arithmetic import compute, negative
+from planrunner.plan.expressions.functions import FUNCTIONS, contains, matches
 from planrunner.plan.expressions.paths import children, path_of
 from planrunner.plan.expressions.quantities import Quantity
 from planrunner.plan.expressions.show import show
@@ -236,8 +237,6 @@ class Evaluation:
             return self.default(arguments)
         if name == "exists":
             return self.optional(arguments[0]) is not None
-        from planrunner.plan.expressions.functions import FUNCTIONS  # late, as above
-
         function = FUNCTIONS.get(name)
         if function is None:
             raise EvaluationError(f"there is no function `{name}`")
@@ -284,14 +283,10 @@ def _is_empty(value: Json) -> bool:
 
 
 def _contains(holder: Json, item: Json) -> bool:
-    from planrunner.plan.expressions.functions import contains  # late: most expressions compare and do not search
-
     return contains(holder, item)
 
 
 def _matches(text: Json, pattern: Json) -> bool:
-    from planrunner.plan.expressions.functions import matches  # late, as above
-
     return matches(text, pattern)
 
 

@@ -6,12 +6,14 @@ import json
 from binascii import b2a_base64
 from collections.abc import Callable
 from functools import cmp_to_key
-from typing import Any
+from hashlib import sha256
+from typing import Any, NamedTuple
 
-from planrunner.lean import sha256
 from planrunner.plan.expressions import texts
 from planrunner.plan.expressions.arithmetic import compute
+from planrunner.plan.expressions.patterns import search
 from planrunner.plan.expressions.quantities import Quantity, parse_duration, parse_size
+from planrunner.plan.expressions.spans import spans
 from planrunner.plan.expressions.texts import text
 from planrunner.plan.expressions.values import (
     LONGEST_LIST,
@@ -31,7 +33,6 @@ from planrunner.plan.expressions.values import (
     text_of,
     weigh,
 )
-from planrunner.record import NamedTuple
 
 Json = Any
 
@@ -143,8 +144,6 @@ def contains(value: Json, part: Json) -> bool:
 
 def matches(value: Json, pattern: Json) -> bool:
     """Whether a pattern occurs in a text."""
-    from planrunner.plan.expressions.patterns import search  # late: only plans with patterns pay for it
-
     return search(text(pattern, "matches"), text(value, "matches"))
 
 
@@ -178,8 +177,6 @@ def replace_pattern(value: Json, pattern: Json, new: Json) -> str:
 
 
 def _spans(pattern: Json, source: str, function: str) -> list[tuple[int, int]]:
-    from planrunner.plan.expressions.spans import spans  # late, as above
-
     return spans(text(pattern, function), source)
 
 

@@ -10,6 +10,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from planrunner.plan.expressions.building import Building
 from planrunner.plan.expressions.paths import children, paths_of
 from planrunner.plan.expressions.problem import ExpressionError
 from planrunner.plan.expressions.quantities import parse_count, parse_quantity
@@ -74,8 +75,6 @@ def parse_by_grammar(text: str) -> Tree:
 @lru_cache(maxsize=1)
 def _grammar() -> Lark:
     from lark import Lark
-
-    from planrunner.plan.expressions.building import Building
 
     return Lark(
         read_data("grammar", "expr.lark"),

@@ -5,9 +5,10 @@ A scope raises Undecided for what is not known, and MissingName for what is know
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 from planrunner.plan.expressions.evaluate import truth
 from planrunner.plan.expressions.problem import EvaluationError, Undecided
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

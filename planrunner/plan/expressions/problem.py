@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planrunner.record import NamedTuple
+from typing import NamedTuple
 
 
 class Problem(NamedTuple):

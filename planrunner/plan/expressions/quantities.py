@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from planrunner.record import TYPE_CHECKING, NamedTuple
+import re
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,8 +44,6 @@ _PERCENT = rf"({_NUMBER})%"
 
 
 def _re() -> ModuleType:
-    import re  # late: a run that reads no quantity should not pay for it
-
     return re
 
 

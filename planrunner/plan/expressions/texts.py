@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 from planrunner.plan.expressions.values import (
     LONGEST_TEXT,
@@ -96,8 +97,6 @@ def indent(value: Json, width: Json = None, first: Json = None, blank: Json = No
 
 def urlencode(value: Json) -> str:
     """A text as a part of an address; a map as its query."""
-    from urllib.parse import quote  # late: few plans write addresses
-
     try:
         if kind(value) == "map":
             pairs = [f"{quote(key, '')}={quote(text_of(item), '')}" for key, item in value.items()]

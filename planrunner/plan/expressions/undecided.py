@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.plan.expressions.evaluate import truth
 from planrunner.plan.expressions.paths import path_of
 from planrunner.plan.expressions.problem import EvaluationError, Undecided
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any

@@ -8,6 +8,7 @@ anything.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.model import Capability, Plan, Task
@@ -22,6 +23,7 @@ from planrunner.plan.rules import (
     joins,
     labelled,
     limits,
+    literal,
     loops,
     order,
     overruled,
@@ -51,7 +53,6 @@ from planrunner.plan.rules import (
 from planrunner.plan.rules.reading import is_template
 from planrunner.plan.rules.suppress import Sifted, sift
 from planrunner.plan.rules.view import PlanView, Project, inside, view_of
-from planrunner.record import NamedTuple
 from planrunner.source import Source
 from planrunner.syntax.tree import Node
 
@@ -159,8 +160,6 @@ def examine(
 
 def _literal(tree: Node, views: list[PlanView], said: tuple[Diagnostic, ...]) -> Check:
     """The check of what no other rule reads: it looks at the tree of all views together."""
-    from planrunner.plan.rules import literal  # late: a plan without templates has none in a literal text
-
     return lambda _: literal.check(tree, views, said)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix, Label
 from planrunner.plan.commands.looks import looks_like_calls
@@ -12,7 +13,6 @@ from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.constants import Fault, faults
 from planrunner.plan.rules.places import Within, value_place
 from planrunner.plan.rules.view import PlanView, find_word, has_key, names, span_of
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from typing import Any

@@ -7,15 +7,15 @@ it is written out.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.jsontext import as_text
-from planrunner.lean import partial
 from planrunner.plan.expressions.quantities import amount, parse_duration, parse_money, parse_size
 from planrunner.plan.http_forms import is_address, parse_status
 from planrunner.plan.model import Field
 from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.reading import is_template
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

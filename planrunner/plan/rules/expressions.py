@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from planrunner.diagnostics import Diagnostic
+from planrunner.plan.rules.expression_checks import judged
 from planrunner.plan.rules.reading import expressions_of
 from planrunner.plan.rules.view import PlanView
 
@@ -15,6 +16,4 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
     sites = list(expressions_of(view))
     if not sites:
         return ()
-    from planrunner.plan.rules.expression_checks import judged  # late: a plan without expressions needs no types
-
     return judged(view, sites)

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.model import Task
-from planrunner.plan.pythonrules import is_one_template
+from planrunner.plan.pythonrules import RULES, is_one_template
+from planrunner.plan.pythonscan import scan
 from planrunner.plan.rules.places import place_of
 from planrunner.plan.rules.reading import Text, is_template
 from planrunner.plan.rules.verbatim import is_generated
 from planrunner.plan.rules.view import PlanView, find_text, region_of
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any
@@ -41,9 +42,6 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
 def _runs_values(view: PlanView, here: int, code: Any) -> Iterator[Diagnostic]:
     if not isinstance(code, str) or is_template(code):
         return
-    from planrunner.plan.pythonrules import RULES  # late: few plans hold Python
-    from planrunner.plan.pythonscan import scan
-
     for found in scan(code):
         if found.sure:
             end = found.start + len(re.match(r"[\w.]*", code[found.start :])[0] or " ")  # type: ignore[index]

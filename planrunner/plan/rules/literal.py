@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.rules.reading import bound_names, expressions_of, questions, strings, texts_of
 from planrunner.plan.rules.unexecuted import IDLE, NOT_OBEYED
 from planrunner.plan.rules.view import PlanView, find_text
 from planrunner.plan.template import tree_of
-from planrunner.record import NamedTuple
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar
 

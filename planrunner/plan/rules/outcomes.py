@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from planrunner.plan.expressions.possible import Possible, possible
 from planrunner.plan.expressions.problem import MissingName, Undecided
 from planrunner.plan.graph import Graph
 from planrunner.plan.model import Edge, Expression
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.plan.model import Task
 from planrunner.plan.rules.reading import Site, Text
 from planrunner.plan.rules.view import PlanView, find_text, region_of, span_of
-from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.source import Span
+from planrunner.syntax.quoted import BadEscape, unquote
 
 if TYPE_CHECKING:
     from typing import Any
@@ -55,8 +56,6 @@ _CHARACTER = r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)|."
 
 def _in_quotes(source: str, within: Span, text: str, start: int, end: int) -> Span | None:
     """Where a part of a text stands that is quoted with escapes in one line; None where no such text stands there."""
-    from planrunner.syntax.quoted import BadEscape, unquote  # late: few texts have escapes
-
     for found in re.compile(_QUOTES).finditer(source, within.start, within.end):
         quote, inner = found[0][0], found[0][1:-1]
         each = list(re.finditer(_CHARACTER if quote == '"' else "''|.", inner))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.commandlist import unread
@@ -13,7 +14,6 @@ from planrunner.plan.rules.reading import Text
 from planrunner.plan.rules.view import PlanView, find_word, span_of
 from planrunner.plan.standing import refused_tasks
 from planrunner.plan.touching import Ground
-from planrunner.record import TYPE_CHECKING
 from planrunner.source import Span
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from planrunner.diagnostics import Diagnostic, Label
+from planrunner.plan.expressions.constants import constant
 from planrunner.plan.model import Edge, Expression, Task
 from planrunner.plan.rules.reading import strings
 from planrunner.plan.rules.view import PlanView, span_of
@@ -36,8 +37,6 @@ def _place(task: Task, edge: Edge) -> Span:
 
 
 def _never(condition: Expression) -> bool:
-    from planrunner.plan.expressions.constants import constant  # late: few edges have conditions
-
     return constant(condition) is False
 
 

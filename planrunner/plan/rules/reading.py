@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.plan.expressions.paths import children, path_of
 from planrunner.plan.model import Artifact, Criterion, Expression, Gate, Output, Task
 from planrunner.plan.rules.view import PlanView
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.plan.template import references
 
 if TYPE_CHECKING:
     from typing import Any, Literal, TypeAlias
@@ -276,8 +277,6 @@ def reads_of(view: PlanView) -> Iterator[Read]:
                     yield Read(site.here, site.moment, path, site, start, end, optional)
     for text in texts_of(view):
         if "tasks" in text.text:
-            from planrunner.plan.template import references  # late: a plan without templates reads none
-
             optional = re.search(_COPES, text.text) is not None
             for path, start, end in references(text.text):
                 if path[0] == "tasks":

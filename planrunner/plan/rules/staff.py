@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.model import Approvers, Gate, Task
 from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.labelled import label_place
 from planrunner.plan.rules.view import PlanView, find_word, names, span_of
-from planrunner.record import TYPE_CHECKING
 from planrunner.source import Span
 
 if TYPE_CHECKING:

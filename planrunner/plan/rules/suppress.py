@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.model import Task
-from planrunner.record import NamedTuple
 from planrunner.source import Source
 
 MARK = "planrunner: ignore["

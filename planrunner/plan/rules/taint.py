@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.model import Capability, Plan, Task
 from planrunner.plan.rules.places import place_of
 from planrunner.plan.rules.reading import Text
 from planrunner.plan.rules.view import PlanView, every_task, span_of
-from planrunner.record import TYPE_CHECKING
+from planrunner.plan.taint.findings import judged, told
+from planrunner.plan.taint.flow import Flow
+from planrunner.plan.taint.known import known, row
+from planrunner.plan.taint.sinks import LOOKED_AT
 
 if TYPE_CHECKING:
     from typing import Any
@@ -71,11 +75,6 @@ def _may_ask(run: Any) -> bool:
 
 def _judged(view: PlanView) -> Iterator[Diagnostic]:
     # Late: a plan without foreign text needs none of it.
-    from planrunner.plan.taint.findings import judged
-    from planrunner.plan.taint.flow import Flow
-    from planrunner.plan.taint.known import known, row
-    from planrunner.plan.taint.sinks import LOOKED_AT
-
     names = {task.uses for task in every_task(view.plan.tasks)}
     names |= {
         action.uses
@@ -100,8 +99,6 @@ def _allows_hosts(view: PlanView, place: Place) -> bool:
 
 
 def _finding(view: PlanView, flow: Flow, place: Place, found: Found) -> Diagnostic:
-    from planrunner.plan.taint.findings import told  # late, as above
-
     code = _CODE.get(found.sink.use, "PLAN811")
     task, level = place.task, place.level
     assert task is not None

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.rules.reading import has_templates
+from planrunner.plan.rules.template_checks import judged
 from planrunner.plan.rules.view import PlanView
 
 CODES = ("PLAN201", "PLAN202", "PLAN205", "PLAN207", "PLAN208", "PLAN210", "PLAN211", "PLAN217")
@@ -14,6 +15,4 @@ CODES = ("PLAN201", "PLAN202", "PLAN205", "PLAN207", "PLAN208", "PLAN210", "PLAN
 def check(view: PlanView) -> Iterable[Diagnostic]:
     if not has_templates(view):
         return ()
-    from planrunner.plan.rules.template_checks import judged  # late: a plan without templates needs no types
-
     return judged(view)

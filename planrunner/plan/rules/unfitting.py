@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.model import Task
+from planrunner.plan.policyentries import Known, misfits
 from planrunner.plan.rules.places import Within, value_place
 from planrunner.plan.rules.policy import written
 from planrunner.plan.rules.view import PlanView
-from planrunner.record import TYPE_CHECKING
 from planrunner.source import Span
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
     owners += [task for task in written(view) if task.policy]
     if not owners:
         return
-    from planrunner.plan.policyentries import Known, misfits  # late: few plans have a policy
-
     built_in = getattr(view.capabilities, "built_in", view.capabilities.keys)
     known = Known(view.capabilities.get, built_in, view.capabilities.keys)
     for owner in owners:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix
 from planrunner.plan.graph import Graph
 from planrunner.plan.model import Capability, Fanout, Plan, Task
 from planrunner.plan.nearest import nearest
 from planrunner.plan.rights import Level
-from planrunner.record import NamedTuple
 from planrunner.source import Source, Span
 
 People = Mapping[str, tuple[str, ...]] | None

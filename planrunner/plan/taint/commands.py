@@ -11,6 +11,7 @@ import os
 import posixpath
 import re
 from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.plan.placeholders import Placeholder, placeholders
 from planrunner.plan.programnames import LAUNCHERS
@@ -19,7 +20,6 @@ from planrunner.plan.shellquotes import DEEPEST
 from planrunner.plan.taint.hosts import in_authority
 from planrunner.plan.taint.known import STEERING
 from planrunner.plan.taint.scripts import ASSIGNMENT, folders, names_in, read_script, spelt, variables_of
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

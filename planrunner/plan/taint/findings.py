@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 from planrunner.plan.taint.flow import Flow
 from planrunner.plan.taint.known import USES, may_run
 from planrunner.plan.taint.levels import Cell, Place
 from planrunner.plan.taint.reads import holes
 from planrunner.plan.taint.shown import call_shown, is_shown, shown
 from planrunner.plan.taint.sinks import Sink, sinks, votes
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.plan.blocks import Action
 from planrunner.plan.model import Plan, Task
@@ -12,7 +13,6 @@ from planrunner.plan.taint.known import CLOSED, DIGEST, Known, files_of, is_clos
 from planrunner.plan.taint.levels import KEPT, TOLD, Cell, Levels, Place, meant
 from planrunner.plan.taint.reads import expressed, holes
 from planrunner.plan.taint.scripts import redirected
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

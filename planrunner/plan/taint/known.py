@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.plan.expressions.functions import FUNCTIONS
 from planrunner.plan.expressions.paths import children
 from planrunner.plan.placeholders import placeholders
+from planrunner.plan.template import references, tree_of
 from planrunner.plan.template_tree import codes
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,8 +38,6 @@ def holes(text: str) -> tuple[Hole, ...]:
     """The templates of a text in their order. A text with ``{% … %}`` counts as one template that carries whatever it
     reads."""
     if "{%" in text:
-        from planrunner.plan.template import references  # late: few texts have blocks
-
         return (Hole(0, len(text), tuple(dict.fromkeys(path for path, _, _ in references(text)))),)
     if "{{" not in text:
         return ()
@@ -51,8 +50,6 @@ def carried(body: str) -> tuple[Path, ...]:
     plain = re.fullmatch(_PLAIN, body)
     if plain is not None:
         return (tuple(plain[1].split(".")),)
-    from planrunner.plan.template import tree_of  # late: plain names need no tree
-
     nodes = tree_of("{{" + body + "}}").nodes
     return tuple(dict.fromkeys(path for code in codes(nodes) for path in expressed(code.tree)))
 

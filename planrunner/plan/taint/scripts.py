@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.plan.shellcommand import DECLARING, Command, Word
 from planrunner.plan.shellscan import Scan
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

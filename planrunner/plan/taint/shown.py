@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import posixpath
+from typing import TYPE_CHECKING
 
 from planrunner.plan.model import Gate, Plan, Task
 from planrunner.plan.taint.flow import read
 from planrunner.plan.taint.levels import Cell, Level, Place, meant
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 from planrunner.plan.taint.commands import HOLE, VARIABLE, Position, in_arguments, in_script, use_of_input
 from planrunner.plan.taint.flow import actions_of, placed, read, texts
 from planrunner.plan.taint.hosts import in_authority
 from planrunner.plan.taint.known import DIGEST, STEERING, files_of, makes_rules
 from planrunner.plan.taint.levels import Cell, Place, meant
 from planrunner.plan.taint.reads import holes, searched
-from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planrunner.plan.taint.findings import near, written_code
 from planrunner.plan.taint.flow import Flow
 from planrunner.plan.taint.known import known, row
-from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-
-from planrunner.record import NamedTuple
+from typing import NamedTuple
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICK = os.sysconf("SC_CLK_TCK")

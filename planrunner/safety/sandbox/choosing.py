@@ -4,10 +4,11 @@ them counts. A plan from outside the project is shut in whatever anybody says.""
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.jsontext import shown
+from planrunner.plan.expressions.quantities import amount, parse_count, parse_duration, parse_size
 from planrunner.plan.rights import entries, restricts
-from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.safety.sandbox.confinement import KINDS, STANDARD, Confinement, Limits, Refused
 from planrunner.safety.sandbox.scopes import scope
 
@@ -151,8 +152,6 @@ def _limits(levels: Sequence[Level], untrusted: bool) -> tuple[Limits, dict[str,
 
 def _amount(level: Level, name: str, value: Json) -> float:
     # Late: few policies name quantities.
-    from planrunner.plan.expressions.quantities import amount, parse_count, parse_duration, parse_size
-
     parse = {"cpu": parse_duration, "time": parse_duration, "memory": parse_size, "output": parse_size}
     read = amount(value, parse.get(name, parse_count))
     if read is None or (read <= 0 and name != "output"):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
-from planrunner.record import TYPE_CHECKING
 from planrunner.safety.sandbox.confinement import Refused
 from planrunner.safety.sandbox.mounts import TEMPORARY
 from planrunner.safety.sandbox.scopes import beneath

@@ -7,8 +7,8 @@ import contextlib
 import fcntl
 import os
 import stat
+from typing import TYPE_CHECKING
 
-from planrunner.record import TYPE_CHECKING
 from planrunner.safety.sandbox.confinement import Refused
 
 if TYPE_CHECKING:

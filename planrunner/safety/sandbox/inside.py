@@ -17,7 +17,9 @@ import errno
 import marshal
 import os
 import resource
+import socket
 import sys
+import threading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -241,8 +243,6 @@ def _filter(lines: bytes) -> None:
 
 def _offer(path: str) -> None:
     """A child that hands what comes to a port of the loopback interface on to the proxy's socket at ``path``."""
-    import socket
-
     listening = socket.create_server(("127.0.0.1", 0), backlog=64)
     address = f"http://127.0.0.1:{listening.getsockname()[1]}"
     for name in ("http_proxy", "https_proxy", "all_proxy"):
@@ -267,9 +267,6 @@ def _offer(path: str) -> None:
 
 
 def _relay(listening: Any, path: str) -> None:
-    import socket
-    import threading
-
     while True:
         client, _ = listening.accept()
         proxy = socket.socket(socket.AF_UNIX)
@@ -283,8 +280,6 @@ def _relay(listening: Any, path: str) -> None:
 
 
 def _pass(one: Any, other: Any) -> None:
-    import socket
-
     try:
         while data := one.recv(65536):
             other.sendall(data)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 import time
+from typing import TYPE_CHECKING, NamedTuple
 
-from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.safety.sandbox.census import Census
 from planrunner.safety.sandbox.holding import made
 from planrunner.safety.sandbox.scopes import beneath, ruling

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
-from planrunner.record import TYPE_CHECKING
 from planrunner.safety.sandbox.scopes import beneath
 
 if TYPE_CHECKING:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-
-from planrunner.record import NamedTuple
+from typing import NamedTuple
 
 _MOST_OF_A_KIND = "/proc/sys/user/max_{}_namespaces"
 _KINDS = ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup")

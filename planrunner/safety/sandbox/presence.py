@@ -7,6 +7,7 @@ import functools
 import os
 import shutil
 import subprocess
+import sys
 
 LANDLOCK = {"create": 444, "add": 445, "restrict": 446}
 """Numbers of the system calls, the same on every architecture."""
@@ -86,6 +87,4 @@ def docker() -> tuple[str, str]:
 
 def interpreter() -> str:
     """The interpreter that sets a process up inside: the very one that runs this, links resolved."""
-    import sys
-
     return os.path.realpath(sys.executable)

@@ -8,11 +8,11 @@ or a task names lies outside the working directory, whatever links lead there; t
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.errors import PlanInvalid, UsageError
 from planrunner.plan.matching import path_matches
 from planrunner.plan.rights import texts
-from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.safety.project import read_settings, unsound
 from planrunner.safety.sandbox.confinement import Missing, Refused
 

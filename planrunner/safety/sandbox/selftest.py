@@ -11,8 +11,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from typing import TYPE_CHECKING, NamedTuple
 
-from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.safety.sandbox import presence
 from planrunner.safety.sandbox.confinement import Command, Confinement
 from planrunner.safety.sandbox.wrapping import PACKAGE, wrapped

@@ -7,8 +7,7 @@ kernel are mostly found in and no task needs: new namespaces and mounts, io_urin
 from __future__ import annotations
 
 import struct
-
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,8 +4,7 @@ is kept of it is bounded."""
 from __future__ import annotations
 
 from threading import Lock
-
-from planrunner.record import TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import marshal
 import os
+from typing import TYPE_CHECKING, NamedTuple
 
-from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.safety.sandbox import presence
+from planrunner.safety.sandbox.around import parted
 from planrunner.safety.sandbox.confinement import Refused
+from planrunner.safety.sandbox.container import contained
 from planrunner.safety.sandbox.holding import kept, opened
 from planrunner.safety.sandbox.mounts import (
     HOME,
@@ -105,8 +107,6 @@ def wrapped(confinement: Confinement, command: Command) -> Wrapped:
     if confinement.kind == "none":
         return Wrapped(tuple(command.arguments), dict(command.env), command.directory)
     if confinement.kind == "docker":
-        from planrunner.safety.sandbox.container import contained  # late: few choose it
-
         arguments = contained(confinement, command, presence.docker()[0])
         return Wrapped(arguments, dict(command.env), command.directory, command.name)
     env = {**command.env, "HOME": HOME, "TMPDIR": TEMPORARY}
@@ -219,8 +219,6 @@ def _rules(confinement: Confinement) -> dict[str, Json]:
     read = [*map(os.path.realpath, (*SYSTEM, *settings)), "/proc", *confinement.readable, *confinement.guarded]
     write = [*confinement.writable]
     if not presence.covers():
-        from planrunner.safety.sandbox.around import parted  # late: only where there are no namespaces
-
         read = parted(read, confinement.denied)
         write = parted(write, (*confinement.denied, *confinement.guarded))
     return {

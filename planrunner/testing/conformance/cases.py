@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from types import GeneratorType
-from typing import Any, Union
+from typing import Any, NamedTuple, Union
 
-from planrunner.record import NamedTuple
+from planrunner.capabilities.declare import declaration_of
 
 ASPECTS = ("schema", "docs", "outcome", "cancel", "timeout", "effects", "replay", "twice", "preview", "undo", "secrets")
 """What is checked, in this order."""
@@ -61,8 +61,6 @@ class Case(NamedTuple):
     @property
     def title(self) -> str:
         """The name of the capability, and that of the case."""
-        from planrunner.capabilities.declare import declaration_of  # late: named capabilities need it not
-
         if isinstance(self.capability, str):
             of = self.capability
         else:

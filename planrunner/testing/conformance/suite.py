@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from typing import NamedTuple
 from unittest import SkipTest
 
 from planrunner.plugins.claims import mutates
-from planrunner.record import NamedTuple
 from planrunner.testing.bench import Bench
 from planrunner.testing.conformance import behaviour, declared, inverse, outside
 from planrunner.testing.conformance.cases import ASPECTS, Case, arranged
@@ -85,14 +87,10 @@ def _applies(case: Case, aspect: str, documented: set[object]) -> bool:
 
 def load_cases(path: str) -> list[Case]:
     """The list ``CASES`` of a file of Python. Raises AttributeError where it has none."""
-    from importlib.util import module_from_spec, spec_from_file_location
-
     name = f"planrunner_cases_{os.path.basename(path).removesuffix('.py')}"
     spec = spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None, f"{path} is no file of Python"
     module = module_from_spec(spec)
-    import sys
-
     sys.modules[name] = module
     spec.loader.exec_module(module)
     found: list[Case] = module.CASES

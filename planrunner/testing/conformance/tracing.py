@@ -16,9 +16,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
-
-from planrunner.record import NamedTuple
+from typing import Any, NamedTuple
 
 _CALLS = "%file,%network,fchdir,clone,clone3,vfork,fork,ftruncate,fchmod,fchown,fsetxattr,futimesat"
 _PATIENCE = 60.0

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner.machine.events import Outcome
-from planrunner.record import NamedTuple
 from planrunner.testing import bench as benches
 from planrunner.testing.bench import Asked, Bench
 from planrunner.testing.conformance.cases import Case, Ready
