@@ -18,7 +18,10 @@ from planrunner.capabilities.contract import Preview as Preview
 from planrunner.capabilities.contract import Spawn as Spawn
 from planrunner.capabilities.declare import Doc as Doc
 from planrunner.capabilities.declare import capability as capability
+from planrunner.machine.events import Entry as Entry
 from planrunner.machine.events import Outcome as Outcome
+from planrunner.plan.model import Capability as Capability
+from planrunner.source import Span as Span
 
 if TYPE_CHECKING:
     from planrunner.capabilities.durations import money as money
@@ -34,10 +37,8 @@ if TYPE_CHECKING:
     from planrunner.diagnostics import Fix as Fix
     from planrunner.diagnostics import Label as Label
     from planrunner.diagnostics import Rule as Rule
-    from planrunner.machine.events import Entry as Entry
-    from planrunner.plan.model import Capability as Capability
     from planrunner.plan.rules.view import PlanView as PlanView
-    from planrunner.source import Span as Span
+
 
 API = 1
 SUPPORTED = (1,)

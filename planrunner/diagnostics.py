@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from planrunner.source import Span
-
-if TYPE_CHECKING:
-    from typing import Literal, TypeAlias
 
 Severity: TypeAlias = 'Literal["error", "warning", "note"]'
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from planrunner.diagnostics import Diagnostic
     from planrunner.source import Source
 
+
 OK = 0
 FAILED = 1
 USAGE = 2

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from planrunner.capabilities.research.providers import Found, Search
     from planrunner.plan.rules.view import PlanView
 
+
 hookspec = pluggy.HookspecMarker("planrunner")
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
-if TYPE_CHECKING:
-    from typing import Any
-
-    Json = Any
+Json = Any
 
 try:
     from _json import encode_basestring, make_encoder, make_scanner

@@ -9,18 +9,16 @@ by much, on how many secrets there are.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import chain, combinations
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 from weakref import WeakSet
 
 from planrunner.spellings import SHORTEST as SHORTEST
 from planrunner.spellings import lines, spellings
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    Json = Any
+Json = Any
 
 MASK = b"***"
 """Written where the name of a secret would tell its value."""

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Literal, NamedTuple
 
-if TYPE_CHECKING:
-    from typing import Literal
-
-    Notation = Literal["yaml", "json", "text"]
+Notation = Literal["yaml", "json", "text"]
 
 
 class Span(NamedTuple):

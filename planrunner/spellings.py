@@ -7,11 +7,8 @@ import html
 import json
 import re
 import shlex
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 from urllib.parse import quote, quote_plus
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SHORTEST = 6
 """Bytes of the shortest value, or line of one, that is looked for: shorter ones stand in any text by chance."""

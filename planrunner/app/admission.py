@@ -7,7 +7,8 @@ policy of the operator. What they say yes to is the plan with all files it links
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, NamedTuple
 
 from planrunner.app.proof.envelope import Sight
 from planrunner.app.proof.powers import FORMAT, outside, powers, settings_powers
@@ -18,24 +19,20 @@ from planrunner.journal.workspace import find_project, why_outside
 from planrunner.jsontext import stable_json
 from planrunner.plan.escapes import escaped
 from planrunner.plan.matching import path_matches
+from planrunner.plan.model import Plan
 from planrunner.plan.params import bind_params
 from planrunner.plan.rights import texts
+from planrunner.plugins import Registry
 from planrunner.safety import trust
 from planrunner.safety.homes import settings_text, trusted_home
 from planrunner.safety.policy import said_of_plans
 from planrunner.safety.project import FILE, read_settings
 from planrunner.views.terminal import word
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from planrunner.plan.model import Plan
-    from planrunner.plugins import Registry
-
-    Json = Any
-    Answer = Literal["once", "always", "no", "nobody"]
-    Ask = Callable[[dict[str, Json]], Answer]
-    """Shows what a plan may do and asks whether it may; ``nobody`` where there is nobody to ask."""
+Json = Any
+Answer = Literal["once", "always", "no", "nobody"]
+Ask = Callable[[dict[str, Json]], Answer]
+"""Shows what a plan may do and asks whether it may; ``nobody`` where there is nobody to ask."""
 
 DENYING = "policy: {plans: {outside: deny}}"
 

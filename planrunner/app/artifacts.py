@@ -10,7 +10,7 @@ import os
 import re
 import time
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 from planrunner.app.reading import stored_state
 from planrunner.errors import NotFound, StorageFailed, UsageError
@@ -23,10 +23,7 @@ from planrunner.machine.events import AttemptEnded, AttemptStarted
 from planrunner.plan.nearest import nearest
 from planrunner.safety.project import read_data
 
-if TYPE_CHECKING:
-    from typing import Any
-
-    Json = Any
+Json = Any
 
 FOREVER = "forever"
 _FINAL = frozenset({"completed", "failed", "cancelled"})

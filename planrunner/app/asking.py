@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 from planrunner.engine.answering import answer
 from planrunner.engine.calls import Place
-from planrunner.journal.records import Answer
+from planrunner.journal.records import Answer, RunHandle
 from planrunner.machine.events import Entry
 from planrunner.machine.evolve import evolve
+from planrunner.machine.state import State
 
 if TYPE_CHECKING:
     from planrunner.journal.port import JournalPort
-    from planrunner.journal.records import RunHandle
-    from planrunner.machine.state import State
 
 
 def user() -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from planrunner.app.asking import user
 from planrunner.errors import NotFound, StorageFailed, UsageError
@@ -13,11 +14,7 @@ from planrunner.journal.sqlite import open_journal
 from planrunner.journal.verifying import Anchor, Verdict
 from planrunner.journal.workspace import check_state, find_state
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from typing import Any
-
-    Json = Any
+Json = Any
 
 _ANCHOR = "`planrunner audit head` prints them: RUN:SEQ:LINK"
 

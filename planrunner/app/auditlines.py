@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from planrunner.errors import NotFound, StorageFailed, UsageError
 from planrunner.journal.breaks import cut
@@ -16,11 +17,7 @@ from planrunner.journal.walking import Break, Sealed, entries_of, sealed_rows, s
 from planrunner.journal.workspace import find_state
 from planrunner.views.moments import rfc3339
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from typing import Any
-
-    Json = Any
+Json = Any
 
 FORMAT = 1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from planrunner import syntax
 from planrunner.app.planfile import read_regular
@@ -14,7 +14,7 @@ from planrunner.errors import NotFound, PlanInvalid, UsageError
 from planrunner.journal.workspace import find_project
 from planrunner.plan.canonical import ordered
 from planrunner.plan.fixes import apply
-from planrunner.plan.load import File, Loaded, load, named
+from planrunner.plan.load import Capabilities, File, Loaded, load, named
 from planrunner.plan.model import Capability, Plan
 from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.view import Project
@@ -22,17 +22,13 @@ from planrunner.plugins import Registry
 from planrunner.safety.credentials import read_credentials
 from planrunner.safety.people import read_project
 from planrunner.safety.policy import levels, policy_records
-from planrunner.source import Source
+from planrunner.source import Notation, Source
 from planrunner.syntax.tree import Mapping as MappingNode
 from planrunner.syntax.tree import Node, Scalar
 from planrunner.syntax.tree import Sequence as SequenceNode
 from planrunner.views.graph import drawing, graph_object
 from planrunner.views.graph_dot import render as render_dot
 from planrunner.views.graph_mermaid import render
-
-if TYPE_CHECKING:
-    from planrunner.plan.load import Capabilities
-    from planrunner.source import Notation
 
 ROUNDS = 10
 """How often a text is mended and read again: a fix may make room for another one."""
@@ -139,7 +135,7 @@ def reaches(findings: Iterable[Diagnostic], severity: Severity) -> bool:
 def check_codes(words: Iterable[str]) -> tuple[str, ...]:
     """Codes, names and beginnings of codes as ``Choice`` holds them. Raises UsageError for a word that fits no rule."""
     found = []
-    for word in (part.strip() for words_ in words for part in words_.split(",")):
+    for word in (each.strip() for words_ in words for each in words_.split(",")):
         if not word:
             continue
         known = [rule for rule in RULES.values() if _fits(rule.code, rule.name, word)]

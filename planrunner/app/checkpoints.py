@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from planrunner.app.forking import Checkpoint, find, named
 from planrunner.app.reading import stored_state
@@ -11,18 +12,12 @@ from planrunner.journal.sqlite import open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.knowledge import manifests
 from planrunner.knowledge.artifacts import ArtifactStore
-from planrunner.machine.events import TaskSettled
+from planrunner.machine.events import Entry, TaskSettled
 from planrunner.machine.judge import unmet
 from planrunner.machine.scope import TaskScope
+from planrunner.machine.state import State
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from typing import Any
-
-    from planrunner.machine.events import Entry
-    from planrunner.machine.state import State
-
-    Json = Any
+Json = Any
 
 
 def look(run: str, wanted: str, state: str | None) -> dict[str, Json]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from planrunner import syntax
 from planrunner.app.authoring import Checked, Choice
@@ -18,14 +19,9 @@ from planrunner.safety.consistency import entries
 from planrunner.safety.effective import EmptyList, Located
 from planrunner.safety.profiles import NONE
 from planrunner.safety.project import SECTIONS, check_files, read_located, read_settings
-from planrunner.syntax.tree import Mapping, Scalar, Sequence
+from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from planrunner.syntax.tree import Node
-
-    Json = Any
+Json = Any
 
 _HOW = "write one: docs/how-to/configure-a-project.md"
 _SECRET = re.compile(r"(^|_)(password|passwd|secret|token|api_?key)$", re.IGNORECASE)

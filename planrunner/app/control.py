@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from planrunner.app.asking import answer_waiting, user
 from planrunner.app.reading import begun, stored_state
@@ -17,9 +18,6 @@ from planrunner.journal.sqlite import Journal, open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.machine.evolve import evolve
 from planrunner.machine.statuses import ended
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PATIENCE = 30.0
 """Seconds that the holder of a run is given to answer; it looks ten times a second."""

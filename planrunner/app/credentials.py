@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from planrunner.app.authoring import load_plan
 from planrunner.journal.workspace import find_project
 from planrunner.plan.wishes import every_secret
-from planrunner.safety.credentials import line_of, read_credentials, unknown
+from planrunner.safety.credentials import Credential, line_of, read_credentials, unknown
 from planrunner.safety.sources import Unresolved, readable_by_others, value_of
-
-if TYPE_CHECKING:
-    from planrunner.safety.credentials import Credential
 
 
 class Credited(NamedTuple):

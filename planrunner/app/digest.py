@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from planrunner.app.inspect import all_rows, summary
+from planrunner.app.inspect import RunSummary, all_rows, summary
 from planrunner.app.reading import stored_state
 from planrunner.app.resting import rest
 from planrunner.errors import NotFound
-from planrunner.journal.sqlite import open_journal
+from planrunner.journal.sqlite import Journal, open_journal
 from planrunner.journal.workspace import find_state
+from planrunner.machine.state import State
 from planrunner.views.gates import gate_facts
 from planrunner.views.standing import pairs, shown_counts
-
-if TYPE_CHECKING:
-    from planrunner.app.inspect import RunSummary
-    from planrunner.journal.sqlite import Journal
-    from planrunner.machine.state import State
 
 
 class Blocker(NamedTuple):

@@ -6,11 +6,12 @@ import gc
 import os
 import sys
 import time
+from collections.abc import Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from planrunner import __version__, errors
-from planrunner.app.admission import Wish, admit
+from planrunner.app.admission import Ask, Wish, admit
 from planrunner.app.asking import user
 from planrunner.app.deadlines import require_time
 from planrunner.app.dry import assumed
@@ -35,9 +36,11 @@ from planrunner.app.sight import (
 from planrunner.engine.background import users_of
 from planrunner.engine.calls import Place, tidy
 from planrunner.engine.clocks import Clock, boot
-from planrunner.engine.drive import Driver
+from planrunner.engine.drive import Driver, Onlooker
+from planrunner.engine.effects import Effects
 from planrunner.engine.inbox import Inbox
 from planrunner.engine.live import LiveEffects, LiveSettings
+from planrunner.engine.vault import Vault
 from planrunner.errors import NotFound, UsageError
 from planrunner.journal import locks
 from planrunner.journal.database import AGAIN
@@ -46,28 +49,19 @@ from planrunner.journal.records import NewRun, RunHandle, StoredPlan
 from planrunner.journal.runids import new_run_id
 from planrunner.journal.sqlite import open_journal
 from planrunner.journal.workspace import find_project, find_state, why_outside
-from planrunner.machine.events import EDITION, Entry, RunStarted
+from planrunner.machine.events import EDITION, Entry, Event, RunStarted
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
+from planrunner.plan.model import Plan
 from planrunner.plan.params import bind_params
 from planrunner.plugins import Registry
 from planrunner.plugins.registry import is_own_process
-from planrunner.source import notation_of
+from planrunner.source import Source, notation_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any, Protocol
-
-    from planrunner.app.admission import Ask
-    from planrunner.engine.drive import Onlooker
-    from planrunner.engine.effects import Effects
-    from planrunner.engine.vault import Vault
     from planrunner.journal.port import JournalPort
-    from planrunner.machine.events import Event
-    from planrunner.plan.model import Plan
-    from planrunner.source import Source
 
-    Json = Any
+Json = Any
 
 
 class ExecRequest(NamedTuple):
@@ -118,22 +112,20 @@ class RunResult(NamedTuple):
     """What people should know of the state directory."""
 
 
-if TYPE_CHECKING:
+class Watch(Protocol):
+    """Somebody who looks on: told of the run, of each durable entry, of output, and now and then of the time."""
 
-    class Watch(Protocol):
-        """Somebody who looks on: told of the run, of each durable entry, of output, and now and then of the time."""
+    def started(self, run_id: str, plan: Plan, state: State) -> None: ...
 
-        def started(self, run_id: str, plan: Plan, state: State) -> None: ...
+    def event(self, entry: Entry) -> None: ...
 
-        def event(self, entry: Entry) -> None: ...
+    def output(self, task: str, attempt: int, stream: str, data: bytes) -> None: ...
 
-        def output(self, task: str, attempt: int, stream: str, data: bytes) -> None: ...
+    def tick(self, now: float) -> None:
+        """Called at least every half second while the run goes on."""
+        ...
 
-        def tick(self, now: float) -> None:
-            """Called at least every half second while the run goes on."""
-            ...
-
-        def ended(self, result: RunResult) -> None: ...
+    def ended(self, result: RunResult) -> None: ...
 
 
 def warn(watch: Watch, texts: Sequence[str]) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from planrunner.app.occupancy import Restoring, directory_of, refuse_runs
 from planrunner.app.reading import plan_after
-from planrunner.app.rewinding import rewind
+from planrunner.app.rewinding import Rewind, rewind
 from planrunner.errors import NotFound, RunHeld, StorageFailed, UsageError
-from planrunner.journal.records import NewRun
+from planrunner.journal.records import NewRun, RunRow
 from planrunner.journal.runids import new_run_id
 from planrunner.journal.sqlite import Journal, open_journal
 from planrunner.journal.workspace import find_state
@@ -19,15 +20,7 @@ from planrunner.machine.forks import positions, rest_after
 from planrunner.plan.nearest import nearest
 from planrunner.plan.params import bind_params
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from planrunner.app.occupancy import Restoring
-    from planrunner.app.rewinding import Rewind
-    from planrunner.journal.records import RunRow
-
-    Json = Any
+Json = Any
 
 
 class Checkpoint(NamedTuple):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from re import escape, fullmatch
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from planrunner.app.asking import user
 from planrunner.app.control import Steered, steer
-from planrunner.app.inspect import look
+from planrunner.app.inspect import Look, look
 from planrunner.app.reading import stored_state
 from planrunner.app.resting import DECIDED, rest
 from planrunner.errors import NotFound, UsageError
@@ -17,15 +17,12 @@ from planrunner.journal.sqlite import open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.machine.gates import sentence
 from planrunner.machine.labels import label
+from planrunner.machine.shortages import Wanted
 from planrunner.machine.state import State
 from planrunner.machine.statuses import ended, said
 from planrunner.plan.nearest import nearest
 from planrunner.views.gates import suggestion, waiting_budgets, waiting_gates, waiting_watchdogs
 from planrunner.views.terminal import word
-
-if TYPE_CHECKING:
-    from planrunner.app.inspect import Look
-    from planrunner.machine.shortages import Wanted
 
 Json = Any
 _PAGE = 200

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from planrunner.app.asking import user
 from planrunner.app.sight import has_settings
-from planrunner.machine.limit_events import PolicyChanged
+from planrunner.machine.events import Event, PolicyChanged
+from planrunner.machine.state import State, TaskState
 from planrunner.machine.statuses import SETTLED
 from planrunner.plan.rights import AS_BEFORE
 from planrunner.safety.policy import policy_records
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from planrunner.machine.events import Event
-    from planrunner.machine.state import State, TaskState
 
 Json = Any
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from difflib import unified_diff
-from typing import TYPE_CHECKING
 
 from planrunner.app.authoring import Checked, Choice, check_file, mend_file, registry
 from planrunner.app.planfile import read_regular
@@ -14,9 +13,7 @@ from planrunner.app.settingsfiles import check_settings, is_settings
 from planrunner.errors import UsageError
 from planrunner.journal.workspace import find_project
 from planrunner.plan.files import File, decode
-
-if TYPE_CHECKING:
-    from planrunner.plan.load import Capabilities
+from planrunner.plan.load import Capabilities
 
 
 def lint_paths(

@@ -7,17 +7,15 @@ who begin at once at least one sees the other.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from planrunner.errors import RunHeld
 from planrunner.journal import locks
-from planrunner.machine.events import RunStarted
+from planrunner.machine.events import Entry, RunStarted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from planrunner.journal.port import JournalPort
-    from planrunner.machine.events import Entry
 
 
 class Restoring:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from planrunner.errors import Denied
 from planrunner.plan.judging import refusal
+from planrunner.plan.rights import Level
 from planrunner.plan.standing import refused_tasks
+from planrunner.plan.touching import Ground
 
 if TYPE_CHECKING:
     from planrunner.plan.model import Plan
-    from planrunner.plan.rights import Level
-    from planrunner.plan.touching import Ground
 
 
 def refuse_denied(plan: Plan, levels: tuple[Level, ...], path: str, ground: Ground, digest: str) -> None:

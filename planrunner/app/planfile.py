@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import TYPE_CHECKING
 
 from planrunner.errors import NotFound, UsageError
 from planrunner.journal.workspace import find_project
-from planrunner.plan.load import read_plan
+from planrunner.plan.load import File, read_plan
 from planrunner.syntax.limits import MAX_TEXT
-
-if TYPE_CHECKING:
-    from planrunner.plan.load import File
 
 _KINDS = {
     stat.S_IFIFO: "a pipe",

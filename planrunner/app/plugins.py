@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from difflib import unified_diff
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from planrunner.app.sight import check_project
 from planrunner.errors import NotFound, UsageError
 from planrunner.journal.workspace import find_project
+from planrunner.plan.model import Capability
 from planrunner.plan.nearest import nearest
 from planrunner.plugins import Registry
 from planrunner.plugins.callables import faults_of
@@ -18,12 +20,7 @@ from planrunner.plugins.projectfiles import ProjectFile, read
 from planrunner.plugins.scanning import Scan
 from planrunner.safety import trust
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from planrunner.plan.model import Capability
-
-    State = Literal["ready", "left out", "untrusted", "changed"]
+State = Literal["ready", "left out", "untrusted", "changed"]
 
 
 class Plugin(NamedTuple):

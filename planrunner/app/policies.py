@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from planrunner import syntax
 from planrunner.app.planfile import read_regular
 from planrunner.errors import PlanInvalid
 from planrunner.journal.workspace import find_project
 from planrunner.plan.canonical import canonical
-from planrunner.plan.judging import judged, refusal
+from planrunner.plan.judging import Wanted, judged, refusal
 from planrunner.plan.load import load
-from planrunner.plan.rights import entries, shown, texts
-from planrunner.plan.standing import standing
+from planrunner.plan.model import Plan, Task
+from planrunner.plan.rights import Level, Right, entries, shown, texts
+from planrunner.plan.standing import Standing, standing
 from planrunner.plan.touching import Ground, files
 from planrunner.plugins import Registry
 from planrunner.safety.policy import levels, policy_records
 from planrunner.safety.project import read_settings
 from planrunner.source import Source
-from planrunner.syntax.tree import Mapping, Sequence, to_json
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from planrunner.plan.judging import Wanted
-    from planrunner.plan.model import Plan, Task
-    from planrunner.plan.rights import Level, Right
-    from planrunner.plan.standing import Standing
-    from planrunner.syntax.tree import Node
+from planrunner.syntax.tree import Mapping, Node, Sequence, to_json
 
 Json = Any
 

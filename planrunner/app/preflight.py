@@ -4,7 +4,8 @@ folders. Nothing is run to find out, and only what is sure is told."""
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.app.proof.envelope import Sight
 from planrunner.app.proof.upstream import made_before, may_run
@@ -14,20 +15,16 @@ from planrunner.engine.programs import SpawnFailed, search
 from planrunner.errors import Unready
 from planrunner.plan.expressions.problem import EvaluationError, TemplateError
 from planrunner.plan.holding import inner
+from planrunner.plan.model import Action, Plan, Task
 from planrunner.plan.wishes import wishes
 from planrunner.safety.credentials import read_credentials
 from planrunner.safety.project import read_data
 from planrunner.safety.sources import lacking
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-    from typing import Any
-
-    from planrunner.app.proof.envelope import Sight
     from planrunner.engine.vault import Vault
-    from planrunner.plan.model import Action, Plan, Task
 
-    Json = Any
+Json = Any
 
 
 class Missing(NamedTuple):

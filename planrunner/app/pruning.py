@@ -7,7 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Any
 
 from planrunner.app.asking import user
 from planrunner.app.collecting import GRACE, collected
@@ -18,10 +18,7 @@ from planrunner.journal.sqlite import Journal, open_journal, pruning
 from planrunner.journal.workspace import find_state
 from planrunner.machine.events import RunForked
 
-if TYPE_CHECKING:
-    from typing import Any
-
-    Json = Any
+Json = Any
 
 _FOLDERS = ("logs", "tmp")
 """Folders of a state directory that have one of their own for each run."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from hashlib import sha256
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from planrunner.app.asking import user
 from planrunner.errors import Denied, NotFound, PlanrunnerError, RunHeld, UsageError
@@ -23,9 +23,6 @@ from planrunner.redaction import Redactor
 from planrunner.regular import read_regular
 from planrunner.safety.credentials import read_credentials
 from planrunner.safety.sources import Unresolved, value_of
-
-if TYPE_CHECKING:
-    from planrunner.redaction import Redactor
 
 NAME = "refused"
 SAME, MOST, WITHIN = 5, 100, 3600.0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from planrunner.app.histories import history
 from planrunner.app.reading import plan_of
@@ -18,11 +19,7 @@ from planrunner.plan.model import Plan
 from planrunner.plan.params import bind_params
 from planrunner.plugins import Registry
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    Json = Any
+Json = Any
 
 
 class ReplayReport(NamedTuple):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from shlex import quote
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from planrunner.app.asking import user
-from planrunner.app.execute import directory_of
+from planrunner.app.execute import RunResult, Watch, directory_of
 from planrunner.app.heldto import accepted
 from planrunner.app.reading import stored_state
 from planrunner.app.resuming import go_on
@@ -16,16 +17,11 @@ from planrunner.app.tasknames import task_number
 from planrunner.errors import UsageError
 from planrunner.journal.sqlite import open_journal
 from planrunner.journal.workspace import find_state
+from planrunner.machine.events import Event
 from planrunner.machine.keeping import inside
 from planrunner.machine.paths import by_its_own, named, owners, replaced_tasks
 from planrunner.machine.rerun import Anew, Unfit, is_current, reset_event, retried, run_again
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from planrunner.app.execute import RunResult, Watch
-    from planrunner.machine.events import Event
-    from planrunner.machine.state import State
+from planrunner.machine.state import State
 
 
 class RerunRequest(NamedTuple):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from planrunner.app.admission import check_again
 from planrunner.app.asking import answer_waiting, user
@@ -10,6 +11,7 @@ from planrunner.app.execute import (
     Held,
     RunResult,
     Site,
+    Watch,
     directory_of,
     is_attended,
     journal_at,
@@ -27,21 +29,15 @@ from planrunner.app.unusable import refused
 from planrunner.capabilities.builtin import TARGETS
 from planrunner.engine.clocks import TimeLine, boot
 from planrunner.engine.strays import reap_run
+from planrunner.engine.vault import Vault
 from planrunner.errors import UsageError
 from planrunner.journal.workspace import find_state, program
-from planrunner.machine.events import RunReopened, RunResumed, TasksReset
+from planrunner.machine.events import Event, RunReopened, RunResumed, TasksReset
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.machine.statuses import FINAL_STOPS, SETTLED, ended
+from planrunner.plan.model import Task
 from planrunner.plugins import Registry
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from planrunner.app.execute import Watch
-    from planrunner.engine.vault import Vault
-    from planrunner.machine.events import Event
-    from planrunner.plan.model import Task
 
 
 class Manner(NamedTuple):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping, Sequence
 from shlex import quote
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from planrunner.app.admission import Ask
 from planrunner.app.asking import answer_waiting, user
 from planrunner.app.authoring import load_plan
 from planrunner.app.execute import ExecRequest, directory_of, kept_text, let_in
@@ -13,37 +15,36 @@ from planrunner.app.reading import Revisions, begun, stored_plan
 from planrunner.app.secrets import require_none_in, vault_of
 from planrunner.app.selection import widened
 from planrunner.app.settling import answers
-from planrunner.app.sight import at_once, check_project, environment_of, governing, has_settings, keep_profile, settled
+from planrunner.app.sight import (
+    Seen,
+    at_once,
+    check_project,
+    environment_of,
+    governing,
+    has_settings,
+    keep_profile,
+    settled,
+)
 from planrunner.engine.clocks import TimeLine, boot
 from planrunner.errors import NotFound, RunHeld, UsageError
 from planrunner.journal.memory import MemoryJournal
-from planrunner.journal.records import StoredPlan
-from planrunner.journal.sqlite import open_journal
+from planrunner.journal.records import RunHandle, StoredPlan
+from planrunner.journal.sqlite import Journal, open_journal
 from planrunner.journal.workspace import find_project, find_state
-from planrunner.machine.events import DoubtSettled, Entry, RunReopened, RunRevised, RunStarted
+from planrunner.machine.events import DoubtSettled, Entry, Event, RunReopened, RunRevised, RunStarted
 from planrunner.machine.evolve import evolve
 from planrunner.machine.owing import outstanding
 from planrunner.machine.paths import owners
 from planrunner.machine.rerun import Unfit
 from planrunner.machine.revision import Stale, reset_event, stale
+from planrunner.machine.state import State
 from planrunner.machine.statuses import FINAL_STOPS, SETTLED
+from planrunner.plan.model import Plan
 from planrunner.plan.params import bind_params
-from planrunner.plan.revision import differences, gives_the_same
+from planrunner.plan.revision import Difference, differences, gives_the_same
 from planrunner.plugins import Registry
 from planrunner.source import notation_of
 from planrunner.views.revision import Revision
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from planrunner.app.admission import Ask
-    from planrunner.app.sight import Seen
-    from planrunner.journal.records import RunHandle
-    from planrunner.journal.sqlite import Journal
-    from planrunner.machine.events import Event
-    from planrunner.machine.state import State
-    from planrunner.plan.model import Plan
-    from planrunner.plan.revision import Difference
 
 Json = Any
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 from planrunner.app.restoring import Restored, restorable
 from planrunner.engine.backups import remove, restore
@@ -22,14 +23,9 @@ from planrunner.knowledge import manifests
 from planrunner.knowledge.artifacts import ArtifactStore
 from planrunner.knowledge.manifests import Piece
 from planrunner.machine.events import CheckpointTaken, Entry
+from planrunner.plan.model import Plan
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from typing import Any
-
-    from planrunner.plan.model import Plan
-
-    Json = Any
+Json = Any
 
 
 class Layer(NamedTuple):

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from planrunner.app.asking import user
+from planrunner.app.execute import RunResult, Watch
 from planrunner.app.reading import stored_state
 from planrunner.app.resuming import go_on
 from planrunner.app.tasknames import missing, task_number
 from planrunner.errors import UsageError
 from planrunner.journal.sqlite import open_journal
 from planrunner.journal.workspace import find_state
-from planrunner.machine.events import AttemptEnded, AttemptStarted, RollbackStarted
+from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, Event, RollbackStarted
 from planrunner.machine.owing import acted, bare, outstanding, selected, started, under_way
 from planrunner.machine.state import State
+from planrunner.machine.undoing import Owed
 from planrunner.plan.model import RollbackPolicy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from planrunner.app.execute import RunResult, Watch
-    from planrunner.machine.events import Entry, Event
-    from planrunner.machine.undoing import Owed
 
 
 class RollbackRequest(NamedTuple):

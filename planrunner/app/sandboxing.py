@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from planrunner.safety.sandbox import presence
+from planrunner.safety.sandbox.confinement import Kind
 from planrunner.safety.sandbox.obstacles import obstacle
 from planrunner.safety.sandbox.selftest import Probe, try_out
-
-if TYPE_CHECKING:
-    from planrunner.safety.sandbox.confinement import Kind
 
 
 class Report(NamedTuple):

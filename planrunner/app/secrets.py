@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from planrunner.capabilities.llm.models import USUAL_KEYS
@@ -16,13 +17,9 @@ from planrunner.safety.project import read_data
 from planrunner.spellings import SHORTEST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import Any
-
-    from planrunner.engine.vault import Vault
     from planrunner.machine.state import State
 
-    Json = Any
+Json = Any
 
 
 def vault_of(state: State, directory: str) -> Vault | None:

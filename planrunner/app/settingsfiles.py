@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from planrunner.app.authoring import Checked, Choice, chosen, registry
 from planrunner.app.unfitting import unfitting
@@ -12,12 +12,7 @@ from planrunner.journal.workspace import find_project
 from planrunner.plan.nearest import nearest
 from planrunner.safety.consistency import entries
 from planrunner.safety.project import FILE, check_files
-from planrunner.syntax.tree import Mapping, Scalar
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from planrunner.syntax.tree import Node
+from planrunner.syntax.tree import Mapping, Node, Scalar
 
 
 def is_settings(path: str) -> bool:

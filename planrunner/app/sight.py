@@ -4,8 +4,9 @@ opens no YAML, no grammar and no schema."""
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner import __version__
 from planrunner.app.permitted import refuse_denied
@@ -21,6 +22,7 @@ from planrunner.plan.expressions.quantities import parse_count, parse_duration, 
 from planrunner.plan.files import decode
 from planrunner.plan.holding import every
 from planrunner.plan.load import load
+from planrunner.plan.model import Capability, Plan, Task
 from planrunner.plan.revision import paths_read
 from planrunner.plan.rights import Level, visible
 from planrunner.plan.rules.taint import meets_foreign
@@ -36,13 +38,9 @@ from planrunner.safety.project import read_data, read_settings
 from planrunner.source import Source, notation_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import Any
-
     from planrunner.journal.port import JournalPort
-    from planrunner.plan.model import Capability, Plan, Task
 
-    Json = Any
+Json = Any
 
 FORMAT = "7"
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from planrunner.errors import NotFound
 from planrunner.machine.paths import held_tasks, named, written_name, written_of, written_path
 from planrunner.machine.state import State
 from planrunner.machine.statuses import said
 from planrunner.plan.nearest import nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 def task_number(state: State, wanted: str) -> int:

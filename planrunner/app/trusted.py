@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from planrunner.app.admission import Examined, examine
 from planrunner.errors import NotFound, UsageError
@@ -13,8 +13,7 @@ from planrunner.safety import trust
 from planrunner.safety.homes import settings_text
 from planrunner.safety.project import read_settings
 
-if TYPE_CHECKING:
-    Json = Any
+Json = Any
 
 
 def examined(path: str) -> Examined:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.policyentries import Known, misfits
 from planrunner.plugins import Registry
-from planrunner.syntax.tree import Mapping, Sequence, to_json
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from planrunner.syntax.tree import Node
+from planrunner.syntax.tree import Mapping, Node, Sequence, to_json
 
 
 def unfitting(tree: Node | None, project: str) -> Iterator[Diagnostic]:

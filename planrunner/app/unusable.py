@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from planrunner.diagnostics import Diagnostic, arrange
 from planrunner.errors import PlanInvalid
-from planrunner.source import Span
+from planrunner.source import Source, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from planrunner.plan.model import Task
     from planrunner.plugins import Registry
-    from planrunner.source import Source
+
 
 _GONE = "no plugin that is installed and may be loaded has it"
 

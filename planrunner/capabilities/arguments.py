@@ -6,18 +6,12 @@ A first call reads the annotations; until a value needs that, nothing is loaded 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from planrunner.capabilities.contract import Failure
-from planrunner.capabilities.conversions import inputs_of
+from planrunner.capabilities.contract import Failure, Json
+from planrunner.capabilities.conversions import Input, inputs_of
 from planrunner.capabilities.jsonschema import faults
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
-    from planrunner.capabilities.contract import Json
-    from planrunner.capabilities.conversions import Input
 
 _PLAIN = {"str": str, "int": int, "bool": bool, "float": float}
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import _collections_abc as _abc  # what `collections.abc` is, without the package around it
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from planrunner.capabilities.arguments import fitted
-from planrunner.capabilities.contract import Context, Failure, Pause, Spawn
+from planrunner.capabilities.contract import Context, Failure, Json, Pause, Spawn
 from planrunner.capabilities.declare import Declaration, declaration_of
 from planrunner.capabilities.faults import interrupts, said, traceback_of
 from planrunner.capabilities.preconditions import require_for
@@ -14,12 +15,6 @@ from planrunner.capabilities.returns import held
 from planrunner.capabilities.soundness import failed, legible, no_process, sound, unfit
 from planrunner.errors import StorageFailed
 from planrunner.machine.events import Outcome
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
-    from planrunner.capabilities.contract import Json
 
 _OWN = "planrunner.capabilities."
 """Modules of capabilities that look at what they are given themselves, with words of their own."""

@@ -5,14 +5,12 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from planrunner.plan.expressions.quantities import format_duration
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Work = Callable[[Callable[[], bool]], Any]
+Work = Callable[[Callable[[], bool]], Any]
 
 GRACE = 2.0
 """Seconds for what was asked to stop."""

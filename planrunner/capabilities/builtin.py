@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 from planrunner.capabilities.descriptions import description_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 TARGETS: dict[str, str] = {
     "docker.build": "planrunner.capabilities.docker.build:build",

@@ -6,17 +6,12 @@ import json
 import os
 import re
 import shlex
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.files.readable import require_let
-from planrunner.capabilities.programs import Program, run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any, Literal
-
-    from planrunner.capabilities.programs import Ended
+from planrunner.capabilities.programs import Ended, Program, run
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LONGEST = 1_000

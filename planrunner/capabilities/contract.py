@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
 from planrunner.machine.events import Outcome
 from planrunner.plan.model import Task
 from planrunner.plan.wishes import wishes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import IO, Any, BinaryIO, Protocol
-
     from planrunner.plan.rights import Level
 
-    Json = Any
+Json = Any
 
 
 OUTPUT_LIMIT = 1 << 20
@@ -38,20 +36,18 @@ class Failure(Exception):
         self.rule = rule
 
 
-if TYPE_CHECKING:
+class Log(Protocol):
+    """Where a capability writes what people may want to read; bounded and kept with the attempt."""
 
-    class Log(Protocol):
-        """Where a capability writes what people may want to read; bounded and kept with the attempt."""
+    def write(self, data: bytes, stream: str = "stdout") -> None: ...
 
-        def write(self, data: bytes, stream: str = "stdout") -> None: ...
+    def beat(self) -> None: ...
 
-        def beat(self) -> None: ...
+    def spend(self, amounts: Mapping[str, Json]) -> None: ...
 
-        def spend(self, amounts: Mapping[str, Json]) -> None: ...
-
-        @property
-        def usage(self) -> Mapping[str, Json]:
-            """What the attempt is known to have used so far."""
+    @property
+    def usage(self) -> Mapping[str, Json]:
+        """What the attempt is known to have used so far."""
 
 
 class Call(NamedTuple):
@@ -96,51 +92,50 @@ class Call(NamedTuple):
     may run it. Empty: there is none."""
 
 
-if TYPE_CHECKING:
+class Services(Protocol):
+    """What the engine does for capabilities beside calling them; see the methods of ``Context``."""
 
-    class Services(Protocol):
-        """What the engine does for capabilities beside calling them; see the methods of ``Context``."""
+    def settings(self, section: str) -> dict[str, Json]: ...
 
-        def settings(self, section: str) -> dict[str, Json]: ...
+    def keep(self, content: bytes | str | int, name: str, type: str) -> dict[str, Json]: ...
 
-        def keep(self, content: bytes | str | int, name: str, type: str) -> dict[str, Json]: ...
+    def artifact(self, sha256: str) -> BinaryIO: ...
 
-        def artifact(self, sha256: str) -> BinaryIO: ...
+    def cache(self, name: str) -> str: ...
 
-        def cache(self, name: str) -> str: ...
+    def noted(self, name: str) -> str: ...
 
-        def noted(self, name: str) -> str: ...
+    def note(self, name: str, text: str) -> None: ...
 
-        def note(self, name: str, text: str) -> None: ...
+    def mac(self, name: str, text: str) -> str:
+        """What only planrunners of this user can say of a text under a name; empty where there is no key."""
 
-        def mac(self, name: str, text: str) -> str:
-            """What only planrunners of this user can say of a text under a name; empty where there is no key."""
+    def environment(self) -> dict[str, str]: ...
 
-        def environment(self) -> dict[str, str]: ...
+    def credential(self, name: str) -> str: ...
 
-        def credential(self, name: str) -> str: ...
+    def conceal(self, name: str, value: str) -> None: ...
 
-        def conceal(self, name: str, value: str) -> None: ...
+    def directory(self) -> str:
+        """The working directory of the run, whatever ``cwd`` the task has."""
 
-        def directory(self) -> str:
-            """The working directory of the run, whatever ``cwd`` the task has."""
+    def enclosed(self, arguments: Sequence[str], env: Mapping[str, str], directory: str) -> Enclosed | None: ...
 
-        def enclosed(self, arguments: Sequence[str], env: Mapping[str, str], directory: str) -> Enclosed | None: ...
 
-    class Enclosed(Protocol):
-        """How a program is started so that it is shut in, and what is asked of it while it runs and afterwards."""
+class Enclosed(Protocol):
+    """How a program is started so that it is shut in, and what is asked of it while it runs and afterwards."""
 
-        arguments: tuple[str, ...]
-        env: dict[str, str]
-        directory: str
+    arguments: tuple[str, ...]
+    env: dict[str, str]
+    directory: str
 
-        descriptors: tuple[int, ...]
+    descriptors: tuple[int, ...]
 
-        def started(self) -> None: ...
+    def started(self) -> None: ...
 
-        def check(self, pid: int, printed: int) -> None: ...
+    def check(self, pid: int, printed: int) -> None: ...
 
-        def over(self) -> None: ...
+    def over(self) -> None: ...
 
 
 class Context(NamedTuple):

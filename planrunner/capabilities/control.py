@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Failure, Pause
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.durations import seconds
 from planrunner.machine.events import Outcome
-
-if TYPE_CHECKING:
-    from typing import Annotated, Any
 
 
 class Value(NamedTuple):

@@ -5,16 +5,14 @@ Schema, documentation, completion and lint come from the signature and are read 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any, TypeVar
-
     from planrunner.capabilities.contract import Preview
     from planrunner.plan.model import EffectClass
 
-    Function = TypeVar("Function", bound=Callable[..., Any])
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 TAG = "__planrunner_capability__"
 

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+from typing import Any
 
 from planrunner.jsontext import read_json
 from planrunner.plan.model import Capability, Field
 from planrunner.resources import read_data
 
-if TYPE_CHECKING:
-    from typing import Any
-
-    Json = Any
+Json = Any
 
 _TUPLES = ("risks", "spends", "foreign", "own", "preconditions", "writes")
 _read: dict[str, dict[str, Capability]] = {}

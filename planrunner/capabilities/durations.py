@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from planrunner.jsontext import shown
 from planrunner.plan.expressions.quantities import amount, parse_duration, parse_money, parse_percent, parse_size
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def seconds(value: object) -> float:

@@ -5,19 +5,14 @@ from __future__ import annotations
 import json
 import os
 import stat
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from planrunner.capabilities.contract import OUTPUT_LIMIT, Failure
+from planrunner.capabilities.contract import OUTPUT_LIMIT, Failure, Json
 from planrunner.capabilities.durations import money, percent, seconds, size
 from planrunner.jsontext import shown
 from planrunner.plan.model import Output
 from planrunner.unnamed import open_told
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from typing import Any
-
-    from planrunner.capabilities.contract import Json
 
 
 def read_output_file(path: str) -> dict[str, Json]:

@@ -14,20 +14,15 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable, Iterable, Mapping
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
-from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.llm import models
 from planrunner.capabilities.sql import databases
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from typing import Any
-
-    from planrunner.capabilities.contract import Context
-
-    Json = Any
+Json = Any
 
 _WORDS = {"program": (1, 2), "package": (1, 2), "variable": (1, 1), "model": (1, 2), "database": (1, 1)}
 """The kinds, and how many words follow: at least, at most."""

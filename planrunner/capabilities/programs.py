@@ -11,14 +11,10 @@ import selectors
 import signal
 import subprocess
 import time
-from typing import IO, TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import IO, NamedTuple
 
-from planrunner.capabilities.contract import Context, Failure
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from planrunner.capabilities.contract import Enclosed
+from planrunner.capabilities.contract import Context, Enclosed, Failure
 
 _TICK = 0.1
 _GRACE = 0.5

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 from planrunner.capabilities.arguments import plain_class
+from planrunner.capabilities.contract import Json
 from planrunner.capabilities.jsonschema import faults
 from planrunner.capabilities.signature import annotations_of, outputs_of
 from planrunner.capabilities.soundness import failed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from planrunner.capabilities.contract import Json
-    from planrunner.machine.events import Outcome
-    from planrunner.plan.model import Field
+from planrunner.machine.events import Outcome
+from planrunner.plan.model import Field
 
 _known: dict[int, tuple[Callable[..., Any], tuple[Field, ...]]] = {}
 

@@ -5,15 +5,11 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from typing import TYPE_CHECKING
 
-from planrunner.capabilities.contract import OUTPUT_LIMIT, Context, Exit, Failure, Preview, Spawn
+from planrunner.capabilities.contract import OUTPUT_LIMIT, Context, Exit, Failure, Json, Preview, Spawn
 from planrunner.capabilities.declare import capability
 from planrunner.capabilities.outputs import read_output_file, stdout_outputs
 from planrunner.machine.events import Outcome
-
-if TYPE_CHECKING:
-    from planrunner.capabilities.contract import Json
 
 POSIX_SHELLS = frozenset(("sh", "bash", "dash", "ash", "ksh", "mksh", "zsh"))
 """Shells that take a script behind ``-c``, and stop at the first command that fails with ``-e``."""

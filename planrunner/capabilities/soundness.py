@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import Any
 
-from planrunner.capabilities.contract import Pause, Preview
+from planrunner.capabilities.contract import Json, Pause, Preview
 from planrunner.capabilities.preconditions import misdeclared
 from planrunner.machine.events import Outcome
+from planrunner.plan.model import Capability
 from planrunner.plan.taint.known import DIGEST, USES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
-    from planrunner.capabilities.contract import Json
-    from planrunner.plan.model import Capability
 
 EFFECTS = ("pure", "read", "idempotent", "checkable", "unsafe")
 """The effect classes that a capability may have."""

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any
 
-from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.durations import money
 from planrunner.capabilities.outputs import read_output_file
 from planrunner.machine.ledger import SPENDABLE, units
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from planrunner.capabilities.contract import Context
-
-    Json = Any
+Json = Any
 
 
 _counting = threading.Lock()

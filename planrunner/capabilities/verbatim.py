@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
-from planrunner.capabilities.contract import Failure
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from planrunner.capabilities.contract import Context
+from planrunner.capabilities.contract import Context, Failure
 
 
 def require_verbatim(context: Context, name: str, instead: str) -> None:

@@ -6,20 +6,16 @@ import json
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from planrunner.app import audit
 from planrunner.app.auditlines import lines, text_of, verify_export
 from planrunner.app.refused import NAME as REFUSED
-from planrunner.cli.settings import output
+from planrunner.cli.settings import Settings, output
 from planrunner.errors import MISMATCH, OK, UsageError
+from planrunner.journal.verifying import Verdict
 from planrunner.views.terminal import harmless
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from planrunner.cli.settings import Settings
-    from planrunner.journal.verifying import Verdict
 
 
 def verify(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -15,10 +15,8 @@ from planrunner.cli.group import given_settings
 from planrunner.cli.settings import output
 from planrunner.errors import NotFound
 from planrunner.machine.ledger import SPENDABLE
+from planrunner.plan.model import Capability, Field
 from planrunner.views.table import table
-
-if TYPE_CHECKING:
-    from planrunner.plan.model import Capability, Field
 
 
 @click.command("capabilities")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -16,9 +16,7 @@ from planrunner.cli.settings import messages, output
 from planrunner.errors import FAILED, OK
 from planrunner.plan.expressions.quantities import parse_duration
 from planrunner.views.chaos import chaos_lines
-
-if TYPE_CHECKING:
-    from planrunner.views.terminal import Terminal
+from planrunner.views.terminal import Terminal
 
 
 def _kills(ctx: click.Context, param: click.Parameter, value: str) -> int | None:

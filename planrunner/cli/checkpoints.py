@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from planrunner.app.checkpoints import look
-from planrunner.app.forking import ForkRequest, checkpoints
+from planrunner.app.forking import Checkpoint, ForkRequest, checkpoints
 from planrunner.cli.filesback import Manner, put_back
 from planrunner.cli.group import given_settings
-from planrunner.cli.settings import output
+from planrunner.cli.settings import Settings, output
 from planrunner.views.checkpoint import columns, lines
 from planrunner.views.table import table
 from planrunner.views.terminal import harmless
-
-if TYPE_CHECKING:
-    from planrunner.app.forking import Checkpoint
-    from planrunner.cli.settings import Settings
 
 
 @click.command("checkpoints")

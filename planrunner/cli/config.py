@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import click
 
@@ -13,11 +13,9 @@ from planrunner.cli.complete import CONFIG_ACTIONS
 from planrunner.cli.group import given_settings, nearest
 from planrunner.cli.lint import print_findings
 from planrunner.cli.settings import Settings, output
+from planrunner.diagnostics import Severity
 from planrunner.errors import UsageError
 from planrunner.views.terminal import harmless
-
-if TYPE_CHECKING:
-    from planrunner.diagnostics import Severity
 
 
 class Options(NamedTuple):

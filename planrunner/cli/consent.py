@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
-from planrunner.app.admission import Wish, admit
+from planrunner.app.admission import Answer, Wish, admit
 from planrunner.cli.settings import Settings, messages
 from planrunner.journal.workspace import find_project
 from planrunner.plugins import Registry
 from planrunner.views.powers import powers_lines
 
-if TYPE_CHECKING:
-    from typing import Any
-
-    from planrunner.app.admission import Answer
-
-    Json = Any
+Json = Any
 
 
 def consent(given: Settings, alone: bool, found: dict[str, Json]) -> Answer:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
@@ -11,9 +10,7 @@ from planrunner.app.authoring import convert_text
 from planrunner.app.planfile import read_regular
 from planrunner.errors import UsageError
 from planrunner.plan.files import decode
-
-if TYPE_CHECKING:
-    from planrunner.source import Notation
+from planrunner.source import Notation
 
 _NOTATIONS: dict[str, Notation] = {"yaml": "yaml", "plan": "text", "json": "json"}
 

@@ -6,22 +6,17 @@ import os
 import select
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from planrunner.app.execute import warn
+from planrunner.app.execute import RunResult, Watch, warn
 from planrunner.app.gates import Ballots
 from planrunner.cli.questions import BudgetForm, GateForm, turned_away_here
 from planrunner.cli.settings import Settings, messages
+from planrunner.machine.events import Entry
 from planrunner.machine.state import State
+from planrunner.plan.model import Plan
 from planrunner.views.gates import budget_gate_lines, gate_lines, waiting_budgets, waiting_gates
 from planrunner.views.terminal import harmless
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from planrunner.app.execute import RunResult, Watch
-    from planrunner.machine.events import Entry
-    from planrunner.plan.model import Plan
 
 
 class Desk:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 from planrunner.app.inspect import look
-from planrunner.app.settling import open_doubts
+from planrunner.app.settling import Doubt, open_doubts
 from planrunner.cli.options import Pairs, ResumeOptions
 from planrunner.cli.settings import Settings, messages
 from planrunner.views.terminal import foreign
-
-if TYPE_CHECKING:
-    from planrunner.app.settling import Doubt
 
 _ANSWERS = {"r": "retry", "c": "completed", "f": "failed", "b": "rollback"}
 

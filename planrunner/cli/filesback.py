@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from planrunner.app.checkpoints import readable
-from planrunner.app.forking import files_at, restoring
-from planrunner.app.rewinding import carry_out
+from planrunner.app.forking import ForkRequest, files_at, restoring
+from planrunner.app.rewinding import CarriedOut, Done, Rewind, Step, carry_out
 from planrunner.errors import StorageFailed, UsageError
 from planrunner.views.symbols import plural
 from planrunner.views.terminal import harmless
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from planrunner.app.forking import ForkRequest
-    from planrunner.app.rewinding import CarriedOut, Done, Rewind, Step
     from planrunner.cli.settings import Settings
+
 
 SHOWN = 20
 """Paths of one kind that are listed; of more than these the rest is counted."""

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import click
 
-from planrunner.app.forking import ForkRequest, fork
+from planrunner.app.forking import Forked, ForkRequest, fork
 from planrunner.app.revising import ReviseRequest
 from planrunner.cli.exec import pairs
 from planrunner.cli.filesback import Manner, put_back
 from planrunner.cli.group import given_settings
 from planrunner.cli.revise import revised_first
-
-if TYPE_CHECKING:
-    from planrunner.app.forking import Forked
 
 
 @click.command("fork")

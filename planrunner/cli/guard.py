@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TextIO
 
 from planrunner.app.refused import keep
 from planrunner.cli.crash import write_report
@@ -21,12 +22,6 @@ from planrunner.errors import INTERNAL, INTERRUPTED, USAGE, Denied, PlanInvalid,
 from planrunner.plugins.registry import own_process
 from planrunner.views.findings import render_text
 from planrunner.views.findings_json import findings_data
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import TextIO
-
-    from planrunner.cli.settings import Settings
 
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
 _GONE = "the current directory does not exist any more"

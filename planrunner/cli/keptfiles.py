@@ -6,22 +6,18 @@ import json
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from planrunner.app.artifacts import Wanted, damaged, found, listed, shown, written
+from planrunner.app.artifacts import Version, Wanted, damaged, found, listed, shown, written
 from planrunner.app.collecting import GRACE, collected, verified
 from planrunner.cli.screen import byte_writer
-from planrunner.cli.settings import output
+from planrunner.cli.settings import Settings, output
 from planrunner.errors import FAILED
 from planrunner.knowledge.unpacking import unpack
 from planrunner.views.artifacts import checked, details, rows
 from planrunner.views.artifacts import collected as lines
-
-if TYPE_CHECKING:
-    from planrunner.app.artifacts import Version
-    from planrunner.cli.settings import Settings
 
 
 def list(settings: Settings, as_json: bool, limit: int = 50, **wanted: str) -> int:

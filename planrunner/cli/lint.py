@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
-from planrunner.app.authoring import Choice, check_codes, reaches
+from planrunner.app.authoring import Checked, Choice, check_codes, reaches
 from planrunner.app.linting import diff_text, lint_paths, write_text
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import Settings, output
+from planrunner.diagnostics import Severity
 from planrunner.errors import UsageError
 from planrunner.views.findings import render_concise, render_summary, render_text
 from planrunner.views.findings_json import render_json
-
-if TYPE_CHECKING:
-    from planrunner.app.authoring import Checked
-    from planrunner.diagnostics import Severity
 
 
 class LintOptions(NamedTuple):

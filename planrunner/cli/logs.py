@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING
 
 import click
 
-from planrunner.app.inspect import POLL, logs, look, read_log
+from planrunner.app.inspect import POLL, Log, logs, look, read_log
 from planrunner.cli.group import given_settings
 from planrunner.cli.screen import byte_writer
 from planrunner.cli.settings import Settings, messages
-
-if TYPE_CHECKING:
-    from planrunner.app.inspect import Log
 
 
 @click.command("logs")

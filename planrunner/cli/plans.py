@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from planrunner.app.planfiles import project_plans
 from planrunner.errors import USAGE
-from planrunner.views.terminal import cut, harmless, pad, width
-
-if TYPE_CHECKING:
-    from planrunner.views.terminal import Terminal
+from planrunner.views.terminal import Terminal, cut, harmless, pad, width
 
 
 def plan_lines(screen: Terminal) -> list[str]:

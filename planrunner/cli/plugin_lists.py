@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import click
 
 from planrunner.app.cases import run_cases
-from planrunner.app.plugins import check, described, plugin, plugin_object, plugins
+from planrunner.app.plugins import Plugin, check, described, plugin, plugin_object, plugins
 from planrunner.cli.settings import Settings, output
 from planrunner.plugins import problems
 from planrunner.views.table import table
 from planrunner.views.terminal import harmless
-
-if TYPE_CHECKING:
-    from planrunner.app.plugins import Plugin
 
 
 def show_all(given: Settings, as_json: bool) -> int:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from planrunner.app.asking import user
 from planrunner.cli.amounts import parse_amount
 from planrunner.errors import PlanInvalid, UsageError
+from planrunner.machine.gate import GateState
+from planrunner.machine.shortages import Wanted
+from planrunner.machine.state import State
 from planrunner.machine.votes import Vote, turned_away
 from planrunner.plan.model import Param
 from planrunner.plan.params import bind, takes
@@ -14,11 +17,6 @@ from planrunner.safety.people import read_project
 from planrunner.safety.project import unsound
 from planrunner.views.gates import suggestion, waiting_budgets
 from planrunner.views.terminal import harmless
-
-if TYPE_CHECKING:
-    from planrunner.machine.gate import GateState
-    from planrunner.machine.shortages import Wanted
-    from planrunner.machine.state import State
 
 Json = Any
 

@@ -6,13 +6,10 @@ A test compares both readers.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from planrunner.cli.options import OUTPUT, PROGRESS, ExecOptions, ResumeOptions, pair, resolution
 from planrunner.cli.settings import COLORS, Settings, settings
-
-if TYPE_CHECKING:
-    from typing import Any
 
 _GLOBALS = {"-C": "directory", "--state": "state", "--color": "color", "--profile": "profile"}
 _GLOBAL_FLAGS = {"--no-input": "no_input", "--no-plugins": "no_plugins"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from json import dumps
-from typing import TYPE_CHECKING
 
 import click
 
@@ -16,9 +15,6 @@ from planrunner.cli.running import write_object
 from planrunner.cli.settings import Settings
 from planrunner.errors import FAILED, OK, WAITING
 from planrunner.views.terminal import harmless
-
-if TYPE_CHECKING:
-    from planrunner.app.rollback import RollbackRequest
 
 
 @click.command("rollback")

@@ -8,11 +8,12 @@ from functools import partial
 from json import dumps
 from shlex import quote
 from time import time
-from typing import TYPE_CHECKING
+from typing import Any
 
+from planrunner.app.admission import Answer
 from planrunner.app.control import take_back_pause
 from planrunner.app.edited import edited_plan
-from planrunner.app.execute import ExecRequest, execute
+from planrunner.app.execute import ExecRequest, RunResult, Watch, execute
 from planrunner.app.inspect import look
 from planrunner.app.paramfile import read_params
 from planrunner.app.planfile import plan_named
@@ -27,17 +28,10 @@ from planrunner.cli.settings import Settings, reworded
 from planrunner.cli.steering import report as steered
 from planrunner.errors import Denied, PlanrunnerError, RunHeld
 from planrunner.journal.workspace import find_state, program
+from planrunner.machine.events import Entry
+from planrunner.machine.state import State
 from planrunner.views.run import run_object
 from planrunner.views.standing import is_dry
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from planrunner.app.admission import Answer
-    from planrunner.app.execute import ExecRequest, RunResult, Watch
-    from planrunner.machine.events import Entry
-    from planrunner.machine.state import State
-
 
 STDIN = "<stdin>"
 """What a plan on standard input is called; it counts as a file of the working directory."""

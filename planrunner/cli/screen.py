@@ -10,13 +10,10 @@ from __future__ import annotations
 import re
 import sys
 from codecs import getincrementaldecoder
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any, TextIO
 
 from planrunner.views.terminal import escaped, quiet
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, TextIO
 
 _ACTING = re.compile(r"\x1b\[[0-9;]*m|[\x00-\x08\x0b-\x1f\x7f]|\x1b")
 _HIDES = re.compile(r"[\[;]0*8[;m]")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TextIO
 
 from planrunner.errors import UsageError
 from planrunner.journal.strangers import stranger
@@ -12,9 +12,6 @@ from planrunner.journal.workspace import find_state
 from planrunner.plugins.registry import leave_out
 from planrunner.safety.profiles import NONE, choose
 from planrunner.views.terminal import Terminal, word
-
-if TYPE_CHECKING:
-    from typing import TextIO
 
 ABOUT_RUNS = (
     *("resume", "retry", "rerun", "revise", "rollback", "pause", "cancel", "budget", "gates", "approve"),

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from planrunner.app.proof.testing import test_paths, tested_object
+from planrunner.app.proof.testing import Tested, test_paths, tested_object
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import messages, output
 from planrunner.errors import FAILED, INVALID, OK, UsageError
 from planrunner.plan.expressions.quantities import parse_percent
 from planrunner.views.findings import render_text
+from planrunner.views.terminal import Terminal
 from planrunner.views.tests import junit, test_lines
-
-if TYPE_CHECKING:
-    from planrunner.app.proof.testing import Tested
-    from planrunner.views.terminal import Terminal
 
 
 def _share(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:

@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from planrunner.app.admission import Examined
 from planrunner.app.trusted import examined, forget, listed, project_object, trust_plan, trust_project
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import Settings, output
 from planrunner.errors import DENIED, OK, UsageError
 from planrunner.views.powers import LONGEST_PATH, item, powers_lines
-
-if TYPE_CHECKING:
-    from planrunner.app.admission import Examined
 
 
 @click.command("trust")

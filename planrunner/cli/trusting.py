@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
-from planrunner.app.plugins import examine, trust_file, untrust_file
+from planrunner.app.plugins import Examined, examine, trust_file, untrust_file
 from planrunner.cli.settings import Settings
 from planrunner.errors import UsageError
-
-if TYPE_CHECKING:
-    from planrunner.app.plugins import Examined
 
 
 def trust(given: Settings, name: str, yes: bool) -> int:

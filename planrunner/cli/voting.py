@@ -5,20 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from planrunner.app.gates import vote
+from planrunner.app.gates import Voted, vote
 from planrunner.cli.amounts import parse_amounts
 from planrunner.cli.options import ResumeOptions
 from planrunner.cli.running import resume_run
 from planrunner.cli.settings import Settings
 from planrunner.cli.steering import note
 from planrunner.errors import DENIED, MISMATCH, OK, Denied, PlanrunnerError, RecordMismatch, UsageError
-
-if TYPE_CHECKING:
-    from planrunner.app.gates import Voted
 
 Json = Any
 _Command = Callable[..., Any]

@@ -11,7 +11,7 @@ from planrunner.app.gates import waiting
 from planrunner.app.inspect import look, recent_runs
 from planrunner.app.queries import STATUSES, RunQuery
 from planrunner.diagnostics import RULES
-from planrunner.journal.codec import event_types
+from planrunner.journal import codec
 
 _MOST = 200
 """Tasks that are offered at the most."""
@@ -40,7 +40,7 @@ def gates(run: str, state: str | None) -> list[str]:
 
 
 def event_types() -> list[str]:
-    return sorted(event_types())
+    return sorted(codec.event_types())
 
 
 def _depth(path: str) -> int:

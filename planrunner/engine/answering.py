@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from planrunner.engine.calls import no_value
+from planrunner.engine.calls import Place, no_value
+from planrunner.engine.effects import Weigh
 from planrunner.engine.gates import renewed
 from planrunner.engine.gates import request as asked
 from planrunner.errors import MISMATCH, PlanInvalid, UsageError
 from planrunner.machine.requests import Reply, refused, reply
+from planrunner.machine.state import State
 from planrunner.safety.people import read_project
 from planrunner.safety.project import unsound
 
 if TYPE_CHECKING:
-    from typing import Any
-
-    from planrunner.engine.calls import Place
-    from planrunner.engine.rare_effects import Weigh
     from planrunner.journal.records import Request
-    from planrunner.machine.state import State
 
-    Json = Any
+Json = Any
 
 
 def looks(state: State, request: Request, place: Place) -> tuple[dict[str, Json], ...]:

@@ -3,32 +3,37 @@ are done already."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
+from planrunner.capabilities.contract import Call
 from planrunner.engine import freshness
 from planrunner.engine.backups import saved_or_restored
 from planrunner.engine.capturing import capturing
 from planrunner.engine.checkpoints import taken
+from planrunner.engine.effects import (
+    Examine,
+    Forget,
+    Look,
+    Observe,
+    Probe,
+    Remember,
+    Restore,
+    Save,
+    TakeCheckpoint,
+    Weigh,
+)
 from planrunner.engine.evidence import looking
 from planrunner.engine.facts import observe
 from planrunner.engine.judging import judged
 from planrunner.engine.probing import probing
-from planrunner.engine.rare_effects import Forget, Look, Observe, Probe, Remember, Restore, Save, TakeCheckpoint
-from planrunner.machine.events import FactsObserved
+from planrunner.engine.questions import Question
+from planrunner.engine.services import AttemptServices
+from planrunner.machine.events import AttemptEnded, BackupMade, FactsObserved, FreshnessSeen
+from planrunner.redaction import Redactor
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from planrunner.capabilities.contract import Call
-    from planrunner.engine.questions import Question
-    from planrunner.engine.rare_effects import Examine, Weigh
-    from planrunner.engine.services import AttemptServices
-    from planrunner.machine.events import AttemptEnded, BackupMade, FreshnessSeen
-    from planrunner.redaction import Redactor
-
-    Aside = Observe | Look | Remember | Forget | Save | Restore
+Aside = Observe | Look | Remember | Forget | Save | Restore
 
 
 def act(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from planrunner.capabilities.binding import Binding, bind, invoke, outcome_of_fault
 from planrunner.capabilities.contract import Call, Context, Exit, Failure, Pause, Spawn
@@ -24,9 +25,6 @@ from planrunner.machine.events import Outcome
 from planrunner.plan.expressions.quantities import format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import Any, BinaryIO, Protocol
-
     from planrunner.capabilities.binding import Result
     from planrunner.capabilities.contract import Enclosed, Pause
     from planrunner.engine.granting import Grant
@@ -35,17 +33,19 @@ if TYPE_CHECKING:
     from planrunner.engine.threads import Job, Workers
     from planrunner.redaction import Redactor
 
-    Json = Any
+Json = Any
 
-    class Listener(Protocol):
-        """Whoever listens for signs of life."""
 
-        def end(self) -> None: ...
+class Listener(Protocol):
+    """Whoever listens for signs of life."""
 
-    class Shut(Protocol):
-        """The sandbox of a process."""
+    def end(self) -> None: ...
 
-        def came_to(self, outcome: Outcome) -> Outcome: ...
+
+class Shut(Protocol):
+    """The sandbox of a process."""
+
+    def came_to(self, outcome: Outcome) -> Outcome: ...
 
 
 INTERRUPTED = Outcome("interrupted", "stopped before it was done")

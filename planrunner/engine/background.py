@@ -5,36 +5,35 @@ from __future__ import annotations
 import http.client
 import re
 import socket
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from planrunner.machine.events import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import Any, Protocol
-
     from planrunner.capabilities.contract import Call, Exit
     from planrunner.engine.attempts import Attempt
     from planrunner.engine.poller import Poller
     from planrunner.engine.processes import Supervisor
     from planrunner.plan.model import Plan
 
-    class Host(Protocol):
-        """What the services need of the effects that hold them."""
 
-        def aside(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None: ...
+class Host(Protocol):
+    """What the services need of the effects that hold them."""
 
-        def begin(self, call: Call) -> None: ...
+    def aside(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None: ...
 
-        def is_open(self, attempt: Attempt) -> bool: ...
+    def begin(self, call: Call) -> None: ...
 
-        def serve(self, attempt: Attempt) -> None: ...
+    def is_open(self, attempt: Attempt) -> bool: ...
 
-        def fail(self, task: str, message: str) -> None: ...
+    def serve(self, attempt: Attempt) -> None: ...
 
-        def report(self, call: Call, outcome: Outcome) -> None: ...
+    def fail(self, task: str, message: str) -> None: ...
+
+    def report(self, call: Call, outcome: Outcome) -> None: ...
 
 
 AGAIN = 0.05

@@ -8,25 +8,22 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.capabilities.contract import Failure
-from planrunner.capabilities.files.scope import scope_between
+from planrunner.capabilities.files.scope import Scope, scope_between
+from planrunner.engine.effects import Restore, Save
 from planrunner.engine.patterns import Refused, inside, is_pattern, matching
-from planrunner.engine.rare_effects import Restore, Save
 from planrunner.errors import NotFound, StorageFailed
 from planrunner.knowledge.artifacts import ArtifactRefused, ArtifactStore, SecretFound
 from planrunner.machine.events import AttemptEnded, BackupMade, Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
-    from planrunner.capabilities.files.scope import Scope
     from planrunner.redaction import Redactor
 
-    Json = Any
+Json = Any
 
 MOST = 100_000
 """Files of one backup."""

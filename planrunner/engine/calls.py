@@ -6,8 +6,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import Call, Failure
 from planrunner.capabilities.outputs import typed
@@ -19,27 +20,19 @@ from planrunner.machine.budgets import is_limited
 from planrunner.machine.commands import Start
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Outcome
 from planrunner.machine.fitting import done_instead
+from planrunner.machine.frame import Frame
 from planrunner.machine.governing import levels_of
 from planrunner.machine.owing import takes_back
 from planrunner.machine.scope import TaskScope, plan_of
+from planrunner.machine.state import State
 from planrunner.plan.expressions.problem import EvaluationError, TemplateError
-from planrunner.plan.expressions.values import plain, text_of
+from planrunner.plan.expressions.values import Scope, plain, text_of
+from planrunner.plan.model import Artifact, Output, Plan, Task
+from planrunner.plan.rights import Level
 from planrunner.plan.shelltext import ScriptError, environment
 from planrunner.plan.template import references, render
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
-
-    from planrunner.machine.frame import Frame
-    from planrunner.machine.scope import TaskScope
-    from planrunner.machine.state import State
-    from planrunner.plan.expressions.problem import TemplateError
-    from planrunner.plan.expressions.values import Scope
-    from planrunner.plan.model import Artifact, Output, Plan, Task
-    from planrunner.plan.rights import Level
-
-    Json = Any
+Json = Any
 
 
 _new = tuple.__new__

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities.binding import Binding, Result, invoke
+from planrunner.capabilities.contract import Call
 from planrunner.engine.attempts import Attempt, located
+from planrunner.engine.effects import Save
 from planrunner.engine.questions import WORK, Question
 from planrunner.engine.tails import Record
 from planrunner.errors import StorageFailed
@@ -16,10 +19,6 @@ from planrunner.machine.events import BackupMade, Outcome
 from planrunner.machine.retry import again, delay
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from planrunner.capabilities.contract import Call
-    from planrunner.engine.rare_effects import Save
     from planrunner.engine.services import AttemptServices
 
 

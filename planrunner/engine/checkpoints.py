@@ -12,7 +12,7 @@ import json
 import os
 import stat
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from planrunner.engine import repository
 from planrunner.engine.patterns import Refused
@@ -25,12 +25,10 @@ from planrunner.knowledge.manifests import Manifest, Piece
 from planrunner.machine.events import CheckpointTaken
 
 if TYPE_CHECKING:
-    from typing import Any
-
-    from planrunner.engine.rare_effects import TakeCheckpoint
+    from planrunner.engine.effects import TakeCheckpoint
     from planrunner.redaction import Redactor
 
-    Json = Any
+Json = Any
 
 MOST = 100_000
 """Files, links and folders of one checkpoint."""

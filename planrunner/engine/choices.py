@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from planrunner.engine.calls import plain_data
 from planrunner.jsontext import shown
 from planrunner.plan.expressions.evaluate import evaluate
 from planrunner.plan.expressions.problem import EvaluationError, TemplateError
-from planrunner.plan.expressions.values import text_of
+from planrunner.plan.expressions.values import Scope, text_of
+from planrunner.plan.model import Expression
 
-if TYPE_CHECKING:
-    from typing import Any
-
-    from planrunner.plan.expressions.values import Scope
-    from planrunner.plan.model import Expression
-
-    Json = Any
+Json = Any
 
 _GIVEN = ("id", "title", "description", "pros", "cons", "cost")
 """The keys of an option that a list gives."""

@@ -8,16 +8,11 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
+from typing import Any
 
-from planrunner.machine.events import RunResumed, RunStarted
+from planrunner.machine.events import Entry, RunResumed, RunStarted
 
-if TYPE_CHECKING:
-    from typing import Any
-
-    from planrunner.machine.events import Entry
-
-    Json = Any
+Json = Any
 
 _EVEN = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"

@@ -3,28 +3,22 @@ plans, so that the difference names the input and not only a digest."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Any
 
 from planrunner.capabilities.contract import Call
 from planrunner.engine.calls import Prepared, prepare
-from planrunner.engine.effects import StartCall
+from planrunner.engine.effects import Effect, StartCall
 from planrunner.engine.opening import opened
 from planrunner.engine.replaying import Replay, origin, place_of
-from planrunner.machine.commands import Start
+from planrunner.machine.commands import Open, Start
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, FrameOpened, RunStarted
 from planrunner.machine.evolve import evolve
-from planrunner.machine.rare_commands import Open
 from planrunner.machine.replay import Difference, Replayed, first_difference, kind_of, plain, task_of
 from planrunner.machine.state import State
 from planrunner.plan.model import NOWHERE, Plan
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from planrunner.engine.effects import Effect
-
-    Json = Any
+Json = Any
 
 
 def replay_edited(pinned: Plan, edited: Plan, run_id: str, entries: Sequence[Entry], started: RunStarted) -> Replayed:

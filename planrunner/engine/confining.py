@@ -6,32 +6,29 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
-from planrunner.capabilities.contract import Failure, basic_environment
+from planrunner.capabilities.contract import Call, Failure, basic_environment
 from planrunner.engine.granting import OWN
 from planrunner.engine.outlets import outlet
 from planrunner.engine.programs import SpawnFailed, search
 from planrunner.engine.refusing import named
+from planrunner.machine.events import Outcome
 from planrunner.plan.rights import named as right_of
 from planrunner.safety.sandbox.choosing import Place, confinement, demand
-from planrunner.safety.sandbox.confinement import Command, Refused
+from planrunner.safety.sandbox.confinement import Command, Confinement, Refused
 from planrunner.safety.sandbox.keeping import EVERY, Breach, Keeper
+from planrunner.safety.sandbox.proxy import Proxy
 from planrunner.safety.sandbox.scopes import beneath
 from planrunner.safety.sandbox.tally import Tally
-from planrunner.safety.sandbox.wrapping import PACKAGE, settled, wrapped
+from planrunner.safety.sandbox.wrapping import PACKAGE, Wrapped, settled, wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from planrunner.capabilities.contract import Call
     from planrunner.engine.poller import Poller
     from planrunner.engine.processes import Launch, Process, Supervisor
-    from planrunner.machine.events import Outcome
-    from planrunner.safety.sandbox.confinement import Confinement
-    from planrunner.safety.sandbox.proxy import Proxy
-    from planrunner.safety.sandbox.wrapping import Wrapped
+
 
 _OWN = OWN.partition("/")[0]
 _STREAMS = 3

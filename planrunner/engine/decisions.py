@@ -5,16 +5,17 @@ The driver and the replay share this code; they differ in where the events go an
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from planrunner.engine.calls import Place, plan_outputs, prepare
-from planrunner.engine.effects import StartCall
+from planrunner.engine.effects import Effect, StartCall
 from planrunner.engine.gates import with_values
 from planrunner.engine.rare_decisions import Turn, enact, follow
-from planrunner.machine.commands import End, Record, Start
+from planrunner.machine.commands import Command, End, Record, Start
 from planrunner.machine.decide import decide
 from planrunner.machine.events import (
     AttemptEnded,
+    Event,
     Outcome,
     RunEnded,
     TaskSettled,
@@ -22,16 +23,8 @@ from planrunner.machine.events import (
 from planrunner.machine.evolve import forget_candidates
 from planrunner.machine.state import State
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from planrunner.engine.effects import Effect
-    from planrunner.engine.rare_decisions import Turn
-    from planrunner.machine.commands import Command
-    from planrunner.machine.events import Event
-
-    Sink = Callable[[Event, float], None]
-    """Takes an event that was decided at a time and folds it into the state."""
+Sink = Callable[[Event, float], None]
+"""Takes an event that was decided at a time and folds it into the state."""
 
 SETTLE_ROUNDS = 1_000_000
 """Decisions without an effect in between; a plan of 100,000 tasks needs a few thousand, more is a bug."""

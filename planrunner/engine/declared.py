@@ -5,22 +5,19 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator, Mapping
 from glob import glob
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.contract import Call, Failure
 from planrunner.capabilities.files.beneath import Beneath
 from planrunner.knowledge.artifacts import ArtifactStore, SecretFound
+from planrunner.plan.model import Artifact
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import Any
-
-    from planrunner.capabilities.contract import Call
-    from planrunner.plan.model import Artifact
     from planrunner.redaction import Redactor
 
-    Json = Any
+Json = Any
 
 
 def artifacts(

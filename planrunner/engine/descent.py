@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from planrunner.engine.clocks import uptime
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _KEPT = 4096
 """Lives of attempts that ended well and are remembered."""

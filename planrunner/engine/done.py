@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from planrunner.engine.calls import Place, call_of, digest, no_value, rendered_text
-from planrunner.engine.rare_effects import Forget, Look, Remember
+from planrunner.engine.effects import Forget, Look, Remember
 from planrunner.machine.commands import Start
 from planrunner.machine.events import FreshnessAsked
 from planrunner.machine.scope import TaskScope
-
-if TYPE_CHECKING:
-    from planrunner.machine.state import State
+from planrunner.machine.state import State
 
 
 def asks_fresh(state: State, number: int, place: Place) -> tuple[FreshnessAsked, Look]:

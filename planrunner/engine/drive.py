@@ -6,32 +6,26 @@ one task and the intents of the next share a commit.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
+from planrunner.capabilities.contract import Call
 from planrunner.engine.answering import answer, looks
 from planrunner.engine.calls import Place, rights_of, with_values
 from planrunner.engine.decisions import Decisions
-from planrunner.engine.effects import AT_ONCE, UNDO, StartCall
+from planrunner.engine.effects import AT_ONCE, UNDO, Effect, Effects, StartCall, Weigh
 from planrunner.engine.rare_decisions import stopping
-from planrunner.engine.rare_effects import Weigh
-from planrunner.journal.records import Answer
+from planrunner.journal.records import Answer, Request
 from planrunner.machine.decide import next_time
-from planrunner.machine.events import AttemptEnded, AttemptStopping, Entry, Outcome, StopRequested, UndoEnded
+from planrunner.machine.events import AttemptEnded, AttemptStopping, Entry, Event, Outcome, StopRequested, UndoEnded
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.machine.statuses import STOPS
 from planrunner.machine.stops import GOES_ON, outlives
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Protocol
-
-    from planrunner.capabilities.contract import Call
-    from planrunner.engine.effects import Effect, Effects
     from planrunner.engine.inbox import Inbox
-    from planrunner.engine.rare_effects import Weigh
-    from planrunner.journal.records import Answer, Request
-    from planrunner.machine.events import Event
+
 
 TICK = 0.12
 """Seconds between two looks at the clock while nothing happens."""
@@ -40,22 +34,19 @@ GATHERED = 500
 """Entries of one commit from which on nothing more is waited for."""
 
 
-if TYPE_CHECKING:
-    Append = Callable[[Sequence[Entry]], None]
-    """Writes entries to the journal of a run that this process holds; they are durable on return. Raises
+Append = Callable[[Sequence[Entry]], None]
+"""Writes entries to the journal of a run that this process holds; they are durable on return. Raises
     StorageFailed or Fenced when nothing was written."""
 
 NOT_BEGUN = Outcome(failure="unstarted", message="the run was stopped before this began")
 
 
-if TYPE_CHECKING:
+class Onlooker(Protocol):
+    """Told of every entry once it is durable, and of the time at least every ``TICK`` seconds."""
 
-    class Onlooker(Protocol):
-        """Told of every entry once it is durable, and of the time at least every ``TICK`` seconds."""
+    def event(self, entry: Entry) -> None: ...
 
-        def event(self, entry: Entry) -> None: ...
-
-        def tick(self, now: float) -> None: ...
+    def tick(self, now: float) -> None: ...
 
 
 class Driver:

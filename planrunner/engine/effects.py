@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Union
 
 from planrunner.capabilities.contract import Call
+from planrunner.machine.events import CheckpointAsked, Event
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any, Protocol, Union
+    from planrunner.plan.rights import Level
 
-    from planrunner.engine.rare_effects import (
-        Cancel,
-        Examine,
-        Forget,
-        Look,
-        Observe,
-        Probe,
-        Remember,
-        Restore,
-        Save,
-        TakeCheckpoint,
-        Weigh,
-    )
-    from planrunner.machine.events import Event
-
-    Json = Any
-
+Json = Any
 
 UNDO = "undo:"
 """What the calls that undo a task have before its id; no id of a task holds a colon."""
@@ -41,25 +26,137 @@ class StartCall(NamedTuple):
     call: Call
 
 
-if TYPE_CHECKING:
-    Effect = Union[
-        StartCall, Observe, Probe, Cancel, Examine, Weigh, Look, Remember, Forget, Save, Restore, TakeCheckpoint
-    ]
+class Effects(Protocol):
+    """``start`` returns at once; ``wait`` blocks until something happened or ``until`` (seconds since 1970)
+    passed and gives the events that arose: AttemptEnded, FactsObserved, GateExamined, DoubtSettled,
+    StopRequested."""
 
-    class Effects(Protocol):
-        """``start`` returns at once; ``wait`` blocks until something happened or ``until`` (seconds since 1970)
-        passed and gives the events that arose: AttemptEnded, FactsObserved, GateExamined, DoubtSettled,
-        StopRequested."""
+    def start(self, effects: Sequence[Effect]) -> None: ...
 
-        def start(self, effects: Sequence[Effect]) -> None: ...
+    def wait(self, until: float | None) -> list[Event]: ...
 
-        def wait(self, until: float | None) -> list[Event]: ...
+    def now(self) -> float: ...
 
-        def now(self) -> float: ...
+    def stop(self, forced: bool = False) -> None:
+        """End every running attempt in order (TERM, then KILL), or at once when ``forced``; their outcomes come
+        from ``wait`` as ``interrupted``."""
+        ...
 
-        def stop(self, forced: bool = False) -> None:
-            """End every running attempt in order (TERM, then KILL), or at once when ``forced``; their outcomes come
-            from ``wait`` as ``interrupted``."""
-            ...
+    def close(self) -> None: ...
 
-        def close(self) -> None: ...
+
+class Observe(NamedTuple):
+    """Look at facts of the world for the preconditions of a task."""
+
+    task: str
+    names: tuple[str, ...]
+
+
+class Probe(NamedTuple):
+    """Ask a checkable capability whether an attempt of unknown end took effect."""
+
+    call: Call
+
+
+class Cancel(NamedTuple):
+    """Stop one attempt for good; its outcome is of the class ``failure``, with ``reason`` in its message."""
+
+    task: str
+    attempt: int
+    reason: str
+    failure: str = "cancelled"
+
+    @property
+    def message(self) -> str:
+        return f"stopped: {self.reason}" if self.failure == "cancelled" else self.reason
+
+
+class Examine(NamedTuple):
+    """Look at the evidence of the gate of a task, below ``directory``, as far as ``rights`` let files be read. ``call``
+    is that of the model that judges its criteria; None where none is asked."""
+
+    task: str
+    visit: int
+    looks: tuple[dict[str, Json], ...]
+    directory: str
+    call: Call | None = None
+    rights: tuple[Level, ...] = ()
+
+
+class Weigh(NamedTuple):
+    """Look again at the evidence of a gate on which somebody votes, below ``directory`` and as ``rights`` let; there is
+    no answer, what is found, with the digest of the project's policy, is appended to ``found``."""
+
+    looks: tuple[dict[str, Json], ...]
+    directory: str
+    found: list[tuple[tuple[dict[str, Json], ...], str]]
+    rights: tuple[Level, ...] = ()
+
+
+class Look(NamedTuple):
+    """Look whether a task is done already; the answer is FreshnessSeen.
+
+    ``name`` is what its record goes by, ``call`` the digest of its call. Patterns are relative to ``directory``, which
+    lies in ``root``; ``by_files`` False leaves it to a condition. ``fault`` says why the patterns have no value.
+    """
+
+    task: str
+    name: str
+    call: str
+    root: str
+    directory: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    by_files: bool
+    gitignore: bool = False
+    fault: str = ""
+
+
+class Remember(NamedTuple):
+    """Keep that a task is done; there is no answer."""
+
+    name: str
+    run_id: str
+    inputs: str
+    outputs: dict[str, Any]
+    artifacts: tuple[dict[str, Any], ...]
+
+
+class Forget(NamedTuple):
+    """A task was undone: it is not done any more; there is no answer."""
+
+    name: str
+
+
+class Save(NamedTuple):
+    """Copy files before a task starts, where ``rights`` let them be read, or have its capability note what it needs to
+    undo the ``call``; the answer is BackupMade."""
+
+    task: str
+    visit: int
+    directory: str
+    patterns: tuple[str, ...]
+    call: Call | None = None
+    rights: tuple[Level, ...] = ()
+
+
+class Restore(NamedTuple):
+    """Put files back as they were saved, as far as ``rights`` let them be written: an attempt to undo, which ends like
+    one of a task of the name ``task``."""
+
+    task: str
+    attempt: int
+    directory: str
+    patterns: tuple[str, ...]
+    files: tuple[dict[str, Any], ...]
+    rights: tuple[Level, ...] = ()
+
+
+class TakeCheckpoint(NamedTuple):
+    """Keep the files below ``directory``; the answer is CheckpointTaken. ``asked`` is the intent."""
+
+    asked: CheckpointAsked
+    directory: str
+
+
+Effect = Union[StartCall, Observe, Probe, Cancel, Examine, Weigh, Look, Remember, Forget, Save, Restore, TakeCheckpoint]

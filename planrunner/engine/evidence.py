@@ -18,9 +18,9 @@ from planrunner import syntax
 from planrunner.capabilities.files.scope import Scope, scope_between
 from planrunner.capabilities.jsonschema import faults
 from planrunner.capabilities.validate.junit import NoReport, read_cases
+from planrunner.engine.effects import Examine, Weigh
 from planrunner.engine.evidence_diffs import diff
 from planrunner.engine.evidence_files import SHOWN, Unfit, digest_of, file_record, read, require_inside
-from planrunner.engine.rare_effects import Examine, Weigh
 from planrunner.errors import PlanInvalid, UsageError
 from planrunner.jsontext import stable_json
 from planrunner.machine.events import GateExamined

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from planrunner.capabilities.contract import Call, Context, Failure
 from planrunner.capabilities.files.scope import Scope
@@ -15,9 +15,6 @@ from planrunner.capabilities.git.repository import Repository, open_repository
 from planrunner.engine.evidence_files import SHOWN, Unfit, digest_of, file_record, require_readable
 from planrunner.engine.services import AttemptServices
 from planrunner.plan.model import Task
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Json = Any
 Record = dict[str, Json]

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
-from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.contract import Call, Failure
 from planrunner.capabilities.files.readable import require_within
 from planrunner.engine.declared import fitting
+from planrunner.machine.events import Outcome
 from planrunner.plan.touching import taken
-
-if TYPE_CHECKING:
-    from planrunner.capabilities.contract import Call
-    from planrunner.machine.events import Outcome
 
 
 def held(call: Call, outcome: Outcome, top: str) -> Outcome:

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import os
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import Any
 
+from planrunner.engine.effects import Forget, Look, Remember
 from planrunner.engine.inputfiles import digests
 from planrunner.engine.patterns import Refused, inside, matching
-from planrunner.engine.rare_effects import Forget, Look, Remember
 from planrunner.journal.verifying import known_chain
 from planrunner.journal.workspace import private
 from planrunner.jsontext import read_json, stable_json, write_json
 from planrunner.machine.events import FreshnessSeen
 
-if TYPE_CHECKING:
-    from typing import Any
-
-    Json = Any
+Json = Any
 
 
 def look(state_dir: str, effect: Look) -> FreshnessSeen:

@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from planrunner.engine.calls import Place, no_value, plain_data, prepare, rendered, rights_of, with_declared
 from planrunner.engine.choices import options_of
+from planrunner.engine.effects import Weigh
 from planrunner.engine.evidence import examine
 from planrunner.engine.tainting import decides
 from planrunner.jsontext import shown, stable_json
 from planrunner.machine import instructions
-from planrunner.machine.commands import Start
-from planrunner.machine.events import GateDecided, GateReopened, GateRequested, Outcome
+from planrunner.machine.commands import AskPeople, Start
+from planrunner.machine.events import Event, GateDecided, GateReopened, GateRequested, Outcome
 from planrunner.machine.gates import digest, spec
 from planrunner.machine.governing import STAGE
 from planrunner.machine.judging import KIND, allowance, judge_of
 from planrunner.machine.scope import GateScope
 from planrunner.machine.starting import INSTRUCTION
+from planrunner.machine.state import State
 from planrunner.plan.expressions.problem import TemplateError
+from planrunner.plan.expressions.values import Scope
 from planrunner.plan.looking import looks_at
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from planrunner.engine.rare_effects import Weigh
-    from planrunner.machine.events import Event
-    from planrunner.machine.rare_commands import AskPeople
-    from planrunner.machine.state import State
-    from planrunner.plan.expressions.values import Scope
-    from planrunner.plan.model import Gate, Option, Task
+from planrunner.plan.model import Gate, Option, Task
 
 Json = Any
 

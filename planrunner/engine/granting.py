@@ -11,16 +11,16 @@ import os
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
-from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.contract import Call, Failure, Spawn
 from planrunner.plan.wishes import Wish, wishes
 from planrunner.redaction import SHORTEST, Redactor
 from planrunner.safety.credentials import unknown
 from planrunner.unnamed import path_for_children, unnamed
 
 if TYPE_CHECKING:
-    from planrunner.capabilities.contract import Call, Spawn
     from planrunner.engine.tails import Secrecy
     from planrunner.engine.vault import Vault
+
 
 OWN = ".own/scratch"
 """How the scratch folder of an attempt ends whose processes may be shut in."""

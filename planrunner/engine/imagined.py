@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import Call
-from planrunner.engine.effects import StartCall
-from planrunner.engine.rare_effects import (
+from planrunner.engine.effects import (
     Cancel,
+    Effect,
     Examine,
     Forget,
     Look,
@@ -17,6 +17,7 @@ from planrunner.engine.rare_effects import (
     Remember,
     Restore,
     Save,
+    StartCall,
     TakeCheckpoint,
     Weigh,
 )
@@ -25,15 +26,12 @@ from planrunner.machine.events import (
     BackupMade,
     CheckpointTaken,
     DoubtSettled,
+    Event,
     FactsObserved,
     FreshnessSeen,
     GateExamined,
     Outcome,
 )
-
-if TYPE_CHECKING:
-    from planrunner.engine.effects import Effect
-    from planrunner.machine.events import Event
 
 Json = Any
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from planrunner.journal.port import JournalPort
     from planrunner.journal.records import Answer, Request, RunHandle
     from planrunner.machine.events import Entry
+
 
 LOOK = 0.1
 """Seconds between two looks."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -11,9 +12,8 @@ from planrunner.engine import repository
 from planrunner.engine.patterns import Refused, below, fits, inside, matching
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from planrunner.engine.effects import Look
 
-    from planrunner.engine.rare_effects import Look
 
 _CHUNK = 1 << 20
 

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from planrunner.capabilities.binding import Binding, invoke
-from planrunner.capabilities.contract import Call, Failure
+from planrunner.capabilities.contract import Call, Context, Failure
 from planrunner.engine.attempts import Attempt, located
 from planrunner.engine.calls import Place, plain_data
+from planrunner.engine.effects import Examine
 from planrunner.engine.evidence import examined
 from planrunner.engine.questions import WORK, Question
+from planrunner.engine.services import AttemptServices
 from planrunner.engine.tails import Record
 from planrunner.errors import StorageFailed
 from planrunner.jsontext import stable_json
 from planrunner.machine.events import GateExamined, GateRequested, Outcome
 from planrunner.machine.judging import KIND, allowance
+from planrunner.machine.state import State
 from planrunner.plan.model import Budgets, Task
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from planrunner.capabilities.contract import Context
-    from planrunner.engine.rare_effects import Examine
-    from planrunner.engine.services import AttemptServices
-    from planrunner.machine.state import State
 
 Json = Any
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from planrunner.engine.calls import Place, prepare
 from planrunner.machine.commands import Start
 from planrunner.machine.events import TaskSettled
-
-if TYPE_CHECKING:
-    from planrunner.machine.state import State
+from planrunner.machine.state import State
 
 
 def kept(state: State, number: int, place: Place) -> TaskSettled | None:

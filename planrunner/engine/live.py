@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
 from planrunner.capabilities.binding import Binding, Result, invoke
-from planrunner.capabilities.contract import Call, Pause, Spawn
-from planrunner.engine import rare_effects as rare
+from planrunner.capabilities.contract import Call, Exit, Pause, Spawn
+from planrunner.engine import effects as rare
 from planrunner.engine.aside import act, asking, beside
 from planrunner.engine.attempts import (
     INTERRUPTED,
@@ -28,35 +29,23 @@ from planrunner.engine.attempts import (
 )
 from planrunner.engine.background import Background, is_of
 from planrunner.engine.clocks import Clock
-from planrunner.engine.effects import AT_ONCE, StartCall
+from planrunner.engine.effects import AT_ONCE, Cancel, Effect, Examine, Probe, Save, StartCall
 from planrunner.engine.filescopes import held
 from planrunner.engine.poller import Poller
 from planrunner.engine.processes import Launch, Supervisor
 from planrunner.engine.programs import SpawnFailed
 from planrunner.engine.pulse import Pulse
 from planrunner.engine.questions import Questions
+from planrunner.engine.services import AttemptServices
 from planrunner.engine.settings import LiveSettings as LiveSettings
 from planrunner.engine.settings import apart, begin, cleaned, new_record, refused, remark_on_end, services, variables
 from planrunner.engine.signals import Signals
 from planrunner.engine.threads import Workers
 from planrunner.errors import StorageFailed
-from planrunner.machine.events import AttemptEnded, Outcome, StopRequested
+from planrunner.machine.events import AttemptEnded, Event, Outcome, StopRequested
+from planrunner.redaction import Redactor
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
-    from planrunner.capabilities.contract import Exit
-    from planrunner.engine.background import Background
-    from planrunner.engine.effects import Effect
-    from planrunner.engine.questions import Questions
-    from planrunner.engine.rare_effects import Cancel, Examine, Probe, Save
-    from planrunner.engine.services import AttemptServices
-    from planrunner.engine.threads import Workers
-    from planrunner.machine.events import Event
-    from planrunner.redaction import Redactor
-
-    Json = Any
+Json = Any
 
 _REASONS: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "terminated"}
 

@@ -6,25 +6,21 @@ from __future__ import annotations
 import itertools
 import math
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from planrunner.capabilities.outputs import stdout_outputs
 from planrunner.engine.calls import holds_template, plain_data, reads_unreached, rendered, values_of
 from planrunner.jsontext import shown, stable_json
-from planrunner.machine.events import AttemptEnded, AttemptStarted, FrameOpened, Outcome
+from planrunner.machine.commands import Close, Open
+from planrunner.machine.events import AttemptEnded, AttemptStarted, Event, FrameOpened, Outcome
+from planrunner.machine.frame import Frame
 from planrunner.machine.scope import FrameScope, TaskScope
-from planrunner.plan.blocks import MAX_ITEMS
+from planrunner.machine.state import State
 from planrunner.plan.expressions.evaluate import evaluate
 from planrunner.plan.expressions.problem import EvaluationError, TemplateError
+from planrunner.plan.expressions.values import Scope
+from planrunner.plan.model import MAX_ITEMS, Expression, Fanout, Loop, Output, Task
 from planrunner.plan.params import bind_params
-
-if TYPE_CHECKING:
-    from planrunner.machine.events import Event
-    from planrunner.machine.frame import Frame
-    from planrunner.machine.rare_commands import Close, Open
-    from planrunner.machine.state import State
-    from planrunner.plan.expressions.values import Scope
-    from planrunner.plan.model import Expression, Fanout, Loop, Output, Task
 
 Json = Any
 

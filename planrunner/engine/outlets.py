@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.http.guard import Guard
 from planrunner.errors import PlanInvalid, UsageError
+from planrunner.plan.rights import Level
 from planrunner.safety.project import read_data, unsound
 from planrunner.safety.sandbox.confinement import Refused
 from planrunner.safety.sandbox.proxy import Endpoint, Proxy, Unreachable
 
 if TYPE_CHECKING:
-    from planrunner.plan.rights import Level
     from planrunner.safety.sandbox.tally import Tally
 
 

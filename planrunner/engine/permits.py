@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from planrunner.machine.events import Outcome
 from planrunner.plan.commandlist import commands
-from planrunner.plan.judging import assigned, placed, refusal, uses, variables
-from planrunner.plan.rights import Use
+from planrunner.plan.judging import Wanted, assigned, placed, refusal, uses, variables
+from planrunner.plan.rights import Right, Use
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from planrunner.capabilities.contract import Call
-    from planrunner.plan.judging import Wanted
-    from planrunner.plan.rights import Right
 
 
 def refused(call: Call, top: str) -> Outcome | None:

@@ -6,13 +6,10 @@ import os
 import select
 import time
 from _thread import allocate_lock
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Handler = Callable[[int], None]
-    """Called with the epoll event mask of its descriptor."""
+Handler = Callable[[int], None]
+"""Called with the epoll event mask of its descriptor."""
 
 LONGEST = 10.0
 """Seconds of one sleep at most: who waits for a time of day notices a jump of the clock."""

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities.binding import Binding, probe
+from planrunner.capabilities.contract import Call
 from planrunner.engine.attempts import Attempt, located
 from planrunner.engine.questions import LOOK, Question
 from planrunner.engine.tails import Record
 from planrunner.machine.events import DoubtSettled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from planrunner.capabilities.contract import Call
     from planrunner.engine.services import AttemptServices
 
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from planrunner.capabilities.contract import Exit, Spawn
 from planrunner.engine import strays
@@ -20,11 +21,6 @@ from planrunner.engine.descent import Descent
 from planrunner.engine.poller import Poller
 from planrunner.engine.programs import Programs, SpawnFailed
 from planrunner.engine.tails import Record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from planrunner.engine.descent import Descent
 
 YOUNG = 0.002
 """Seconds a process runs before its pipes are watched."""

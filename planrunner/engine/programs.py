@@ -5,12 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from planrunner.capabilities.contract import Spawn
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _ENTER = 'cd -- "$1" || exit 126; unset OLDPWD; shift; exec "$@"'
 _TRANSIENT = frozenset((errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY))

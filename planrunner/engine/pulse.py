@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from planrunner.engine.attempts import Attempt
 from planrunner.engine.poller import Poller
 from planrunner.plan.expressions.quantities import format_duration
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Pulse:

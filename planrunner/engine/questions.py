@@ -3,6 +3,7 @@ words hold. Each question has its time, and whoever does not answer is left to i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,11 +11,10 @@ from planrunner.capabilities.bounding import left_behind, overdue
 from planrunner.errors import StorageFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from planrunner.engine.effects import Examine, Probe, Save
     from planrunner.engine.poller import Poller
-    from planrunner.engine.rare_effects import Examine, Probe, Save
     from planrunner.engine.threads import Job, Workers
+
 
 LOOK = 30.0
 """Seconds to look at something (``probe``, ``preview``), where the task has no timeout."""

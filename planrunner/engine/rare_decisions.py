@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from planrunner.engine import rare_effects
-from planrunner.engine.calls import no_value, prepare, rights_of
+from planrunner.capabilities.contract import Call
+from planrunner.engine import effects
+from planrunner.engine.calls import Place, no_value, prepare, rights_of
 from planrunner.engine.done import asks_fresh, forgotten, remembered
+from planrunner.engine.effects import Cancel, Effect, Examine, Observe, Probe
 from planrunner.engine.gates import requested
 from planrunner.engine.judging import judging
 from planrunner.engine.keeping import kept
 from planrunner.engine.opening import closed, opened
-from planrunner.engine.rare_effects import Cancel, Examine, Observe, Probe
 from planrunner.engine.undoing import prepare_save, prepare_undo
 from planrunner.machine.checkpoints import asked
-from planrunner.machine.commands import Start, settle
+from planrunner.machine.commands import (
+    AskFacts,
+    AskFresh,
+    AskPeople,
+    AskProbe,
+    Close,
+    Command,
+    Compare,
+    Open,
+    Save,
+    Start,
+    TakeCheckpoint,
+    Undo,
+    settle,
+)
 from planrunner.machine.decide import admitted
 from planrunner.machine.events import (
     AttemptStopping,
     BackupMade,
+    Event,
     FactsRequested,
     FrameClosing,
     TaskSettled,
@@ -26,29 +43,8 @@ from planrunner.machine.events import (
     UndoSettled,
 )
 from planrunner.machine.owing import is_within
-from planrunner.machine.rare_commands import (
-    AskFacts,
-    AskFresh,
-    AskPeople,
-    AskProbe,
-    Close,
-    Compare,
-    Open,
-    Save,
-    TakeCheckpoint,
-    Undo,
-)
 from planrunner.machine.routes import conclusive
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from planrunner.capabilities.contract import Call
-    from planrunner.engine.calls import Place
-    from planrunner.engine.effects import Effect
-    from planrunner.machine.commands import Command
-    from planrunner.machine.events import Event
-    from planrunner.machine.state import State
+from planrunner.machine.state import State
 
 
 class Turn(NamedTuple):
@@ -143,7 +139,7 @@ def _save(command: Save, turn: Turn) -> None:
 def _checkpoint(command: TakeCheckpoint, turn: Turn) -> None:
     event = asked(turn.state, command)
     turn.record(event, turn.now)
-    turn.todo.append(rare_effects.TakeCheckpoint(event, turn.place.directory))
+    turn.todo.append(effects.TakeCheckpoint(event, turn.place.directory))
 
 
 def _undo(command: Undo, turn: Turn) -> None:

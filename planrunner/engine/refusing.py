@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from planrunner.machine.events import Outcome
 
-    Json = Any
+Json = Any
 
 _STOPPED = ("interrupted", "timeout")
 _NAMED = 5

@@ -4,15 +4,17 @@ compared. Nothing is started, nobody is asked, no capability is loaded."""
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
 
 from planrunner.engine.calls import Place, with_values
 from planrunner.engine.decisions import Decisions
+from planrunner.engine.effects import Effect
 from planrunner.journal.codec import decode, encode
 from planrunner.machine.decide import next_time
 from planrunner.machine.events import (
     AttemptEnded,
     Entry,
+    Event,
     FactsObserved,
     RunForked,
     RunReopened,
@@ -25,12 +27,6 @@ from planrunner.machine.replay import Difference, Replayed, differ, is_input, mi
 from planrunner.machine.state import State
 from planrunner.machine.statuses import IllegalMove
 from planrunner.plan.model import Plan
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from planrunner.engine.effects import Effect
-    from planrunner.machine.events import Event
 
 
 def replay(plan: Plan, run_id: str, entries: Sequence[Entry], plans: Mapping[str, Plan] = {}) -> Replayed:

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from planrunner.capabilities.contract import Failure, basic_environment
+from planrunner.capabilities.contract import Call, Enclosed, Failure, basic_environment
 from planrunner.engine.effects import UNDO
-from planrunner.engine.granting import conceal, grant, needed
+from planrunner.engine.granting import Grant, conceal, grant, needed
 from planrunner.errors import NotFound, PlanInvalid, UsageError
+from planrunner.journal.chain import Chain
 from planrunner.journal.notes import read_note, write_note
 from planrunner.journal.verifying import known_chain
 from planrunner.knowledge.artifacts import ArtifactStore, SecretFound
 from planrunner.safety.project import read_data, unsound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from planrunner.capabilities.contract import Call, Enclosed
-    from planrunner.engine.granting import Grant
     from planrunner.engine.tails import Secrecy
     from planrunner.engine.vault import Vault
-    from planrunner.journal.chain import Chain
     from planrunner.safety.sandbox.tally import Tally
 
-    Json = Any
+Json = Any
 
 
 class AttemptServices:

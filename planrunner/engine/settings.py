@@ -3,37 +3,30 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.capabilities.contract import Call, basic_environment
 from planrunner.capabilities.python.generated import may_be_made
 from planrunner.engine import confining, permits
-from planrunner.engine.attempts import log_path, markers
+from planrunner.engine.attempts import Attempt, log_path, markers
+from planrunner.engine.clocks import Clock
 from planrunner.engine.confining import Around, Grounds, enclosed, start
 from planrunner.engine.lognames import log_name
-from planrunner.engine.processes import GRACE, left_behind
+from planrunner.engine.poller import Poller
+from planrunner.engine.processes import GRACE, Launch, Supervisor, left_behind
 from planrunner.engine.services import AttemptServices
 from planrunner.engine.straying import strayed
-from planrunner.engine.tails import Record
+from planrunner.engine.tails import Record, Secrecy
 from planrunner.engine.telling import without_secrets
+from planrunner.machine.events import Outcome
 from planrunner.plan.rights import visible
+from planrunner.redaction import Redactor
 from planrunner.safety.sandbox.tally import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
-    from planrunner.engine.attempts import Attempt
-    from planrunner.engine.clocks import Clock
-    from planrunner.engine.confining import Grounds
-    from planrunner.engine.poller import Poller
-    from planrunner.engine.processes import Launch, Supervisor
-    from planrunner.engine.services import AttemptServices
-    from planrunner.engine.tails import Secrecy
     from planrunner.engine.vault import Vault
-    from planrunner.machine.events import Outcome
-    from planrunner.redaction import Redactor
 
 
 class LiveSettings(NamedTuple):

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections import deque
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from types import FrameType
+from types import FrameType
 
 _WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from planrunner.machine.events import Outcome
 from planrunner.plan.matching import path_matches
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from planrunner.capabilities.contract import Call
+
 
 RULE = "trust.outside"
 

@@ -12,10 +12,8 @@ import _thread
 import os
 import signal
 import time
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 _PR_SET_CHILD_SUBREAPER = 36
 _FEW = 30

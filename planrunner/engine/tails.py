@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Protocol
-
     from planrunner.redaction import Redactor, Stream
 
-    class Secrecy(Protocol):
-        """What is kept from all that a run keeps or shows: None until there is something to look for."""
 
-        redactor: Redactor | None
+class Secrecy(Protocol):
+    """What is kept from all that a run keeps or shows: None until there is something to look for."""
+
+    redactor: Redactor | None
 
 
 TAIL = 65536

@@ -5,32 +5,26 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import Any
 
 from planrunner.machine.events import Outcome
 from planrunner.machine.governing import STAGE, levels_of
 from planrunner.machine.scope import TaskScope
+from planrunner.machine.state import State, Trait
+from planrunner.plan.model import Plan
 from planrunner.plan.rights import entries, host_fits
-from planrunner.plan.taint.findings import judged, told, whence, written_code
+from planrunner.plan.taint.findings import Found, judged, told, whence, written_code
 from planrunner.plan.taint.flow import Flow
 from planrunner.plan.taint.hosts import host_of
 from planrunner.plan.taint.known import known, makes_rules
+from planrunner.plan.taint.levels import Key
+from planrunner.plan.taint.levels import Place as Spot
 from planrunner.plan.taint.shown import shown
-from planrunner.plan.taint.sinks import LOOKED_AT
+from planrunner.plan.taint.sinks import LOOKED_AT, Sink
 from planrunner.plan.template import render
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
-    from planrunner.machine.state import State, Trait
-    from planrunner.plan.model import Plan
-    from planrunner.plan.taint.findings import Found
-    from planrunner.plan.taint.levels import Key
-    from planrunner.plan.taint.levels import Place as Spot
-    from planrunner.plan.taint.sinks import Sink
-
-    Json = Any
+Json = Any
 
 _SAID = dict.fromkeys(("plan", "capability"), "text from outside would choose what runs")
 _SAID["approval"] = "text from outside would approve"

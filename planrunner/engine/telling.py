@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from planrunner.machine.events import AttemptEnded, BackupMade, UndoEnded
+from planrunner.machine.events import AttemptEnded, BackupMade, Outcome, UndoEnded
 
 if TYPE_CHECKING:
-    from planrunner.machine.events import Outcome
     from planrunner.redaction import Redactor
+
 
 _PLAN_SAYS = frozenset(
     ("task", "attempt", "visit", "patterns", "failure", "resolution", "policy", "reason", "round", "since", "asked")

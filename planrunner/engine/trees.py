@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from planrunner.engine import repository
 from planrunner.engine.patterns import Refused, inside, matching
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 _KINDS = (stat.S_ISREG, stat.S_ISLNK, stat.S_ISDIR)
 

@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 from planrunner.engine.calls import Place, call_of, digest, rendered_text, rights_of
-from planrunner.engine.effects import UNDO, StartCall
+from planrunner.engine.effects import UNDO, Effect, Restore, Save, StartCall
 from planrunner.engine.patterns import Refused, inside
 from planrunner.engine.questions import WORK
-from planrunner.engine.rare_effects import Restore, Save
 from planrunner.engine.tainting import refused
-from planrunner.machine.commands import Start
+from planrunner.machine.commands import Start, Undo
 from planrunner.machine.events import BackupAsked, BackupMade, Outcome, UndoStarted
 from planrunner.machine.owing import acted, under
 from planrunner.machine.paths import is_gone
-from planrunner.machine.rare_commands import Undo
 from planrunner.machine.rollback import reserve
 from planrunner.machine.scope import TaskScope
+from planrunner.machine.state import State, TaskState
+from planrunner.machine.undoing import Owed
 from planrunner.plan.digest import task_digest
 from planrunner.plan.expressions.problem import EvaluationError, TemplateError
 from planrunner.plan.model import Task
 
-if TYPE_CHECKING:
-    from typing import Any
-
-    from planrunner.engine.effects import Effect
-    from planrunner.machine.state import State, TaskState
-    from planrunner.machine.undoing import Owed
-
-    Json = Any
+Json = Any
 
 
 class PreparedUndo(NamedTuple):

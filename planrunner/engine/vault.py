@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from threading import Lock
-from typing import TYPE_CHECKING
 
 from planrunner.capabilities.contract import Failure
 from planrunner.redaction import Redactor
 from planrunner.safety.credentials import Credential, unknown
 from planrunner.safety.sources import Unresolved, value_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 
 class Vault:

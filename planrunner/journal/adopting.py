@@ -3,15 +3,10 @@ person accepts."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from planrunner.journal.chain import first_link, mac_of, next_link
+from planrunner.journal.chain import Chain, first_link, mac_of, next_link
+from planrunner.journal.database import Connection
 from planrunner.journal.requests import cover_waiting
 from planrunner.journal.walking import BITS, Sealed, entries_of, plans_of, stored_form
-
-if TYPE_CHECKING:
-    from planrunner.journal.chain import Chain
-    from planrunner.journal.database import Connection
 
 _PLANS = "SELECT digest, text, name, notation, compiled FROM plans"
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from json import loads
 from typing import TYPE_CHECKING
 
+from planrunner.journal.chain import Chain, Head
 from planrunner.journal.walking import Break, Sealed, Walk, plans_of, walk
 
 if TYPE_CHECKING:
-    from planrunner.journal.chain import Chain, Head
     from planrunner.journal.database import Connection
+
 
 _ROW = "the row of the run is not the one that was written"
 _PLAN = "SELECT digest, text, name, notation, compiled, seal FROM plans WHERE digest = ?"

@@ -11,18 +11,17 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from planrunner.errors import StorageFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from planrunner.journal.codec import Row
     from planrunner.journal.records import RunHandle
 
-    Chained = tuple[int, float, str, int, str, bytes | None]
+Chained = tuple[int, float, str, int, str, bytes | None]
 
 KEY_VARIABLE = "PLANRUNNER_AUDIT_KEY_FILE"
 KEY_FILE = "audit.key"
@@ -234,6 +233,5 @@ class Chain:
         return blake2b(text, digest_size=_MAC, key=self.key or b"", person=b"planrunner head").digest()
 
 
-if TYPE_CHECKING:
-    Head = tuple[int, int, bytes, str]
-    """Last seq, epoch, link and id of a run."""
+Head = tuple[int, int, bytes, str]
+"""Last seq, epoch, link and id of a run."""

@@ -6,24 +6,18 @@ A stored event is never rewritten. When the fields of a kind change, its version
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from json import loads
-from typing import TYPE_CHECKING
+from typing import Any
 
 from planrunner.errors import StorageFailed
-from planrunner.journal.fields import reader_of, renderer_of
+from planrunner.journal.fields import Read, Render, reader_of, renderer_of
 from planrunner.machine import events
-from planrunner.machine.events import KINDS, Entry
+from planrunner.machine.events import KINDS, Entry, Event
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from typing import Any
-
-    from planrunner.journal.fields import Read, Render
-    from planrunner.machine.events import Event
-
-    Json = Any
-    Body = dict[str, Json]
-    Upcaster = Callable[[Body], tuple[str, int, Body]]
+Json = Any
+Body = dict[str, Json]
+Upcaster = Callable[[Body], tuple[str, int, Body]]
 
 Row = tuple[int, float, str, int, str]
 """seq, at, kind, version, body"""

@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 from planrunner.errors import NotFound, PlanrunnerError, StorageFailed
 from planrunner.journal.workspace import check_contents
 from planrunner.lean import CacheAlone
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 __all__ = ["AGAIN", "BUSY_SECONDS", "FILE", "Connection", "failure", "open_database", "sqlite3"]
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 from planrunner.jsontext import encode_basestring_ascii as _text
 from planrunner.jsontext import write_json
 from planrunner.machine import events
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    Json = Any
-    Body = dict[str, Json]
-    Render = Callable[[Any], str]
-    Read = Callable[[Any], Any]
+Json = Any
+Body = dict[str, Json]
+Render = Callable[[Any], str]
+Read = Callable[[Any], Any]
 
 
 def _json(value: Json) -> str:

@@ -12,13 +12,10 @@ import errno
 import fcntl
 import os
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from planrunner.errors import NotFound, RunHeld, StorageFailed
 from planrunner.journal.workspace import check_state, mend_modes, prepare_state, unusable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _BUSY = (errno.EAGAIN, errno.EACCES)
 _FULL = (errno.ENOSPC, errno.EDQUOT)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
+from planrunner.errors import StorageFailed
 from planrunner.journal.database import FILE
 from planrunner.journal.strangers import lost
-
-if TYPE_CHECKING:
-    from planrunner.errors import StorageFailed
 
 
 class OpenFile:

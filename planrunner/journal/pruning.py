@@ -6,22 +6,21 @@ it verification tells a run that was pruned from one that was cut.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Container, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.errors import UsageError
 from planrunner.journal import locks
 from planrunner.journal.breaks import breaks_of, cut, is_ours
+from planrunner.journal.chain import Chain, Head
 from planrunner.journal.database import Connection
 from planrunner.journal.store import Store
 from planrunner.journal.takeover import refused
 from planrunner.journal.walking import BITS, Break, plans_of, sealed_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
-    from typing import Any
-
-    from planrunner.journal.chain import Chain, Head
     from planrunner.journal.records import RunRow
+
 
 PRUNED = 7
 """The version of the tables that brought the records of pruned runs."""

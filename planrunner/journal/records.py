@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from planrunner.machine.events import Entry, RunEnded
-from planrunner.source import Source
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from planrunner.source import Notation
+from planrunner.source import Notation, Source
 
 
 class StoredPlan(NamedTuple):

@@ -5,7 +5,8 @@ Each bears a seal while it waits, so that nobody steers a run who can write to t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from planrunner.errors import NotFound
 from planrunner.journal.database import Connection
@@ -14,10 +15,8 @@ from planrunner.journal.store import Store
 from planrunner.jsontext import read_json, write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
     from planrunner.journal.chain import Chain
+
 
 _POST = "INSERT INTO requests (run, at, kind, body, by) VALUES (?, ?, ?, ?, ?)"
 _SEAL = "UPDATE requests SET seal = ? WHERE id = ?"

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import difflib
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from planrunner.errors import NotFound
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _SHOWN = 8

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from planrunner.errors import Fenced, NotFound, StorageFailed, UsageError
 from planrunner.journal import locks, runids
@@ -20,12 +21,6 @@ from planrunner.journal.strangers import begin_own, open_checked, prove_run, ref
 from planrunner.journal.takeover import take_up
 from planrunner.journal.wal import WriteAheadLog
 from planrunner.machine.events import Entry
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from typing import Any
-
-    from planrunner.journal.pruning import Pruning
 
 _BITS = 32
 """Bits of an entry's id that hold its seq; those above hold the number of its run."""

@@ -7,18 +7,15 @@ undone. So one is only worked in where the heads outside of it know it, or where
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from planrunner.errors import NotFound, RecordMismatch, StorageFailed
 from planrunner.journal.adopting import begin
+from planrunner.journal.chain import Chain
 from planrunner.journal.database import CHAINED, FILE, Connection, check_layout, failure, open_database, sqlite3
 from planrunner.journal.takeover import prove
 from planrunner.journal.verifying import known_chain
 from planrunner.journal.walking import Sealed
 from planrunner.journal.workspace import program
-
-if TYPE_CHECKING:
-    from planrunner.journal.chain import Chain
 
 _BELIEVED = ("artifacts", "cache", "tmp")
 """Folders whose files count when they are found again; locks mean nothing without a process, logs are for people."""

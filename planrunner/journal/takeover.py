@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from planrunner.errors import RecordMismatch
 from planrunner.journal.breaks import breaks_of
+from planrunner.journal.chain import Chain, Head
 from planrunner.journal.walking import Sealed, sealed_rows
 
 if TYPE_CHECKING:
-    from planrunner.journal.chain import Chain, Head
     from planrunner.journal.database import Connection
     from planrunner.journal.records import RunHandle
 

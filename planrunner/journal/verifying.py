@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from planrunner.errors import NotFound, PlanrunnerError, StorageFailed
 from planrunner.journal.breaks import breaks_of, cut, is_ours
-from planrunner.journal.chain import Chain, key_path, read_key
+from planrunner.journal.chain import Chain, Head, key_path, read_key
 from planrunner.journal.database import CHAINED, MIGRATIONS, Connection, open_database, sqlite3
 from planrunner.journal.pruning import Pruned, record_breaks, records
 from planrunner.journal.walking import Break, sealed_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from planrunner.journal.chain import Head
-
 
 _ENDLESS = (
     "SELECT type, name FROM sqlite_master WHERE type = 'view' AND name != 'events'"

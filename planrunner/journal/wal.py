@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from planrunner.journal.database import BUSY_SECONDS, sqlite3
+from planrunner.journal.database import BUSY_SECONDS, Connection, sqlite3
 
 if TYPE_CHECKING:
-    from planrunner.journal.database import Connection
     from planrunner.journal.locks import JournalLock
+
 
 FULL = 64 << 20
 """Bytes from which the log is worth moving into the database while a run goes on."""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from json import loads
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.journal.chain import first_link, mac_of, next_link
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
     from planrunner.journal.database import Connection
+
 
 BITS = 32
 _PAGE = 512

@@ -14,6 +14,7 @@ import stat
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
 from io import BufferedRandom, BufferedReader
+from tarfile import TarFile, TarInfo
 from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.errors import NotFound, StorageFailed
@@ -21,9 +22,8 @@ from planrunner.knowledge.cleaning import clean, secrets_in
 from planrunner.unnamed import give_name, unnamed
 
 if TYPE_CHECKING:
-    from tarfile import TarFile, TarInfo
-
     from planrunner.redaction import Redactor
+
 
 _CHUNK = 1 << 20
 _DEEPEST = 64

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from planrunner.redaction import Redactor
+
 
 _CHUNK = 1 << 20
 _LOOKED_AT = 1 << 16

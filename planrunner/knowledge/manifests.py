@@ -6,14 +6,13 @@ The same tree has the same manifest, and so the same digest. Names that are not 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.errors import NotFound
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from planrunner.knowledge.artifacts import ArtifactStore
+
 
 FORMAT = 1
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from planrunner.jsontext import stable_json
 from planrunner.plan.expressions.quantities import format_duration, format_money, format_percent, format_size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
     from planrunner.machine.gate import GateState
 
-    Json = Any
+Json = Any
 
 _WRITTEN: dict[str, Callable[[Json], str]] = {
     "money": format_money,

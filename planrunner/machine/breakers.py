@@ -3,21 +3,16 @@ attempt is let through, and how that goes decides for the rest. And the breaker 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from planrunner.machine.circuit import Circuit
-from planrunner.machine.commands import Record, Start
+from planrunner.machine.commands import Command, Record, Start
 from planrunner.machine.events import Outcome, TaskDelayed
+from planrunner.machine.frame import Frame
 from planrunner.machine.moves import move, set_timer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from typing import Any
-
-    from planrunner.machine.commands import Command
-    from planrunner.machine.frame import Frame
-    from planrunner.machine.state import State
-    from planrunner.plan.model import Breaker
+from planrunner.machine.state import State
+from planrunner.plan.model import Breaker
 
 _NO_VERDICT = ("interrupted", "unstarted", "cancelled")
 

@@ -7,23 +7,18 @@ all of that would not be enough, and then ``on_exhausted`` of the limit says wha
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 from planrunner.jsontext import shown as as_json
-from planrunner.machine.commands import Record
+from planrunner.machine.commands import Command, Record
 from planrunner.machine.events import AttemptEnded, AttemptStarted, BudgetExtended, BudgetWarned
 from planrunner.machine.ledger import COUNTED, PLAN, ROLLBACK, SPENDABLE, Ledger, Scope, amount, units
 from planrunner.machine.owing import reserved
 from planrunner.machine.state import State
 from planrunner.plan.model import Budgets
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from typing import Any
-
-    from planrunner.machine.commands import Command
-
-    Json = Any
+Json = Any
 
 REST = "rest"
 """Among what a capability spends: it sends more requests than anybody knows before, so it sets aside all calls that are

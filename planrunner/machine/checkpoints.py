@@ -5,21 +5,15 @@ Nothing that waits for the task or for the next round begins before the files ar
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from planrunner.machine.checkpointed import Checkpointed
-from planrunner.machine.commands import Record
+from planrunner.machine.commands import Close, Command, Open, Record, TakeCheckpoint
 from planrunner.machine.events import CheckpointAsked, CheckpointTaken, FrameClosing, TaskSettled
 from planrunner.machine.moves import drop_timer
-from planrunner.machine.rare_commands import Close, Open, TakeCheckpoint
+from planrunner.machine.state import State
 from planrunner.machine.statuses import IllegalMove
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
-    from planrunner.machine.commands import Command
-    from planrunner.machine.state import State
 
 UNTOUCHED = ("reused", "fresh")
 """Reasons of tasks that completed without having run."""

@@ -5,53 +5,113 @@ In books on event sourcing a command goes into the decider; here, as in durable-
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
-from planrunner.machine.events import TaskSettled
+from planrunner.machine.events import (
+    AttemptStopping,
+    BudgetWarned,
+    DoubtSettled,
+    FailureResolved,
+    FrameClosing,
+    GateDecided,
+    GateEscalated,
+    GateOpened,
+    PeopleAwaited,
+    ResetPlanned,
+    RetryScheduled,
+    RollbackEnded,
+    RollbackStarted,
+    RunParked,
+    SettingsComputed,
+    StopRequested,
+    TaskDelayed,
+    TaskQueued,
+    TaskSettled,
+    TasksReset,
+    TaskStatus,
+    UndoScheduled,
+    UndoSettled,
+    Warned,
+)
 
 if TYPE_CHECKING:
-    from typing import Any, Union
-
-    from planrunner.machine.events import (
-        AttemptStopping,
-        BudgetWarned,
-        DoubtSettled,
-        FailureResolved,
-        FrameClosing,
-        GateDecided,
-        GateEscalated,
-        GateOpened,
-        PeopleAwaited,
-        ResetPlanned,
-        RetryScheduled,
-        RollbackEnded,
-        RollbackStarted,
-        RunParked,
-        SettingsComputed,
-        StopRequested,
-        TaskDelayed,
-        TaskQueued,
-        TasksReset,
-        TaskStatus,
-        UndoScheduled,
-        UndoSettled,
-        Warned,
-    )
-    from planrunner.machine.rare_commands import (
-        AskFacts,
-        AskFresh,
-        AskPeople,
-        AskProbe,
-        Close,
-        Compare,
-        Open,
-        Save,
-        TakeCheckpoint,
-        Undo,
-    )
     from planrunner.plan.model import Task
 
-    Json = Any
+
+Json = Any
+
+
+class Compare(NamedTuple):
+    """A task that begins anew is about to start: where it would be called as before, it keeps its result instead."""
+
+    number: int
+
+
+class Open(NamedTuple):
+    """Begin a task that holds others, or its next round (``round`` above 1)."""
+
+    number: int
+    attempt: int
+    round: int = 1
+
+
+class Close(NamedTuple):
+    """What a task holds is settled: its attempt ends. ``failure`` and ``message`` say how, empty when it went well."""
+
+    number: int
+    failure: str = ""
+    message: str = ""
+
+
+class AskPeople(NamedTuple):
+    """Find out what a gate asks and shows; ``stage`` is as in GateRequested."""
+
+    number: int
+    stage: str
+
+
+class AskFacts(NamedTuple):
+    """Look at the facts that a task's preconditions read."""
+
+    number: int
+    names: tuple[str, ...]
+
+
+class AskFresh(NamedTuple):
+    """Look whether a task is done already."""
+
+    number: int
+
+
+class AskProbe(NamedTuple):
+    """Let the capability find out whether an attempt of unknown end took effect."""
+
+    number: int
+    attempt: int
+
+
+class Save(NamedTuple):
+    """Save the files that a task names, or what its capability needs to undo it, before it starts."""
+
+    number: int
+
+
+class TakeCheckpoint(NamedTuple):
+    """Keep the files of the working directory, before a task counts as completed (``round`` 0) or after a round of a
+    loop."""
+
+    number: int
+    round: int = 0
+
+
+class Undo(NamedTuple):
+    """Undo what stands at the position ``owed``; ``reissue`` above 0 begins the same attempt again, with the same
+    key. ``reserved`` is as in UndoStarted."""
+
+    owed: int
+    attempt: int
+    reissue: int = 0
+    reserved: dict[str, Json] = {}
 
 
 class Start(NamedTuple):
@@ -103,10 +163,8 @@ class End(NamedTuple):
     reason: str = ""
 
 
-if TYPE_CHECKING:
-    Asks = Union[AskFacts, AskFresh, AskPeople, AskProbe]
-    Command = Union[Start, Compare, Open, Close, Asks, Save, TakeCheckpoint, Undo, Record, End]
-
+Asks = Union[AskFacts, AskFresh, AskPeople, AskProbe]
+Command = Union[Start, Compare, Open, Close, Asks, Save, TakeCheckpoint, Undo, Record, End]
 
 _new = tuple.__new__
 """Makes a NamedTuple in half the time of its constructor: every task is settled once."""

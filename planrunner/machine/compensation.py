@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 from planrunner.machine import reserves
 from planrunner.machine.events import (
@@ -21,14 +22,9 @@ from planrunner.machine.events import (
 from planrunner.machine.ledger import ROLLBACK
 from planrunner.machine.moves import after_settling, drop_timer, free_slot, move, set_timer
 from planrunner.machine.owing import current, mine, of_task, under
+from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED, IllegalMove
 from planrunner.machine.undoing import Debts, Owed, Rollback
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from planrunner.machine.state import State
 
 CUT_OFF = ("interrupted", "unstarted", "cancelled")
 

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 from planrunner.jsontext import shown
-from planrunner.machine.commands import Record, settle
+from planrunner.machine.commands import Command, Record, settle
 from planrunner.machine.events import SettingsComputed
 from planrunner.machine.scope import TaskScope
+from planrunner.machine.state import State
 from planrunner.plan.expressions.evaluate import evaluate
 from planrunner.plan.expressions.problem import EvaluationError
 from planrunner.plan.expressions.quantities import Quantity, parse_duration, parse_percent
+from planrunner.plan.expressions.values import Scope
+from planrunner.plan.model import Computed, Task
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from planrunner.machine.commands import Command
-    from planrunner.machine.state import State
-    from planrunner.plan.expressions.values import Scope
-    from planrunner.plan.model import Computed, Task
-
-    Json = Any
+Json = Any
 
 MOST_ATTEMPTS = 1000
 

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from planrunner.machine.commands import settle
+from planrunner.machine.commands import Command, settle
+from planrunner.machine.frame import Frame
 from planrunner.machine.moves import others_done
-
-if TYPE_CHECKING:
-    from planrunner.machine.commands import Command
-    from planrunner.machine.frame import Frame
-    from planrunner.machine.state import State
+from planrunner.machine.state import State
 
 
 def first(state: State, number: int) -> tuple[bool, Command | None]:

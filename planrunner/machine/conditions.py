@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
-from planrunner.machine.commands import settle
+from planrunner.machine.commands import AskFacts, AskPeople, Command, settle
 from planrunner.machine.events import FactsObserved, FactsRequested
 from planrunner.machine.judge import unmet
-from planrunner.machine.rare_commands import AskFacts, AskPeople
 from planrunner.machine.scope import TaskScope, facts_of, facts_read
+from planrunner.machine.state import State
 from planrunner.plan.expressions.conditions import EvaluationError, truth
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from planrunner.machine.commands import Command
-    from planrunner.machine.state import State
 
 
 def first(state: State, number: int) -> tuple[bool, Command | None]:

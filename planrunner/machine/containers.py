@@ -7,11 +7,12 @@ attempt ends and is judged. It takes no slot. Its tasks are named by paths: ``fa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 from planrunner.machine.breakers import alike, follow
 from planrunner.machine.budgets import too_deep, went_round
-from planrunner.machine.commands import Record
+from planrunner.machine.commands import Close, Command, Open, Record
 from planrunner.machine.endings import ended_by
 from planrunner.machine.events import FrameClosing, FrameOpened, TaskSettled
 from planrunner.machine.fitting import next_round
@@ -19,23 +20,15 @@ from planrunner.machine.frame import Frame
 from planrunner.machine.keeping import taken_along
 from planrunner.machine.linked import begin_undoing, came_to, is_due
 from planrunner.machine.moves import after_settling, drop_timer, main_part_done, set_timer, wake
-from planrunner.machine.rare_commands import Close, Open
 from planrunner.machine.scope import FrameScope
+from planrunner.machine.state import State
 from planrunner.machine.stints import begun
 from planrunner.machine.stops import undisturbed
 from planrunner.machine.unevaluated import lacks_value
 from planrunner.plan.expressions.conditions import EvaluationError, truth
-from planrunner.plan.model import Plan
+from planrunner.plan.model import Fanout, Loop, Plan, Task
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from planrunner.machine.commands import Command
-    from planrunner.machine.state import State
-    from planrunner.plan.model import Fanout, Loop, Task
-
-    Json = Any
+Json = Any
 
 
 def frame_opened(state: State, event: FrameOpened, at: float) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from planrunner.machine import restarts, rollback
 from planrunner.machine.breakers import held_back
 from planrunner.machine.budgets import notices, time_limit, warning_time
 from planrunner.machine.checkpoints import kept_first
-from planrunner.machine.commands import End, Record, settle
+from planrunner.machine.commands import Command, End, Record, settle
 from planrunner.machine.endings import stopping
 from planrunner.machine.events import (
     AttemptStopping,
@@ -25,16 +25,12 @@ from planrunner.machine.rework import before_completing, due
 from planrunner.machine.rollback import saved_first
 from planrunner.machine.routes import conclusive, handlers
 from planrunner.machine.starting import admit, before_attempt, while_queued
-from planrunner.machine.state import State
+from planrunner.machine.state import State, TaskState
 from planrunner.machine.statuses import FINAL_STOPS, OUT_OF_BUDGET, SETTLED, IllegalMove
 from planrunner.machine.stints import standstill
 from planrunner.machine.stops import called_off, closed, cut, deadline_of, give_up, is_given_up
+from planrunner.machine.undoing import Rollback
 from planrunner.machine.watch import next_alarm, ring
-
-if TYPE_CHECKING:
-    from planrunner.machine.commands import Command
-    from planrunner.machine.state import TaskState
-    from planrunner.machine.undoing import Rollback
 
 INSTANT_BATCH = 2000
 """Instant tasks started by one decision at the most: bounds one transaction."""
@@ -225,8 +221,8 @@ def next_time(state: State, now: float) -> float | None:
 
 def _due(state: State, now: float) -> list[int]:
     numbers = set(state.candidates)
-    for due, number in state.timers:
-        if due > now:
+    for at, number in state.timers:
+        if at > now:
             break
         numbers.add(number)
     return sorted(numbers)

@@ -3,16 +3,11 @@ has completed then, unless something failed before."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from planrunner.machine.commands import Record, settle
+from planrunner.machine.commands import Command, Record, settle
 from planrunner.machine.events import AttemptStopping
 from planrunner.machine.moves import wake
+from planrunner.machine.state import State
 from planrunner.machine.stops import overlooked
-
-if TYPE_CHECKING:
-    from planrunner.machine.commands import Command
-    from planrunner.machine.state import State
 
 
 def ended(state: State, number: int) -> None:

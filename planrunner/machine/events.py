@@ -6,69 +6,24 @@ new version and an upcaster in ``journal/codec.py``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, Literal, NamedTuple, Union, get_args
 
-if TYPE_CHECKING:
-    from typing import Any, Literal, Union
-
-    from planrunner.machine.anew_events import FreshnessAsked as FreshnessAsked
-    from planrunner.machine.anew_events import FreshnessSeen as FreshnessSeen
-    from planrunner.machine.anew_events import LeftAlone as LeftAlone
-    from planrunner.machine.anew_events import ResetPlanned as ResetPlanned
-    from planrunner.machine.anew_events import RunForked as RunForked
-    from planrunner.machine.anew_events import RunReopened as RunReopened
-    from planrunner.machine.anew_events import RunRevised as RunRevised
-    from planrunner.machine.anew_events import TaskDelayed as TaskDelayed
-    from planrunner.machine.anew_events import TasksReset as TasksReset
-    from planrunner.machine.checkpoint_events import CheckpointAsked as CheckpointAsked
-    from planrunner.machine.checkpoint_events import CheckpointTaken as CheckpointTaken
-    from planrunner.machine.fact_events import FactsObserved as FactsObserved
-    from planrunner.machine.fact_events import FactsRequested as FactsRequested
-    from planrunner.machine.frame_events import FrameClosing as FrameClosing
-    from planrunner.machine.frame_events import FrameOpened as FrameOpened
-    from planrunner.machine.gate_events import GateDecided as GateDecided
-    from planrunner.machine.gate_events import GateEscalated as GateEscalated
-    from planrunner.machine.gate_events import GateExamined as GateExamined
-    from planrunner.machine.gate_events import GateOpened as GateOpened
-    from planrunner.machine.gate_events import GateReopened as GateReopened
-    from planrunner.machine.gate_events import GateRequested as GateRequested
-    from planrunner.machine.gate_events import GateVoted as GateVoted
-    from planrunner.machine.limit_events import AttemptStopping as AttemptStopping
-    from planrunner.machine.limit_events import BudgetExtended as BudgetExtended
-    from planrunner.machine.limit_events import BudgetRefused as BudgetRefused
-    from planrunner.machine.limit_events import BudgetWarned as BudgetWarned
-    from planrunner.machine.limit_events import PeopleAwaited as PeopleAwaited
-    from planrunner.machine.limit_events import PlanRefused as PlanRefused
-    from planrunner.machine.limit_events import PolicyChanged as PolicyChanged
-    from planrunner.machine.limit_events import SettingsComputed as SettingsComputed
-    from planrunner.machine.limit_events import Warned as Warned
-    from planrunner.machine.undo_events import BackupAsked as BackupAsked
-    from planrunner.machine.undo_events import BackupMade as BackupMade
-    from planrunner.machine.undo_events import RollbackEnded as RollbackEnded
-    from planrunner.machine.undo_events import RollbackStarted as RollbackStarted
-    from planrunner.machine.undo_events import UndoScheduled as UndoScheduled
-    from planrunner.machine.undo_events import UndoSettled as UndoSettled
-    from planrunner.machine.undo_events import UndoStarted as UndoStarted
-
-    EVENTS: tuple[type[Event], ...]
-    """Every class of ``Event``."""
-
-    Json = Any
-    TaskStatus = Literal[
-        "pending",
-        "queued",
-        "running",
-        "blocked",
-        "completed",
-        "failed",
-        "skipped",
-        "omitted",
-        "cancelled",
-        "abandoned",
-        "in_doubt",
-        "rolled_back",
-    ]
-    RunStatus = Literal["pending", "running", "paused", "blocked", "completed", "failed", "cancelled"]
+Json = Any
+TaskStatus = Literal[
+    "pending",
+    "queued",
+    "running",
+    "blocked",
+    "completed",
+    "failed",
+    "skipped",
+    "omitted",
+    "cancelled",
+    "abandoned",
+    "in_doubt",
+    "rolled_back",
+]
+RunStatus = Literal["pending", "running", "paused", "blocked", "completed", "failed", "cancelled"]
 
 
 class Outcome(NamedTuple):
@@ -240,110 +195,533 @@ class RunEnded(NamedTuple):
     detail: str = ""
 
 
-if TYPE_CHECKING:
-    Event = Union[
-        RunStarted,
-        RunResumed,
-        LeftAlone,
-        RunForked,
-        TaskQueued,
-        TaskDelayed,
-        FactsRequested,
-        FactsObserved,
-        FreshnessAsked,
-        FreshnessSeen,
-        AttemptStarted,
-        BackupAsked,
-        BackupMade,
-        CheckpointAsked,
-        CheckpointTaken,
-        RollbackStarted,
-        UndoStarted,
-        UndoEnded,
-        UndoScheduled,
-        UndoSettled,
-        RollbackEnded,
-        FrameOpened,
-        FrameClosing,
-        ResetPlanned,
-        TasksReset,
-        RunReopened,
-        RunRevised,
-        AttemptEnded,
-        RetryScheduled,
-        TaskSettled,
-        FailureResolved,
-        DoubtSettled,
-        BudgetWarned,
-        BudgetExtended,
-        BudgetRefused,
-        PeopleAwaited,
-        PlanRefused,
-        PolicyChanged,
-        Warned,
-        SettingsComputed,
-        AttemptStopping,
-        GateRequested,
-        GateExamined,
-        GateOpened,
-        GateReopened,
-        GateVoted,
-        GateEscalated,
-        GateDecided,
-        StopRequested,
-        RunParked,
-        RunEnded,
-    ]
+class FrameOpened(NamedTuple):
+    """A task that holds others begins, or goes into its next round: its tasks exist from now on. ``kind`` is
+    ``subplan`` (``values``: parameters), ``round`` (``number`` from 1, ``values``: what is carried) or ``items``
+    (``values``: the list of items)."""
+
+    task: str
+    attempt: int
+    kind: Literal["subplan", "round", "items"]
+    number: int = 0
+    values: Json = None
 
 
-_FIRST = (
-    "RunStarted RunResumed TaskQueued FactsRequested FactsObserved AttemptStarted UndoEnded FrameOpened FrameClosing"
-    " AttemptEnded RetryScheduled TaskSettled FailureResolved DoubtSettled StopRequested RunParked RunEnded"
-).split()
-"""Kinds that stand first in ``EVENTS``, and so in the schema, about in the order of a run."""
+class FrameClosing(NamedTuple):
+    """Nothing of what a task holds starts any more; what runs is stopped. ``reason`` is timeout, cancelled or
+    budget, ``comment`` the sentence people read."""
 
-_ANEW = frozenset(
-    (
-        "RunForked RunReopened RunRevised TasksReset ResetPlanned FreshnessAsked FreshnessSeen TaskDelayed LeftAlone"
-    ).split()
-)
-_UNDO = frozenset("BackupAsked BackupMade RollbackStarted UndoStarted UndoScheduled UndoSettled RollbackEnded".split())
-_LIMIT = frozenset(
-    "BudgetWarned BudgetExtended BudgetRefused PeopleAwaited PlanRefused PolicyChanged Warned AttemptStopping"
-    " SettingsComputed".split()
-)
-_GATE = frozenset("GateRequested GateExamined GateOpened GateReopened GateVoted GateEscalated GateDecided".split())
-_CHECKPOINT = frozenset({"CheckpointAsked", "CheckpointTaken"})
-_FRAME = frozenset({"FrameOpened", "FrameClosing"})
-_FACT = frozenset({"FactsRequested", "FactsObserved"})
-"""Kinds that few runs meet, by the module that holds them; it is loaded when one of them is asked for here."""
-
-_LATE = _ANEW | _UNDO | _LIMIT | _GATE | _CHECKPOINT | _FRAME | _FACT
-KINDS: frozenset[str] = _LATE.union(_FIRST)
-"""The names of all kinds of events."""
+    task: str
+    reason: str
+    comment: str = ""
 
 
-def __getattr__(name: str) -> Any:
-    if name == "EVENTS":
-        here, names = globals(), (*_FIRST, *sorted(_LATE.difference(_FIRST)))
-        return tuple([here[kind] if kind in here else __getattr__(kind) for kind in names])
-    if name in _ANEW:
-        from planrunner.machine import anew_events as module
-    elif name in _UNDO:
-        from planrunner.machine import undo_events as module  # type: ignore[no-redef]
-    elif name in _LIMIT:
-        from planrunner.machine import limit_events as module  # type: ignore[no-redef]
-    elif name in _GATE:
-        from planrunner.machine import gate_events as module  # type: ignore[no-redef]
-    elif name in _CHECKPOINT:
-        from planrunner.machine import checkpoint_events as module  # type: ignore[no-redef]
-    elif name in _FRAME:
-        from planrunner.machine import frame_events as module  # type: ignore[no-redef]
-    elif name in _FACT:
-        from planrunner.machine import fact_events as module  # type: ignore[no-redef]
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(module, name)
+class RunForked(NamedTuple):
+    """What came before is a copy of the first ``seq`` entries of the run ``parent``; from here on it is the run
+    ``run``, in which attempts that were under way never began. ``params`` are those that are set anew, ``idle`` the
+    seconds since the entry before."""
+
+    run: str
+    parent: str
+    seq: int
+    params: dict[str, Json] = {}
+    idle: float = 0.0
+    by: str = ""
+
+
+class RunRevised(NamedTuple):
+    """From here on the run has another plan: revision ``number`` (the first plan is 1), by ``by`` for a ``reason``.
+    Each task keeps what it came to; what begins anew because of the revision is named by the ``TasksReset`` that
+    follows. ``params``, ``traits``, ``environment``, ``max_parallel`` and ``selected`` are as in ``RunStarted`` and
+    hold from here on. ``stopped`` are containers under way whose definition changed: what they hold is cancelled. With
+    ``asks_again`` what people approved of counts for nothing that has not begun. ``idle`` are the seconds since the
+    entry before, in which nothing ran; the run waits to be resumed."""
+
+    number: int
+    plan_digest: str
+    by: str = ""
+    reason: str = ""
+    params: dict[str, Json] = {}
+    traits: dict[str, Json] = {}
+    environment: dict[str, Json] = {}
+    max_parallel: int | None = None
+    selected: tuple[str, ...] | None = None
+    stopped: tuple[str, ...] = ()
+    asks_again: bool = False
+    idle: float = 0.0
+
+
+class RunReopened(NamedTuple):
+    """A run that has ended acts again, for a ``reason``: retry, rerun, rollback, revise or budget (it has
+    another plan or more to spend, and waits to be resumed)."""
+
+    reason: str
+    by: str = ""
+
+
+class TasksReset(NamedTuple):
+    """Tasks begin anew as if they had never run: ``reason`` is rework, retry, rerun or revised, ``cause`` the task that
+    sent back, ``comment`` what was said. Those of ``unless_same`` keep their result if they would be called as before
+    and, unless ``by_call``, are of a kind whose call tells everything, or (where the plan was revised) come after
+    nothing that runs again; one that holds others opens again, and each task inside it keeps its result by the same
+    rule, but for those that are named here as well. With ``services_first`` what comes after the services among them by
+    needs, at once or through others, waits until these are ready. Those of ``named`` were asked for by name: they begin
+    though their level fails already, as do those that went well before; what fails later stops them too. Without
+    ``named`` (older journals) all of them begin though their level fails."""
+
+    tasks: tuple[str, ...]
+    reason: str
+    by: str = ""
+    cause: str = ""
+    comment: str = ""
+    unless_same: tuple[str, ...] = ()
+    by_call: bool = True
+    services_first: bool = False
+    named: tuple[str, ...] | None = None
+
+
+class ResetPlanned(NamedTuple):
+    """Tasks are to begin anew once those among them that run have ended; until then none of them starts."""
+
+    tasks: tuple[str, ...]
+    reason: str
+    by: str = ""
+    cause: str = ""
+    comment: str = ""
+
+
+class FreshnessAsked(NamedTuple):
+    """Is the task done already? ``call`` is the digest of what it would be called with."""
+
+    task: str
+    call: str = ""
+
+
+class FreshnessSeen(NamedTuple):
+    """What was seen of a task that may be done already. ``inputs`` is the digest of its input files and its call as
+    they are now; with ``same`` they are those of the time when run ``since`` did it, and its outputs exist; ``why``
+    tells what is not. ``outputs`` and ``artifacts`` are what it gave then. ``fault`` says why its files could not be
+    looked at, which fails the task."""
+
+    task: str
+    same: bool = False
+    inputs: str = ""
+    since: str = ""
+    outputs: dict[str, Json] = {}
+    artifacts: tuple[dict[str, Json], ...] = ()
+    why: str = ""
+    fault: str = ""
+
+
+class TaskDelayed(NamedTuple):
+    """Ready, but held back by an open circuit breaker, or by its own ``delay``; looked at again at ``due`` (seconds
+    since 1970). ``breaker`` is the pattern of what the breaker watches, empty for a delay."""
+
+    task: str
+    due: float
+    breaker: str = ""
+    detail: str = ""
+
+
+class LeftAlone(NamedTuple):
+    """Nobody is there to ask until the run is taken up again: what is in doubt and can be undone is undone."""
+
+
+class BackupAsked(NamedTuple):
+    """The files that fit ``patterns``, relative to the directory of the run, are saved before a task starts; once for
+    each ``visit``."""
+
+    task: str
+    visit: int
+    patterns: tuple[str, ...]
+
+
+class BackupMade(NamedTuple):
+    """What was saved, to be put back when the task is rolled back. Each of ``files`` has a ``path`` relative to the
+    directory of the run and ``mode``, with ``sha256`` and ``size`` (kept as an artifact) or ``folder``; or ``link``:
+    where it leads. What fits the patterns and is not among them did not exist. Where the capability undoes the task
+    itself, the only one holds under ``before`` what it found out. With a ``problem`` nothing was saved, and the task
+    cannot start: it fails with the class ``failure``, by ``rule`` where one refuses it; ``interrupted`` tells that a
+    stop of the run cut it off."""
+
+    task: str
+    visit: int
+    patterns: tuple[str, ...]
+    files: tuple[dict[str, Json], ...] = ()
+    problem: str = ""
+    failure: str = "policy"
+    rule: str = ""
+
+
+class RollbackStarted(NamedTuple):
+    """What ``tasks`` did is undone from now on, in this order, one after the other. ``owed`` are their positions in the
+    list of what the run owes. ``reason`` is failure, doubt or person; ``strict`` stops at the first that fails.
+    ``bare`` are tasks that acted as well and do not say how they are undone.
+
+    ``within`` is empty for the run; else the task that links the plan which is undone: its attempt ends after that, as
+    ``failure`` (a class) and ``message`` say."""
+
+    reason: Literal["failure", "doubt", "person"]
+    tasks: tuple[str, ...]
+    owed: tuple[int, ...]
+    strict: bool = False
+    by: str = ""
+    comment: str = ""
+    bare: tuple[str, ...] = ()
+    within: str = ""
+    failure: str = ""
+    message: str = ""
+
+
+class UndoStarted(NamedTuple):
+    """The intent to undo a task, durable before the act. ``key`` is ``run:task:undo:attempt``, kept when the same
+    attempt is issued again after a crash; ``kind`` is action (what the task's ``rollback`` says), files or capability
+    (it takes back itself what it did). ``reserved`` is what it may spend at most of what is reserved for the rollback
+    (cost in dollars, tokens, calls)."""
+
+    task: str
+    attempt: int
+    key: str
+    owed: int
+    kind: Literal["action", "files", "capability"] = "action"
+    inputs: str = ""
+    reissue: int = 0
+    reserved: dict[str, Json] = {}
+
+
+class UndoScheduled(NamedTuple):
+    """The failed attempt to undo a task is followed by another one at ``due`` (seconds since 1970)."""
+
+    task: str
+    attempt: int
+    due: float
+    failure: str
+
+
+class UndoSettled(NamedTuple):
+    """What a task did is ``undone``; or that ``failed``; or it was ``left`` as it is."""
+
+    task: str
+    owed: int
+    status: Literal["undone", "failed", "left"]
+    detail: str = ""
+
+
+class RollbackEnded(NamedTuple):
+    """Nothing is undone any more. ``status`` is rolled_back (all of it) or rollback_failed; ``within`` is as in
+    RollbackStarted."""
+
+    status: Literal["rolled_back", "rollback_failed"]
+    within: str = ""
+
+
+class BudgetWarned(NamedTuple):
+    """So much of a limit is spent that people want to know (``reason`` threshold), or an attempt of the task ``scope``
+    used more (``spent``) than it had set aside (``limit``; ``reason`` overshoot). ``scope`` is a task with everything
+    inside it, empty for the plan; cost is in dollars, time in seconds."""
+
+    scope: str
+    what: str
+    spent: float
+    limit: float
+    reason: str = "threshold"
+
+
+class BudgetExtended(NamedTuple):
+    """A person added ``amount`` to the limit of a task (empty: the plan) for ``what``: time (seconds), cost (dollars),
+    tokens, calls, attempts or iterations."""
+
+    scope: str
+    what: str
+    amount: float
+    by: str = ""
+    comment: str = ""
+
+
+class BudgetRefused(NamedTuple):
+    """A person adds nothing to a limit of a task (empty: the plan) that tasks wait for: what follows is what would have
+    without asking, until the limit is extended after all."""
+
+    scope: str
+    what: str
+    by: str = ""
+    comment: str = ""
+
+
+class PeopleAwaited(NamedTuple):
+    """Nothing moves any more inside the task (empty: in the whole run, whose runner stays) before a person has decided:
+    its time budget stands still until somebody has, or an attempt starts."""
+
+    task: str = ""
+
+
+class PolicyChanged(NamedTuple):
+    """From now on the run is held to these levels of the operator's policy, as its start recorded others. ``reason`` is
+    changed (they are those of before and those of now) or accepted (a person holds it to those of now alone)."""
+
+    levels: tuple[dict[str, Json], ...]
+    reason: str = "changed"
+    by: str = ""
+
+
+class Warned(NamedTuple):
+    """A step of the watchdog of a task: its attempt still runs after ``after`` seconds. ``do`` is warn, or ask:
+    somebody should look and decide."""
+
+    task: str
+    attempt: int
+    after: float
+    do: str
+
+
+class AttemptStopping(NamedTuple):
+    """An attempt has to end now and is stopped: ``failure`` is the class it ends with, unless it was done before the
+    stop reached it; ``reason`` is timebox, watchdog, request, failure (of another task) or ended (the plan),
+    ``detail`` the sentence people read."""
+
+    task: str
+    attempt: int
+    failure: str
+    reason: str
+    detail: str = ""
+
+
+class SettingsComputed(NamedTuple):
+    """A task is about to start, and the settings that its plan computes have these ``values`` on this ``visit``:
+    timeout and delay in seconds, retry.attempts, max_parallel, and tolerate (a number, or text with a percentage)."""
+
+    task: str
+    visit: int
+    values: dict[str, Json] = {}
+
+
+class PlanRefused(NamedTuple):
+    """A plan was not let start, or its run not let go on: no run has this event, it stands in the record ``refused`` of
+    the state directory. ``rule`` refused it; ``digest`` is that of the plan, or of the bytes of its file
+    (``bytes:sha256:``) where it was not read. ``environment`` says who asked, on which machine. ``quiet`` tells that
+    the record says nothing more for an hour: of the same refusal (``same``), or of any (``all``)."""
+
+    plan: str
+    rule: str
+    message: str
+    digest: str = ""
+    environment: dict[str, Any] = {}
+    quiet: str = ""
+
+
+class GateRequested(NamedTuple):
+    """A task waits for a decision. ``stage`` says of what: ``gate`` (the task is one), ``preconditions`` or
+    ``criteria`` (those in plain words), ``label:NAME`` or ``policy`` (demanded before the task starts),
+    ``instruction``
+    (somebody carries the task out, and says what came of it). ``request`` is
+    what is asked with every template filled in: kind, ask, options, form, words, inputs, and under ``looks`` what has
+    to be looked at in the world. ``reserved`` is what a judge may use (cost in dollars, tokens, calls)."""
+
+    task: str
+    visit: int
+    stage: str
+    attempt: int = 0
+    request: dict[str, Json] = {}
+    reserved: dict[str, Json] = {}
+
+
+class GateExamined(NamedTuple):
+    """What was found of a gate's evidence: for each thing its kind, name, digest, what is shown of it and, where it
+    speaks against the gate, the ``problem``. ``policy`` is the digest of the project's policy, ``usage`` what a judge
+    used (cost in dollars, tokens, calls). ``failure`` is why a judge gave no answer: timeout, or interrupted (it is
+    asked again when the run goes on)."""
+
+    task: str
+    visit: int
+    evidence: tuple[dict[str, Json], ...] = ()
+    policy: str = ""
+    usage: dict[str, Json] = {}
+    failure: str = ""
+
+
+class GateOpened(NamedTuple):
+    """People are asked; the task is blocked until they have decided. ``need`` of those with one of ``roles`` or among
+    ``people`` (anybody where both are empty) decide. ``shown`` is the digest of everything an approval is for: run,
+    task, visit, plan, policy, the question and the evidence. ``expires_at`` is seconds since 1970 on the run's time
+    line."""
+
+    task: str
+    visit: int
+    attempt: int
+    stage: str
+    kind: str
+    ask: str
+    shown: str
+    options: tuple[dict[str, Json], ...] = ()
+    form: tuple[dict[str, Json], ...] = ()
+    evidence: tuple[dict[str, Json], ...] = ()
+    roles: tuple[str, ...] = ()
+    people: tuple[str, ...] = ()
+    need: int = 1
+    not_starter: bool = False
+    expires_at: float | None = None
+
+
+class GateReopened(NamedTuple):
+    """What was shown has changed before the decision: votes so far are void, ``shown`` is the digest of what there is
+    now."""
+
+    task: str
+    visit: int
+    request: dict[str, Json]
+    evidence: tuple[dict[str, Json], ...]
+    policy: str
+    shown: str
+    changed: tuple[str, ...] = ()
+
+
+class GateVoted(NamedTuple):
+    """One person's word on what ``shown`` stands for. ``user`` is who the system says it was, ``by`` the name they
+    gave; ``claimed`` are roles nobody but the voter vouches for."""
+
+    task: str
+    visit: int
+    verdict: Literal["approve", "reject"]
+    by: str
+    shown: str
+    user: str = ""
+    roles: tuple[str, ...] = ()
+    claimed: tuple[str, ...] = ()
+    reason: str = ""
+    choice: str = ""
+    fields: dict[str, Json] = {}
+
+
+class GateEscalated(NamedTuple):
+    """Nobody decided in time: from now on others may."""
+
+    task: str
+    visit: int
+    roles: tuple[str, ...]
+    people: tuple[str, ...]
+    need: int
+    not_starter: bool
+    expires_at: float | None
+
+
+class GateDecided(NamedTuple):
+    """``decision`` is passed or failed (by checks), approved, rejected or expired. ``by`` are those whose votes made
+    it, ``reason`` is what they said or which check failed; ``outputs`` become those of a task that is a gate, and
+    ``problem`` tells which declared one has no value."""
+
+    task: str
+    visit: int
+    decision: Literal["passed", "failed", "approved", "rejected", "expired"]
+    by: tuple[str, ...] = ()
+    reason: str = ""
+    outputs: dict[str, Json] = {}
+    problem: str = ""
+
+
+class CheckpointAsked(NamedTuple):
+    """The working directory is to be kept as it is now: an attempt of ``task`` ended well and the task is not settled
+    yet, or ``round`` (from 1) of a loop is over and the next has not begun. ``patterns`` are what the task wants kept,
+    relative to the directory of the run (empty: all of it). ``since`` is the manifest of the run's checkpoint before
+    with the same patterns, empty for the first one."""
+
+    task: str
+    visit: int
+    attempt: int
+    round: int = 0
+    patterns: tuple[str, ...] = ()
+    since: str = ""
+
+
+class CheckpointTaken(NamedTuple):
+    """What was kept. ``files`` is the digest of the manifest in the artifact store, empty where nothing could be kept;
+    ``held`` is how many files, links and folders it lists, ``size`` their bytes, ``added``, ``changed`` and
+    ``removed`` how many paths differ from ``since``. ``git`` has ``head`` and ``branch`` inside a repository. A
+    ``problem`` says what could not be kept; the run goes on."""
+
+    task: str
+    visit: int
+    attempt: int
+    round: int = 0
+    patterns: tuple[str, ...] = ()
+    since: str = ""
+    files: str = ""
+    held: int = 0
+    size: int = 0
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    git: dict[str, Json] = {}
+    problem: str = ""
+
+
+class FactsRequested(NamedTuple):
+    """The preconditions of a task read facts of the world (``memory.has_space``, ``network.online`` …)."""
+
+    task: str
+    names: tuple[str, ...]
+
+
+class FactsObserved(NamedTuple):
+    task: str
+    facts: dict[str, Json]
+
+
+Event = Union[
+    RunStarted,
+    RunResumed,
+    LeftAlone,
+    RunForked,
+    TaskQueued,
+    TaskDelayed,
+    FactsRequested,
+    FactsObserved,
+    FreshnessAsked,
+    FreshnessSeen,
+    AttemptStarted,
+    BackupAsked,
+    BackupMade,
+    CheckpointAsked,
+    CheckpointTaken,
+    RollbackStarted,
+    UndoStarted,
+    UndoEnded,
+    UndoScheduled,
+    UndoSettled,
+    RollbackEnded,
+    FrameOpened,
+    FrameClosing,
+    ResetPlanned,
+    TasksReset,
+    RunReopened,
+    RunRevised,
+    AttemptEnded,
+    RetryScheduled,
+    TaskSettled,
+    FailureResolved,
+    DoubtSettled,
+    BudgetWarned,
+    BudgetExtended,
+    BudgetRefused,
+    PeopleAwaited,
+    PlanRefused,
+    PolicyChanged,
+    Warned,
+    SettingsComputed,
+    AttemptStopping,
+    GateRequested,
+    GateExamined,
+    GateOpened,
+    GateReopened,
+    GateVoted,
+    GateEscalated,
+    GateDecided,
+    StopRequested,
+    RunParked,
+    RunEnded,
+]
+EVENTS: tuple[type[Event], ...] = get_args(Event)
+"""Every class of ``Event``."""
+KINDS = frozenset(event.__name__ for event in EVENTS)
 
 
 class Entry(NamedTuple):

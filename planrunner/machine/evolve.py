@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from planrunner.machine import breakers, budgets, compensation, keeping, restarts, stints, watch
 from planrunner.machine.compensation import register
@@ -11,6 +12,7 @@ from planrunner.machine.events import (
     AttemptEnded,
     AttemptStarted,
     Entry,
+    Event,
     RetryScheduled,
     RunEnded,
     RunParked,
@@ -20,6 +22,7 @@ from planrunner.machine.events import (
     TaskSettled,
 )
 from planrunner.machine.fitting import degrade
+from planrunner.machine.frame import Frame
 from planrunner.machine.freshness import given
 from planrunner.machine.governing import govern
 from planrunner.machine.judge import judge
@@ -37,13 +40,6 @@ from planrunner.machine.moves import (
 from planrunner.machine.state import State, Trait, Tried
 from planrunner.machine.statuses import SETTLED, IllegalMove, check_run
 from planrunner.plan.model import Plan
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from typing import Any
-
-    from planrunner.machine.events import Event
-    from planrunner.machine.frame import Frame
 
 _REMEMBERED = 9
 """Earlier attempts of a task that are remembered beside the last one before."""

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from planrunner.machine.frame import Frame
 from planrunner.machine.paths import counts, frames
 from planrunner.machine.scope import FrameScope
 from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED, said
 from planrunner.plan.expressions.conditions import EvaluationError, truth
 from planrunner.plan.expressions.values import shown
-
-if TYPE_CHECKING:
-    from planrunner.machine.frame import Frame
 
 LISTED = 10
 """Tasks of one kind that are listed by name at most."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import Any
 
 from planrunner.machine.budgets import (
     Shortage,
@@ -16,20 +17,13 @@ from planrunner.machine.budgets import (
     sentence,
     time_limit,
 )
-from planrunner.machine.commands import Record
+from planrunner.machine.commands import Close, Command, Record
 from planrunner.machine.events import FrameClosing, StopRequested, TaskSettled
 from planrunner.machine.ledger import PLAN, amount
-from planrunner.machine.rare_commands import Close
 from planrunner.machine.state import State
+from planrunner.plan.model import Task
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
-
-    from planrunner.machine.commands import Command
-    from planrunner.plan.model import Task
-
-    Json = Any
+Json = Any
 
 
 class Fitting:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from planrunner.machine import stints
 from planrunner.machine.events import (
@@ -19,13 +20,8 @@ from planrunner.machine.events import (
 )
 from planrunner.machine.gates import ask_anew
 from planrunner.machine.moves import free_slot, move
+from planrunner.machine.state import State
 from planrunner.machine.statuses import IllegalMove
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
-    from planrunner.machine.state import State
 
 
 class Position(NamedTuple):

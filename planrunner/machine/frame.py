@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from typing import Any, Literal
-
     from planrunner.machine.undoing import Rollback
     from planrunner.plan.model import Plan
 
-    Json = Any
-    Kind = Literal["plan", "subplan", "round", "items"]
+Json = Any
+Kind = Literal["plan", "subplan", "round", "items"]
 
 
 class Frame:

@@ -5,20 +5,14 @@ Files are looked at by the engine, and what it saw is an event; so the decision 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
-from planrunner.machine.commands import Record
+from planrunner.machine.commands import AskFacts, AskFresh, Command, Record
 from planrunner.machine.events import FreshnessAsked, FreshnessSeen, Outcome, TaskSettled
-from planrunner.machine.rare_commands import AskFacts, AskFresh
 from planrunner.machine.scope import TaskScope, facts_of
+from planrunner.machine.state import State
 from planrunner.plan.expressions.conditions import EvaluationError, truth
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from planrunner.machine.commands import Command
-    from planrunner.machine.state import State
 
 
 def before(state: State, number: int) -> Command | None:

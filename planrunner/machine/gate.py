@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from planrunner.machine.events import GateVoted
 
-    Json = Any
+Json = Any
 
 
 class GateState:

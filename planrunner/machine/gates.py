@@ -6,12 +6,13 @@ attempt (a criterion is in plain words). It is requested, examined, opened and d
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import Any
 
 from planrunner.jsontext import stable_json
 from planrunner.machine import judging, rework
-from planrunner.machine.commands import Record
+from planrunner.machine.commands import AskPeople, Command, Record
 from planrunner.machine.events import (
     GateDecided,
     GateEscalated,
@@ -28,21 +29,14 @@ from planrunner.machine.governing import STAGE, asked
 from planrunner.machine.instructions import carried_out, results
 from planrunner.machine.judge import unmet
 from planrunner.machine.moves import drop_timer, free_slot, move, set_timer
-from planrunner.machine.rare_commands import AskPeople
 from planrunner.machine.scope import GateScope
+from planrunner.machine.state import State
 from planrunner.machine.statuses import FINAL_STOPS, SETTLED
 from planrunner.machine.stints import moved
 from planrunner.machine.stops import outlives, stopped, task_deadline
 from planrunner.plan.model import Criterion, Gate, Reject, Task
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from planrunner.machine.commands import Command
-    from planrunner.machine.state import State
-
-    Json = Any
+Json = Any
 
 _PEOPLE = frozenset({"approval", "decision", "diff"})
 """Kinds of gates that people decide, whatever was checked before."""

@@ -5,25 +5,20 @@ The levels are recorded with the start of the run, and again when it goes on und
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
+from planrunner.machine.events import PlanRefused, PolicyChanged
 from planrunner.machine.governed import Governed
-from planrunner.machine.limit_events import PlanRefused, PolicyChanged
 from planrunner.machine.scope import plan_of
+from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED, IllegalMove
 from planrunner.plan import compiled
 from planrunner.plan.judging import judged
 from planrunner.plan.model import Budgets
-from planrunner.plan.rights import Level, narrows
+from planrunner.plan.rights import Level, Right, narrows
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from typing import Any
-
-    from planrunner.machine.state import State
-    from planrunner.plan.rights import Right
-
-    Json = Any
+Json = Any
 
 STAGE = "policy"
 """The stage of the gate before a task for which a policy says to ask."""

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
-from planrunner.machine.commands import Record
+from planrunner.machine.commands import AskPeople, Command, Record
 from planrunner.machine.events import TaskSettled
 from planrunner.machine.judge import judge
-from planrunner.machine.rare_commands import AskPeople
+from planrunner.machine.state import State
+from planrunner.plan.model import Task
 
-if TYPE_CHECKING:
-    from typing import Any
-
-    from planrunner.machine.commands import Command
-    from planrunner.machine.state import State
-    from planrunner.plan.model import Task
-
-    Json = Any
+Json = Any
 
 TEXT = "text"
 """The output, and the field of the form, that says what was done."""

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection
+from typing import Literal
 
 from planrunner.machine.results import ResultScope
+from planrunner.machine.state import State, TaskState
 from planrunner.plan.expressions.problem import EvaluationError
 from planrunner.plan.expressions.undecided import decided
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-    from typing import Literal
-
-    from planrunner.machine.state import State, TaskState
-
-    Verdict = Literal["met", "unmet", "waiting", "failed"]
-    """``failed``: an expression over the needs has no value."""
+Verdict = Literal["met", "unmet", "waiting", "failed"]
+"""``failed``: an expression over the needs has no value."""
 
 _GOOD = ("completed", "tolerated")
 _FAILED = ("failed", "cut_off")

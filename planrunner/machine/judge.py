@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from planrunner.machine.events import Outcome
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.state import State
 from planrunner.plan.expressions.conditions import EvaluationError, explain, truth
-
-if TYPE_CHECKING:
-    from planrunner.plan.expressions.values import Scope
-    from planrunner.plan.model import Criterion, Task
+from planrunner.plan.expressions.values import Scope
+from planrunner.plan.model import Criterion, Task
 
 
 class Verdict(NamedTuple):

@@ -3,21 +3,19 @@ what it rests on; else people decide, who see what it said."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from planrunner.machine.budgets import chain, fits, ledger_of, limit_of
+from planrunner.machine.events import GateExamined, GateRequested
 from planrunner.machine.judge import Verdict
 from planrunner.machine.ledger import SPENDABLE, units
+from planrunner.machine.state import State
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
-
-    from planrunner.machine.events import GateExamined, GateRequested
     from planrunner.machine.gate import GateState
-    from planrunner.machine.state import State
 
-    Json = Any
+Json = Any
 
 KIND = "judge"
 """The kind of the look, and of the evidence, that a judge gives."""

@@ -7,20 +7,16 @@ by round until the first round in which one of them really ran.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from planrunner.jsontext import stable_json
 from planrunner.machine.budgets import chain, limit_of
+from planrunner.machine.commands import Compare
+from planrunner.machine.events import TaskSettled
+from planrunner.machine.frame import Frame
 from planrunner.machine.kept import Kept
 from planrunner.machine.owing import handed_on
-from planrunner.machine.rare_commands import Compare
+from planrunner.machine.state import State
 from planrunner.plan.holding import comes_last
 from planrunner.plan.revision import gives_the_same
-
-if TYPE_CHECKING:
-    from planrunner.machine.events import TaskSettled
-    from planrunner.machine.frame import Frame
-    from planrunner.machine.state import State
 
 
 def may_keep(state: State, number: int) -> bool:

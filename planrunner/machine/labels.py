@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from planrunner.machine.state import State
 
-    Json = Any
+Json = Any
 
 LONGEST = 28
 """Characters of one value at most; an item with a longer one, or with signs that paths are made of, keeps its index."""

@@ -6,16 +6,13 @@ clock of the run.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from math import ceil
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from typing import Any
-
-    Json = Any
-    Amounts = dict[str, int]
-    """Whole numbers by what they count."""
+Json = Any
+Amounts = dict[str, int]
+"""Whole numbers by what they count."""
 
 SPENDABLE = ("cost", "tokens", "calls")
 """What an attempt sets aside before it starts."""

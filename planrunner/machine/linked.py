@@ -13,12 +13,13 @@ from planrunner.machine.events import RollbackStarted
 from planrunner.machine.owing import bare, inside, selected, started
 from planrunner.machine.statuses import OUT_OF_BUDGET
 from planrunner.machine.stops import GOES_ON, closed, cut
+from planrunner.machine.undoing import Rollback
 from planrunner.plan.model import RollbackPolicy
 
 if TYPE_CHECKING:
     from planrunner.machine.frame import Frame
     from planrunner.machine.state import State
-    from planrunner.machine.undoing import Rollback
+
 
 _NAMED = 3
 """Tasks that a sentence names."""

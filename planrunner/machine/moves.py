@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from typing import TYPE_CHECKING
 
 from planrunner.machine import budgets
+from planrunner.machine.events import TaskStatus
+from planrunner.machine.frame import Frame
 from planrunner.machine.routes import has_next
+from planrunner.machine.state import Standing, State, TaskState
 from planrunner.machine.statuses import TASK, check_task
 from planrunner.machine.stops import was_called_off
-
-if TYPE_CHECKING:
-    from planrunner.machine.events import TaskStatus
-    from planrunner.machine.frame import Frame
-    from planrunner.machine.state import Standing, State, TaskState
 
 
 def move(state: State, number: int, task: TaskState, new: TaskStatus) -> None:
@@ -169,10 +166,6 @@ def after_settling(state: State, frame: Frame) -> None:
                 state.candidates[number] = None
     if frame.owner >= 0 and (not frame.finals_open or frame.linked is not None):
         state.candidates[frame.owner] = None
-
-
-def has_next(state: State, number: int) -> bool:
-    return has_next(state, number)
 
 
 def tell_recovering(state: State, number: int) -> None:

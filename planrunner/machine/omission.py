@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable
+from typing import Literal
 
-from planrunner.machine.commands import settle
-from planrunner.machine.joins import holds_ideally, need_text
+from planrunner.machine.commands import Command, settle
+from planrunner.machine.joins import Verdict, holds_ideally, need_text
+from planrunner.machine.state import State
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-    from typing import Literal
-
-    from planrunner.machine.commands import Command
-    from planrunner.machine.joins import Verdict
-    from planrunner.machine.state import State
-
-    Reason = Literal["cut_off", "cancelled", "skipped", "branch", "join"]
-    """``cut_off``: a failure; ``cancelled``: a cancellation; ``skipped``: a task that was skipped or omitted itself;
-    ``branch``: the edges led elsewhere; ``join``: the join asks for something else."""
+Reason = Literal["cut_off", "cancelled", "skipped", "branch", "join"]
+"""``cut_off``: a failure; ``cancelled``: a cancellation; ``skipped``: a task that was skipped or omitted itself;
+``branch``: the edges led elsewhere; ``join``: the join asks for something else."""
 
 _KEPT_BY: dict[Reason, Collection[str]] = {
     "cut_off": ("failed", "cut_off"),

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from planrunner.machine.commands import Record, settle
+from planrunner.machine.commands import AskPeople, Command, Record, settle
 from planrunner.machine.containers import step
 from planrunner.machine.events import RetryScheduled
 from planrunner.machine.evolve import CUT_OFF
 from planrunner.machine.gates import sentence
-from planrunner.machine.judge import judge
+from planrunner.machine.judge import Verdict, judge
 from planrunner.machine.judging import unmet
 from planrunner.machine.keeping import is_all_kept
 from planrunner.machine.linked import unclean
-from planrunner.machine.rare_commands import AskPeople
 from planrunner.machine.recovery import recover
 from planrunner.machine.retry import again, delay
 from planrunner.machine.rework import by_edge
 from planrunner.machine.starting import at_gate
+from planrunner.machine.state import State, TaskState
 from planrunner.machine.statuses import FINAL_STOPS
 from planrunner.machine.stops import closed, give_up, is_given_up, outlives, stopped
 from planrunner.machine.watch import no_room, time_left
-
-if TYPE_CHECKING:
-    from planrunner.machine.commands import Command
-    from planrunner.machine.judge import Verdict
-    from planrunner.machine.state import State, TaskState
-    from planrunner.plan.model import Task
+from planrunner.plan.model import Task
 
 
 def after_attempt(state: State, number: int, now: float) -> Command | None:

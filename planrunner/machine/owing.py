@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from planrunner.machine.events import RollbackStarted
 from planrunner.machine.undoing import Debts, Owed, Rollback
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from planrunner.machine.frame import Frame
     from planrunner.machine.state import State
     from planrunner.plan.model import Budgets, Task

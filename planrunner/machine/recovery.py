@@ -9,21 +9,14 @@ unattended) what can be undone is undone instead, and the task fails.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
-from planrunner.machine.commands import Record, Start
+from planrunner.machine.commands import AskProbe, Command, Record, Start
 from planrunner.machine.events import DoubtSettled, TaskSettled
 from planrunner.machine.ledger import amount
-from planrunner.machine.rare_commands import AskProbe
 from planrunner.machine.rollback import undoing
 from planrunner.machine.state import State
 from planrunner.machine.statuses import FINAL_STOPS
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from planrunner.machine.commands import Command
-
 
 BY_RULE = "the stop that was under way"
 """Who settles the doubt about an attempt that was being stopped for good when its runner died."""

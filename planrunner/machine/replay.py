@@ -3,7 +3,7 @@ differ. Pure; ``engine/replaying.py`` walks the entries."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 from planrunner.machine.events import (
     AttemptEnded,
@@ -14,6 +14,7 @@ from planrunner.machine.events import (
     CheckpointTaken,
     DoubtSettled,
     Entry,
+    Event,
     FactsObserved,
     FreshnessSeen,
     GateExamined,
@@ -35,15 +36,10 @@ from planrunner.machine.events import (
     UndoEnded,
 )
 from planrunner.machine.recovery import BY_RULE
+from planrunner.machine.state import State
 from planrunner.machine.statuses import OUT_OF_BUDGET
 
-if TYPE_CHECKING:
-    from typing import Any
-
-    from planrunner.machine.events import Event
-    from planrunner.machine.state import State
-
-    Json = Any
+Json = Any
 
 INPUTS = frozenset(
     {

@@ -6,10 +6,11 @@ holds the run applies it: the events and the reply become durable together, so a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from planrunner.machine.budgets import extension
-from planrunner.machine.events import AttemptStopping, RunReopened, StopRequested
+from planrunner.machine.events import AttemptStopping, Event, RunReopened, StopRequested
 from planrunner.machine.paths import named
 from planrunner.machine.shortages import refusal, still_short
 from planrunner.machine.state import State
@@ -20,15 +21,9 @@ from planrunner.machine.watch import called_off
 from planrunner.plan.expressions.quantities import format_duration
 from planrunner.plan.nearest import nearest
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from planrunner.machine.events import Event
-
-    Json = Any
-    Rule = Callable[[State, dict[str, Json], str], "Reply"]
-    """From the state, the data of the request and who asks."""
+Json = Any
+Rule = Callable[[State, dict[str, Json], str], "Reply"]
+"""From the state, the data of the request and who asks."""
 
 
 class Reply(NamedTuple):

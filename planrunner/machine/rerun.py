@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from planrunner.machine.events import TasksReset
+from planrunner.machine.frame import Frame
 from planrunner.machine.keeping import may_keep
 from planrunner.machine.paths import owners
 from planrunner.machine.rework import downstream
+from planrunner.machine.state import State
 from planrunner.plan.holding import comes_last
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from planrunner.machine.frame import Frame
-    from planrunner.machine.state import State
 
 _GOOD = ("completed", "tolerated", "skipped")
 

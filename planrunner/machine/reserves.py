@@ -5,22 +5,18 @@ An undo sets aside an equal share of what is left, so that none is refused for w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from planrunner.machine import budgets
 from planrunner.machine.budgets import ledger_of
 from planrunner.machine.events import UndoEnded, UndoStarted
 from planrunner.machine.ledger import COUNTED, ROLLBACK, SPENDABLE, amount, units
 from planrunner.machine.owing import acted
+from planrunner.machine.state import State
 from planrunner.machine.undoing import Rollback
 from planrunner.plan.model import Budgets
 
-if TYPE_CHECKING:
-    from typing import Any
-
-    from planrunner.machine.state import State
-
-    Json = Any
+Json = Any
 
 _NONE = Budgets()
 _CUT_OFF = ("interrupted", "unstarted", "cancelled")

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 from planrunner.machine.events import DoubtSettled, FailureResolved, Outcome, StopRequested
 from planrunner.machine.moves import after_settling, give_back, has_next, stand, tell_recovering
+from planrunner.machine.state import State
 from planrunner.machine.statuses import FINAL_STOPS, IllegalMove
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from planrunner.machine.state import State
 
 
 def failure_resolved(state: State, event: FailureResolved, at: float) -> None:

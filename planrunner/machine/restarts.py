@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
-from planrunner.machine.commands import settle
+from planrunner.machine.commands import Command, settle
 from planrunner.machine.moves import drop_timer, move
+from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from planrunner.machine.commands import Command
-    from planrunner.machine.state import State
 
 
 def begun(state: State, numbers: Iterable[int]) -> None:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any
 
 from planrunner.machine.scope import PLAN_ROOTS, TasksScope, numbered, result_of, status_of
+from planrunner.machine.state import State
 from planrunner.plan.expressions.problem import MissingName, Undecided
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from planrunner.machine.state import State
-
-    Json = Any
+Json = Any
 
 FLAGS = frozenset({"ok", "completed", "failed", "skipped", "omitted", "cut_off", "cancelled", "done"})
 """What is true or false of a task that has ended."""

@@ -3,7 +3,8 @@ stand beside them, and those that the plan has no more are put away with what is
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from planrunner.machine import stints
 from planrunner.machine.budgets import chain, given_up
@@ -16,20 +17,14 @@ from planrunner.machine.moves import after_settling, drop_timer, free_slot, move
 from planrunner.machine.paths import frames, held_tasks, owners
 from planrunner.machine.rerun import Unfit, is_current, retried
 from planrunner.machine.rework import count_needs, downstream
-from planrunner.machine.state import TaskState, Trait, divided
+from planrunner.machine.shape import Shape
+from planrunner.machine.state import State, TaskState, Trait, divided
 from planrunner.machine.statuses import FINAL_STOPS, SETTLED, IllegalMove
 from planrunner.machine.watch import task_over
+from planrunner.plan.model import Plan, Task
 from planrunner.plan.revision import gives_the_same, paths_read, runs_alike
 
 CUT_OFF = ("interrupted", "unstarted")
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
-    from planrunner.machine.shape import Shape
-    from planrunner.machine.state import State
-    from planrunner.plan.model import Plan, Task
 
 
 def run_revised(state: State, event: RunRevised, at: float) -> None:

@@ -6,28 +6,23 @@ reset do not count for retries.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from planrunner.machine import keeping, restarts
 from planrunner.machine.budgets import given_up
-from planrunner.machine.commands import Record
+from planrunner.machine.commands import Command, Record
 from planrunner.machine.compensation import keep_outputs
 from planrunner.machine.containers import limit_time
 from planrunner.machine.endings import goes_on
 from planrunner.machine.events import ResetPlanned, RunReopened, TaskSettled, TasksReset
+from planrunner.machine.frame import Frame
 from planrunner.machine.moves import drop_timer, free_slot, move
 from planrunner.machine.routes import edge_fired, is_decidable
+from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED, check_run
 from planrunner.machine.stops import undisturbed
 from planrunner.machine.watch import task_over
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from typing import Any
-
-    from planrunner.machine.commands import Command
-    from planrunner.machine.frame import Frame
-    from planrunner.machine.state import State
 
 
 def downstream(state: State, number: int) -> list[int]:

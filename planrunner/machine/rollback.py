@@ -7,10 +7,10 @@ under way is issued again with its key, those that ended are never repeated.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from planrunner.machine import reserves
-from planrunner.machine.commands import Record, Start
+from planrunner.machine.commands import Command, Record, Save, Start, Undo
 from planrunner.machine.events import RollbackEnded, RollbackStarted, TaskSettled, UndoScheduled, UndoSettled
 from planrunner.machine.moves import main_part_done
 from planrunner.machine.owing import (
@@ -25,18 +25,12 @@ from planrunner.machine.owing import (
     started,
     takes_back,
 )
-from planrunner.machine.rare_commands import Save, Undo
 from planrunner.machine.retry import again, delay
+from planrunner.machine.state import State
 from planrunner.machine.statuses import FINAL_STOPS, OUT_OF_BUDGET
 from planrunner.machine.stops import GOES_ON
 from planrunner.machine.undoing import Debts, Owed, Rollback
 from planrunner.plan.model import Retry, RollbackPolicy
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from planrunner.machine.commands import Command
-    from planrunner.machine.state import State
 
 
 def comes_first(state: State) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from planrunner.machine.commands import Record, settle
+from planrunner.machine.commands import Command, Record, settle
 from planrunner.machine.events import TaskSettled
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.shape import Route
@@ -12,10 +13,8 @@ from planrunner.machine.state import State
 from planrunner.plan.expressions.conditions import EvaluationError, truth
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from planrunner.machine.commands import Command
     from planrunner.machine.joins import Verdict
+
 
 SHOWN = 5
 """How many conditions of a decision that leads nowhere its failure names."""

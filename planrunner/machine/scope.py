@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 from planrunner.machine import stamps
+from planrunner.machine.frame import Frame
 from planrunner.machine.state import State, TaskState
 from planrunner.plan.expressions.facts import FACTS, ROOTS
 from planrunner.plan.expressions.problem import MissingName
-from planrunner.plan.expressions.quantities import Quantity
-from planrunner.plan.model import Expression, Plan, Task
+from planrunner.plan.expressions.quantities import Dimension, Quantity
+from planrunner.plan.model import Expression, Output, Param, Plan, Task
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from planrunner.machine.frame import Frame
-    from planrunner.plan.clauses import Output, Param
-    from planrunner.plan.expressions.quantities import Dimension, Quantity
-
-    Json = Any
+Json = Any
 
 
 def facts_read(task: Task) -> tuple[str, ...]:

@@ -3,12 +3,12 @@ holds others begins."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from planrunner.plan.model import Edge, Task
+
 
 _ACCEPTS_FAILURE = frozenset({"always", "all_done", "all_done_any", "all_failed", "one_failed", "expression"})
 

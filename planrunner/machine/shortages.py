@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from planrunner.machine.budgets import fits, ledger_of, need, scope_name, scope_number, sentence, shown
 from planrunner.machine.events import BudgetRefused
 from planrunner.machine.fitting import time_short
 from planrunner.machine.ledger import amount, units
+from planrunner.machine.state import State
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
-    from planrunner.machine.state import State
-
-    Json = Any
+Json = Any
 
 
 class Wanted(NamedTuple):

@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from planrunner.machine.commands import Record, Start, settle
+from planrunner.machine import concluding, conditions
+from planrunner.machine.commands import AskPeople, Command, Record, Start, settle
 from planrunner.machine.computed import compute, is_open
-from planrunner.machine.concluding import first
-from planrunner.machine.conditions import first
 from planrunner.machine.containers import begin, undone_first
 from planrunner.machine.endings import not_run
 from planrunner.machine.events import TaskDelayed, TaskQueued, TaskSettled
+from planrunner.machine.fitting import Fitting
+from planrunner.machine.frame import Frame
 from planrunner.machine.freshness import before
 from planrunner.machine.gates import stage_before, step
-from planrunner.machine.joins import needs_verdict
+from planrunner.machine.joins import Verdict, needs_verdict
 from planrunner.machine.keeping import compared, is_still_approved
 from planrunner.machine.moves import main_part_done
 from planrunner.machine.omission import omit
-from planrunner.machine.rare_commands import AskPeople
 from planrunner.machine.recovery import reissue
 from planrunner.machine.rollback import comes_first
 from planrunner.machine.routes import routes_verdict
+from planrunner.machine.state import State
 from planrunner.machine.statuses import FINAL_STOPS
 from planrunner.machine.stops import cut, outlives, stop_detail, stopped, task_deadline, task_deadline_text
-
-if TYPE_CHECKING:
-    from planrunner.machine.commands import Command
-    from planrunner.machine.fitting import Fitting
-    from planrunner.machine.frame import Frame
-    from planrunner.machine.joins import Verdict
-    from planrunner.machine.state import State
 
 _new = tuple.__new__
 
@@ -50,7 +42,7 @@ def before_attempt(state: State, number: int, now: float, ready: list[int]) -> C
     if task.finally_ and (not main_part_done(state, frame) or _undoes_first(state, frame)):
         return None
     if task.concluding:
-        goes_on, command = first(state, number)
+        goes_on, command = concluding.first(state, number)
         if not goes_on:
             return command
     if found.due is not None:
@@ -118,7 +110,7 @@ def _conditions(state: State, number: int, now: float, ready: list[int]) -> Comm
     task = state.specs[number]
     found = state.tasks[number]
     if task.when is not None or task.preconditions:
-        goes_on, command = first(state, number)
+        goes_on, command = conditions.first(state, number)
         if not goes_on:
             return command
     if task.gate is not None or state.restricted or (task.labels and (state.plan.gated or found.frame.owner >= 0)):

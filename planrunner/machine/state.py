@@ -3,38 +3,32 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from planrunner.machine.checkpointed import Checkpointed
-from planrunner.machine.events import Outcome
+from planrunner.machine.events import FreshnessSeen, Outcome, ResetPlanned, RunStatus, TaskStatus
 from planrunner.machine.frame import Frame
 from planrunner.machine.ledger import Ledger
 from planrunner.machine.shape import Shape
 from planrunner.plan.holding import holds
-from planrunner.plan.model import Budgets, Plan, Task
+from planrunner.plan.model import Budgets, EffectClass, Plan, Task
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any, Literal
-
     from planrunner.machine.alarms import Alarms
-    from planrunner.machine.checkpointed import Checkpointed
     from planrunner.machine.circuit import Circuit
-    from planrunner.machine.events import FreshnessSeen, ResetPlanned, RunStatus, TaskStatus
     from planrunner.machine.gate import GateState
     from planrunner.machine.governed import Governed
     from planrunner.machine.kept import Kept
-    from planrunner.machine.ledger import Ledger
     from planrunner.machine.stint import Stint
     from planrunner.machine.undoing import Debts
-    from planrunner.plan.model import EffectClass
 
-    Json = Any
-    Standing = Literal["", "completed", "tolerated", "failed", "skipped", "omitted", "cut_off", "cancelled"]
-    """How a task looks to those that depend on it: empty while it is not decided. A failed task whose handlers may
-    still recover it has no standing yet; a recovered one stands as completed, one whose failure is allowed as
-    tolerated. A task that is omitted stands as cut off where a failure before it is the cause, as cancelled where a
-    cancellation is."""
+Json = Any
+Standing = Literal["", "completed", "tolerated", "failed", "skipped", "omitted", "cut_off", "cancelled"]
+"""How a task looks to those that depend on it: empty while it is not decided. A failed task whose handlers may
+still recover it has no standing yet; a recovered one stands as completed, one whose failure is allowed as
+tolerated. A task that is omitted stands as cut off where a failure before it is the cause, as cancelled where a
+cancellation is."""
 
 
 class Trait(NamedTuple):

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
-from planrunner.machine.commands import Record
+from planrunner.machine.commands import Command, Record
 from planrunner.machine.events import PeopleAwaited
 from planrunner.machine.moves import drop_timer, set_timer
 from planrunner.machine.owing import is_within
+from planrunner.machine.state import State
 from planrunner.machine.stint import Stint
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from planrunner.machine.commands import Command
-    from planrunner.machine.state import State
-
 
 # Folds
 

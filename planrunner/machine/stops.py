@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planrunner.machine.commands import settle
+from planrunner.machine.commands import Command, settle
 from planrunner.machine.statuses import FINAL_STOPS, OUT_OF_BUDGET
 from planrunner.plan.expressions.quantities import format_duration
 
 if TYPE_CHECKING:
-    from planrunner.machine.commands import Command
     from planrunner.machine.frame import Frame
     from planrunner.machine.state import State, TaskState
     from planrunner.plan.model import Plan, Task

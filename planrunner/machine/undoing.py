@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from typing import Any, Literal
-
     from planrunner.machine.events import Outcome
     from planrunner.plan.model import RollbackPolicy, Task
 
-    Json = Any
-    Kind = Literal["action", "files", "capability"]
-    Fate = Literal["", "undone", "failed", "left"]
+Json = Any
+Kind = Literal["action", "files", "capability"]
+Fate = Literal["", "undone", "failed", "left"]
 
 
 class Owed:

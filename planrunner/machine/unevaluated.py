@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from planrunner.machine.frame import Frame
 from planrunner.machine.judge import judge
 from planrunner.machine.scope import FrameScope
+from planrunner.machine.state import State
 from planrunner.plan.expressions.conditions import EvaluationError, truth
-
-if TYPE_CHECKING:
-    from planrunner.machine.frame import Frame
-    from planrunner.machine.state import State
-    from planrunner.plan.model import Loop
+from planrunner.plan.model import Loop
 
 _REASONS = ("when", "join", "edge", "settings")
 """Reasons of failures that are nothing but a value that is missing, or does not fit."""

@@ -3,26 +3,21 @@ it decides the gate."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from planrunner.errors import DENIED, MISMATCH, USAGE
 from planrunner.machine.answers import answered
-from planrunner.machine.events import GateVoted
+from planrunner.machine.events import Event, GateVoted
+from planrunner.machine.gate import GateState
 from planrunner.machine.gates import rework_target, sentence, spec
+from planrunner.machine.state import State
 from planrunner.machine.statuses import said
 from planrunner.plan.model import Param
 from planrunner.plan.nearest import nearest
 from planrunner.plan.params import bind
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
-
-    from planrunner.machine.events import Event
-    from planrunner.machine.gate import GateState
-    from planrunner.machine.state import State
-
-    Json = Any
+Json = Any
 
 SHORTEST = 6
 """Characters of a digest that are enough to name what was shown."""

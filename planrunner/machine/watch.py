@@ -6,23 +6,17 @@ start of the task and goes on while nobody acts on the run, a watchdog counts fr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 from planrunner.machine.alarms import DEADLINE, TIMEBOX, Alarms
-from planrunner.machine.commands import Record
+from planrunner.machine.commands import Command, Record
 from planrunner.machine.events import AttemptStopping, FrameClosing, TaskSettled, Warned
 from planrunner.machine.state import State
 from planrunner.machine.statuses import FINAL_STOPS, said
 from planrunner.machine.stops import task_deadline, task_deadline_text
 from planrunner.plan.expressions.quantities import format_duration
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from planrunner.machine.commands import Command
-    from planrunner.plan.model import Task
-
+from planrunner.plan.model import Task
 
 REQUEST = "request"
 """Why an attempt ends that somebody called off."""

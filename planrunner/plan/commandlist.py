@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from planrunner.plan.matching import UNKNOWN, Loose
 from planrunner.plan.setvariables import steers
 from planrunner.plan.shellcommand import LEADS, Command, Word
 from planrunner.plan.shellscan import Scan
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _LEADS = LEADS | frozenset("fi done }".split())
 _REFUSED = frozenset("for case esac function select coproc in [[ ]] time shopt".split())

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import gc
 from _operator import is_not
+from collections.abc import Callable
 from itertools import compress
-from typing import TYPE_CHECKING
+from typing import Any
 
 from planrunner.jsontext import encode_basestring_ascii as _text
 from planrunner.jsontext import joined, read_json, write_json
@@ -19,19 +20,14 @@ from planrunner.plan import model
 from planrunner.plan.model import Budgets, Join, Loop, Plan, Retry, Script, Task
 from planrunner.source import Span
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
 LAYOUT = 3
 
-if TYPE_CHECKING:
-    _Pool = dict[Any, Any]
-    """While packing: the number of each expression text. While making: text, tree and paths by number."""
-    _Pack = Callable[[Any, _Pool], str]
-    _Make = Callable[[Any, _Pool], Any]
-    _Codec = tuple[_Pack, _Make]
-    """Writes a value as JSON text, and makes it again of what JSON gives."""
+_Pool = dict[Any, Any]
+"""While packing: the number of each expression text. While making: text, tree and paths by number."""
+_Pack = Callable[[Any, _Pool], str]
+_Make = Callable[[Any, _Pool], Any]
+_Codec = tuple[_Pack, _Make]
+"""Writes a value as JSON text, and makes it again of what JSON gives."""
 
 
 def dump(plan: Plan) -> str:

@@ -5,14 +5,11 @@ from __future__ import annotations
 from hashlib import sha256
 from itertools import compress
 from operator import is_not
-from typing import TYPE_CHECKING
+from typing import Any
 
 from planrunner.jsontext import encode_basestring_ascii as _text
 from planrunner.jsontext import joined, stable_json
 from planrunner.plan.model import Expression, Plan, Task
-
-if TYPE_CHECKING:
-    from typing import Any
 
 _PLACES = frozenset({"span", "spans", "script", "file", "axes", "due", "due_in"})
 """Places, and what follows from other fields."""

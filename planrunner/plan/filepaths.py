@@ -6,10 +6,7 @@ The same functions place a path that is read off a plan and one that is about to
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
 
 
 def steps(directory: str, path: str) -> list[str] | None:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from planrunner.plan.matching import UNKNOWN, Loose, may_become
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _STARTING = ("-exec", "-ok")
 """What the actions that start a program begin with."""

@@ -9,17 +9,13 @@ send the run back (``rework``) are none.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from planrunner.plan.ancestry import sweep, sweep_components
 from planrunner.plan.cycles import components, path, shortest_cycle
 from planrunner.plan.families import meant_by
 from planrunner.plan.holding import comes_last
-from planrunner.plan.model import Plan, Task
+from planrunner.plan.model import Plan, Role, Task
 from planrunner.plan.roles import chooses, roles_of
-
-if TYPE_CHECKING:
-    from planrunner.plan.model import Role
 
 BATCH = 2048
 """How many tasks one sweep for ancestors follows at once: a bit each, so memory stays at tasks x 256 bytes."""

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from planrunner.plan.matching import UNKNOWN
 from planrunner.plan.programnames import LAUNCHERS, bare
 from planrunner.plan.shellcommand import CARRIERS, SHELLS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 
 class _Installer(NamedTuple):

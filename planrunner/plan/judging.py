@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import posixpath
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from planrunner.plan import installs
 from planrunner.plan.commandlist import commands
@@ -27,12 +28,9 @@ from planrunner.plan.setvariables import set_in, steered
 from planrunner.syntax.write_yaml import key_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from typing import Any, Literal
-
     from planrunner.plan.model import Task
 
-    Json = Any
+Json = Any
 
 
 class Wanted(NamedTuple):

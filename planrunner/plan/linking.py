@@ -11,7 +11,7 @@ import re
 import stat
 from collections.abc import Callable
 from hashlib import sha256
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.errors import NotFound
@@ -22,17 +22,15 @@ from planrunner.regular import read_regular
 from planrunner.source import Source, Span
 from planrunner.syntax.tree import Mapping, Node, Scalar
 
-if TYPE_CHECKING:
-    from typing import Protocol
 
-    class Outcome(Protocol):
-        """What loading a file gives: its plan unless there are errors, and the findings."""
+class Outcome(Protocol):
+    """What loading a file gives: its plan unless there are errors, and the findings."""
 
-        @property
-        def plan(self) -> Plan | None: ...
+    @property
+    def plan(self) -> Plan | None: ...
 
-        @property
-        def findings(self) -> tuple[Diagnostic, ...]: ...
+    @property
+    def findings(self) -> tuple[Diagnostic, ...]: ...
 
 
 MAX_LEVELS = 8

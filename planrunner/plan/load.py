@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Mapping as Table
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from planrunner import syntax
 from planrunner.diagnostics import RULES, Diagnostic, Rule, arrange, has_errors
@@ -24,15 +24,13 @@ from planrunner.plan.rules.view import Project
 from planrunner.source import Source
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
-if TYPE_CHECKING:
-    from typing import Protocol
 
-    class Capabilities(Protocol):
-        """What there is to use. ``find`` may load what it finds, ``names`` loads nothing."""
+class Capabilities(Protocol):
+    """What there is to use. ``find`` may load what it finds, ``names`` loads nothing."""
 
-        def find(self, name: str) -> Capability | None: ...
+    def find(self, name: str) -> Capability | None: ...
 
-        def names(self) -> tuple[str, ...]: ...
+    def names(self) -> tuple[str, ...]: ...
 
 
 class Loaded(NamedTuple):

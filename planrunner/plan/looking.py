@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
-    Json = Any
+Json = Any
 
 
 def looks_at(wanted: str, evidence: Json) -> list[dict[str, Json]]:

@@ -7,7 +7,8 @@ about the graph appear beside it all the same.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping as Table
+from typing import Any, NamedTuple
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan import lower_parts as parts
@@ -17,15 +18,9 @@ from planrunner.plan.linking import Links
 from planrunner.plan.lower_done import with_done
 from planrunner.plan.lower_task import complete, defaults_of, lower_task, report_idle_inputs, report_twins, task_id
 from planrunner.plan.lower_values import Lowering
-from planrunner.plan.model import Budgets, Plan, Task
+from planrunner.plan.model import Budgets, Capability, Plan, Task
 from planrunner.plan.nearest import nearest
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping as Table
-    from typing import Any
-
-    from planrunner.plan.model import Capability
 
 
 class Lowered(NamedTuple):

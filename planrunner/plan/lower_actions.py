@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
+from typing import Any
 
 from planrunner.jsontext import stable_json
 from planrunner.plan import lower_flow as flow
 from planrunner.plan import lower_values as values
 from planrunner.plan.lower_expressions import condition
 from planrunner.plan.lower_values import Lowering
-from planrunner.plan.model import Action, Fresh, Retry, Script, Watch
+from planrunner.plan.model import Action, Fresh, Retry, Script, Watch, WatchAction
 from planrunner.plan.shelltext import ScriptError, compile_script
 from planrunner.plan.shellwords import simple_command
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from planrunner.plan.model import WatchAction
 
 
 def script(node: Node) -> str | tuple[str, ...] | None:

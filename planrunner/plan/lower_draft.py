@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import Any
 
 from planrunner.plan import lower_actions as actions
 from planrunner.plan import lower_flow as flow
@@ -17,9 +17,6 @@ from planrunner.plan.lower_values import Lowering
 from planrunner.plan.model import NOWHERE, Computed, Edge
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
-
-if TYPE_CHECKING:
-    from typing import Any
 
 PRIORITIES = {"low": -10, "normal": 0, "high": 10, "critical": 20}
 CRITERIA = {"expect": OUTCOME, "postconditions": OUTCOME, "preconditions": FACTS}

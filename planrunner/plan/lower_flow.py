@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import Any
 
 from planrunner.plan import lower_values as values
 from planrunner.plan.lower_expressions import DETECT, condition, criterion
 from planrunner.plan.lower_matrix import check_numbers, check_patterns
 from planrunner.plan.lower_values import Lowering
-from planrunner.plan.model import Axis, Edge, Expression, FailureMode, Fanout, Join, Retry
+from planrunner.plan.model import Axis, Edge, EdgeWhen, Expression, FailureMode, Fanout, Join, JoinKind, Retry
 from planrunner.plan.nearest import nearest
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from planrunner.plan.model import EdgeWhen, JoinKind
 
 JOINS: tuple[JoinKind, ...] = (
     "all",

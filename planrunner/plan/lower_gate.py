@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any
 
 from planrunner.diagnostics import Label
 from planrunner.jsontext import write_json
@@ -14,9 +14,6 @@ from planrunner.plan.lower_expressions import CHECKS, condition, criteria
 from planrunner.plan.lower_values import Lowering
 from planrunner.plan.model import Approvers, Edge, Gate, Option, Reject
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
-
-if TYPE_CHECKING:
-    from typing import Any
 
 GATE_KEYS = frozenset(
     ["gate", "ask", "checks", "approvers", "expires", "on_expiry", "escalate", "on_reject", "options", "form"]

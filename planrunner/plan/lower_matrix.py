@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import Any
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix
 from planrunner.plan import lower_values as values
@@ -12,10 +12,7 @@ from planrunner.plan.lower_values import Lowering
 from planrunner.plan.nearest import nearest
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
-if TYPE_CHECKING:
-    from typing import Any
-
-    Json = Any
+Json = Any
 
 _ENDS_IN_ZERO = re.compile(r"[-+]?[0-9]*\.[0-9]*0")
 _KINDS = {bool: "boolean", int: "number", float: "number", str: "text"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
+from typing import Any
 
 from planrunner.plan import lower_values as values
 from planrunner.plan.expressions.quantities import parse_duration
@@ -15,9 +15,6 @@ from planrunner.plan.params import misfit
 from planrunner.plan.wording import meant_word
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
-
-if TYPE_CHECKING:
-    from typing import Any
 
 TYPES = frozenset({"string", "int", "number", "bool", "duration", "size", "money", "percent", "list", "map", "any"})
 _TYPES_ELSEWHERE = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from collections.abc import Sequence as Row
-from typing import TYPE_CHECKING
+from typing import Any
 
 from planrunner.diagnostics import Label
 from planrunner.plan import lower_actions as actions
@@ -26,9 +26,6 @@ from planrunner.plan.nearest import nearest
 from planrunner.plan.wording import makes_a_gate
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
-
-if TYPE_CHECKING:
-    from typing import Any
 
 _BOUND = r"->\s*([A-Za-z_][A-Za-z0-9_]*)"
 _EDGES = ("on_success", "on_failure", "next", "failure_modes", "gate")

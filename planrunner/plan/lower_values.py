@@ -7,20 +7,16 @@ and stays silent, so that everything sound beside it is still lowered. What only
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Mapping as Table
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from planrunner.diagnostics import Diagnostic, Label
 from planrunner.plan.expressions.quantities import parse_count, parse_duration, parse_money, parse_percent
 from planrunner.plan.linking import Links
+from planrunner.plan.model import Capability, Param
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence, to_json
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping as Table
-    from typing import Any, TypeAlias
-
-    from planrunner.plan.model import Capability, Param
 
 Json: TypeAlias = "Any"
 

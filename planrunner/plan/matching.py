@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from typing import Any
-
+from typing import Any
 
 UNKNOWN = "{{}}"
 """Stands in a word of a command for what is known only when it runs."""

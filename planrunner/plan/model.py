@@ -1,66 +1,370 @@
 """The plan as the machine sees it: frozen, names resolved, every string that is a template still as written.
 
-Data types here and on the way to a running task are ``NamedTuple``: frozen and typed, and defining one costs a tenth of
-a slotted dataclass at import, which is most of what a short run pays (``docs/explanation/design.md``).
 Durations are seconds, sizes bytes, money US dollars. Spans are left out of the digest (``plan/digest.py``).
 """
 
 from __future__ import annotations
 
+from typing import Any, Literal, NamedTuple
+
+from planrunner.source import NOWHERE, Span
+
+Json = Any
+"""Data as JSON has it: None, bool, int, float, str, list and dict with string keys."""
+EffectClass = Literal["pure", "read", "idempotent", "checkable", "unsafe"]
+Role = Literal["START", "LINEAR", "DECISION", "BRANCH", "SPLIT", "MERGE", "EXIT"]
+OnFailure = Literal["stop", "continue", "rollback", "cancel"]
+OnDoubt = Literal["", "probe", "retry", "ask", "rollback", "fail"]
+OnExhausted = Literal["", "stop", "gate", "skip_optional", "degrade"]
+JoinKind = Literal[
+    "all",
+    "any",
+    "at_least",
+    "always",
+    "all_done",
+    "all_done_any",
+    "all_failed",
+    "one_failed",
+    "none_failed",
+    "expression",
+]
+EdgeWhen = Literal["success", "failure", "always", "condition"]
+RejectAction = Literal["fail", "rework", "task"]
+RollbackMode = Literal["best_effort", "strict"]
+WatchAction = Literal["warn", "ask", "cancel", "fail"]
+
+
+class Expression(NamedTuple):
+    """A parsed expression. ``tree`` is nested tuples as ``plan/expressions/evaluate.py`` reads them; ``paths`` are the
+    names it reads, such as ``("tasks", "test", "outputs", "count")``."""
+
+    text: str
+    tree: Json
+    paths: tuple[tuple[str, ...], ...] = ()
+    span: Span = NOWHERE
+
+
+class Join(NamedTuple):
+    """When needs are met. ``count`` belongs to ``at_least``, ``expression`` to ``expression``."""
+
+    kind: JoinKind = "all"
+    count: int = 0  # type: ignore[assignment]  # a tuple has a method of that name, which nobody needs here
+    expression: Expression | None = None
+    span: Span = NOWHERE
+
+
+class Retry(NamedTuple):
+    """``attempts`` counts the first one. Delay before attempt n+1 by ``backoff``, at most ``max_delay``; ``jitter``
+    is a fraction of the delay. ``on`` lists failure classes; empty means every class but policy."""
+
+    attempts: int = 1
+    backoff: Literal["fixed", "linear", "exponential"] = "exponential"
+    delay: float = 1.0
+    max_delay: float = 300.0
+    jitter: float = 0.1
+    on: tuple[str, ...] = ()
+
+
+class Budgets(NamedTuple):
+    """Limits; None means no limit. ``time`` seconds, ``cost`` dollars, the others counts.
+
+    ``warn`` is the share of a limit from which on the run warns, ``on_exhausted`` what happens when one is reached
+    (empty: stop).
+    """
+
+    time: float | None = None
+    cost: float | None = None
+    tokens: int | None = None
+    calls: int | None = None
+    attempts: int | None = None
+    iterations: int | None = None
+    depth: int | None = None
+    warn: float | None = None
+    on_exhausted: OnExhausted = ""
+
+
+class Script(NamedTuple):
+    """A ``run`` text made ready for the shell (``plan/shelltext.py``): ``text`` reads each of ``values`` (name of an
+    environment variable, template that gives it); empty means the ``run`` text as it is.
+
+    ``simple`` are the words of the one command that the script is, if it needs no shell at all: they may hold
+    templates, to be rendered word by word, and the program can be started directly. None for anything else.
+    """
+
+    text: str
+    values: tuple[tuple[str, str], ...] = ()
+    simple: tuple[str, ...] | None = None
+
+
+class Computed(NamedTuple):
+    """A setting of a task that is evaluated when the task starts: ``name`` is timeout, delay, retry.attempts,
+    max_parallel or tolerate. ``visit`` is the visit of the task for which it was evaluated, 0 in a plan."""
+
+    name: str
+    expression: Expression
+    visit: int = 0
+
+
+class Criterion(NamedTuple):
+    """A condition on a task: an expression, or (``expression`` is None) plain words that a judge or a person
+    decides."""
+
+    text: str
+    expression: Expression | None
+    span: Span = NOWHERE
+
+
+class Param(NamedTuple):
+    """A parameter of the plan; ``type`` is string, int, number, bool, duration, size, money, list, map or any."""
+
+    name: str
+    type: str = "any"
+    default: Json = None
+    required: bool = False
+    description: str = ""
+    choices: tuple[Json, ...] = ()
+    span: Span = NOWHERE
+
+
+class Output(NamedTuple):
+    """A declared output; ``type`` as in Param, ``value`` a template that gives it, ``path`` a file that holds it."""
+
+    name: str
+    type: str = "any"
+    value: Json = None
+    path: str = ""
+    description: str = ""
+    span: Span = NOWHERE
+
+
+class Artifact(NamedTuple):
+    """A file to keep by content when the task completes; ``source`` names another task's artifact (plan level
+    ``from``)."""
+
+    name: str
+    path: str = ""
+    type: str = ""
+    retention: str = ""
+    source: str = ""
+    span: Span = NOWHERE
+
+
+class Edge(NamedTuple):
+    """A route from the task that holds it to ``target`` (a task id). ``failure_class`` limits a failure edge to one
+    class or failure mode; ``recovers`` lets a completed target stand in for the failed task. ``rework`` sends the run
+    back: the target, which runs earlier, and everything after it are done anew, at most ``max`` times. ``otherwise``
+    (``else``) fires where no other edge of the task does."""
+
+    target: str
+    on: EdgeWhen
+    condition: Expression | None = None
+    failure_class: str = ""
+    recovers: bool = False
+    span: Span = NOWHERE
+    rework: bool = False
+    max: int = 0
+    otherwise: bool = False
+
+
+class FailureMode(NamedTuple):
+    """A failure the author foresaw: ``detect`` reads the outcome and gives the failure the class ``name``.
+    ``recover`` is a task id (then an edge exists too) or words."""
+
+    name: str
+    detect: Criterion | None = None
+    recover: str = ""
+    span: Span = NOWHERE
+
+
+class Action(NamedTuple):
+    """A capability with its inputs beside that of the task: what undoes it (``rollback``), or what is done instead when
+    a budget runs short (``degraded``). ``script`` follows from ``run``; ``timeout`` is for each attempt."""
+
+    uses: str
+    inputs: Json
+    run: str | tuple[str, ...] | None = None
+    script: Script | None = None
+    retry: Retry = Retry()
+    timeout: float | None = None
+
+
+class Watch(NamedTuple):
+    """A step of a watchdog: what is done with an attempt that still runs ``after`` so many seconds."""
+
+    after: float
+    do: WatchAction
+
+
+class Fresh(NamedTuple):
+    """When a task is done already: the files of ``inputs`` and its rendered call are those of the time when it was done
+    and all of ``outputs`` exist (patterns of files), or ``condition`` holds, which reads facts. Inputs with ``!`` in
+    front are left out, and with ``gitignore`` the files that git ignores."""
+
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    condition: Expression | None = None
+    gitignore: bool = False
+
+
+class Axis(NamedTuple):
+    """An axis of a matrix: its values, or the expression that gives them."""
+
+    name: str
+    items: Json = None
+    expression: Expression | None = None
+
+
+MAX_ITEMS = 100_000
+"""Items of a fan-out that declares no ``max_items``."""
+
+
+class Fanout(NamedTuple):
+    """``foreach`` (an expression) or ``items`` (a list), or ``matrix`` as written, whose ``axes`` stand for all
+    its keys but ``include`` and ``exclude``."""
+
+    foreach: Expression | None = None
+    items: Json = None
+    matrix: Json = None
+    name: str = "item"
+    max_parallel: int | None = None
+    max_items: int | None = None
+    tolerate: Json = None
+    axes: tuple[Axis, ...] = ()
+
+
+class Approvers(NamedTuple):
+    """Who decides: members of ``roles`` and ``people`` (anybody where both are empty), ``need`` of them, and with
+    ``not_starter`` nobody who started the run."""
+
+    roles: tuple[str, ...] = ()
+    people: tuple[str, ...] = ()
+    need: int = 1
+    not_starter: bool = False
+
+
+class Option(NamedTuple):
+    """A choice at a decision, chosen by its ``name``; ``target`` is the task that runs if it is, or with ``rework`` the
+    earlier one to which the run goes back, at most ``max`` times. ``each`` gives a list: the entry stands for one
+    option for each of its items."""
+
+    name: str
+    title: str = ""
+    description: str = ""
+    pros: tuple[str, ...] = ()
+    cons: tuple[str, ...] = ()
+    cost: str = ""
+    target: str = ""
+    span: Span = NOWHERE
+    rework: bool = False
+    max: int = 0
+    each: Expression | None = None
+
+
+class Reject(NamedTuple):
+    """What a rejection leads to: the task fails, ``target`` runs (as after any failure), or the run goes back to
+    ``target`` at most ``max`` times."""
+
+    action: RejectAction = "fail"
+    target: str = ""
+    max: int = 0
+    span: Span = NOWHERE
+
+
+class Gate(NamedTuple):
+    """A decision by people or checks; ``kind`` is approval, checks, schema, invariants, tests, diff or decision.
+
+    ``roles``, ``people``, ``need`` and ``not_starter`` are as in ``Approvers``; ``escalate`` names those who decide
+    when the gate has expired and ``on_expiry`` is escalate. ``form`` are the fields that an answer fills, which become
+    outputs. ``evidence`` is what is shown, and what the checks of the kind read.
+    """
+
+    kind: str = "approval"
+    ask: str = ""
+    checks: tuple[Criterion, ...] = ()
+    roles: tuple[str, ...] = ()
+    people: tuple[str, ...] = ()
+    need: int = 1
+    not_starter: bool = False
+    expires: float | None = None
+    on_expiry: str = ""
+    escalate: Approvers | None = None
+    on_reject: Reject = Reject()
+    options: tuple[Option, ...] = ()
+    form: tuple[Param, ...] = ()
+    evidence: Json = None
+
+
+class RollbackPolicy(NamedTuple):
+    """How a run is undone. ``only`` are ids or labels of the tasks to undo (empty: all); ``budgets`` is a reserve of
+    its own. ``best_effort`` goes on after an action that failed, ``strict`` stops there."""
+
+    mode: RollbackMode = "best_effort"
+    only: tuple[str, ...] = ()
+    budgets: Budgets = Budgets()
+
+
+class Breaker(NamedTuple):
+    """A circuit breaker: after ``failures`` in a row of capabilities whose names fit ``uses`` (``http.*``), no more
+    starts for ``cooldown`` seconds."""
+
+    uses: str
+    failures: int = 5
+    cooldown: float = 60.0
+    span: Span = NOWHERE
+
+
+class Field(NamedTuple):
+    """One input or output of a capability; ``schema`` is JSON Schema, ``type`` as in Param. ``use`` is what an input
+    becomes that foreign text may not become, such as command or url."""
+
+    name: str
+    type: str = "any"
+    required: bool = False
+    default: Json = None
+    description: str = ""
+    schema: Json = None
+    use: str = ""
+
+
+class Capability(NamedTuple):
+    """What the loader and the machine know of a capability without importing it.
+
+    ``instant`` ones take no time and no concurrency slot; ``takes_run`` ones get the task's ``run`` text as a script;
+    ``open_inputs`` accept inputs they do not name, ``open_outputs`` give outputs the task declares.
+    """
+
+    name: str
+    summary: str = ""
+    description: str = ""
+    effect: EffectClass = "unsafe"
+    inputs: tuple[Field, ...] = ()
+    outputs: tuple[Field, ...] = ()
+    instant: bool = False
+    takes_run: bool = False
+    open_inputs: bool = False
+    open_outputs: bool = False
+    probe: bool = False
+    risks: tuple[str, ...] = ()
+    plugin: str = "planrunner"
+    spends: tuple[str, ...] = ()
+    """What an attempt uses that costs: cost, tokens, calls."""
+    preview: bool = False
+    undo: bool = False
+    """It can take back exactly what it did, without the plan saying how."""
+    irreversible: bool = False
+    foreign: tuple[str, ...] = ()
+    """Outputs that somebody outside wrote."""
+    own: tuple[str, ...] = ()
+    """Outputs that it makes itself, whatever it is given."""
+    shaped: Json = {}
+    """Outputs that fit the schema which an input holds, by name."""
+    preconditions: tuple[str, ...] = ()
+    """What must be there before it acts: programs, packages, keys."""
+    writes: tuple[str, ...] = ()
+    """Inputs that name files which it writes."""
+
+
 # ruff: noqa: I001 - what is passed on stands in one block
-from planrunner.plan.elements import (
-    Budgets as Budgets,
-    Join as Join,
-    Retry as Retry,
-    Script as Script,
-)
-from typing import TYPE_CHECKING, NamedTuple
-from planrunner.source import NOWHERE as NOWHERE
-from planrunner.source import Span
-from planrunner.plan import blocks
-from planrunner.plan import clauses
-
-if TYPE_CHECKING:
-    from typing import Any, Literal
-
-    from planrunner.plan.blocks import (
-        Action as Action,
-        Approvers as Approvers,
-        Axis as Axis,
-        Breaker as Breaker,
-        Capability as Capability,
-        Fanout as Fanout,
-        Field as Field,
-        Fresh as Fresh,
-        Gate as Gate,
-        Option as Option,
-        Reject as Reject,
-        RejectAction as RejectAction,
-        RollbackMode as RollbackMode,
-        RollbackPolicy as RollbackPolicy,
-        Watch as Watch,
-        WatchAction as WatchAction,
-    )
-    from planrunner.plan.clauses import (
-        Artifact as Artifact,
-        Computed as Computed,
-        Criterion as Criterion,
-        Edge as Edge,
-        EdgeWhen as EdgeWhen,
-        Expression as Expression,
-        FailureMode as FailureMode,
-        Json as Json,
-        Output as Output,
-        Param as Param,
-    )
-    from planrunner.plan.elements import (
-        EffectClass as EffectClass,
-        JoinKind as JoinKind,
-        OnDoubt as OnDoubt,
-        OnExhausted as OnExhausted,
-        OnFailure as OnFailure,
-        Role as Role,
-    )
 
 
 class Loop(NamedTuple):
@@ -214,21 +518,3 @@ class Plan(NamedTuple):
     """The file of a linked plan, from the folder of the outermost one; its spans are places there."""
     due: float | None = None
     """When a run must be done, in seconds since 1970; follows from the notes."""
-
-
-_CLAUSES = frozenset("Expression Computed Criterion Param Output Artifact Edge FailureMode".split())
-_BLOCKS = frozenset(
-    "Action Watch Fresh Axis Fanout Approvers Option Reject Gate RollbackPolicy Breaker Field Capability".split()
-)
-"""Records that small plans do without, by the module that holds them; it is loaded when one of them is asked for."""
-
-
-def __getattr__(name: str) -> Any:
-    if name in _CLAUSES:
-        found = getattr(clauses, name)
-    elif name in _BLOCKS:
-        found = getattr(blocks, name)
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = found
-    return found

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.plan.matching import name_matches
 from planrunner.plan.nearest import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from typing import Any
-
     from planrunner.plan.model import Capability
 
-    Json = Any
-    Path = tuple[str | int, ...]
+Json = Any
+Path = tuple[str | int, ...]
 
 NEVER, NOT_HERE = "PLAN802", "PLAN803"
 _BETWEEN = frozenset("&& || | & > >> < 2> &> ;;".split())

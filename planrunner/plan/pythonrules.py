@@ -6,10 +6,7 @@ that fits decides, so that ``importlib.metadata`` is harmless though ``importlib
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any, NamedTuple
 
 
 class Rule(NamedTuple):

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 from planrunner.plan.digest import task_digest
 from planrunner.plan.holding import inside
 from planrunner.plan.model import Expression, Plan, Task
 from planrunner.plan.template import references
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import Any
-
-    Json = Any
+Json = Any
 
 PROSE = frozenset("title description role owner notes span spans script".split())
 """Fields that people read, and places."""

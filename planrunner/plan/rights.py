@@ -10,7 +10,8 @@ template is not known: an entry about it asks already, and it allows and denies 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 from planrunner.plan.findactions import starts_others
 from planrunner.plan.matching import (
@@ -25,15 +26,11 @@ from planrunner.plan.matching import (
 from planrunner.plan.programnames import astray, bare, comparable, launches
 from planrunner.plan.shellcommand import CARRIERS, SHELLS
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Any, Literal
-
-    Json = Any
-    Verdict = Literal["allow", "ask", "deny"]
-    _Fit = Callable[[Json, bool], bool | None]
-    """Whether an entry is about what is to be done (None: that is not known yet); the flag is True where the entry
-    allows, so that all of it has to be covered."""
+Json = Any
+Verdict = Literal["allow", "ask", "deny"]
+_Fit = Callable[[Json, bool], bool | None]
+"""Whether an entry is about what is to be done (None: that is not known yet); the flag is True where the entry
+allows, so that all of it has to be covered."""
 
 
 class Level(NamedTuple):

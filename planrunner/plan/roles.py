@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from planrunner.plan.model import Edge, Task
-
-if TYPE_CHECKING:
-    from planrunner.plan.model import Role
+from planrunner.plan.model import Edge, Role, Task
 
 
 def roles_of(task: Task, into: int, out: int, followers: int) -> tuple[Role, ...]:

@@ -7,7 +7,7 @@ two cannot drift apart. Property checks are compiled when a plan first uses the 
 from __future__ import annotations
 
 from collections.abc import Sequence as Row
-from typing import TYPE_CHECKING
+from typing import Any
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.jsontext import read_json
@@ -30,9 +30,6 @@ from planrunner.plan.schema_types import (
 )
 from planrunner.resources import read_data
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
-
-if TYPE_CHECKING:
-    from typing import Any
 
 _ANNOTATIONS = frozenset(
     [

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from planrunner.plan import wording
 from planrunner.plan.lower_gate import GATE_KEYS
 from planrunner.plan.schema_types import REMEMBERED, Check, Schema, Walk
 from planrunner.syntax.tree import Mapping, Node
-
-if TYPE_CHECKING:
-    from typing import Any
-
 
 _STRONGER = (frozenset({"gate"}), GATE_KEYS)
 """The keys that say better than another key of a gate, or than ``kind: gate``, what is wrong: one finding is enough."""

@@ -5,14 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from collections.abc import Mapping as Table
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan import wording
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
-
-if TYPE_CHECKING:
-    from typing import Any, TypeAlias
 
 Schema: TypeAlias = "Table[str, Any]"
 

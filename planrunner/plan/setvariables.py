@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
 
 from planrunner.plan.shellcommand import CARRIERS, DECLARING, SHELLS
 from planrunner.plan.taint.known import STEERING
 from planrunner.plan.taint.scripts import read_script
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 _FAMILIES = re.compile(
     r"CDPATH|IFS|GCONV_PATH|BASH\w*|LD_\w*|DYLD_\w*|GIT_\w*|PYTHON\w*|PERL\w*|RUBY\w*|NODE_\w*|SHELL\w*"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import Any, TypeAlias
 
 from planrunner.plan.expressions.problem import Problem
 from planrunner.plan.expressions.values import EvaluationError, text_of
@@ -18,12 +18,6 @@ from planrunner.plan.model import Script
 from planrunner.plan.placeholders import placeholders
 from planrunner.plan.shellscan import Scan
 from planrunner.plan.shellwords import simple_command
-
-if TYPE_CHECKING:
-    from typing import Any, TypeAlias
-
-    from planrunner.plan.expressions.problem import Problem
-    from planrunner.plan.shellscan import Scan
 
 Json: TypeAlias = "Any"
 

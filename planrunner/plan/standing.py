@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.plan.holding import inside
-from planrunner.plan.judging import judged
-from planrunner.plan.rights import Level, narrows
-from planrunner.plan.touching import files
+from planrunner.plan.judging import Wanted, judged
+from planrunner.plan.rights import Level, Right, narrows
+from planrunner.plan.touching import Ground, files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from planrunner.plan.judging import Wanted
     from planrunner.plan.model import Plan, Task
-    from planrunner.plan.rights import Right
-    from planrunner.plan.touching import Ground
 
 
 class Standing(NamedTuple):

@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from planrunner.plan.expressions.evaluate import Evaluation, EvaluationError, Scope, evaluated, holds, named
 from planrunner.plan.expressions.paths import path_of, paths_with_places
 from planrunner.plan.expressions.problem import Problem, TemplateError
 from planrunner.plan.expressions.show import show
 from planrunner.plan.expressions.values import LONGEST_TEXT, NAMES, kind, plain, text_of
-from planrunner.plan.placeholders import placeholders
-from planrunner.plan.template_tree import Branches, Code, Loop, Parsed, Value, codes, parsed
-
-if TYPE_CHECKING:
-    from planrunner.plan.placeholders import Placeholder
-    from planrunner.plan.template_tree import Node
+from planrunner.plan.placeholders import Placeholder, placeholders
+from planrunner.plan.template_tree import Branches, Code, Loop, Node, Parsed, Value, codes, parsed
 
 __all__ = ["TemplateError", "is_template", "problems", "references", "render", "tree_of"]
 

@@ -14,23 +14,20 @@ same functions (``capabilities/files/scope.py``).
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from planrunner.plan.expressions.values import text_of
 from planrunner.plan.filepaths import placed, steps
 from planrunner.plan.judging import Wanted
 from planrunner.plan.looking import looks_at, paths_of
-from planrunner.plan.rights import holds_template, restricts
+from planrunner.plan.rights import Level, Right, holds_template, restricts
 from planrunner.plan.rights import path as right_to
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any, Literal
-
     from planrunner.plan.model import Capability, Gate, Task
-    from planrunner.plan.rights import Level, Right
 
-    Json = Any
+Json = Any
 
 WAYS: dict[str, Literal["read", "write"]] = {
     "file-read": "read",

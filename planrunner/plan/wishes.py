@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.plan.holding import every
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
     from planrunner.plan.model import Task
 
-    Json = Any
+Json = Any
 
 
 class Wish(NamedTuple):

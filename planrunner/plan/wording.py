@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection
+from typing import Any
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix, Label
 from planrunner.plan.nearest import nearest
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-    from typing import Any
 
 _SHOWN = 8
 """More accepted values than this are not listed."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import types
 from collections import abc
+from collections.abc import Callable, Iterable, Iterator
 from typing import (
-    TYPE_CHECKING,
     Annotated,
     Any,
     Literal,
@@ -20,9 +20,6 @@ from typing import (
 
 from planrunner.capabilities.declare import BESIDE, Declaration, Doc, declaration_of
 from planrunner.capabilities.signature import annotations_of, is_vehicle, schema_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 _ANYTHING = (None, Any, object, type(None))
 _MAPPINGS = (dict, abc.Mapping, abc.MutableMapping)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from planrunner.capabilities import builtin
 from planrunner.capabilities.declare import declaration_of
 from planrunner.capabilities.faults import interrupts
 from planrunner.capabilities.signature import describe
 from planrunner.capabilities.soundness import misdescribed
+from planrunner.plan.model import Capability
 from planrunner.plugins.claims import misnamed
 from planrunner.plugins.problems import Problems, one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from planrunner.plan.model import Capability
 
 
 class Known(NamedTuple):

@@ -5,12 +5,9 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from planrunner.capabilities.soundness import EFFECTS
-
-if TYPE_CHECKING:
-    from planrunner.plan.model import Capability, Field
+from planrunner.plan.model import Capability, Field
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)?")
 LOOKING = ("pure", "read")

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from importlib.metadata import distributions
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from typing import NamedTuple
 
 CAPABILITIES = "planrunner.capabilities"
 PLUGINS = "planrunner.plugins"

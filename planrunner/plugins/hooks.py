@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pluggy
 
@@ -13,11 +14,6 @@ from planrunner.plan.nearest import nearest
 from planrunner.plugins.observing import Observer
 from planrunner.plugins.problems import Problems, fault_of, one_line
 from planrunner.plugins.scanning import HOOKS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from planrunner.plugins.observing import Observer
 
 PREFIX = "planrunner_"
 _PART = "\0"

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities.bounding import Overdue, within
 from planrunner.capabilities.faults import interrupts
-from planrunner.diagnostics import RULES, Diagnostic
+from planrunner.diagnostics import RULES, Diagnostic, Rule
 from planrunner.plugins.problems import Problems, one_line
 from planrunner.plugins.wellformed import odd_finding, odd_rule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from typing import Any
-
-    from planrunner.diagnostics import Rule
     from planrunner.plan.rules.view import PlanView
     from planrunner.plugins.hooks import Hooks
 

@@ -10,16 +10,15 @@ import contextlib
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterable
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from planrunner.plugins.problems import fault_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from typing import TextIO
-
     from planrunner.machine.events import Entry
+
 
 LIMIT = 4096
 """Events that may wait for an observer; what comes while as many wait is not shown to it."""

@@ -7,18 +7,16 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from collections.abc import Iterator
 from shlex import quote
 from types import ModuleType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from planrunner.errors import PlanInvalid, UsageError
 from planrunner.plugins.scanning import HOOKS, Scan, scan
 from planrunner.safety import trust
 from planrunner.safety.project import read_data
 from planrunner.views.terminal import harmless
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 FOLDER = os.path.join(".planrunner", "plugins")
 LIMIT = 1 << 20

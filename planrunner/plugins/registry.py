@@ -3,37 +3,32 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from planrunner.api import SUPPORTED
 from planrunner.capabilities import builtin
 from planrunner.capabilities.descriptions import description_of
 from planrunner.capabilities.faults import interrupts
+from planrunner.diagnostics import Diagnostic, Rule
 from planrunner.journal.workspace import find_project
-from planrunner.plugins.catalogue import Catalogue
+from planrunner.plan.model import Capability
+from planrunner.plugins.catalogue import Catalogue, Known
 from planrunner.plugins.discovery import CAPABILITIES, PLUGINS, Installed, installed
 from planrunner.plugins.hooks import Hooks
 from planrunner.plugins.lintrules import rules_of
 from planrunner.plugins.observing import Observers
 from planrunner.plugins.problems import one_line
-from planrunner.plugins.projectfiles import load, project_files
+from planrunner.plugins.projectfiles import ProjectFile, load, project_files
 from planrunner.plugins.shelter import shelter
 from planrunner.plugins.tracing import Loading
 from planrunner.regular import read_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from typing import Any
-
-    from planrunner.diagnostics import Diagnostic, Rule
-    from planrunner.plan.model import Capability
     from planrunner.plan.rules.view import PlanView
-    from planrunner.plugins.catalogue import Catalogue, Known
-    from planrunner.plugins.hooks import Hooks
-    from planrunner.plugins.observing import Observers
-    from planrunner.plugins.projectfiles import ProjectFile
 
     Check = Callable[[PlanView], Iterable[Diagnostic]]
+
 
 _REGISTER = "planrunner_register_capabilities"
 

@@ -10,12 +10,10 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from io import FileIO
-    from types import FrameType
+from collections.abc import Iterator
+from io import FileIO
+from types import FrameType
+from typing import Any
 
 _ENTRANCES = frozenset(
     {

@@ -10,10 +10,7 @@ import os
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from types import TracebackType
+from types import TracebackType
 
 PATIENCE = 5.0
 """Seconds after which an import that goes on is named."""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix, Label, Rule
 from planrunner.source import Span
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 _SEVERITIES = ("error", "warning", "note")
 

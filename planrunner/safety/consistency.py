@@ -4,6 +4,7 @@ not done yet."""
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,13 +12,11 @@ from planrunner.diagnostics import Diagnostic
 from planrunner.plan.nearest import nearest
 from planrunner.plan.wording import listed
 from planrunner.safety import overlays, profiles
-from planrunner.syntax.tree import Mapping, Scalar, Sequence
+from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from planrunner.safety.parts import Part
-    from planrunner.syntax.tree import Node
+
 
 _NO_MODELS = ("default", "judge", "judging")
 """Keys among the models that are none."""

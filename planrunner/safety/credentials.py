@@ -6,7 +6,8 @@ The file never holds a secret. What a credential is comes out of its source when
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from planrunner.errors import PlanrunnerError
 from planrunner.plan.expressions.quantities import amount, parse_duration
@@ -14,11 +15,7 @@ from planrunner.plan.nearest import nearest
 from planrunner.safety.layers import id_of
 from planrunner.safety.project import FILE, read_data, read_located
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
-
-    Json = Any
+Json = Any
 
 SECTION = "provider_credentials"
 

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator
+from collections.abc import Sequence as Row
+from typing import Any, NamedTuple
 
 from planrunner.safety import profiles
 from planrunner.safety.layers import beneath, joined, overlaid, plain
-from planrunner.safety.parts import Said, Settings
-from planrunner.syntax.tree import Mapping, Scalar, Sequence, to_json
+from planrunner.safety.parts import Part, Said, Settings
+from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence, to_json
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from collections.abc import Sequence as Row
-    from typing import Any
-
-    from planrunner.safety.parts import Part
-    from planrunner.syntax.tree import Node
-
-    Json = Any
-    Leaf = Callable[[Part, Scalar | Sequence], Json]
+Json = Any
+Leaf = Callable[[Part, Scalar | Sequence], Json]
 
 APART = ("include", "profile", "profiles")
 """Sections that say which others hold, and hold nothing themselves."""

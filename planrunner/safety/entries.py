@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from planrunner.diagnostics import Diagnostic, Label
-from planrunner.syntax.tree import Mapping, Scalar, Sequence
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from planrunner.syntax.tree import Node
+from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 
 def faults(entries: Node) -> Iterator[Diagnostic]:

@@ -6,12 +6,9 @@ an entry.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
-if TYPE_CHECKING:
-    from typing import Any
-
-    Json = Any
+Json = Any
 
 
 def joined(first: Json, second: Json) -> Json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from planrunner.diagnostics import Diagnostic
@@ -9,16 +10,13 @@ from planrunner.plan.schema import section_check
 from planrunner.plan.wording import unknown_key
 from planrunner.safety import profiles
 from planrunner.safety.layers import joined, overlaid
-from planrunner.syntax.tree import Mapping, Scalar, Sequence, to_json
+from planrunner.source import Span
+from planrunner.syntax.tree import Json, Mapping, Node, Scalar, Sequence, to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from planrunner.safety.parts import Part
-    from planrunner.source import Span
-    from planrunner.syntax.tree import Json, Node
 
-    Keyed = tuple[Scalar, Node]
+Keyed = tuple[Scalar, Node]
 
 _SCHEMA = "project.schema.json"
 SECTIONS = (

@@ -9,21 +9,16 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from planrunner import syntax
 from planrunner.diagnostics import Diagnostic, arrange
 from planrunner.source import Source
 from planrunner.syntax.limits import MAX_TEXT
-from planrunner.syntax.tree import Mapping, Scalar, Sequence
+from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
-    from planrunner.syntax.tree import Node
-
-    Json = Any
+Json = Any
 
 MOST = 32
 """Files that a project's settings may have."""

@@ -4,7 +4,7 @@ recorded with a run."""
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from planrunner.plan import compiled, lower_policy
 from planrunner.plan.lower_parts import budgets
@@ -12,10 +12,7 @@ from planrunner.plan.lower_values import Lowering
 from planrunner.plan.model import Budgets, Plan
 from planrunner.plan.rights import Level
 from planrunner.safety.project import FILE, read_settings
-from planrunner.syntax.tree import Mapping
-
-if TYPE_CHECKING:
-    from planrunner.syntax.tree import Node
+from planrunner.syntax.tree import Mapping, Node
 
 Json = Any
 

@@ -7,13 +7,10 @@ The choice is kept in the environment of the process, so that the processes that
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from planrunner.errors import UsageError
 from planrunner.plan.nearest import nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 VARIABLE = "PLANRUNNER_PROFILE"
 NONE = "none"

@@ -7,7 +7,8 @@ include other files and hold profiles, and a user has a file for every project: 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.errors import PlanInvalid, UsageError
@@ -18,19 +19,11 @@ from planrunner.safety.consistency import check
 from planrunner.safety.effective import effective, located
 from planrunner.safety.entries import faults
 from planrunner.safety.parts import Part, Said, Settings, read_regular, with_included
-from planrunner.syntax.tree import Mapping, Scalar, Sequence, to_json
+from planrunner.source import Source
+from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence, to_json
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
-    from planrunner.diagnostics import Diagnostic
-    from planrunner.safety.parts import Part, Settings
-    from planrunner.source import Source
-    from planrunner.syntax.tree import Mapping, Node
-
-    Json = Any
-    Read = tuple[tuple[object, ...], list[Part], Part | None]
+Json = Any
+Read = tuple[tuple[object, ...], list[Part], Part | None]
 
 FILE = "planrunner.yaml"
 

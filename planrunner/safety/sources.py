@@ -7,17 +7,14 @@ import shutil
 import signal
 import stat
 import subprocess
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from planrunner import syntax
 from planrunner.redaction import SHORTEST
 from planrunner.safety.credentials import Credential, line_of
 from planrunner.source import Source
 from planrunner.syntax.tree import to_json
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Json = Any
 

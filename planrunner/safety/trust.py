@@ -14,15 +14,12 @@ import json
 import os
 import stat
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Literal, NamedTuple
 
 from planrunner.errors import StorageFailed
 
-if TYPE_CHECKING:
-    from typing import Literal
-
-    Standing = Literal["trusted", "changed", "untrusted"]
-    Kind = Literal["plugin", "plan", "project"]
+Standing = Literal["trusted", "changed", "untrusted"]
+Kind = Literal["plugin", "plan", "project"]
 
 _PREFIXES: dict[str, str] = {"plugin": "", "plan": "plan-", "project": "project-"}
 """How the names of the records of a kind begin."""

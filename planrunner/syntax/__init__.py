@@ -7,22 +7,18 @@ way round.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from planrunner.source import Notation, Source
+from planrunner.syntax.comments import Comments
 from planrunner.syntax.comments import read_comments as read
 from planrunner.syntax.decoding import decode
 from planrunner.syntax.json import parse_json
 from planrunner.syntax.parsed import Parsed
 from planrunner.syntax.text import parse_text
+from planrunner.syntax.tree import Node
 from planrunner.syntax.write_json import write_json
 from planrunner.syntax.write_text import write_text
 from planrunner.syntax.write_yaml import write_yaml
 from planrunner.syntax.yaml import parse_yaml
-
-if TYPE_CHECKING:
-    from planrunner.source import Notation, Source
-    from planrunner.syntax.comments import Comments
-    from planrunner.syntax.tree import Node
 
 __all__ = ["Parsed", "decode", "parse", "read_comments", "write"]
 

@@ -12,10 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib.machinery import PathFinder
 from types import ModuleType
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any, NamedTuple
 
 _ERRORS = ("Scanner", "Parser", "Composer", "Constructor", "Emitter", "Serializer", "Representer")
 

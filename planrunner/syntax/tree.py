@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TypeAlias, Union
 
 from planrunner.source import Span
-
-if TYPE_CHECKING:
-    from typing import TypeAlias, Union
 
 Plain: TypeAlias = "Union[str, int, float, bool, None]"
 

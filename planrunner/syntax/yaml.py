@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import islice
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import Any, TypeAlias
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.source import Source, Span
@@ -33,9 +33,6 @@ from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 from planrunner.syntax.yaml_anchors import Anchored, Anchors, first_of_each, merge
 from planrunner.syntax.yaml_errors import collection_as_key, explain
 from planrunner.syntax.yaml_scalars import ScalarReader
-
-if TYPE_CHECKING:
-    from typing import Any, TypeAlias
 
 _Items = list[Node]
 _Position = tuple[_Items, bool, int]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import Any
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.source import Span
@@ -11,9 +11,6 @@ from planrunner.syntax.limits import Refused, check_scalar
 from planrunner.syntax.scalars import SUSPICIOUS_KEYS, Unusable, resolve, trap
 from planrunner.syntax.tree import Plain, Scalar
 from planrunner.syntax.yaml_errors import old_yaml
-
-if TYPE_CHECKING:
-    from typing import Any
 
 _CORE = "tag:yaml.org,2002:"
 _CORE_SCALARS = ("str", "int", "float", "bool", "null")

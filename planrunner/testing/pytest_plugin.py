@@ -5,21 +5,17 @@ pytest loads this with its start; what a fixture needs is imported when one is u
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
-from planrunner.app.replay import replay_run
+from planrunner.app.execute import RunResult
+from planrunner.app.replay import ReplayReport, replay_run
+from planrunner.machine.events import Outcome
 from planrunner.testing.capability import call_capability
 from planrunner.testing.running import run_plan
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from planrunner.app.execute import RunResult
-    from planrunner.app.replay import ReplayReport
-    from planrunner.machine.events import Outcome
 
 
 class Recording(NamedTuple):
@@ -33,6 +29,7 @@ class Recording(NamedTuple):
 def cap(tmp_path: Path) -> Callable[..., Outcome]:
     """Call a capability (a name, or a function marked with ``@capability``) with inputs; gives its Outcome. It works
     in ``tmp_path``."""
+
     def call(capability: Any, inputs: Mapping[str, Any] | None = None, **more: Any) -> Outcome:
         return call_capability(capability, inputs, **{"directory": str(tmp_path), **more})
 
@@ -43,6 +40,7 @@ def cap(tmp_path: Path) -> Callable[..., Outcome]:
 def plan_runner(tmp_path: Path) -> Callable[..., RunResult]:
     """Run a plan given as text, mapping or path, in ``tmp_path``; ``functions`` are capabilities that need not be
     installed. Gives the result, whose ``status``, ``exit_code`` and ``state`` tell how it went."""
+
     def run(plan: Any, *functions: Callable[..., Any], **params: Any) -> RunResult:
         return run_plan(plan, str(tmp_path), functions, params)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from planrunner.app.proof.lives import PLACE, RUN_ID, START, Broken, Crash, Disk, Nobody, check_intents
 from planrunner.app.proof.promises import check_checkpoints, check_settled_once, check_slots, check_starts
 from planrunner.capabilities.contract import Call
 from planrunner.engine.drive import Driver
-from planrunner.engine.effects import StartCall
+from planrunner.engine.effects import Effect, StartCall
 from planrunner.engine.imagined import ImaginedEffects, Script
 from planrunner.engine.replaying import replay
 from planrunner.machine.budgets import limit_of, scope_of
@@ -23,6 +23,7 @@ from planrunner.machine.events import (
     BudgetExtended,
     DoubtSettled,
     Entry,
+    Event,
     Outcome,
     RollbackEnded,
     RollbackStarted,
@@ -41,10 +42,6 @@ from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED
 from planrunner.plan.model import Plan, Task
 from planrunner.testing.begin_anew import begin_anew, check_anew
-
-if TYPE_CHECKING:
-    from planrunner.engine.effects import Effect
-    from planrunner.machine.events import Event
 
 Json = Any
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from planrunner.jsontext import as_text
 from planrunner.views.terminal import cut, harmless
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from planrunner.machine.state import State
     from planrunner.plan.model import Task
 
-    Json = Any
+Json = Any
 
 WORDS = (
     "assumptions",

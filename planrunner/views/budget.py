@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
-from planrunner.machine.budgets import scope_of, shown, standing
+from planrunner.machine import budgets, reserves
+from planrunner.machine.budgets import scope_of, shown
+from planrunner.machine.events import BudgetExtended, BudgetWarned
 from planrunner.machine.ledger import units
-from planrunner.machine.reserves import standing
 from planrunner.machine.state import State
 from planrunner.views.run import budget_object
 from planrunner.views.symbols import duration_text
 from planrunner.views.terminal import word
 
-if TYPE_CHECKING:
-    from typing import Any
-
-    from planrunner.machine.events import BudgetExtended, BudgetWarned
-
-    Json = Any
+Json = Any
 
 
 def amount_text(what: str, value: float | None) -> str:
@@ -63,7 +59,7 @@ def budget_line(state: State, now: float) -> str:
 def _reserved(state: State) -> list[tuple[str, dict[str, dict[str, float | None]]]]:
     if state.debts is None and state.plan.rollback is None:
         return []
-    return standing(state)
+    return reserves.standing(state)
 
 
 def reserves_object(state: State) -> list[dict[str, Json]]:
@@ -80,7 +76,7 @@ def budget_table(state: State, now: float) -> list[str]:
     rows = [("the plan", what, found) for what, found in budget_object(state, now).items()]
     for number, task in enumerate(state.specs if state.ledger is not None else ()):
         if scope_of(state, number) is not None:
-            rows += [(task.id, what, found) for what, found in standing(state, number).items()]
+            rows += [(task.id, what, found) for what, found in budgets.standing(state, number).items()]
     for within, amounts in reserved:
         name = f"rollback of {within}" if within else "the rollback"
         rows += [(name, what, found) for what, found in amounts.items()]

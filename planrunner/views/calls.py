@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from planrunner.jsontext import stable_json
 from planrunner.views.terminal import Terminal, harmless
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import Any
 
 
 def call_lines(terminal: Terminal, calls: Iterable[Any]) -> Iterator[str]:

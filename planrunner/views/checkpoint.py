@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from planrunner.jsontext import as_text
 from planrunner.views.symbols import plural
 from planrunner.views.terminal import Terminal, harmless
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from typing import Any
-
     from planrunner.machine.events import CheckpointTaken
     from planrunner.machine.state import State
 
-    Json = Any
+Json = Any
 
 SHOWN = 20
 """Paths of one kind of change that are listed."""

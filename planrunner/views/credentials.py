@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from planrunner.views.table import table
 from planrunner.views.terminal import harmless
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Protocol
-
     from planrunner.views.terminal import Terminal
 
-    class Credited(Protocol):
-        """See ``app/credentials.py``."""
 
-        @property
-        def id(self) -> str: ...
-        @property
-        def source(self) -> str: ...
-        @property
-        def variable(self) -> str: ...
-        @property
-        def place(self) -> str: ...
-        @property
-        def there(self) -> bool | None: ...
-        @property
-        def problem(self) -> str: ...
-        @property
-        def warning(self) -> str: ...
+class Credited(Protocol):
+    """See ``app/credentials.py``."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def variable(self) -> str: ...
+    @property
+    def place(self) -> str: ...
+    @property
+    def there(self) -> bool | None: ...
+    @property
+    def problem(self) -> str: ...
+    @property
+    def warning(self) -> str: ...
 
 
 _SIGNS = {True: "completed", False: "failed"}

@@ -3,57 +3,58 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from planrunner.views.moments import rfc3339
 from planrunner.views.symbols import duration_text
 from planrunner.views.terminal import cut, harmless
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from typing import Any, Protocol
-
     from planrunner.views.terminal import Terminal
 
-    Json = Any
+Json = Any
 
-    class Run(Protocol):
-        """See ``app/inspect.py``."""
 
-        @property
-        def run(self) -> str: ...
-        @property
-        def plan_id(self) -> str: ...
-        @property
-        def status(self) -> str: ...
-        @property
-        def reason(self) -> str: ...
-        @property
-        def created(self) -> float: ...
-        @property
-        def ended(self) -> float | None: ...
+class Run(Protocol):
+    """See ``app/inspect.py``."""
 
-    class Blocker(Protocol):
-        """See ``app/digest.py``."""
+    @property
+    def run(self) -> str: ...
+    @property
+    def plan_id(self) -> str: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def created(self) -> float: ...
+    @property
+    def ended(self) -> float | None: ...
 
-        @property
-        def name(self) -> str: ...
-        @property
-        def ask(self) -> str: ...
-        @property
-        def since(self) -> float | None: ...
 
-    class Digested(Protocol):
-        """See ``app/digest.py``."""
+class Blocker(Protocol):
+    """See ``app/digest.py``."""
 
-        @property
-        def run(self) -> Run: ...
-        @property
-        def counts(self) -> dict[str, int]: ...
-        @property
-        def blockers(self) -> Sequence[Blocker]: ...
-        @property
-        def failures(self) -> Sequence[tuple[str, str]]: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def ask(self) -> str: ...
+    @property
+    def since(self) -> float | None: ...
+
+
+class Digested(Protocol):
+    """See ``app/digest.py``."""
+
+    @property
+    def run(self) -> Run: ...
+    @property
+    def counts(self) -> dict[str, int]: ...
+    @property
+    def blockers(self) -> Sequence[Blocker]: ...
+    @property
+    def failures(self) -> Sequence[tuple[str, str]]: ...
 
 
 _WIDEST = 160

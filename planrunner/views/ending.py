@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from planrunner.machine.labels import label
 from planrunner.machine.paths import called_off_inside
 from planrunner.machine.state import State
 from planrunner.machine.stops import deadline_text, stop_text
+from planrunner.source import Source
 from planrunner.views.budget import budget_line, extending
 from planrunner.views.checkpoint import warnings
 from planrunner.views.failure import failure_blocks
@@ -17,9 +16,6 @@ from planrunner.views.rollback import rollback_lines
 from planrunner.views.standing import NAMED, is_dry, listed, shown_counts, waiting
 from planrunner.views.symbols import duration_text, plural
 from planrunner.views.terminal import Terminal, harmless
-
-if TYPE_CHECKING:
-    from planrunner.source import Source
 
 ORDER = (
     "completed",

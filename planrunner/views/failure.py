@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from textwrap import wrap
-from typing import TYPE_CHECKING
 
 from planrunner.jsontext import shown
 from planrunner.machine.events import Outcome
@@ -25,9 +25,6 @@ from planrunner.views.refused import refused_text
 from planrunner.views.standing import attempt_text, is_dry, outputs_of
 from planrunner.views.symbols import duration_text
 from planrunner.views.terminal import Terminal, cut, harmless, word
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 LINES = 20
 BLOCKS = 10

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import Any
 
 from planrunner.jsontext import as_text
 from planrunner.machine.answers import answered
 from planrunner.machine.gate import GateState
 from planrunner.machine.labels import label
-from planrunner.machine.shortages import wanted
+from planrunner.machine.shortages import Wanted, wanted
 from planrunner.machine.state import State
 from planrunner.machine.votes import tally
 from planrunner.plan.expressions.quantities import format_duration, format_money
@@ -18,13 +19,7 @@ from planrunner.views.moments import rfc3339
 from planrunner.views.symbols import duration_text, plural
 from planrunner.views.terminal import Terminal, cut, harmless
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
-    from planrunner.machine.shortages import Wanted
-
-    Json = Any
+Json = Any
 
 LINES = 40
 """Lines of a piece of evidence that are shown."""

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from planrunner.machine.frame import Frame
 from planrunner.machine.paths import local_name, written_name
 from planrunner.machine.state import State
 from planrunner.views.standing import shown_status
-
-if TYPE_CHECKING:
-    from planrunner.machine.frame import Frame
 
 _FIRST = (
     "failed",

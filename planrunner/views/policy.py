@@ -2,39 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 from planrunner.views.terminal import harmless
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from typing import Protocol
 
-    class Said(Protocol):
-        """See ``app/policies.py``."""
+class Said(Protocol):
+    """See ``app/policies.py``."""
 
-        @property
-        def what(self) -> str: ...
-        @property
-        def verdict(self) -> str: ...
-        @property
-        def by(self) -> str: ...
-        @property
-        def place(self) -> str: ...
-        @property
-        def help(self) -> str: ...
-        @property
-        def way(self) -> str: ...
+    @property
+    def what(self) -> str: ...
+    @property
+    def verdict(self) -> str: ...
+    @property
+    def by(self) -> str: ...
+    @property
+    def place(self) -> str: ...
+    @property
+    def help(self) -> str: ...
+    @property
+    def way(self) -> str: ...
 
-    class Explained(Protocol):
-        """See ``app/policies.py``."""
 
-        @property
-        def task(self) -> str: ...
-        @property
-        def uses(self) -> str: ...
-        @property
-        def said(self) -> Sequence[Said]: ...
+class Explained(Protocol):
+    """See ``app/policies.py``."""
+
+    @property
+    def task(self) -> str: ...
+    @property
+    def uses(self) -> str: ...
+    @property
+    def said(self) -> Sequence[Said]: ...
 
 
 _WORDS = {

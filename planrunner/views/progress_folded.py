@@ -3,16 +3,11 @@ told in tenths, what was never begun not at all; whatever else happens has its l
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from planrunner.machine.events import AttemptStarted, FrameOpened, TaskSettled
+from planrunner.machine.events import AttemptStarted, Event, FrameOpened, TaskSettled
+from planrunner.machine.frame import Frame
 from planrunner.machine.labels import label
 from planrunner.machine.state import State
 from planrunner.views.nesting import settled
-
-if TYPE_CHECKING:
-    from planrunner.machine.events import Event
-    from planrunner.machine.frame import Frame
 
 LARGE = 100
 """Items from which on those that go well are told in tenths."""

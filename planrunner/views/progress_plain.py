@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from time import localtime, monotonic
-from typing import TYPE_CHECKING
+from typing import Any
 
 from planrunner.machine.events import (
     AttemptEnded,
     AttemptStarted,
+    Entry,
     RunEnded,
     RunResumed,
     RunStarted,
@@ -15,24 +17,16 @@ from planrunner.machine.events import (
     UndoEnded,
 )
 from planrunner.machine.labels import label, labelled
+from planrunner.machine.state import State
+from planrunner.plan.model import Plan
 from planrunner.views.ending import ending
 from planrunner.views.nesting import end_text
 from planrunner.views.progress_folded import Folds
 from planrunner.views.progress_rare import DESCRIBE, resumed_text
 from planrunner.views.standing import attempt_text, elapsed, is_dry, shown_counts
 from planrunner.views.symbols import duration_text, plural
-from planrunner.views.task_output import TaskOutput
+from planrunner.views.task_output import Group, TaskOutput
 from planrunner.views.terminal import Terminal, foreign, notes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
-    from planrunner.machine.events import Entry
-    from planrunner.machine.state import State
-    from planrunner.plan.model import Plan
-    from planrunner.views.progress_folded import Folds
-    from planrunner.views.task_output import Group, TaskOutput
 
 HEARTBEAT = 30.0
 GATHERED = 500

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 from planrunner.machine.events import (
     AttemptStopping,
@@ -27,6 +28,7 @@ from planrunner.machine.events import (
     Warned,
 )
 from planrunner.machine.labels import label, labelled
+from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED
 from planrunner.views.budget import extension_text, warning_text
 from planrunner.views.checkpoint import warning
@@ -36,12 +38,6 @@ from planrunner.views.nesting import opened_text
 from planrunner.views.standing import attempt_text, listed, waiting
 from planrunner.views.symbols import duration_text, plural
 from planrunner.views.terminal import Terminal, foreign
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from planrunner.machine.state import State
 
 
 def _name(state: State, event: Any) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import Any
 
 from planrunner.machine.events import (
     AttemptEnded,
@@ -13,6 +14,7 @@ from planrunner.machine.events import (
     UndoEnded,
 )
 from planrunner.machine.state import State
+from planrunner.plan.model import Plan
 from planrunner.views.ending import ending
 from planrunner.views.nesting import active, progress_text
 from planrunner.views.progress_nested import chosen
@@ -24,13 +26,6 @@ from planrunner.views.symbols import duration_text
 from planrunner.views.task_output import TaskOutput
 from planrunner.views.terminal import Terminal, cut, harmless, notes, pad, width
 from planrunner.views.tree import tree
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from planrunner.plan.model import Plan
-    from planrunner.views.task_output import TaskOutput
 
 FRAME = 0.125
 """Seconds between two frames at least: eight a second."""

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from planrunner.machine.labels import label
 from planrunner.views.symbols import plural
-from planrunner.views.terminal import harmless
+from planrunner.views.terminal import Terminal, harmless
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
     from planrunner.machine.events import Outcome
     from planrunner.machine.state import State
-    from planrunner.views.terminal import Terminal
 
-    Json = Any
+Json = Any
 
 _ROWS, _TASKS = 5, 10
 

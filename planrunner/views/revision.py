@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from json import dumps
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from planrunner.machine.events import RunRevised, RunStarted
+from planrunner.machine.events import Entry, RunRevised, RunStarted
 from planrunner.masking import masked
 from planrunner.views.standing import listed
 from planrunner.views.symbols import plural
 from planrunner.views.terminal import Terminal, cut, harmless
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
-
-    from planrunner.machine.events import Entry
     from planrunner.plan.revision import Difference
 
-    Json = Any
+Json = Any
 
 
 class Revision(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from planrunner.machine.labels import label
 from planrunner.machine.state import State
@@ -10,11 +10,9 @@ from planrunner.views.symbols import duration_text, plural
 from planrunner.views.terminal import Terminal, cut, harmless
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from planrunner.machine.undoing import Debts, Owed, Rollback
 
-    Json = Any
+Json = Any
 
 MOST = 50
 """Lines of the report for people at most; the rest is counted."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.views.outline import outlined
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from planrunner.machine.frame import Frame
     from planrunner.machine.state import State, TaskState
+
 
 WHOLE = 60
 """A run of up to that many tasks is shown whole; in a larger one, completed and untouched tasks are only counted."""

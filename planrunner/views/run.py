@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from planrunner.machine.budgets import scope_of, standing, time_limit
 from planrunner.machine.events import AttemptEnded, AttemptStarted, RunEnded
 from planrunner.machine.judging import left_open
 from planrunner.machine.paths import is_gone
 from planrunner.machine.state import State, TaskState
+from planrunner.views.digest import Run
 from planrunner.views.gates import gate_objects
 from planrunner.views.moments import lasted, rfc3339
 from planrunner.views.rollback import rollback_object
 from planrunner.views.standing import is_decided, is_done, is_dry, outputs_of, pairs, shown_status, waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any, Protocol
-
     from planrunner.machine.events import Entry
     from planrunner.plan.model import Artifact
-    from planrunner.views.digest import Run
 
-    class Listed(Run, Protocol):
-        """See ``app/inspect.py``."""
 
-        @property
-        def revision(self) -> str: ...
+Json = Any
 
-    Json = Any
+
+class Listed(Run, Protocol):
+    """See ``app/inspect.py``."""
+
+    @property
+    def revision(self) -> str: ...
 
 
 FORMAT = 1

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from planrunner.machine.paths import by_its_own, replaced_tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from typing import Any
-
     from planrunner.machine.state import State, TaskState
     from planrunner.plan.model import Task
 
-    Json = Any
+Json = Any
 
 
 def shown_status(state: State, found: TaskState) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from planrunner.machine.events import AttemptEnded, AttemptStarted, TasksReset, UndoEnded
+from planrunner.machine.events import AttemptEnded, AttemptStarted, Event, TasksReset, UndoEnded
 from planrunner.machine.labels import label
 from planrunner.views.terminal import EDGE, Terminal, cut, harmless, word
 
 if TYPE_CHECKING:
-    from planrunner.machine.events import Event
     from planrunner.machine.state import State
+
 
 LINES = 500
 """Lines of one attempt that are shown at most: its last ones."""

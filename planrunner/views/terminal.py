@@ -6,16 +6,12 @@ Progress does not fail when the other side has gone away: a closed window ends t
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TextIO
 from unicodedata import combining, east_asian_width
 
 from planrunner.masking import masked
 from planrunner.views.symbols import CODES, SIGNS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import TextIO
-
 
 EDGE = 200
 """Columns after which a line of foreign text is cut where no width is known: one line may be as long as a file."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from planrunner.machine.labels import labelled
 from planrunner.machine.owing import undone_holders
-from planrunner.machine.state import State
+from planrunner.machine.state import State, TaskState
 from planrunner.views.nesting import counted, end_text, progress_text
 from planrunner.views.rows import DULL, WHOLE, Row, hidden, is_idle, level_tasks
 from planrunner.views.run import reason_text
@@ -14,9 +12,6 @@ from planrunner.views.standing import attempt_text, elapsed, is_resting, shown_s
 from planrunner.views.symbols import duration_text
 from planrunner.views.terminal import Terminal, cut, harmless, pad, width
 from planrunner.views.tree_nested import rows
-
-if TYPE_CHECKING:
-    from planrunner.machine.state import TaskState
 
 _NO_EDGE = 10_000
 """Columns of what is no terminal: names are not cut in a pipe or a file."""

@@ -12,8 +12,8 @@ import pytest
 
 from planrunner.engine import checkpoints
 from planrunner.engine.checkpoints import INDEX, taken
+from planrunner.engine.effects import TakeCheckpoint
 from planrunner.engine.patterns import fits, matching
-from planrunner.engine.rare_effects import TakeCheckpoint
 from planrunner.errors import StorageFailed
 from planrunner.knowledge import manifests
 from planrunner.knowledge.artifacts import ArtifactStore

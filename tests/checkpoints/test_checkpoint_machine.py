@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from planrunner.engine.drive import Driver
+from planrunner.engine.effects import TakeCheckpoint
 from planrunner.engine.imagined import ImaginedEffects, Script
-from planrunner.engine.rare_effects import TakeCheckpoint
 from planrunner.machine.events import (
     AttemptEnded,
     AttemptStarted,

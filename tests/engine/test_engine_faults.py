@@ -10,7 +10,7 @@ import pytest
 from planrunner.capabilities.contract import Context, Failure, Pause, Spawn
 from planrunner.capabilities.declare import capability
 from planrunner.capabilities.soundness import not_json
-from planrunner.engine.rare_effects import Probe
+from planrunner.engine.effects import Probe
 from planrunner.engine.threads import Workers
 from planrunner.machine.events import Outcome
 

@@ -16,9 +16,8 @@ import pytest
 from planrunner.capabilities.contract import Context, Failure, Pause, Spawn
 from planrunner.capabilities.declare import capability
 from planrunner.engine import strays
-from planrunner.engine.effects import StartCall
+from planrunner.engine.effects import Observe, Probe, StartCall
 from planrunner.engine.facts import observe
-from planrunner.engine.rare_effects import Observe, Probe
 from planrunner.knowledge.artifacts import ArtifactStore
 from planrunner.machine.events import AttemptEnded, DoubtSettled, FactsObserved, Outcome, StopRequested
 from planrunner.plan.expressions.facts import FACTS

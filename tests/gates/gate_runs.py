@@ -8,8 +8,8 @@ from typing import Any
 
 from planrunner.engine.answering import answer
 from planrunner.engine.drive import Driver
+from planrunner.engine.effects import Examine
 from planrunner.engine.imagined import ImaginedEffects, Script
-from planrunner.engine.rare_effects import Examine
 from planrunner.journal.records import Request
 from planrunner.machine.events import Entry, Outcome, RunResumed, RunStarted
 from planrunner.machine.evolve import evolve, fold

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from planrunner.engine.backups import put_back, save
+from planrunner.engine.effects import Restore
 from planrunner.engine.patterns import Refused, matching
-from planrunner.engine.rare_effects import Restore
 
 
 class Bench:

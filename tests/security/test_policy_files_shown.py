@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from planrunner.engine.backups import put_back, save
+from planrunner.engine.effects import Restore
 from planrunner.engine.evidence import examine
-from planrunner.engine.rare_effects import Restore
 from planrunner.plan.rights import Level
 from tests.security.security_desk import Desk
 

@@ -75,6 +75,7 @@ class Sight:
     def filled(self, text: str) -> str:
         """A text with the templates filled in whose values are known; environment variables stay as they are written,
         since they may be secrets."""
+
         def one(match: re.Match[str]) -> str:
             paths = [path for path, _, _ in references(match[0])]
             if any(path[0] not in ("params", "plan") for path in paths):

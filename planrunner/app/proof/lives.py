@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from planrunner.app.proof.names import matches
 from planrunner.capabilities.contract import Call
 from planrunner.engine.calls import Place, timeout_of, with_values
 from planrunner.engine.drive import Driver
-from planrunner.engine.effects import UNDO, StartCall
+from planrunner.engine.effects import UNDO, Effect, StartCall
 from planrunner.engine.imagined import ImaginedEffects, Script, in_time
 from planrunner.machine.events import (
     EDITION,
@@ -17,6 +17,8 @@ from planrunner.machine.events import (
     AttemptStarted,
     DoubtSettled,
     Entry,
+    Event,
+    Outcome,
     RunResumed,
     RunStarted,
     StopRequested,
@@ -25,10 +27,6 @@ from planrunner.machine.events import (
 from planrunner.machine.evolve import fold
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
-
-if TYPE_CHECKING:
-    from planrunner.engine.effects import Effect
-    from planrunner.machine.events import Event, Outcome
 
 Json = Any
 

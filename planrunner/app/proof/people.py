@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from planrunner.machine.limit_events import BudgetExtended
+from planrunner.machine.events import BudgetExtended, Event
+from planrunner.machine.gate import GateState
 from planrunner.machine.shortages import wanted
 from planrunner.machine.state import State
 from planrunner.machine.votes import Vote, count
-
-if TYPE_CHECKING:
-    from planrunner.machine.events import Event
-    from planrunner.machine.gate import GateState
 
 Json = Any
 

@@ -11,8 +11,8 @@ from planrunner.capabilities.contract import Call, Exit, Failure
 from planrunner.capabilities.outputs import stdout_outputs
 from planrunner.capabilities.shell import classify
 from planrunner.capabilities.soundness import sound
+from planrunner.engine.effects import Examine
 from planrunner.engine.imagined import Script
-from planrunner.engine.rare_effects import Examine
 from planrunner.machine.events import Outcome
 from planrunner.machine.scope import facts_of, facts_read
 from planrunner.plan.holding import inner, is_container

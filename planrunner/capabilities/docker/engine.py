@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from planrunner.capabilities.clients import Request, answer, call, refused, word
 from planrunner.capabilities.contract import Context, Failure
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from planrunner.capabilities.programs import Ended
+from planrunner.capabilities.programs import Ended
 
 Engine = Literal["", "docker", "podman"]
 LABEL = "planrunner.key"

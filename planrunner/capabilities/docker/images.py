@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from planrunner.capabilities.clients import call
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.docker.engine import Image, image, request
-
-if TYPE_CHECKING:
-    from typing import Any
 
 
 def name_before(context: Context, engine: str, name: str) -> dict[str, Any]:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from planrunner.capabilities.clients import call
+from planrunner.capabilities.clients import Request, call
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.docker.engine import Engine, Image, engine_of, image, reference, request
 from planrunner.capabilities.docker.images import short
-
-if TYPE_CHECKING:
-    from planrunner.capabilities.clients import Request
 
 
 class Removed(NamedTuple):

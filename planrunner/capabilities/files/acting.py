@@ -4,10 +4,11 @@ carry out their inverse."""
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
-from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.files import records
 from planrunner.capabilities.files.beneath import Beneath, scope_in
 from planrunner.capabilities.files.changes import Change, Planned, Step, fits, merged, stepped
@@ -18,14 +19,8 @@ from planrunner.capabilities.files.standing import CHUNK, Standing, at, entries,
 from planrunner.capabilities.files.switching import perform, settle
 from planrunner.jsontext import read_json, write_json
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import Any
-
-    from planrunner.capabilities.contract import Context, Preview
-
-    Json = Any
-    Plan = Callable[[Context, Beneath], Planned]
+Json = Any
+Plan = Callable[[Context, Beneath], Planned]
 
 _INLINE = 50
 """Changes that a capture holds itself; more of them are kept as an artifact."""

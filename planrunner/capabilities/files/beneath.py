@@ -12,19 +12,13 @@ import contextlib
 import errno
 import os
 import stat
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal
 
-from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.files import syscalls
-from planrunner.capabilities.files.scope import scope_of
+from planrunner.capabilities.files.scope import Scope, scope_of
 from planrunner.plan import filepaths
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from typing import Literal
-
-    from planrunner.capabilities.contract import Context
-    from planrunner.capabilities.files.scope import Scope
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC

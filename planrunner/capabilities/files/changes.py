@@ -5,19 +5,17 @@ A preview shows them, a capture keeps what was before, the act carries them out,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.files.standing import Standing, at, look
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from typing import Any
-
     from planrunner.capabilities.files.beneath import Beneath
 
-    Json = Any
-    Source = Callable[[], Iterable[bytes]]
+Json = Any
+Source = Callable[[], Iterable[bytes]]
 
 AS_IT_COMES = -1
 """Permissions of a folder that nobody named: those which the system gives."""

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
 
 from planrunner.capabilities.contract import Preview
-from planrunner.capabilities.files.changes import AS_IT_COMES
+from planrunner.capabilities.files.changes import AS_IT_COMES, Change
+from planrunner.capabilities.files.standing import Standing
 from planrunner.plan.escapes import quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from planrunner.capabilities.files.changes import Change
-    from planrunner.capabilities.files.standing import Standing
 
 _LARGEST = 256 << 10
 """Bytes of a file of which the lines are compared."""

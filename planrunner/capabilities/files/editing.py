@@ -6,26 +6,20 @@ it astray; it makes links where a diff says so, tells no nearest place, and does
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, NamedTuple, TypedDict
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.files import blocks as search_and_replace
 from planrunner.capabilities.files import hunks, patch
-from planrunner.capabilities.files.acting import Verb, undone
+from planrunner.capabilities.files.acting import Plan, Verb, undone
+from planrunner.capabilities.files.beneath import Beneath
 from planrunner.capabilities.files.changes import Change, Planned, ways
-from planrunner.capabilities.files.standing import content, file_of, look
+from planrunner.capabilities.files.patch import FilePatch
+from planrunner.capabilities.files.standing import Standing, content, file_of, look
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Annotated, Any
-
-    from planrunner.capabilities.files.acting import Plan
-    from planrunner.capabilities.files.beneath import Beneath
-    from planrunner.capabilities.files.patch import FilePatch
-    from planrunner.capabilities.files.standing import Standing
-
-    Json = Any
+Json = Any
 
 _LARGEST = 16 << 20
 """Bytes of a file that is edited."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import stat
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
@@ -12,11 +13,7 @@ from planrunner.capabilities.files.inputs import check
 from planrunner.capabilities.files.patterns import Patterns
 from planrunner.capabilities.files.standing import Entry, entries, look_in
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Annotated, Any
-
-    Json = Any
+Json = Any
 
 
 class Found(NamedTuple):

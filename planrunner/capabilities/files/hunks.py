@@ -6,12 +6,12 @@ to which the hunks have been applied already is recognised and comes back as it 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from planrunner.capabilities.files.patch import Hunk
+
 
 _NEAR = 2_000_000
 """Comparisons of lines that the search for the nearest place may take."""

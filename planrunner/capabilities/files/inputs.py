@@ -3,13 +3,10 @@ meant."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any
 
 from planrunner.capabilities.contract import Failure
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
 
 _TEXTS = frozenset("path to content encoding template text kind diff snapshot".split())
 _FLAGS = frozenset("parents replace recursive hidden".split())

@@ -9,17 +9,12 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 from zlib import crc32
 
-from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.files.acting import opened
 from planrunner.capabilities.files.standing import contents
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from planrunner.capabilities.contract import Context
 
 LIMIT = 16 << 20
 """Bytes that are read of a file where nothing else is said."""

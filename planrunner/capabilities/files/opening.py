@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import TYPE_CHECKING
+from typing import BinaryIO
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.files.beneath import Beneath
-
-if TYPE_CHECKING:
-    from typing import BinaryIO
-
-    from planrunner.capabilities.files.scope import Scope
+from planrunner.capabilities.files.scope import Scope
 
 
 def open_inside(directory: str, path: str, scope: Scope | None = None) -> BinaryIO:

@@ -7,12 +7,10 @@ all of that is understood. Modes, links, copies and binary parts are not: they a
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from planrunner.capabilities.contract import Failure
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))?")
 _PREFIXES = (("a/", "b/"), ("i/", "w/"), ("c/", "i/"), ("c/", "w/"), ("o/", "w/"))

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from fnmatch import translate
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from planrunner.capabilities.contract import Failure
 from planrunner.plan.matching import through
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 _MOST = 64
 """Parts of one pattern."""

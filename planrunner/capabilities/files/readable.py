@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import Literal
 
-from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.contract import Context, Failure
 from planrunner.plan.filepaths import placed
 from planrunner.plan.judging import Wanted, refusal
+from planrunner.plan.rights import Level, restricts
 from planrunner.plan.rights import path as right_to
-from planrunner.plan.rights import restricts
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Literal
-
-    from planrunner.capabilities.contract import Context
-    from planrunner.plan.rights import Level
-
-    Way = Literal["read", "write"]
+Way = Literal["read", "write"]
 
 
 def require_let(context: Context, path: str, way: Way = "read", whole: bool = True) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Annotated, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
@@ -11,9 +11,6 @@ from planrunner.capabilities.durations import size
 from planrunner.capabilities.files.beneath import Beneath, scope_in
 from planrunner.capabilities.files.inputs import check
 from planrunner.capabilities.files.standing import contents, sha256
-
-if TYPE_CHECKING:
-    from typing import Annotated
 
 
 class Content(NamedTuple):

@@ -9,20 +9,16 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
+from planrunner.capabilities.contract import Context
 from planrunner.capabilities.files.changes import Change, Step
 from planrunner.capabilities.files.standing import sha256, standing_of
 from planrunner.errors import StorageFailed
 from planrunner.jsontext import read_json, stable_json, write_json
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any
-
-    from planrunner.capabilities.contract import Context
-
-    Json = Any
+Json = Any
 
 _KEPT = 30 * 86400.0
 """Seconds after which nobody comes back for a file: its run has ended or was given up."""

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
 
-from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.contract import Context, Failure
 from planrunner.plan.filepaths import placed
 from planrunner.plan.judging import Wanted, refusal
+from planrunner.plan.rights import Level, restricts
 from planrunner.plan.rights import path as right_to
-from planrunner.plan.rights import restricts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from typing import Literal
-
-    from planrunner.capabilities.contract import Context
-    from planrunner.plan.rights import Level
 
 
 class Scope(NamedTuple):

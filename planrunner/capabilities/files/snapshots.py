@@ -10,13 +10,15 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import IO, Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.files import records
-from planrunner.capabilities.files.acting import Verb, opened, read, undone
+from planrunner.capabilities.files.acting import Plan, Verb, opened, read, undone
+from planrunner.capabilities.files.beneath import Beneath
 from planrunner.capabilities.files.changes import Change, Planned, ways
 from planrunner.capabilities.files.finding import matching, names
 from planrunner.capabilities.files.inputs import check
@@ -25,15 +27,7 @@ from planrunner.capabilities.files.standing import CHUNK, MOST, Standing, look, 
 from planrunner.jsontext import read_json, stable_json
 from planrunner.unnamed import unnamed
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import IO, Annotated, Any
-
-    from planrunner.capabilities.contract import Preview
-    from planrunner.capabilities.files.acting import Plan
-    from planrunner.capabilities.files.beneath import Beneath
-
-    Json = Any
+Json = Any
 
 _FORMAT = 2
 _WITHOUT_FOLDER = 1

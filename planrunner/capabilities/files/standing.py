@@ -5,17 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from planrunner.capabilities.contract import Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any, Literal
-
     from planrunner.capabilities.files.beneath import Beneath
 
-    Json = Any
+Json = Any
 
 CHUNK = 1 << 20
 DEEPEST = 64

@@ -12,18 +12,17 @@ import errno
 import hashlib
 import os
 import stat
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.files import syscalls
 from planrunner.capabilities.files.changes import AS_IT_COMES, WAY, Step, fits
-from planrunner.capabilities.files.standing import at, look_in
+from planrunner.capabilities.files.standing import Standing, at, look_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from planrunner.capabilities.files.beneath import Beneath
-    from planrunner.capabilities.files.standing import Standing
+
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 

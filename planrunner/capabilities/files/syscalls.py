@@ -11,10 +11,7 @@ import ctypes
 import errno
 import os
 import sys
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any
 
 BENEATH = 0x08
 NO_MAGIC_LINKS = 0x02
@@ -45,6 +42,7 @@ def _syscall(*arguments: Any) -> int:
 
 def openat2(folder: int, path: str, flags: int, resolve: int) -> int:
     """Open a path from a folder on. EXDEV: it would leave the folder; ELOOP: it goes through a link."""
+
     class How(ctypes.Structure):
         _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.files.acting import Verb, read, undone
+from planrunner.capabilities.files.acting import Plan, Verb, read, undone
+from planrunner.capabilities.files.beneath import Beneath
 from planrunner.capabilities.files.changes import AS_IT_COMES, Change, Planned, ways
 from planrunner.capabilities.files.inputs import permissions
 from planrunner.capabilities.files.standing import Standing, below, look
 
-if TYPE_CHECKING:
-    from typing import Annotated, Literal
-
-    from planrunner.capabilities.files.acting import Plan
-    from planrunner.capabilities.files.beneath import Beneath
-
-    Tree = dict[str, Standing]
+Tree = dict[str, Standing]
 
 
 class Placed(NamedTuple):

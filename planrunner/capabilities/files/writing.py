@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.files.acting import Verb, undone
+from planrunner.capabilities.files.acting import Plan, Verb, undone
+from planrunner.capabilities.files.beneath import Beneath
 from planrunner.capabilities.files.changes import Change, Planned, Step, ways
 from planrunner.capabilities.files.inputs import permissions
 from planrunner.capabilities.files.reading import decoded
+from planrunner.capabilities.files.standing import Standing, file_of, look, sha256
 from planrunner.capabilities.files.standing import content as content_of
-from planrunner.capabilities.files.standing import file_of, look, sha256
 from planrunner.plan.expressions.problem import TemplateError
 from planrunner.plan.expressions.values import Names, text_of
 from planrunner.plan.template import render_text
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Annotated, Any
-
-    from planrunner.capabilities.files.acting import Plan
-    from planrunner.capabilities.files.beneath import Beneath
-    from planrunner.capabilities.files.standing import Standing
-
-    Json = Any
+Json = Any
 
 _LARGEST = 64 << 20
 """Bytes of a file that text is appended to, or of a template."""

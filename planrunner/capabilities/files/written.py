@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any
 
 from planrunner.capabilities.descriptions import description_of
 from planrunner.plan.touching import touched
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
 
 
 def written(capability: str, inputs: Mapping[str, Any]) -> list[str]:

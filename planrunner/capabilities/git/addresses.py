@@ -13,6 +13,7 @@ from planrunner.capabilities.http.guard import Guard
 if TYPE_CHECKING:
     from planrunner.capabilities.git.command import Git
 
+
 USUAL = ("https", "http", "ssh")
 PORTS = {"https": 443, "http": 80, "ssh": 22, "git": 9418}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
@@ -12,6 +12,7 @@ from planrunner.capabilities.git.index import digest
 from planrunner.capabilities.git.records import Record
 from planrunner.capabilities.git.repository import (
     Head,
+    Repository,
     commit_of,
     head_of,
     making,
@@ -24,9 +25,6 @@ from planrunner.capabilities.git.repository import (
     value_of,
 )
 from planrunner.capabilities.git.undoing import looking, taking_back
-
-if TYPE_CHECKING:
-    from planrunner.capabilities.git.repository import Repository
 
 
 class Branch(NamedTuple):

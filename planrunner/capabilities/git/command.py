@@ -10,15 +10,11 @@ import os
 import re
 import shlex
 import shutil
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.programs import Program, run
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from planrunner.capabilities.programs import Ended
+from planrunner.capabilities.programs import Ended, Program, run
 
 LIMIT = 64 << 20
 """Bytes of output that are read where all of it is needed."""
@@ -210,6 +206,7 @@ def program() -> str:
 
 def plain_call(*arguments: str) -> str:
     """The command as a preview shows it, in one line, quoted for a shell."""
+
     def quoted(text: str) -> str:
         if "\n" not in text:
             return shlex.quote(text)

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from collections.abc import Iterator
+from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
@@ -28,9 +29,6 @@ from planrunner.capabilities.git.repository import (
 )
 from planrunner.capabilities.git.staging import File, stage
 from planrunner.capabilities.git.undoing import looking, taking_back
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class Committed(NamedTuple):

@@ -7,15 +7,15 @@ every call; the others are refused, unless the operator lets them be: ``git: {al
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from planrunner.capabilities.contract import Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from planrunner.capabilities.git.command import Git
+
 
 REFUSED = (
     "include.path", "includeif.*.path",

@@ -6,15 +6,12 @@ import json
 import os
 import re
 import shutil
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure, basic_environment
 from planrunner.capabilities.git.command import shown
 from planrunner.capabilities.git.forges import Request, Wanted
-from planrunner.capabilities.programs import Program, run
-
-if TYPE_CHECKING:
-    from planrunner.capabilities.programs import Ended
+from planrunner.capabilities.programs import Ended, Program, run
 
 _NUMBER = re.compile(r"https?://\S+/(?:pull|merge_requests|pulls)/(\d+)")
 

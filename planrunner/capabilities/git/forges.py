@@ -11,6 +11,7 @@ from planrunner.capabilities.http.client import client, refusal
 if TYPE_CHECKING:
     import httpx2
 
+
 KINDS = ("github", "gitlab", "gitea")
 
 

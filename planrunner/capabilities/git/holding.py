@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from planrunner.capabilities.git.repository import UNDER_WAY
+from planrunner.capabilities.git.command import Git
+from planrunner.capabilities.git.repository import UNDER_WAY, Repository
 from planrunner.capabilities.git.status import parsed
 from planrunner.capabilities.git.trees import MODULE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from planrunner.capabilities.git.command import Git
-    from planrunner.capabilities.git.repository import Repository
 
 
 def held(repository: Repository, ignored: bool = False) -> list[str]:

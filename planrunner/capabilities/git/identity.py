@@ -11,6 +11,7 @@ from planrunner.capabilities.git.own_settings import value
 if TYPE_CHECKING:
     from planrunner.capabilities.git.repository import Repository
 
+
 _PERSON = re.compile(r"([^<>\n\0]+?) *<([^<>\n\0]*)>")
 
 

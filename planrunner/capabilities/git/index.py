@@ -17,6 +17,7 @@ from planrunner.capabilities.contract import Context, Failure
 if TYPE_CHECKING:
     from planrunner.capabilities.git.repository import Repository
 
+
 ABSENT = ""
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated, NamedTuple, TypedDict
+from typing import Annotated, NamedTuple, TypedDict
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.durations import size
 from planrunner.capabilities.git import names, scopes
-from planrunner.capabilities.git.repository import commit_of, open_repository
+from planrunner.capabilities.git.repository import Repository, commit_of, open_repository
 from planrunner.capabilities.git.staging import File
-
-if TYPE_CHECKING:
-    from planrunner.capabilities.git.repository import Repository
 
 PLAIN = (
     *("--no-ext-diff", "--no-textconv", "--ignore-submodules=all"),

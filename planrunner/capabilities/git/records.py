@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
-from planrunner.capabilities.contract import Failure
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from planrunner.capabilities.contract import Context
+from planrunner.capabilities.contract import Context, Failure
 
 
 class Record:

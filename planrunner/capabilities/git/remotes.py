@@ -14,6 +14,7 @@ from planrunner.capabilities.git.scopes import require_repository
 if TYPE_CHECKING:
     from planrunner.capabilities.git.repository import Repository
 
+
 _PASSING = (
     "Could not resolve", "Connection refused", "Connection timed out", "Connection reset", "early EOF", "hung up",
     "The requested URL returned error: 5", "The requested URL returned error: 429", "Operation timed out",

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator
 from hashlib import sha256
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.git import configuration, names
 from planrunner.capabilities.git.command import SETTINGS, Git, Refused
 from planrunner.capabilities.git.own_settings import values
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 UNDER_WAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "sequencer")
 

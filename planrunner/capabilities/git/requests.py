@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import re
 from difflib import unified_diff
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.git import names
 from planrunner.capabilities.git.addresses import admitted, must_not_be_overheard, parsed, secret_of
 from planrunner.capabilities.git.forge_clients import forge_client
-from planrunner.capabilities.git.forges import KINDS, Gitea, GitHub, GitLab, Place, Request, Wanted
+from planrunner.capabilities.git.forges import KINDS, Forge, Gitea, GitHub, GitLab, Place, Request, Wanted
 from planrunner.capabilities.git.records import Record
 from planrunner.capabilities.git.repository import head_of, open_repository, slot
 from planrunner.capabilities.git.undoing import looking, taking_back
-
-if TYPE_CHECKING:
-    from planrunner.capabilities.git.forges import Forge
 
 _REPOSITORY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)+")
 _URLS = {"github": "https://api.github.com", "gitlab": "https://gitlab.com/api/v4"}

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote
 
-from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.files.acting import opened
 from planrunner.capabilities.files.beneath import scope_in
 from planrunner.capabilities.files.readable import require_let
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-    from typing import Literal
-
-    from planrunner.capabilities.contract import Context
     from planrunner.capabilities.git.addresses import Address
     from planrunner.capabilities.git.command import Git
     from planrunner.capabilities.git.repository import Repository

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import itertools
 import os
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.git import index, names, scopes
 from planrunner.capabilities.git.command import Refused, plain_call, shown
 from planrunner.capabilities.git.records import Record
-from planrunner.capabilities.git.repository import open_repository, slot
+from planrunner.capabilities.git.repository import Repository, open_repository, slot
 from planrunner.capabilities.git.undoing import looking, taking_back
-
-if TYPE_CHECKING:
-    from planrunner.capabilities.git.repository import Repository
 
 FROM_INPUT = ("--pathspec-from-file=-", "--pathspec-file-nul")
 _IGNORED = "The following paths are ignored by one of your .gitignore files:\n"

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from planrunner.capabilities.git.index import Copy
     from planrunner.capabilities.git.repository import Repository
 
+
 LINK = "120000"
 MODULE = "160000"
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
-from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.git.records import Record
 from planrunner.capabilities.git.repository import slot
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from planrunner.capabilities.contract import Context
 
 Before = dict[str, Any]
 Outputs = dict[str, Any] | None

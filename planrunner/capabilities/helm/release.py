@@ -5,15 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.clients import Request, answer, call, inside, refused, word
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc
 from planrunner.capabilities.durations import seconds
-
-if TYPE_CHECKING:
-    from typing import Any
 
 _NAME = r"[a-z0-9]([a-z0-9.-]{0,51}[a-z0-9])?"
 _NAMESPACE = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"

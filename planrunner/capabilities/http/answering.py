@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from planrunner.capabilities.http.asking import Ask
 
+
 _NO_DATA = object()
 
 

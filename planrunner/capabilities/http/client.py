@@ -7,23 +7,19 @@ are not looked at. A request that waits ends within a fraction of a second once 
 from __future__ import annotations
 
 import ssl
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from planrunner import __version__
-from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.http.async_transport import AsyncGuardedTransport
 from planrunner.capabilities.http.guard import Guard
 from planrunner.capabilities.http.transport import CountingClient, GuardedTransport
 from planrunner.capabilities.http.watch import Watch
 
 if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Mapping
-    from typing import Any
-
     import httpx2
 
-    from planrunner.capabilities.contract import Context
 
 TIMEOUT: Mapping[str, float | None] = {"connect": 10.0, "read": 30.0, "write": 30.0, "pool": 30.0}
 """Seconds for the parts of a request; between two pieces of an answer `read` counts anew."""

@@ -7,15 +7,13 @@ import mimetypes
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.files.beneath import scope_in
 from planrunner.capabilities.files.opening import open_inside
+from planrunner.capabilities.files.scope import Scope
 from planrunner.jsontext import shown
-
-if TYPE_CHECKING:
-    from planrunner.capabilities.files.scope import Scope
 
 _CHUNK = 1 << 16
 

@@ -17,6 +17,7 @@ from planrunner.jsontext import shown
 if TYPE_CHECKING:
     import httpx2
 
+
 _WAYS = "`link`, or a mapping: `next: /pointer`, `cursor: /pointer` with `parameter`, or `page: NAME` or `offset: NAME`"
 
 

@@ -17,6 +17,7 @@ from planrunner.capabilities.http.trying import Passing, rest, retry_after
 if TYPE_CHECKING:
     import httpx2
 
+
 _PROGRESS = 1 << 16
 """Bytes after which a connection that breaks off does not count as a try."""
 

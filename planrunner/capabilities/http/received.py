@@ -16,6 +16,7 @@ from planrunner.unnamed import unnamed
 if TYPE_CHECKING:
     import httpx2
 
+
 _STEP = 1 << 16
 
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 from planrunner.capabilities.clients import Request, answers, call, inside, word
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.files.readable import require_let
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import Any
-
-    Object = dict[str, Any]
+Object = dict[str, Any]
 
 MANAGER = "planrunner"
 """The name by which the cluster remembers what we have set."""

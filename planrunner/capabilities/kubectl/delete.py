@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.clients import Request, call, word
 from planrunner.capabilities.contract import Context, Failure, Preview
@@ -10,6 +10,7 @@ from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.kubectl.cluster import (
     RESOURCE,
     Cluster,
+    Object,
     as_list,
     described,
     identity,
@@ -19,9 +20,6 @@ from planrunner.capabilities.kubectl.cluster import (
     objects_in,
 )
 from planrunner.capabilities.kubectl.restore import noted, restored
-
-if TYPE_CHECKING:
-    from planrunner.capabilities.kubectl.cluster import Object
 
 _HOLDS_MORE = ("Namespace", "PersistentVolume", "PersistentVolumeClaim", "CustomResourceDefinition")
 

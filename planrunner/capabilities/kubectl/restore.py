@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 from planrunner.capabilities.clients import call
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.kubectl.cluster import (
     MANAGER,
     Cluster,
+    Object,
     as_list,
     digest,
     identity,
@@ -18,13 +20,6 @@ from planrunner.capabilities.kubectl.cluster import (
     live,
     wanted,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from planrunner.capabilities.kubectl.cluster import Object
-
 
 _SEAL = "planrunner.digest"
 """Where the digest of an object stands of which nothing else was kept."""

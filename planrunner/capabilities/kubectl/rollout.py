@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.clients import Request, bounded, call, word
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.durations import seconds
-from planrunner.capabilities.kubectl.cluster import Cluster, identity, objects_in
+from planrunner.capabilities.kubectl.cluster import Cluster, Object, identity, objects_in
 from planrunner.capabilities.kubectl.restore import noted, restored
-
-if TYPE_CHECKING:
-    from planrunner.capabilities.kubectl.cluster import Object
 
 _RESOURCE = r"(deployment|daemonset|statefulset)(\.apps)?/[a-z0-9][a-z0-9.-]*"
 _REVISION = "deployment.kubernetes.io/revision"

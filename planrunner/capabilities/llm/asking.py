@@ -13,7 +13,7 @@ from planrunner.capabilities.http.client import async_client
 from planrunner.capabilities.llm.failures import failure_of
 from planrunner.capabilities.llm.loading import load
 from planrunner.capabilities.llm.models import Model, chosen, key_of
-from planrunner.capabilities.llm.providers import adapter, request
+from planrunner.capabilities.llm.providers import Asked, Reply, adapter, request
 from planrunner.capabilities.llm.purse import Purse, purse_of
 from planrunner.capabilities.llm.usage import Usage
 from planrunner.capabilities.llm.wire import Exchange, Wire, exchanged
@@ -21,8 +21,6 @@ from planrunner.capabilities.llm.wire import Exchange, Wire, exchanged
 if TYPE_CHECKING:
     import httpx2
 
-    from planrunner.capabilities.llm.providers import Asked, Reply
-    from planrunner.capabilities.llm.wire import Exchange
 
 Json = Any
 Chains = list[list[Model]]

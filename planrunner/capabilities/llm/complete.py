@@ -58,6 +58,7 @@ def complete(
     the class `schema`. With `tools` the output `tool_calls` lists what the model wants called: nothing is called. A
     model that cannot be reached, is busy or breaks off is replaced by those its `fallback` names; `attempts` tells.
     """
+
     async def work(asker: Any, chains: Any) -> Completion:
         said = conversation(system, prompt, messages or [])
         parameters = {"max_tokens": checked(max_tokens), "temperature": temperature}

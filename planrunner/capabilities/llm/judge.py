@@ -96,6 +96,7 @@ def judge(context: Context, criteria: list[str], material: str, model: str = "")
     "request_sha256", "reply_sha256"}``: one verdict for each criterion, in their order, ``met`` at the top is True if
     all are ``yes``. Raises Failure where no model gives an answer in this shape.
     """
+
     async def work(asker: Any, chains: Any) -> dict[str, Any]:
         said = [Message("system", _SYSTEM), Message("user", question(criteria, material))]
         found = await shaped(asker, chains[0], Asked(said, [], SCHEMA, {}), 2)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from planrunner.capabilities.contract import Context
 
+
 Json = Any
 
 

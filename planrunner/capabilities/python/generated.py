@@ -5,17 +5,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
-from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.contract import Call, Context, Failure, Json
 from planrunner.capabilities.python import looking, scan
 from planrunner.capabilities.verbatim import require_verbatim
 from planrunner.plan.pythonrules import is_one_template
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from planrunner.capabilities.contract import Call, Context, Json
 
 
 class Work(NamedTuple):

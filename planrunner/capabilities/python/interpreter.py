@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
 
-from planrunner.capabilities.contract import Failure
-
-if TYPE_CHECKING:
-    from planrunner.capabilities.contract import Context
+from planrunner.capabilities.contract import Context, Failure
 
 
 def interpreter(context: Context, python: str = "") -> str:

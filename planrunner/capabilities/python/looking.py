@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from planrunner.capabilities.contract import Context
 from planrunner.capabilities.python.interpreter import on_path
 from planrunner.capabilities.python.verdicts import OPTIONS, ORDER, verdict
 from planrunner.plan.pythonrules import RULES
 from planrunner.plan.pythonscan import scan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from planrunner.capabilities.contract import Context
     from planrunner.plan.rights import Level
 
 

@@ -6,9 +6,9 @@ import json
 import os
 import tempfile
 import time
-from typing import TYPE_CHECKING
+from typing import Annotated, Any
 
-from planrunner.capabilities.contract import OUTPUT_LIMIT, Context, Exit, Failure, Preview, Spawn
+from planrunner.capabilities.contract import OUTPUT_LIMIT, Context, Exit, Failure, Json, Preview, Spawn
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.durations import size
 from planrunner.capabilities.files.readable import require_let
@@ -17,11 +17,6 @@ from planrunner.capabilities.python.interpreter import interpreter
 from planrunner.capabilities.shell import classify
 from planrunner.machine.events import Outcome
 from planrunner.unnamed import open_told
-
-if TYPE_CHECKING:
-    from typing import Annotated, Any
-
-    from planrunner.capabilities.contract import Json
 
 _CHILD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "child.py")
 _CODE = "the lines themselves, without templates; `args` and `result` as in a script"

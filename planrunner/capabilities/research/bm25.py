@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from sqlite3 import Connection
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.research.words import spaced, words
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from sqlite3 import Connection
 
 _MOST_WORDS = 60
 _TITLE_WEIGHT = 4.0

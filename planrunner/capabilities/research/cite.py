@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import quote as percent
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.research.addresses import owner
-from planrunner.capabilities.research.given import given, text_of
-
-if TYPE_CHECKING:
-    from planrunner.capabilities.research.given import Item
+from planrunner.capabilities.research.given import Item, given, text_of
 
 _MOST_SHOWN = 20_000
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.research.addresses import canonical
-from planrunner.capabilities.research.given import given, texts_of
+from planrunner.capabilities.research.given import Item, given, texts_of
 from planrunner.capabilities.research.words import words
-
-if TYPE_CHECKING:
-    from planrunner.capabilities.research.given import Item
 
 _SHINGLE = 5
 _SKETCH = 512

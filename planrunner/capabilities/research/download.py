@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import hashlib
 from email.message import Message
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.http.expected import PASSING
+from planrunner.capabilities.http.partial import Partial
 from planrunner.capabilities.http.ranges import total_of, validator_of
 from planrunner.capabilities.http.trying import retry_after
 from planrunner.capabilities.research.addresses import canonical, host, joined
-from planrunner.capabilities.research.pages import Page
-from planrunner.capabilities.research.wire import explained, now, seconds_of
+from planrunner.capabilities.research.pages import Page, Pages
+from planrunner.capabilities.research.wire import Wire, explained, now, seconds_of
 
 if TYPE_CHECKING:
-    from typing import Any
-
-    from planrunner.capabilities.http.partial import Partial
-    from planrunner.capabilities.research.pages import Pages
     from planrunner.capabilities.research.robots import Robots
     from planrunner.capabilities.research.turns import Turns
-    from planrunner.capabilities.research.wire import Wire
+
 
 _MOST_REDIRECTS = 10
 _MOST_ATTEMPTS = 3

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.http.charsets import is_charset
-
-if TYPE_CHECKING:
-    from typing import Any
 
 _HTML = ("text/html", "application/xhtml+xml")
 _JSON = ("application/json", "text/json")
@@ -92,6 +89,7 @@ def _is_utf8(body: bytes) -> bool:
 
 def _plain(page: str) -> tuple[str, str]:
     """Title and all visible text, for pages that are too short to find an article in."""
+
     class Reader(HTMLParser):
         skipped = 0
         in_title = False

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.research.addresses import owner
 from planrunner.capabilities.research.bm25 import Index, scores
-from planrunner.capabilities.research.given import given, texts_of
+from planrunner.capabilities.research.given import Item, given, texts_of
 from planrunner.capabilities.research.support import Fact, grouped
 from planrunner.capabilities.research.words import sentences, words
-from planrunner.plan.expressions.patterns import compiled
+from planrunner.plan.expressions.patterns import Automaton, compiled
 from planrunner.plan.expressions.values import EvaluationError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from planrunner.capabilities.research.given import Item
-    from planrunner.plan.expressions.patterns import Automaton
 
 _FEWEST_WORDS = 4
 _MOST_PATTERNS = 50

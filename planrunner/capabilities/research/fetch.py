@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.contract import Context, Failure, Json
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.durations import seconds, size
 from planrunner.capabilities.research.addresses import canonical, host
 from planrunner.capabilities.research.download import Got, Tools, download
 from planrunner.capabilities.research.extract import extract, kind_of
-from planrunner.capabilities.research.given import Given, given
+from planrunner.capabilities.research.given import Given, Item, given
 from planrunner.capabilities.research.pages import Pages
 from planrunner.capabilities.research.robots import Robots
 from planrunner.capabilities.research.turns import Turns
 from planrunner.capabilities.research.wire import Wire
 from planrunner.jsontext import shown
-
-if TYPE_CHECKING:
-    from planrunner.capabilities.contract import Json
-    from planrunner.capabilities.research.given import Item
 
 _MOST = 200
 _MOST_BYTES = 64 << 20

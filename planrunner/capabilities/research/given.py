@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
-from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.contract import Context, Failure, Json
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
-    from planrunner.capabilities.contract import Context, Json
-
-    Item = dict[str, Any]
+Item = dict[str, Any]
 
 LISTS = ("facts", "sources", "docs", "results", "urls")
 """Under which of these names the list stands in an output; the first that is there counts."""

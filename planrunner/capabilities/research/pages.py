@@ -6,15 +6,12 @@ import contextlib
 import hashlib
 import json
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
+from planrunner.capabilities.contract import Context
 from planrunner.capabilities.files.records import forget_old
 from planrunner.capabilities.http.partial import Partial
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from planrunner.capabilities.contract import Context
 
 
 class Page(NamedTuple):

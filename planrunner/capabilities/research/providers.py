@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from planrunner.capabilities.bounding import Overdue, within
-from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.contract import Context, Failure, Json
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
-    from planrunner.capabilities.contract import Context, Json
-
-    Provider = Callable[["Search"], "Found"]
+Provider = Callable[["Search"], "Found"]
 
 
 class Search(NamedTuple):

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.http.expected import PASSING
 from planrunner.capabilities.research.addresses import host, joined, origin
-from planrunner.capabilities.research.pages import Page
-from planrunner.capabilities.research.wire import bounded, explained, now, seconds_of
+from planrunner.capabilities.research.pages import Page, Pages
+from planrunner.capabilities.research.wire import Wire, bounded, explained, now, seconds_of
 
 if TYPE_CHECKING:
-    from typing import Any
-
-    from planrunner.capabilities.research.pages import Pages
     from planrunner.capabilities.research.turns import Turns
-    from planrunner.capabilities.research.wire import Wire
+
 
 _KEPT_FOR = 86_400.0
 _LARGEST = 500 << 10

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
-from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.contract import Failure, Json
 from planrunner.capabilities.research.providers import Found, Search
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from planrunner.capabilities.contract import Json
 
 _MOST_PAGES = 10
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.research.words import words
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 _COMMON = frozenset(
     "a an and are as at be by for from has have in is it its of on or that the this to was were with".split()

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from planrunner.capabilities.contract import Failure
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _LOOK = 0.05
 

@@ -5,20 +5,18 @@ from __future__ import annotations
 import calendar
 import json
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from planrunner import __version__
-from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.contract import Context, Failure, Json
 from planrunner.capabilities.http.client import client
 from planrunner.capabilities.http.expected import PASSING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from contextlib import AbstractContextManager
-
     import httpx2
 
-    from planrunner.capabilities.contract import Context, Json
 
 _TIMES = {"connect": 10.0, "read": 20.0}
 _HTTP_DATE = "%Y-%m-%dT%H:%M:%SZ"

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
+from typing import NamedTuple
 
 _WORD = re.compile(r"[^\W_]+")
 _END = re.compile(r"[.!?。！？]+[\"'”’)\]]*(?=\s|$)|[。！？]|\n")

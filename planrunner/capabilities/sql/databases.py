@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import quote, quote_plus
 
@@ -10,9 +11,8 @@ from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.files.acting import opened
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from sqlalchemy import URL
+
 
 _DRIVERS = {
     "postgresql": "postgresql+psycopg",

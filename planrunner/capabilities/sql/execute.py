@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.files.beneath import scope_in
 from planrunner.capabilities.files.opening import open_inside
 from planrunner.capabilities.sql import keys
-from planrunner.capabilities.sql.databases import find
+from planrunner.capabilities.sql.databases import Database, find
 from planrunner.capabilities.sql.query import limit, rows_of
-from planrunner.capabilities.sql.session import transaction
+from planrunner.capabilities.sql.session import Session, transaction
 from planrunner.capabilities.sql.text import in_a_line, lines, single, statements
-from planrunner.capabilities.sql.values import bound
+from planrunner.capabilities.sql.values import Bound, bound
 from planrunner.capabilities.verbatim import require_verbatim
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Annotated, Any
-
-    from planrunner.capabilities.sql.databases import Database
-    from planrunner.capabilities.sql.session import Session
-    from planrunner.capabilities.sql.values import Bound
 
 _LARGEST = 4 << 20
 """Bytes of a script."""

@@ -10,6 +10,7 @@ from planrunner.capabilities.contract import Failure
 if TYPE_CHECKING:
     from planrunner.capabilities.sql.databases import Database
 
+
 _POSTGRESQL = (
     ("57014", "timeout"), ("42501", "policy"), ("25006", "policy"), ("55P03", "transient"),
     ("08", "transient"), ("40", "transient"), ("53", "transient"), ("57P", "transient"), ("23", "constraint"),

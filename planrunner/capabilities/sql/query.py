@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import json
 import tempfile
-from typing import TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from planrunner.capabilities.contract import OUTPUT_LIMIT, Context, Failure
+from planrunner.capabilities.contract import OUTPUT_LIMIT, Context, Failure, Json
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.durations import seconds as seconds_of
 from planrunner.capabilities.sql.databases import find
-from planrunner.capabilities.sql.session import transaction
+from planrunner.capabilities.sql.session import Session, transaction
 from planrunner.capabilities.sql.text import first_word, single, words
-from planrunner.capabilities.sql.values import bound, data
+from planrunner.capabilities.sql.values import Bound, bound, data
 from planrunner.capabilities.verbatim import require_verbatim
 
 if TYPE_CHECKING:
-    from typing import IO, Annotated, Any
-
     from sqlalchemy import CursorResult
 
-    from planrunner.capabilities.contract import Json
-    from planrunner.capabilities.sql.session import Session
-    from planrunner.capabilities.sql.values import Bound
 
 _BATCH = 100
 _ONLY_READS = "sql.query only reads: {} is for sql.execute"

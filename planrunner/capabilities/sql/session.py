@@ -19,6 +19,7 @@ from planrunner.capabilities.usage import count_call
 if TYPE_CHECKING:
     from sqlalchemy import Connection, CursorResult, Engine
 
+
 Result = TypeVar("Result")
 
 _CHANGING = ("DELETE", "INSERT", "MERGE", "UPDATE")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from planrunner import syntax
 from planrunner.capabilities.contract import Context, Failure
@@ -13,11 +13,8 @@ from planrunner.capabilities.jsonschema import faults
 from planrunner.capabilities.schemas import require_schema
 from planrunner.capabilities.validate.evidence import Evidence, Finding, evidence, finding, judged
 from planrunner.capabilities.validate.paths import Pattern, found_files, names
-from planrunner.syntax.tree import Mapping, Sequence, to_json
-
-if TYPE_CHECKING:
-    from planrunner.source import Source
-    from planrunner.syntax.tree import Node
+from planrunner.source import Source
+from planrunner.syntax.tree import Mapping, Node, Sequence, to_json
 
 _LARGEST = 16 << 20
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    from typing import Any
-
-    Tree = Any
+Tree = Any
 
 
 class Word(NamedTuple):

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any
 
 from planrunner.plan.expressions.paths import paths_of
 from planrunner.plan.model import Criterion, Expression, Task
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    Tree = Any
+Tree = Any
 
 
 def about_lists(task: Task, lists: Mapping[str, str]) -> Task:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from planrunner.plan.commands.calls import Argument, Call, CommandError
 from planrunner.plan.commands.emptiness import about_lists
@@ -22,11 +23,7 @@ from planrunner.plan.lower_expressions import ATTEMPT, RUN
 from planrunner.plan.lower_values import Lowering, Pending
 from planrunner.plan.model import Capability, Field, Output, Task
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import Any
-
-    Json = Any
+Json = Any
 
 
 _OF_ATTEMPTS = ("timeout", "timebox", "heartbeat", "watchdog", "budgets")

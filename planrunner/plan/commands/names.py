@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 from planrunner.plan.commands.calls import CommandError
 from planrunner.plan.commands.fitting import fitting, outputs_of
 from planrunner.plan.model import Capability, Field
 from planrunner.plan.nearest import nearest
 
-if TYPE_CHECKING:
-    from typing import Any
-
-    Json = Any
-    Tree = Any
-    Step = tuple[str, int, int] | tuple[int, int, int]
-    """A member or an index, and where it stands."""
+Json = Any
+Tree = Any
+Step = tuple[str, int, int] | tuple[int, int, int]
+"""A member or an index, and where it stands."""
 
 
 class Given(NamedTuple):

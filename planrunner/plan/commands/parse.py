@@ -15,6 +15,7 @@ from planrunner.resources import read_data
 if TYPE_CHECKING:
     from lark import Lark, UnexpectedInput
 
+
 LONGEST = 65_536
 """Characters of one command."""
 MOST = 1_000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from planrunner.plan.expressions.quantities import Quantity
+from planrunner.plan.expressions.quantities import Dimension, Quantity
 from planrunner.plan.expressions.values import (
     NAMES,
     EvaluationError,
@@ -15,9 +15,6 @@ from planrunner.plan.expressions.values import (
     bounded_text,
     kind,
 )
-
-if TYPE_CHECKING:
-    from planrunner.plan.expressions.quantities import Dimension
 
 Json = Any
 UNITS = ("time", "size", "money")

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from planrunner.plan.expressions import evaluate
 from planrunner.plan.expressions.problem import EvaluationError as EvaluationError
+from planrunner.plan.expressions.values import Scope
 
-if TYPE_CHECKING:
-    from typing import Any
-
-    from planrunner.plan.expressions.values import Scope
-
-    Tree = Any
+Tree = Any
 
 
 def truth(tree: Tree, scope: Scope) -> bool:

@@ -22,6 +22,7 @@ from planrunner.source import Span
 if TYPE_CHECKING:
     from lark import Lark, UnexpectedInput
 
+
 __all__ = ["ExpressionError", "parse"]
 
 Tree = Any

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from typing import Any, TypeAlias
-
+from typing import Any, TypeAlias
 
 Tree: TypeAlias = "Any"
 

@@ -5,18 +5,14 @@ A scope raises Undecided for what is not known, and MissingName for what is know
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from planrunner.plan.expressions.evaluate import truth
 from planrunner.plan.expressions.problem import EvaluationError, Undecided
+from planrunner.plan.expressions.values import Scope
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from planrunner.plan.expressions.values import Scope
-
-    Tree = Any
+Tree = Any
 
 
 class Possible(NamedTuple):

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from types import ModuleType
+from typing import Literal, NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import ModuleType
-    from typing import Literal
-
-    Dimension = Literal["time", "size", "money", "percent"]
+Dimension = Literal["time", "size", "money", "percent"]
 
 
 class Quantity(NamedTuple):

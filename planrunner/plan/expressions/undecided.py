@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from planrunner.plan.expressions.evaluate import truth
 from planrunner.plan.expressions.paths import path_of
 from planrunner.plan.expressions.problem import EvaluationError, Undecided
+from planrunner.plan.expressions.values import Scope
 
-if TYPE_CHECKING:
-    from typing import Any
-
-    from planrunner.plan.expressions.values import Scope
-
-    Tree = Any
+Tree = Any
 
 
 def decided(tree: Tree, scope: Scope) -> bool | None:

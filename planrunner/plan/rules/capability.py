@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix, Label
 from planrunner.plan.commands.looks import looks_like_calls
@@ -13,9 +13,6 @@ from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.constants import Fault, faults
 from planrunner.plan.rules.places import Within, value_place
 from planrunner.plan.rules.view import PlanView, find_word, has_key, names, span_of
-
-if TYPE_CHECKING:
-    from typing import Any
 
 CODES = ("PLAN007", "PLAN008", "PLAN009", "PLAN202")
 

@@ -6,9 +6,9 @@ it is written out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 from planrunner.jsontext import as_text
 from planrunner.plan.expressions.quantities import amount, parse_duration, parse_money, parse_size
@@ -17,13 +17,9 @@ from planrunner.plan.model import Field
 from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.reading import is_template
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    Json = Any
-    Path = tuple[str | int, ...]
-    Quick = Callable[[Json], bool]
+Json = Any
+Path = tuple[str | int, ...]
+Quick = Callable[[Json], bool]
 
 _QUANTITIES: dict[str, tuple[Callable[[str], float | None], str, str]] = {
     "duration": (parse_duration, "a duration such as `30s` or `5m`", "seconds"),

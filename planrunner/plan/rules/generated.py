@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import Any
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.model import Task
@@ -15,9 +15,6 @@ from planrunner.plan.rules.places import place_of
 from planrunner.plan.rules.reading import Text, is_template
 from planrunner.plan.rules.verbatim import is_generated
 from planrunner.plan.rules.view import PlanView, find_text, region_of
-
-if TYPE_CHECKING:
-    from typing import Any
 
 CODES = ("PLAN831", "PLAN832")
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import Any
 
 from planrunner.diagnostics import Diagnostic, Label
 from planrunner.plan.expressions.paths import path_of
 from planrunner.plan.holding import comes_last
 from planrunner.plan.model import Edge, Task
 from planrunner.plan.rules.view import PlanView, find_word, span_of
-
-if TYPE_CHECKING:
-    from typing import Any
 
 CODES = ("PLAN108",)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix, Label
 from planrunner.plan.graph import BATCH, Graph
@@ -16,9 +16,6 @@ from planrunner.plan.rules.places import place_of
 from planrunner.plan.rules.reading import Read, Site, paths_in, reads_of
 from planrunner.plan.rules.view import PlanView, has_key, region_of, span_of
 from planrunner.source import Source, Span
-
-if TYPE_CHECKING:
-    from typing import Any
 
 CODES = ("PLAN203", "PLAN204")
 

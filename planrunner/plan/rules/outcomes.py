@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import Any
 
 from planrunner.plan.expressions.possible import Possible, possible
 from planrunner.plan.expressions.problem import MissingName, Undecided
 from planrunner.plan.graph import Graph
 from planrunner.plan.model import Edge, Expression
 
-if TYPE_CHECKING:
-    from typing import Any
-
-    Tree = Any
+Tree = Any
 
 OF_A_RUN = frozenset({"stdout", "stderr", "exit_code", "duration"})
 """What is there of every task that has run, however it ended."""

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 from planrunner.plan.model import Task
 from planrunner.plan.rules.reading import Site, Text
 from planrunner.plan.rules.view import PlanView, find_text, region_of, span_of
 from planrunner.source import Span
 from planrunner.syntax.quoted import BadEscape, unquote
-
-if TYPE_CHECKING:
-    from typing import Any
 
 
 def place_of(view: PlanView, place: Site | Text, start: int, end: int) -> Span:

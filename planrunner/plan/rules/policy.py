@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.commandlist import unread
-from planrunner.plan.judging import refusal
+from planrunner.plan.judging import Wanted, refusal
 from planrunner.plan.model import Task
+from planrunner.plan.rights import Right
 from planrunner.plan.rules.places import Within, place_of, value_place
 from planrunner.plan.rules.reading import Text
 from planrunner.plan.rules.view import PlanView, find_word, span_of
 from planrunner.plan.standing import refused_tasks
 from planrunner.plan.touching import Ground
 from planrunner.source import Span
-
-if TYPE_CHECKING:
-    from planrunner.plan.judging import Wanted
-    from planrunner.plan.rights import Right
 
 CODES = ("PLAN801",)
 

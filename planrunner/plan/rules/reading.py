@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from planrunner.plan.expressions.paths import children, path_of
 from planrunner.plan.model import Artifact, Criterion, Expression, Gate, Output, Task
 from planrunner.plan.rules.view import PlanView
 from planrunner.plan.template import references
-
-if TYPE_CHECKING:
-    from typing import Any, Literal, TypeAlias
 
 Moment: TypeAlias = 'Literal["before", "after", "detect", "facts", "checks", "results", "rounds"]'
 """When an expression is evaluated, which decides the names it sees: before the task acts, after it (with its outcome),

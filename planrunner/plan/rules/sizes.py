@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from itertools import product
 
 from planrunner.diagnostics import Diagnostic
-from planrunner.plan.blocks import MAX_ITEMS, Fanout
-from planrunner.plan.model import Task
+from planrunner.plan.model import MAX_ITEMS, Fanout, Task
 from planrunner.plan.rules.view import PlanView, span_of
 
 CODES = ("PLAN508", "PLAN509")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.model import Approvers, Gate, Task
@@ -13,11 +12,8 @@ from planrunner.plan.rules.labelled import label_place
 from planrunner.plan.rules.view import PlanView, find_word, names, span_of
 from planrunner.source import Span
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Place = Callable[[str], Span]
-    """Where a role stands in the text."""
+Place = Callable[[str], Span]
+"""Where a role stands in the text."""
 
 CODES = ("PLAN607",)
 

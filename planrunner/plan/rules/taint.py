@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import Any
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.model import Capability, Plan, Task
 from planrunner.plan.rules.places import place_of
 from planrunner.plan.rules.reading import Text
 from planrunner.plan.rules.view import PlanView, every_task, span_of
-from planrunner.plan.taint.findings import judged, told
+from planrunner.plan.taint.findings import Found, judged, told
 from planrunner.plan.taint.flow import Flow
 from planrunner.plan.taint.known import known, row
+from planrunner.plan.taint.levels import Place
 from planrunner.plan.taint.sinks import LOOKED_AT
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from planrunner.plan.taint.findings import Found
-    from planrunner.plan.taint.flow import Flow
-    from planrunner.plan.taint.levels import Place
 
 CODES = ("PLAN811", "PLAN812", "PLAN813", "PLAN814")
 

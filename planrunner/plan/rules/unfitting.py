@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.model import Task
-from planrunner.plan.policyentries import Known, misfits
+from planrunner.plan.policyentries import Known, Misfit, misfits
 from planrunner.plan.rules.places import Within, value_place
 from planrunner.plan.rules.policy import written
 from planrunner.plan.rules.view import PlanView
 from planrunner.source import Span
-
-if TYPE_CHECKING:
-    from planrunner.plan.policyentries import Misfit
 
 CODES = ("PLAN802", "PLAN803")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.graph import Graph
@@ -14,9 +14,6 @@ from planrunner.plan.model import Task
 from planrunner.plan.rights import Level, texts
 from planrunner.plan.rules.view import PlanView, every_task, find_word, span_of
 from planrunner.source import Span
-
-if TYPE_CHECKING:
-    from typing import Any
 
 CODES = ("PLAN610",)
 

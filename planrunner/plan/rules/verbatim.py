@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import Any
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.model import Capability, Task
@@ -11,9 +11,6 @@ from planrunner.plan.pythonrules import is_one_template
 from planrunner.plan.rules.places import place_of
 from planrunner.plan.rules.reading import Text, has_templates, is_template
 from planrunner.plan.rules.view import PlanView
-
-if TYPE_CHECKING:
-    from typing import Any
 
 CODES = ("PLAN216",)
 

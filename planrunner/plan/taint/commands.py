@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from planrunner.plan.placeholders import Placeholder, placeholders
 from planrunner.plan.programnames import LAUNCHERS
@@ -19,12 +20,7 @@ from planrunner.plan.shellcommand import CARRIERS, SHELLS, Word
 from planrunner.plan.shellquotes import DEEPEST
 from planrunner.plan.taint.hosts import in_authority
 from planrunner.plan.taint.known import STEERING
-from planrunner.plan.taint.scripts import ASSIGNMENT, folders, names_in, read_script, spelt, variables_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from planrunner.plan.taint.scripts import Carried
+from planrunner.plan.taint.scripts import ASSIGNMENT, Carried, folders, names_in, read_script, spelt, variables_of
 
 HOLE = "\0"
 VARIABLE = "env"

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 from planrunner.plan.taint.flow import Flow
 from planrunner.plan.taint.known import USES, may_run
-from planrunner.plan.taint.levels import Cell, Place
+from planrunner.plan.taint.levels import Cell, Key, Place
 from planrunner.plan.taint.reads import holes
 from planrunner.plan.taint.shown import call_shown, is_shown, shown
 from planrunner.plan.taint.sinks import Sink, sinks, votes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from planrunner.plan.taint.levels import Key
 
 FARTHEST = 6
 """Tasks of a way that are told."""

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
-from planrunner.plan.blocks import Action
-from planrunner.plan.model import Plan, Task
+from planrunner.plan.model import Action, Plan, Task
 from planrunner.plan.taint.commands import ASKING, asks
 from planrunner.plan.taint.known import CLOSED, DIGEST, Known, files_of, is_closed, member
-from planrunner.plan.taint.levels import KEPT, TOLD, Cell, Levels, Place, meant
+from planrunner.plan.taint.levels import KEPT, TOLD, Cell, Key, Levels, Place, meant
 from planrunner.plan.taint.reads import expressed, holes
 from planrunner.plan.taint.scripts import redirected
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from typing import Any
-
-    from planrunner.plan.taint.levels import Key
-
-    Json = Any
+Json = Any
 
 
 class Step(NamedTuple):

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import posixpath
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from typing import Any
-
     from planrunner.plan.model import Capability, Field
 
-    Json = Any
-    Row = dict[str, Any]
+Json = Any
+Row = dict[str, Any]
 
 USES = {
     "command": "a command",

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple, TypeAlias
 
 from planrunner.plan.holding import inside
 from planrunner.plan.model import Plan, Task
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any, TypeAlias
-
-    Key: TypeAlias = "tuple[str, ...]"
-    Path: TypeAlias = "tuple[str, ...]"
-    Json = Any
+Key: TypeAlias = "tuple[str, ...]"
+Path: TypeAlias = "tuple[str, ...]"
+Json = Any
 
 
 class Level(NamedTuple):

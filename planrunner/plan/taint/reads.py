@@ -4,8 +4,9 @@ a number is no text."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from planrunner.plan.expressions.functions import FUNCTIONS
 from planrunner.plan.expressions.paths import children
@@ -13,11 +14,7 @@ from planrunner.plan.placeholders import placeholders
 from planrunner.plan.template import references, tree_of
 from planrunner.plan.template_tree import codes
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any, TypeAlias
-
-    Path: TypeAlias = "tuple[str, ...]"
+Path: TypeAlias = "tuple[str, ...]"
 
 _PLAIN = r"\s*([A-Za-z_]\w*(?:\.[A-Za-z_][\w]*)*)\s*"
 _NUMBERS = frozenset({"number", "bool", "time", "size"})

@@ -9,15 +9,12 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
+from planrunner.plan.expressions.problem import Problem
 from planrunner.plan.shellcommand import DECLARING, Command, Word
 from planrunner.plan.shellscan import Scan
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from planrunner.plan.expressions.problem import Problem
 
 ASSIGNMENT = r"(?s)([A-Za-z_][A-Za-z0-9_]*)(?:\[.*\])?\+?="
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)[^}]*\})")

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from planrunner.plan.model import Gate, Plan, Task
 from planrunner.plan.taint.flow import read
-from planrunner.plan.taint.levels import Cell, Level, Place, meant
+from planrunner.plan.taint.levels import Cell, Key, Level, Place, meant
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any
-
-    from planrunner.plan.taint.levels import Key
-
-    Json = Any
-    Passed = Callable[[Key], bool]
+Json = Any
+Passed = Callable[[Key], bool]
 
 _BY_PEOPLE = frozenset({"approval", "decision", "diff"})
 _FILES = ("file", "files", "path")

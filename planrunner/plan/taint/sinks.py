@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
+from planrunner.plan.model import Action
 from planrunner.plan.taint.commands import HOLE, VARIABLE, Position, in_arguments, in_script, use_of_input
-from planrunner.plan.taint.flow import actions_of, placed, read, texts
+from planrunner.plan.taint.flow import Flow, actions_of, placed, read, texts
 from planrunner.plan.taint.hosts import in_authority
 from planrunner.plan.taint.known import DIGEST, STEERING, files_of, makes_rules
 from planrunner.plan.taint.levels import Cell, Place, meant
 from planrunner.plan.taint.reads import holes, searched
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
-    from planrunner.plan.blocks import Action
-    from planrunner.plan.taint.flow import Flow
-
-    Json = Any
+Json = Any
 
 LOOKED_AT = frozenset({"url", "host", "page", "path", "option", "written"})
 """Uses that hang on what the value is in the end: the run judges them by it. ``written`` is a file whose name is not

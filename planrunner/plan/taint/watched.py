@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any
 
+from planrunner.plan.model import Capability, Plan
 from planrunner.plan.taint.findings import near, written_code
 from planrunner.plan.taint.flow import Flow
 from planrunner.plan.taint.known import known, row
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from planrunner.plan.model import Capability, Plan
 
 
 def watched(plan: Plan, capabilities: Mapping[str, Capability | None]) -> dict[str, dict[str, Any]]:

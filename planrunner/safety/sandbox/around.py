@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
 
 from planrunner.safety.sandbox.scopes import beneath
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 
 def parted(paths: Iterable[str], without: Sequence[str]) -> list[str]:

@@ -4,22 +4,16 @@ them counts. A plan from outside the project is shut in whatever anybody says.""
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from planrunner.jsontext import shown
 from planrunner.plan.expressions.quantities import amount, parse_count, parse_duration, parse_size
-from planrunner.plan.rights import entries, restricts
-from planrunner.safety.sandbox.confinement import KINDS, STANDARD, Confinement, Limits, Refused
+from planrunner.plan.rights import Level, entries, restricts
+from planrunner.safety.sandbox.confinement import KINDS, STANDARD, Confinement, Kind, Limits, Network, Refused
 from planrunner.safety.sandbox.scopes import scope
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any
-
-    from planrunner.plan.rights import Level
-    from planrunner.safety.sandbox.confinement import Kind, Network
-
-    Json = Any
+Json = Any
 
 _PASSED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM")
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Literal
-
-    Kind = Literal["none", "landlock", "bubblewrap", "docker"]
-    Network = Literal["open", "judged", "none"]
+Kind = Literal["none", "landlock", "bubblewrap", "docker"]
+Network = Literal["open", "judged", "none"]
 
 KINDS: tuple[Kind, ...] = ("none", "landlock", "bubblewrap", "docker")
 """The profiles of ``policy.sandbox``, each stricter than the one before it."""

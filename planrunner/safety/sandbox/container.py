@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from planrunner.safety.sandbox.confinement import Refused
+from planrunner.safety.sandbox.confinement import Command, Confinement, Refused
 from planrunner.safety.sandbox.mounts import TEMPORARY
 from planrunner.safety.sandbox.scopes import beneath
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from planrunner.safety.sandbox.confinement import Command, Confinement
 
 
 def contained(confinement: Confinement, command: Command, docker: str) -> tuple[str, ...]:

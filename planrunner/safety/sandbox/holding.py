@@ -7,12 +7,9 @@ import contextlib
 import fcntl
 import os
 import stat
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from planrunner.safety.sandbox.confinement import Refused
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _HIGH = 300

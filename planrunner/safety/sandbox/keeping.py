@@ -5,17 +5,13 @@ from __future__ import annotations
 import os
 import re
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
-from planrunner.safety.sandbox.census import Census
+from planrunner.safety.sandbox.census import Census, Used
+from planrunner.safety.sandbox.confinement import Confinement
 from planrunner.safety.sandbox.holding import made
 from planrunner.safety.sandbox.scopes import beneath, ruling
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from planrunner.safety.sandbox.census import Used
-    from planrunner.safety.sandbox.confinement import Confinement
 
 _LARGEST = 1 << 20
 EVERY = 0.03

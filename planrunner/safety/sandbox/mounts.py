@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
+from planrunner.safety.sandbox.confinement import Confinement
 from planrunner.safety.sandbox.scopes import beneath
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from planrunner.safety.sandbox.confinement import Confinement
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 SETTINGS = tuple(

@@ -12,17 +12,15 @@ import shutil
 import socket
 import tempfile
 import threading
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
     from planrunner.safety.sandbox.tally import Tally
 
-    Judge = Callable[[str, int], "Sequence[Endpoint]"]
-    """The addresses of a host. Raises Unreachable for one that may not be reached, and OSError for one not found."""
+Judge = Callable[[str, int], "Sequence[Endpoint]"]
+"""The addresses of a host. Raises Unreachable for one that may not be reached, and OSError for one not found."""
 
 _LARGEST_HEAD = 64 * 1024
 _LONGEST_HOST = 253

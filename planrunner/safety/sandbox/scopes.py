@@ -8,18 +8,14 @@ or a task names lies outside the working directory, whatever links lead there; t
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from planrunner.errors import PlanInvalid, UsageError
 from planrunner.plan.matching import path_matches
-from planrunner.plan.rights import texts
+from planrunner.plan.rights import Level, texts
 from planrunner.safety.project import read_settings, unsound
 from planrunner.safety.sandbox.confinement import Missing, Refused
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from planrunner.plan.rights import Level
 
 MOST = 50_000
 """Files that are looked at for a pattern; a project with more of them names folders."""

@@ -11,20 +11,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from planrunner.safety.sandbox import presence
-from planrunner.safety.sandbox.confinement import Command, Confinement
-from planrunner.safety.sandbox.wrapping import PACKAGE, wrapped
+from planrunner.safety.sandbox.confinement import Command, Confinement, Kind
+from planrunner.safety.sandbox.wrapping import PACKAGE, Wrapped, wrapped
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from typing import Any
-
-    from planrunner.safety.sandbox.confinement import Kind
-    from planrunner.safety.sandbox.wrapping import Wrapped
-
-    Json = Any
+Json = Any
 
 _PROBES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "probes.py")
 _PATIENCE = 60

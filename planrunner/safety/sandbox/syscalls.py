@@ -7,10 +7,8 @@ kernel are mostly found in and no task needs: new namespaces and mounts, io_urin
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
+from typing import NamedTuple
 
 _ALLOW, _KILL = 0x7FFF0000, 0x80000000
 _REFUSE = 0x00050000

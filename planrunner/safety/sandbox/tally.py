@@ -4,12 +4,9 @@ is kept of it is bounded."""
 from __future__ import annotations
 
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import Any
 
-if TYPE_CHECKING:
-    from typing import Any
-
-    Json = Any
+Json = Any
 
 MOST = 16
 """What is told by name; what comes after it is counted together, by its rule."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import marshal
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from planrunner.safety.sandbox import presence
 from planrunner.safety.sandbox.around import parted
-from planrunner.safety.sandbox.confinement import Refused
+from planrunner.safety.sandbox.confinement import Command, Confinement, Refused
 from planrunner.safety.sandbox.container import contained
 from planrunner.safety.sandbox.holding import kept, opened
 from planrunner.safety.sandbox.mounts import (
@@ -26,13 +27,7 @@ from planrunner.safety.sandbox.obstacles import obstacle
 from planrunner.safety.sandbox.scopes import beneath
 from planrunner.safety.sandbox.syscalls import program
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any
-
-    from planrunner.safety.sandbox.confinement import Command, Confinement
-
-    Json = Any
+Json = Any
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(presence.INSIDE)))
 SOCKET = "/run/proxy"
