@@ -5,7 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from planrunner.machine import breakers, budgets, compensation, keeping, restarts, stints, watch
+from planrunner.machine import (
+    breakers,
+    budgets,
+    checkpoints,
+    compensation,
+    computed,
+    conditions,
+    containers,
+    forks,
+    freshness,
+    gates,
+    governing,
+    keeping,
+    resolutions,
+    restarts,
+    revision,
+    rework,
+    shortages,
+    stints,
+    watch,
+)
 from planrunner.machine.compensation import register
 from planrunner.machine.endings import ended
 from planrunner.machine.events import (
@@ -317,59 +337,31 @@ def _rest(state: State, at: float) -> None:
         stints.parked(state, at)
 
 
-class _Handlers(dict["type", "Callable[[State, Any, float], None]"]):
-    """What few runs meet is loaded with the first event of its kind."""
-
-    def __missing__(self, kind: type) -> Callable[[State, Any, float], None]:
-        name = kind.__name__
-        if name in ("FrameOpened", "FrameClosing"):
-            from planrunner.machine.containers import FOLDS
-        elif name in ("FactsRequested", "FactsObserved"):
-            from planrunner.machine.conditions import FOLDS
-        elif name in ("BudgetWarned", "BudgetExtended"):
-            from planrunner.machine.budgets import FOLDS
-        elif name == "BudgetRefused":
-            from planrunner.machine.shortages import FOLDS
-        elif name in ("PolicyChanged", "PlanRefused"):
-            from planrunner.machine.governing import FOLDS
-        elif name == "PeopleAwaited":
-            from planrunner.machine.stints import FOLDS
-        elif name == "SettingsComputed":
-            from planrunner.machine.computed import FOLDS
-        elif name in ("Warned", "AttemptStopping"):
-            from planrunner.machine.watch import FOLDS
-        elif name.startswith("Gate"):
-            from planrunner.machine.gates import FOLDS
-        elif name in ("FailureResolved", "DoubtSettled", "StopRequested"):
-            from planrunner.machine.resolutions import FOLDS
-        elif name.startswith("Checkpoint"):
-            from planrunner.machine.checkpoints import FOLDS
-        elif name == "RunForked":
-            from planrunner.machine.forks import FOLDS
-        elif name == "RunRevised":
-            from planrunner.machine.revision import FOLDS
-        elif name.startswith("Freshness"):
-            from planrunner.machine.freshness import FOLDS
-        elif name == "TaskDelayed":
-            from planrunner.machine.breakers import FOLDS
-        elif name in ("RunReopened", "ResetPlanned", "TasksReset"):
-            from planrunner.machine.rework import FOLDS
-        else:
-            from planrunner.machine.compensation import FOLDS
-        self.update(FOLDS)
-        return self[kind]
-
-
-_HANDLERS = _Handlers(
-    {
-        RunStarted: _started,
-        RunResumed: _resumed,
-        TaskQueued: _queued,
-        AttemptStarted: _attempt_started,
-        AttemptEnded: _attempt_ended,
-        RetryScheduled: _retry_scheduled,
-        TaskSettled: _settled,
-        RunParked: _parked,
-        RunEnded: _run_ended,
-    }
-)
+_HANDLERS: dict[type, Callable[[State, Any, float], None]] = {
+    RunStarted: _started,
+    RunResumed: _resumed,
+    TaskQueued: _queued,
+    AttemptStarted: _attempt_started,
+    AttemptEnded: _attempt_ended,
+    RetryScheduled: _retry_scheduled,
+    TaskSettled: _settled,
+    RunParked: _parked,
+    RunEnded: _run_ended,
+    **containers.FOLDS,
+    **conditions.FOLDS,
+    **budgets.FOLDS,
+    **shortages.FOLDS,
+    **governing.FOLDS,
+    **stints.FOLDS,
+    **computed.FOLDS,
+    **watch.FOLDS,
+    **gates.FOLDS,
+    **resolutions.FOLDS,
+    **checkpoints.FOLDS,
+    **forks.FOLDS,
+    **revision.FOLDS,
+    **freshness.FOLDS,
+    **breakers.FOLDS,
+    **rework.FOLDS,
+    **compensation.FOLDS,
+}
