@@ -16,7 +16,8 @@ from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, Frame
 from planrunner.machine.evolve import evolve
 from planrunner.machine.replay import Difference, Replayed, first_difference, kind_of, plain, task_of
 from planrunner.machine.state import State
-from planrunner.plan.model import NOWHERE, Plan
+from planrunner.plan.model import Plan
+from planrunner.source import NOWHERE
 
 Json = Any
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from planrunner.machine.events import DoubtSettled, FailureResolved, Outcome, StopRequested
-from planrunner.machine.moves import after_settling, give_back, has_next, stand, tell_recovering
+from planrunner.machine.moves import after_settling, give_back, stand, tell_recovering
+from planrunner.machine.routes import has_next
 from planrunner.machine.state import State
 from planrunner.machine.statuses import FINAL_STOPS, IllegalMove
 

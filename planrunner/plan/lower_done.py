@@ -5,8 +5,8 @@ from __future__ import annotations
 from planrunner.diagnostics import Label
 from planrunner.plan.lower_expressions import RUN, criteria
 from planrunner.plan.lower_values import Lowering
-from planrunner.plan.model import NOWHERE, Criterion, Plan, Task
-from planrunner.source import Span
+from planrunner.plan.model import Criterion, Plan, Task
+from planrunner.source import NOWHERE, Span
 from planrunner.syntax.tree import Node, Scalar
 
 NAME = "definition-of-done"

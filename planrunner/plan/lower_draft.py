@@ -14,8 +14,8 @@ from planrunner.plan.commands.looks import only_calls
 from planrunner.plan.lower_expressions import FACTS, OUTCOME, condition
 from planrunner.plan.lower_gate import GATE_KEYS
 from planrunner.plan.lower_values import Lowering
-from planrunner.plan.model import NOWHERE, Computed, Edge
-from planrunner.source import Span
+from planrunner.plan.model import Computed, Edge
+from planrunner.source import NOWHERE, Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 PRIORITIES = {"low": -10, "normal": 0, "high": 10, "critical": 20}
