@@ -79,7 +79,7 @@ def test_mutated_plans_reach_every_part_of_lint() -> None:
     from planrunner.plan.load import load
     from planrunner.plugins import Registry
     from planrunner.source import Source
-    from planrunner.syntax import decode
+    from planrunner.syntax.read import decode
 
     codes: set[str] = set()
     sound = 0

@@ -21,7 +21,7 @@ from worst_cases import SHAPES
 from planrunner.plan.counting import too_many
 from planrunner.plan.linking import MAX_TASKS
 from planrunner.source import Source
-from planrunner.syntax import parse
+from planrunner.syntax.read import parse
 from planrunner.syntax.tree import Mapping
 
 MIB = 1 << 20

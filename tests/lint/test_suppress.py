@@ -8,7 +8,7 @@ from planrunner.plan.lower import lower
 from planrunner.plan.rules import examine
 from planrunner.plugins import Registry
 from planrunner.source import Source, notation_of
-from planrunner.syntax import parse
+from planrunner.syntax.read import parse
 from planrunner.syntax.tree import Mapping
 
 

@@ -15,7 +15,7 @@ from planrunner.errors import PlanInvalid, UsageError
 from planrunner.safety import profiles
 from planrunner.safety.people import read_project
 from planrunner.safety.project import SECTIONS, check_files, read_located, read_settings
-from planrunner.syntax import write
+from planrunner.syntax.read import write
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 ROUNDS = int(os.environ.get("PLANRUNNER_SETTINGS", "30"))

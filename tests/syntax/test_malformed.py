@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from planrunner.source import Source
-from planrunner.syntax import decode, parse
+from planrunner.syntax.read import decode, parse
 
 if TYPE_CHECKING:
     from planrunner.source import Notation

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from planrunner.source import Source
-from planrunner.syntax import parse, read_comments, write
+from planrunner.syntax.read import parse, read_comments, write
 from planrunner.syntax.comments import Comments
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 

@@ -12,7 +12,7 @@ import pytest
 from planrunner.diagnostics import Diagnostic
 from planrunner.resources import read_data
 from planrunner.source import Source
-from planrunner.syntax import parse
+from planrunner.syntax.read import parse
 from planrunner.syntax.text_statements import KEYS
 from planrunner.syntax.tree import Json, Mapping, Node, Scalar, Sequence, to_json
 
@@ -401,7 +401,7 @@ def test_threads_may_parse_at_the_same_time() -> None:
 
 def test_reading_the_text_notation_does_not_import_yaml() -> None:
     code = (
-        "import sys\nfrom planrunner.source import Source\nfrom planrunner.syntax import parse\n"
+        "import sys\nfrom planrunner.source import Source\nfrom planrunner.syntax.read import parse\n"
         "assert parse(Source('task a', 'x', 'text')).tree\n"
         "print([name for name in sys.modules if 'ruamel' in name])"
     )

@@ -11,7 +11,8 @@ import pytest
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.source import Source
-from planrunner.syntax import decode, libyaml, parse
+from planrunner.syntax import libyaml
+from planrunner.syntax.read import decode, parse
 from planrunner.syntax.tree import Json, Mapping, Node, Scalar, Sequence, to_json
 
 if TYPE_CHECKING:
@@ -272,7 +273,7 @@ def run_python(code: str) -> str:
 
 def test_reading_yaml_does_not_import_what_it_does_not_need() -> None:
     code = (
-        "import sys\nfrom planrunner.source import Source\nfrom planrunner.syntax import parse\n"
+        "import sys\nfrom planrunner.source import Source\nfrom planrunner.syntax.read import parse\n"
         "assert parse(Source('a: [b]')).tree\n"
         "print([name for name in ('lark', 'dataclasses', 'inspect', 'pathlib', 'typing_extensions', 'ruamel.yaml.main', 'datetime', 'json')"
         " if name in sys.modules])"
@@ -282,7 +283,7 @@ def test_reading_yaml_does_not_import_what_it_does_not_need() -> None:
 
 def test_ruamel_stays_whole_for_whoever_else_uses_it() -> None:
     code = (
-        "from planrunner.source import Source\nfrom planrunner.syntax import parse\n"
+        "from planrunner.source import Source\nfrom planrunner.syntax.read import parse\n"
         "parse(Source('a: [b]'))\n"
         "import io, ruamel.yaml\nfrom ruamel.yaml import YAML\n"
         "out = io.StringIO()\n"
@@ -297,7 +298,7 @@ def test_ruamel_stays_whole_for_whoever_else_uses_it() -> None:
 def test_ruamel_loaded_before_is_used_as_it_is() -> None:
     code = (
         "import ruamel.yaml\nfrom ruamel.yaml import YAML\nYAML(typ='safe').load('a: b')\n"
-        "from planrunner.source import Source\nfrom planrunner.syntax import parse\nfrom planrunner.syntax.tree import to_json\n"
+        "from planrunner.source import Source\nfrom planrunner.syntax.read import parse\nfrom planrunner.syntax.tree import to_json\n"
         "print(to_json(parse(Source('a: &x [b, 1]\\nc: *x')).tree), parse(Source('a: b: c')).findings[0].code)"
     )
     assert run_python(code) == "{'a': ['b', 1], 'c': ['b', 1]} PLAN001\n"
