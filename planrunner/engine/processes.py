@@ -295,7 +295,7 @@ class Supervisor:
     def _finish(self, process: Process) -> None:
         self._close(process, "stdout")
         self._close(process, "stderr")
-        if not process.forced and (words := left_behind(process.left.values(), "task")):
+        if process.left and not process.forced and (words := left_behind(process.left.values(), "task")):
             process.launch.record.remark(words)
         if problem := process.launch.record.close():
             self.problems.append(problem)
@@ -329,9 +329,11 @@ class Supervisor:
 def left_behind(names: Iterable[str], when: str) -> str:
     """The line of a log about processes that a task left behind, and that the end of the task or the run ended; empty
     where there are none but those of its sandbox."""
+    from planrunner.safety.sandbox.presence import PROCESSES  # late: few tasks leave anything behind
+
     counts: dict[str, int] = {}
     for name in names:
-        if name not in strays.OF_THE_SANDBOX:
+        if name not in PROCESSES:
             counts[name] = counts.get(name, 0) + 1
     if not counts:
         return ""

@@ -17,8 +17,6 @@ from typing import NamedTuple
 
 _PR_SET_CHILD_SUBREAPER = 36
 _FEW = 30
-OF_THE_SANDBOX = frozenset({"bwrap", "sandbox-relay"})
-"""Names of processes that shut a task in; they end just after it, and the task did not start them."""
 
 
 class Seen(NamedTuple):

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from sandbox_project import Project, needs_bubblewrap
 
-from planrunner.engine.strays import OF_THE_SANDBOX
 from planrunner.machine.events import Outcome
 from planrunner.plan.rights import Level
+from planrunner.safety.sandbox.presence import PROCESSES
 
 pytestmark = needs_bubblewrap
 
@@ -134,12 +134,12 @@ def test_what_is_no_request_is_told_so(project: Project, server: int) -> None:
     assert outcome.stdout == "HTTP/1.1 400 Bad Request\n", outcome
 
 
-def test_the_way_to_the_proxy_runs_under_a_name_that_is_not_taken_for_a_process_of_the_task(
+def test_a_task_that_is_shut_in_sees_its_own_program_and_the_processes_of_the_sandbox(
     project: Project, server: int
 ) -> None:
     names = "import glob; print(*sorted(open(name).read().strip() for name in glob.glob('/proc/[0-9]*/comm')))"
     told = python(project, names, (), allowing(project, server, "example.org")).stdout.split()
-    assert set(told) - {name for name in told if name.startswith("python")} == OF_THE_SANDBOX
+    assert set(told) - {name for name in told if name.startswith("python")} == PROCESSES
 
 
 def test_the_proxy_ends_with_the_attempt(project: Project, server: int) -> None:

@@ -15,6 +15,8 @@ LEAST_ABI = 6
 """From this version on Landlock also keeps signals and abstract sockets within."""
 INSIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "inside.py")
 """The script that sets a process up inside."""
+PROCESSES = frozenset({"bwrap", "sandbox-relay"})
+"""Names of the sandbox's own processes. They end a moment after the task that they shut in."""
 _PATIENCE = 10
 _SYSTEM = ("/usr/bin", "/usr/local/bin", "/bin")
 
