@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from planrunner.cli.completion import GATE, RUN
 from planrunner.cli.group import given_settings
 from planrunner.cli.options import pair
 from planrunner.cli.voting import cast, voting_options
@@ -22,8 +23,8 @@ def _fields(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
 
 
 @click.command("answer")
-@click.argument("run")
-@click.argument("gate")
+@click.argument("run", shell_complete=RUN)
+@click.argument("gate", shell_complete=GATE)
 @click.argument("choice", metavar="[OPTION]", default="")
 @click.option("-f", "--field", "fields", multiple=True, metavar="FIELD=VALUE", callback=_fields, help="Fill a field.")
 @click.option("--reason", default="", metavar="TEXT", help="Why; kept with the decision.")

@@ -6,13 +6,14 @@ from typing import Any
 
 import click
 
+from planrunner.cli.completion import GATE, RUN
 from planrunner.cli.group import given_settings
 from planrunner.cli.voting import amounts, cast, voting_options
 
 
 @click.command("approve")
-@click.argument("run")
-@click.argument("gate")
+@click.argument("run", shell_complete=RUN)
+@click.argument("gate", shell_complete=GATE)
 @click.option("--reason", default="", metavar="TEXT", help="Why; kept with the decision.")
 @click.option(
     "--add", multiple=True, metavar="WHAT=AMOUNT", callback=amounts, help="Of a budget: how much more; may be repeated."

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from planrunner.cli import auditing
+from planrunner.cli.completion import RUN
 from planrunner.cli.group import given_settings
 
 _TAKES: dict[str, frozenset[str]] = {
@@ -23,7 +24,7 @@ _NAMES = {"heads": "head", "path": "export", "as_json": "json", "form": "format"
 
 @click.command("audit")
 @click.argument("action", type=click.Choice(tuple(_TAKES)))
-@click.argument("run", required=False)
+@click.argument("run", required=False, shell_complete=RUN)
 @click.option(
     "--head", "heads", multiple=True, metavar="ANCHOR", help="`verify`: compare with this, or a file of such."
 )

@@ -9,6 +9,7 @@ import click
 
 from planrunner.app.control import steer
 from planrunner.app.inspect import look
+from planrunner.cli.completion import RUN
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import output
 from planrunner.cli.steering import report, tell
@@ -18,7 +19,7 @@ from planrunner.views.run import budget_object
 
 
 @click.command("budget")
-@click.argument("run", default="last")
+@click.argument("run", default="last", shell_complete=RUN)
 @click.option("--add", multiple=True, metavar="WHAT=AMOUNT", callback=amounts, help="Add to a limit; may be repeated.")
 @click.option("--task", default="", metavar="TASK", help="The limit of this task, not of the plan.")
 @click.option("--reason", default="", metavar="TEXT", help="Why; kept with the run.")

@@ -7,6 +7,7 @@ import click
 from planrunner.app.control import Steered, steer
 from planrunner.app.inspect import look
 from planrunner.app.resuming import resume
+from planrunner.cli.completion import RUN
 from planrunner.cli.group import given_settings
 from planrunner.cli.renderer import watch
 from planrunner.cli.settings import Settings
@@ -15,7 +16,7 @@ from planrunner.errors import RunHeld, UsageError
 
 
 @click.command("cancel")
-@click.argument("run")
+@click.argument("run", shell_complete=RUN)
 @click.option("--reason", default="", metavar="TEXT", help="Why; kept with the run.")
 @click.option(
     "--task",

@@ -11,6 +11,7 @@ from planrunner.app.authoring import capability, catalogue
 from planrunner.app.example import example_tasks
 from planrunner.app.schemas import input_schema
 from planrunner.capabilities.preconditions import described
+from planrunner.cli.completion import completes
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import output
 from planrunner.errors import NotFound
@@ -20,7 +21,11 @@ from planrunner.views.table import table
 
 
 @click.command("capabilities")
-@click.argument("name", required=False)
+@click.argument(
+    "name",
+    required=False,
+    shell_complete=completes(lambda ctx, word: [(each.name, each.summary) for each in catalogue()]),
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with the schema of the inputs.")
 @click.pass_context
 def command(ctx: click.Context, /, name: str | None, as_json: bool) -> int:

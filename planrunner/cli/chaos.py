@@ -47,7 +47,7 @@ def _writes(ctx: click.Context, param: click.Parameter, value: str | None) -> tu
 
 
 @click.command("chaos")
-@click.argument("plan")
+@click.argument("plan", type=click.Path())
 @click.option("-p", "--param", "params", multiple=True, metavar="NAME=VALUE", callback=pairs, help="Set a parameter.")
 @click.option("--kills", default="all", metavar="all|N", callback=_kills, help="Every write (all), or N of them.")
 @click.option("--pairs", "pair_count", default=24, type=click.IntRange(0), metavar="N", help="Runs killed twice (24).")

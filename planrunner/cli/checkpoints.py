@@ -10,6 +10,7 @@ import click
 
 from planrunner.app.checkpoints import look
 from planrunner.app.forking import Checkpoint, ForkRequest, checkpoints
+from planrunner.cli.completion import RUN
 from planrunner.cli.filesback import Manner, put_back
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import Settings, output
@@ -19,7 +20,7 @@ from planrunner.views.terminal import harmless
 
 
 @click.command("checkpoints")
-@click.argument("run", default="last")
+@click.argument("run", default="last", shell_complete=RUN)
 @click.argument("checkpoint", required=False)
 @click.option("--restore-files", is_flag=True, help="Make the files of the directory what they were at CHECKPOINT.")
 @click.option("--yes", is_flag=True, help="Do not ask before files change.")

@@ -1,14 +1,33 @@
-"""``planrunner completion``."""
+"""``planrunner completion``, and the words that a shell may complete: runs, tasks and gates.
+
+The scripts and their protocol are click's. ``completes`` makes the ``shell_complete`` of a click parameter.
+"""
 
 from __future__ import annotations
 
-import click
+import os
+from collections.abc import Callable, Iterable
 
-from planrunner.cli.complete import SCRIPTS
+import click
+from click.shell_completion import CompletionItem, get_completion_class
+
+from planrunner.app.gates import waiting
+from planrunner.app.inspect import look, recent_runs
+from planrunner.app.queries import RunQuery
+from planrunner.cli.group import COMPLETE, planrunner
+
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+Candidates = Callable[[click.Context, str], Iterable[tuple[str, str]]]
+"""From the context of the call so far and the beginning of the word to values with a description each."""
+
+SHELLS = ("bash", "fish", "zsh")
+
+_MOST = 200
+"""Tasks that are offered at the most."""
 
 
 @click.command("completion")
-@click.argument("shell", type=click.Choice(sorted(SCRIPTS)))
+@click.argument("shell", type=click.Choice(SHELLS))
 def command(shell: str) -> int:
     """Print a completion script for a shell.
 
@@ -18,5 +37,63 @@ def command(shell: str) -> int:
       planrunner completion zsh > ~/.zfunc/_planrunner
       planrunner completion fish > ~/.config/fish/completions/planrunner.fish
     """
-    click.echo(SCRIPTS[shell], nl=False)
+    kind = get_completion_class(shell)
+    assert kind is not None, shell
+    click.echo(kind(planrunner, {}, "planrunner", COMPLETE).source())
     return 0
+
+
+def completes(candidates: Candidates) -> Complete:
+    """Offers the candidates that begin with the word; none where they cannot be found, since a shell shows no error."""
+
+    def complete(ctx: click.Context, _: click.Parameter, word: str) -> list[CompletionItem]:
+        try:
+            return [CompletionItem(value, help=text) for value, text in candidates(ctx, word) if value.startswith(word)]
+        except Exception:
+            return []
+
+    return complete
+
+
+def _state(ctx: click.Context) -> str | None:
+    """The state directory that the options before the command name. Nothing but completion is done in this process, so
+    the working directory is changed as ``-C`` says."""
+    given = ctx.find_root().params
+    if given.get("directory"):
+        os.chdir(given["directory"])
+    return given.get("state") or os.environ.get("PLANRUNNER_STATE") or None
+
+
+def _runs(ctx: click.Context, _: str) -> list[tuple[str, str]]:
+    rows = recent_runs(_state(ctx), RunQuery(limit=30))
+    return [("last", "the newest run"), *((row.run, row.plan_id) for row in rows)]
+
+
+def _tasks(ctx: click.Context, word: str) -> list[tuple[str, str]]:
+    """The tasks of the run; of very many only the outermost."""
+    found = [
+        task for task in look(ctx.params.get("run") or "last", _state(ctx)).state.specs if task.id.startswith(word)
+    ]
+    if len(found) > _MOST:
+        found = sorted(found, key=lambda task: _depth(task.id))[:_MOST]
+    return [(task.id, task.title) for task in found]
+
+
+def _depth(path: str) -> int:
+    return sum(path.count(sign) for sign in "/[#@")
+
+
+def _runs_and_tasks(ctx: click.Context, word: str) -> list[tuple[str, str]]:
+    return [*_runs(ctx, word), *_tasks(ctx, word)]
+
+
+def _gates(ctx: click.Context, _: str) -> list[tuple[str, str]]:
+    (found,) = waiting(ctx.params["run"], _state(ctx))
+    gates = [(found.state.specs[number].id, found.state.tasks[number].detail) for number in found.gates]
+    return gates + [(asked.name, asked.ask) for asked in found.budgets]
+
+
+RUN = completes(_runs)
+TASK = completes(_tasks)
+RUN_OR_TASK = completes(_runs_and_tasks)
+GATE = completes(_gates)

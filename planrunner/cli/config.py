@@ -9,13 +9,14 @@ import click
 
 from planrunner.app.authoring import reaches
 from planrunner.app.configuration import check, configuration, yaml_text
-from planrunner.cli.complete import CONFIG_ACTIONS
 from planrunner.cli.group import given_settings, nearest
 from planrunner.cli.lint import print_findings
 from planrunner.cli.settings import Settings, output
 from planrunner.diagnostics import Severity
 from planrunner.errors import UsageError
 from planrunner.views.terminal import harmless
+
+_ACTIONS = ("show", "check")
 
 
 class Options(NamedTuple):
@@ -49,9 +50,9 @@ def command(ctx: click.Context, /, action: str, **options: str) -> int:
       planrunner config check
     """
     given, chosen = given_settings(ctx), Options(**options)  # type: ignore[arg-type]
-    if action not in CONFIG_ACTIONS:
-        why = f"there is no `config {action}`{nearest(action, list(CONFIG_ACTIONS))}"
-        raise UsageError(why, f"it is {' or '.join(CONFIG_ACTIONS)}")
+    if action not in _ACTIONS:
+        why = f"there is no `config {action}`{nearest(action, list(_ACTIONS))}"
+        raise UsageError(why, f"it is {' or '.join(_ACTIONS)}")
     return _check(given, chosen) if action == "check" else _show(given, chosen)
 
 

@@ -16,7 +16,7 @@ _NOTATIONS: dict[str, Notation] = {"yaml": "yaml", "plan": "text", "json": "json
 
 
 @click.command("convert")
-@click.argument("plan")
+@click.argument("plan", type=click.Path())
 @click.option("--to", "target", required=True, type=click.Choice(list(_NOTATIONS)), help="The notation to write.")
 @click.option("-o", "--output", "path", metavar="FILE", help="Write to a file, which must not exist.")
 @click.option("--stdin-filename", default="<stdin>", metavar="NAME", help="What the plan on standard input is called.")

@@ -11,15 +11,24 @@ import click
 from planrunner.app import histories
 from planrunner.app.inspect import journal_entries
 from planrunner.app.queries import EntryQuery, wanted
+from planrunner.cli.completion import RUN, completes
 from planrunner.cli.group import given_settings
 from planrunner.errors import UsageError
+from planrunner.journal.codec import event_types
 from planrunner.views.progress_jsonl import entry_line, entry_text, header_line
 
 
 @click.command("events")
-@click.argument("run", default="last")
+@click.argument("run", default="last", shell_complete=RUN)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
-@click.option("--type", "types", multiple=True, metavar="TYPE", help="Only such as attempt_ended; repeatable.")
+@click.option(
+    "--type",
+    "types",
+    multiple=True,
+    metavar="TYPE",
+    help="Only such as attempt_ended; repeatable.",
+    shell_complete=completes(lambda ctx, word: [(kind, "") for kind in sorted(event_types())]),
+)
 @click.option("--task", default="", metavar="PATH", help="Only entries about a task and all that it holds.")
 @click.option("--after", type=click.IntRange(0), default=0, metavar="SEQ", help="Only what follows this entry.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="At most N entries.")

@@ -25,7 +25,7 @@ def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -
 
 
 @click.command("exec")
-@click.argument("plan", required=False)
+@click.argument("plan", required=False, type=click.Path())
 @click.option("-p", "--param", "params", multiple=True, metavar="NAME=VALUE", callback=pairs, help="Set a parameter.")
 @click.option("--params-file", metavar="FILE", help="Read parameters from a YAML or JSON file; -p comes before it.")
 @click.option("--only", multiple=True, metavar="TASK", help="Run only this task; may be repeated.")

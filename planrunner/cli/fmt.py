@@ -12,7 +12,7 @@ from planrunner.errors import UsageError
 
 
 @click.command("fmt")
-@click.argument("paths", nargs=-1)
+@click.argument("paths", nargs=-1, type=click.Path())
 @click.option("--check", is_flag=True, help="Write nothing; code 1 where a plan is not in canonical form.")
 @click.option("--diff", is_flag=True, help="Write nothing; show what would change.")
 @click.option("--stdin-filename", default="<stdin>", metavar="NAME", help="What the plan on standard input is called.")

@@ -8,6 +8,7 @@ import click
 
 from planrunner.app.forking import Forked, ForkRequest, fork
 from planrunner.app.revising import ReviseRequest
+from planrunner.cli.completion import RUN
 from planrunner.cli.exec import pairs
 from planrunner.cli.filesback import Manner, put_back
 from planrunner.cli.group import given_settings
@@ -15,7 +16,7 @@ from planrunner.cli.revise import revised_first
 
 
 @click.command("fork")
-@click.argument("run")
+@click.argument("run", shell_complete=RUN)
 @click.option(
     "--from", "checkpoint", default="", metavar="CHECKPOINT", help="A checkpoint, or a task for its last one."
 )

@@ -8,13 +8,14 @@ import time
 import click
 
 from planrunner.app.gates import waiting
+from planrunner.cli.completion import RUN
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import output
 from planrunner.views.gates import budget_gate_lines, decided_lines, gate_lines, gate_objects, watchdog_lines
 
 
 @click.command("gates")
-@click.argument("run", default="")
+@click.argument("run", default="", shell_complete=RUN)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def command(ctx: click.Context, /, run: str, as_json: bool) -> int:

@@ -15,7 +15,7 @@ from planrunner.views.graph_text import render
 
 
 @click.command("graph")
-@click.argument("plan", required=False)
+@click.argument("plan", required=False, type=click.Path())
 @click.option(
     "--format", "form", type=click.Choice(["text", "mermaid", "dot", "json"]), default="text", help="What to write."
 )

@@ -1,17 +1,20 @@
-"""The commands as click sees them: each module is imported when its command is called, never to list it."""
+"""The commands as click sees them. The module of a command is imported when the command is called, not to list it."""
 
 from __future__ import annotations
 
+import os
 import sys
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem, shell_complete
 
 from planrunner import __version__
 from planrunner.cli.errorobject import write_error
-from planrunner.cli.settings import COLORS, Settings, settings
+from planrunner.cli.plans import list_plans
+from planrunner.cli.settings import COLORS, Settings, output, settings
 from planrunner.cli.table import ALIASES, COMMANDS, MEANT, help_text, module_of
 from planrunner.errors import INTERRUPTED, USAGE
 
@@ -35,6 +38,12 @@ class LazyGroup(click.Group):
     def get_help(self, ctx: click.Context) -> str:
         return help_text().rstrip("\n")
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands with their line of help, or the options before the command."""
+        if incomplete.startswith("-"):
+            return click.Command.shell_complete(self, ctx, incomplete)
+        return [CompletionItem(name, help=text) for name, _, text, _ in COMMANDS if name.startswith(incomplete)]
+
 
 def load(name: str) -> click.Command | None:
     """The command of that name, None where the table has none."""
@@ -56,23 +65,37 @@ def nearest(word: str, names: list[str]) -> str:
     return f": did you mean `{found[0]}`?" if found else ""
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("-C", "directory", metavar="DIR")
-@click.option("--state", metavar="DIR")
+def _profiles(ctx: click.Context, _: click.Parameter, word: str) -> list[CompletionItem]:
+    from planrunner.app.configuration import profiles
+
+    return [CompletionItem(name) for name in profiles() if name.startswith(word)]
+
+
+@click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("-C", "directory", type=click.Path(file_okay=False), metavar="DIR")
+@click.option("--state", type=click.Path(file_okay=False), metavar="DIR")
 @click.option("--color", type=click.Choice(COLORS), default="auto")
-@click.option("--profile", metavar="NAME")
+@click.option("--profile", metavar="NAME", shell_complete=_profiles)
 @click.option("--no-input", is_flag=True)
 @click.option("--no-plugins", is_flag=True)
 @click.version_option(__version__, message="planrunner %(version)s")
 @click.pass_context
 def planrunner(ctx: click.Context, /, **given: Any) -> None:
-    """People write plans as files, lint them and run them with one command."""
+    """Write plans as files, lint them and run them with one command."""
     ctx.obj = settings(**given)
+    if ctx.invoked_subcommand is None and not list_plans(output(ctx.obj)):
+        click.echo(ctx.get_help())
+
+
+COMPLETE = "_PLANRUNNER_COMPLETE"
+"""The variable of the environment by which a completion script asks for candidates."""
 
 
 def run(arguments: list[str], asked: list[Settings]) -> int:
     """Run a command through click; gives its exit code. ``asked`` gets the settings that stood before it. Closed pipes
     and Ctrl-C are the caller's."""
+    if instruction := os.environ.get(COMPLETE):
+        return shell_complete(planrunner, {}, "planrunner", COMPLETE, instruction)
     try:
         with planrunner.make_context("planrunner", list(arguments)) as ctx:
             try:

@@ -13,9 +13,6 @@ from planrunner.app.refused import keep
 from planrunner.cli.crash import write_report
 from planrunner.cli.errorobject import write_error
 from planrunner.cli.group import run
-from planrunner.cli.options import ExecOptions
-from planrunner.cli.quick import read
-from planrunner.cli.running import exec_plan, resume_run
 from planrunner.cli.screen import guard_terminals
 from planrunner.cli.settings import ABOUT_RUNS, Settings, messages, reworded
 from planrunner.errors import INTERNAL, INTERRUPTED, USAGE, Denied, PlanInvalid, PlanrunnerError
@@ -85,15 +82,9 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 def _dispatch(arguments: list[str], own: bool, asked: list[Settings]) -> int:
     """Run the command; ``asked`` gets the settings that stood before it, as soon as they are read."""
-    call = read(arguments)
     if own:
         own_process()
-    if call is None:
-        # Late: click costs more than a short run.
-        return run(arguments, asked)
-    given, options = call
-    asked.append(given)
-    return exec_plan(given, options) if isinstance(options, ExecOptions) else resume_run(given, options)
+    return run(arguments, asked)
 
 
 def _tell_of_plugins() -> None:

@@ -38,7 +38,7 @@ class LintCommand(click.Command):
 
 
 @click.command("lint", cls=LintCommand)
-@click.argument("paths", nargs=-1)
+@click.argument("paths", nargs=-1, type=click.Path())
 @click.option("--format", "form", type=click.Choice(["text", "concise", "json"]), default="text", help="How to print.")
 @click.option("--json", "form", flag_value="json", help="The same as --format json.")
 @click.option("--fix", is_flag=True, help="Mend what can be mended without changing the plan's meaning.")

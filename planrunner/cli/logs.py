@@ -8,14 +8,15 @@ import time
 import click
 
 from planrunner.app.inspect import POLL, Log, logs, look, read_log
+from planrunner.cli.completion import RUN, TASK
 from planrunner.cli.group import given_settings
 from planrunner.cli.screen import byte_writer
 from planrunner.cli.settings import Settings, messages
 
 
 @click.command("logs")
-@click.argument("run", default="last")
-@click.argument("task", required=False)
+@click.argument("run", default="last", shell_complete=RUN)
+@click.argument("task", required=False, shell_complete=TASK)
 @click.option("-f", "--follow", is_flag=True, help="Go on as long as the run does.")
 @click.option("--attempt", type=click.IntRange(1), metavar="N", help="Only attempt N.")
 @click.option("--tail", type=click.IntRange(0), metavar="N", help="Only the last N lines of each.")

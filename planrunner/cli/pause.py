@@ -5,12 +5,13 @@ from __future__ import annotations
 import click
 
 from planrunner.app.control import steer
+from planrunner.cli.completion import RUN
 from planrunner.cli.group import given_settings
 from planrunner.cli.steering import report, tell
 
 
 @click.command("pause")
-@click.argument("run")
+@click.argument("run", shell_complete=RUN)
 @click.option("--reason", default="", metavar="TEXT", help="Why; kept with the run.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context

@@ -8,10 +8,11 @@ import click
 
 from planrunner.app.scaffold import write
 from planrunner.cli import plugin_lists, trusting
-from planrunner.cli.complete import PLUGIN_ACTIONS
 from planrunner.cli.group import given_settings, nearest
 from planrunner.cli.settings import Settings, output
 from planrunner.errors import UsageError
+
+_ACTIONS = ("list", "show", "new", "check", "trust", "untrust")
 
 
 class Options(NamedTuple):
@@ -47,9 +48,9 @@ def command(ctx: click.Context, /, action: str, **options: str | bool) -> int:
       planrunner plugins trust tools/weather.py
     """
     given, chosen = given_settings(ctx), Options(**options)  # type: ignore[arg-type]
-    if action not in PLUGIN_ACTIONS:
-        why = f"there is no `plugins {action}`{nearest(action, list(PLUGIN_ACTIONS))}"
-        raise UsageError(why, f"it is {', '.join(PLUGIN_ACTIONS)}")
+    if action not in _ACTIONS:
+        why = f"there is no `plugins {action}`{nearest(action, list(_ACTIONS))}"
+        raise UsageError(why, f"it is {', '.join(_ACTIONS)}")
     if action not in ("list", "check") and not chosen.name:
         raise UsageError(f"`plugins {action}` needs a name", f"`planrunner plugins {action} NAME`")
     if action == "new":

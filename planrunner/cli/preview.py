@@ -19,7 +19,7 @@ from planrunner.views.preview import preview_lines
 
 
 @click.command("preview")
-@click.argument("plan")
+@click.argument("plan", type=click.Path())
 @click.option("-p", "--param", "params", multiple=True, metavar="NAME=VALUE", callback=pairs, help="Set a parameter.")
 @click.option("--params-file", metavar="FILE", help="Read parameters from a YAML or JSON file; -p comes before it.")
 @click.option("--only", multiple=True, metavar="TASK", help="Run only this task; may be repeated.")

@@ -1,7 +1,6 @@
-"""What the commands declare, as text: the page of the reference and the table that completion reads.
+"""What the commands declare, as the page ``docs/reference/cli.md``; a test compares the page with the commands.
 
-``python -m planrunner.cli.reference cli.md`` prints ``docs/reference/cli.md``, ``… option_table.py`` the module of that
-name. A test holds both files against what the commands say today.
+``python -m planrunner.cli.reference`` prints it.
 """
 
 from __future__ import annotations
@@ -31,27 +30,6 @@ def page() -> str:
         parts.append(f"## {title}\n")
         parts += [_section(name) for name, _, _, of in COMMANDS if of == group]
     return "\n".join(parts)
-
-
-def table_module() -> str:
-    """The module ``planrunner/cli/option_table.py``."""
-    lines = [
-        '"""The options of every command with their help, for completion, to which the import of click would be slow.',
-        "",
-        "Printed by ``python -m planrunner.cli.reference option_table.py``.",
-        '"""',
-        "",
-        "from __future__ import annotations",
-        "",
-        "# fmt: off",
-        "OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {",
-    ]
-    for name, *_ in COMMANDS:
-        rows = [(flag, option.help or "") for option in _options(name) for flag in option.opts if flag.startswith("--")]
-        lines.append(f'    "{name}": (' + ("" if rows else "),"))
-        lines += [f"        ({_quoted(flag)}, {_quoted(text)})," for flag, text in rows]
-        lines += ["    ),"] if rows else []
-    return "\n".join([*lines, "}"]) + "\n"
 
 
 def _command(name: str) -> click.Command:
@@ -97,9 +75,5 @@ def _table(rows: tuple[tuple[str, str], ...]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
 if __name__ == "__main__":
-    sys.stdout.write(table_module() if sys.argv[1:] == ["option_table.py"] else page())
+    sys.stdout.write(page())

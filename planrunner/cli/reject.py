@@ -6,13 +6,14 @@ from typing import Any
 
 import click
 
+from planrunner.cli.completion import GATE, RUN
 from planrunner.cli.group import given_settings
 from planrunner.cli.voting import cast, voting_options
 
 
 @click.command("reject")
-@click.argument("run")
-@click.argument("gate")
+@click.argument("run", shell_complete=RUN)
+@click.argument("gate", shell_complete=GATE)
 @click.option("--reason", required=True, metavar="TEXT", help="Why; handed to the tasks that are done again.")
 @click.option("--rework", is_flag=True, help="Only if that sends the run back instead of failing the gate.")
 @voting_options

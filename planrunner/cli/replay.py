@@ -7,13 +7,14 @@ import json
 import click
 
 from planrunner.app.replay import replay_run
+from planrunner.cli.completion import RUN
 from planrunner.cli.group import given_settings
 from planrunner.errors import MISMATCH
 from planrunner.views.replay import replay_lines, replay_object
 
 
 @click.command("replay")
-@click.argument("run", default="last")
+@click.argument("run", default="last", shell_complete=RUN)
 @click.option("--plan", type=click.Path(), metavar="FILE", help="Replay with an edited plan instead of the run's own.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context

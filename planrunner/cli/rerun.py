@@ -8,13 +8,14 @@ import click
 
 from planrunner.app.rerun import RerunRequest
 from planrunner.cli.anew import anew_options, begin
+from planrunner.cli.completion import RUN, TASK
 from planrunner.cli.group import given_settings
 from planrunner.errors import UsageError
 
 
 @click.command("rerun")
-@click.argument("run")
-@click.argument("tasks", nargs=-1, required=True, metavar="TASK...")
+@click.argument("run", shell_complete=RUN)
+@click.argument("tasks", nargs=-1, required=True, metavar="TASK...", shell_complete=TASK)
 @click.option("--downstream", is_flag=True, help="Begin everything after them anew, whatever it declares.")
 @click.option("--keep-unchanged", is_flag=True, help="Keep every result after them whose call is the same.")
 @click.option("--only-failed", is_flag=True, help="Leave tasks that went well as they are.")

@@ -9,6 +9,7 @@ import click
 from planrunner.app.forking import ForkRequest, fork
 from planrunner.app.revising import ReviseRequest
 from planrunner.cli import running
+from planrunner.cli.completion import RUN
 from planrunner.cli.filesback import Manner, put_back
 from planrunner.cli.fork import tell_of_files
 from planrunner.cli.group import given_settings
@@ -38,7 +39,7 @@ def _settled(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 
 
 @click.command("resume")
-@click.argument("run")
+@click.argument("run", shell_complete=RUN)
 @click.option(
     "--settle",
     multiple=True,

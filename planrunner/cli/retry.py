@@ -8,12 +8,13 @@ import click
 
 from planrunner.app.rerun import RerunRequest
 from planrunner.cli.anew import anew_options, begin
+from planrunner.cli.completion import RUN, TASK
 from planrunner.cli.group import given_settings
 
 
 @click.command("retry")
-@click.argument("run")
-@click.argument("tasks", nargs=-1, metavar="[TASK]...")
+@click.argument("run", shell_complete=RUN)
+@click.argument("tasks", nargs=-1, metavar="[TASK]...", shell_complete=TASK)
 @anew_options
 @click.pass_context
 def command(ctx: click.Context, /, run: str, tasks: tuple[str, ...], **how: Any) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from planrunner.app.revising import ReviseRequest, preview, revise
+from planrunner.cli.completion import RUN
 from planrunner.cli.consent import consent
 from planrunner.cli.exec import pairs
 from planrunner.cli.group import given_settings
@@ -34,7 +35,7 @@ def plan_options(command: _Command) -> _Command:
 
 
 @click.command("revise")
-@click.argument("run")
+@click.argument("run", shell_complete=RUN)
 @click.argument("plan", type=click.Path())
 @click.option("-p", "--param", "params", multiple=True, metavar="NAME=VALUE", callback=pairs, help="Set a parameter.")
 @click.option("--reason", default="", metavar="TEXT", help="Why; kept with the run.")

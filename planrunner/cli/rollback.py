@@ -7,6 +7,7 @@ from json import dumps
 import click
 
 from planrunner.app.rollback import RollbackRequest, preview, roll_back
+from planrunner.cli.completion import RUN
 from planrunner.cli.envfiles import lay_environment
 from planrunner.cli.group import given_settings
 from planrunner.cli.options import OUTPUT, OUTPUT_HELP, PROGRESS
@@ -18,7 +19,7 @@ from planrunner.views.terminal import harmless
 
 
 @click.command("rollback")
-@click.argument("run")
+@click.argument("run", shell_complete=RUN)
 @click.option("--to", metavar="TASK", default="", help="Undo what started after this task, and keep the task itself.")
 @click.option("--only", multiple=True, metavar="TASK", help="Undo only this task, or those with this label.")
 @click.option("--strict/--best-effort", default=None, help="Stop at the first that fails, or go on after it.")

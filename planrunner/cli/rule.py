@@ -7,11 +7,17 @@ import json
 import click
 
 from planrunner.app.rules import explain_rule, rule_objects
+from planrunner.cli.completion import completes
+from planrunner.diagnostics import RULES
 from planrunner.errors import UsageError
 
 
 @click.command("rule")
-@click.argument("code", required=False)
+@click.argument(
+    "code",
+    required=False,
+    shell_complete=completes(lambda ctx, word: [(rule.code, rule.title) for rule in RULES.values()]),
+)
 @click.option("--all", "every", is_flag=True, help="Every rule.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(code: str | None, every: bool, as_json: bool) -> int:

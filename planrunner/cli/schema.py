@@ -11,7 +11,7 @@ from planrunner.errors import UsageError
 
 
 @click.command("schema")
-@click.argument("path", required=False)
+@click.argument("path", required=False, type=click.Path())
 @click.option("--write", metavar="FILE", help="Write to a file, with the inputs of the installed capabilities.")
 def command(path: str | None, write: str | None) -> int:
     """Print the JSON Schema of plans; PATH is `capabilities`, `project` (planrunner.yaml), `run` (what `exec --json`

@@ -8,6 +8,7 @@ import click
 
 from planrunner.app.calls import called
 from planrunner.app.inspect import look
+from planrunner.cli.completion import RUN, TASK
 from planrunner.cli.group import given_settings
 from planrunner.cli.running import tell_edited
 from planrunner.cli.settings import note_stranger, output
@@ -21,8 +22,8 @@ from planrunner.views.tree import tree
 
 
 @click.command("show")
-@click.argument("run", default="last")
-@click.argument("task", default="")
+@click.argument("run", default="last", shell_complete=RUN)
+@click.argument("task", default="", shell_complete=TASK)
 @click.option(
     "--inputs", is_flag=True, help="Show what each attempt of TASK was called with, and what models were sent."
 )

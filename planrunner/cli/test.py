@@ -27,7 +27,7 @@ def _share(ctx: click.Context, param: click.Parameter, value: str | None) -> flo
 
 
 @click.command("test")
-@click.argument("paths", nargs=-1)
+@click.argument("paths", nargs=-1, type=click.Path())
 @click.option("-k", "pattern", default="", metavar="PATTERN", help="Only cases whose file::name holds this.")
 @click.option("--coverage", is_flag=True, help="List what no case reached.")
 @click.option("--min-coverage", callback=_share, metavar="PERCENT", help="Code 1 where a plan is covered less.")

@@ -18,7 +18,7 @@ from planrunner.views.powers import LONGEST_PATH, item, powers_lines
 
 
 @click.command("trust")
-@click.argument("plan", default="")
+@click.argument("plan", default="", type=click.Path())
 @click.option("--list", "listing", is_flag=True, help="List what is trusted.")
 @click.option("--forget", metavar="PLAN|DIGEST", help="Trust it no longer.")
 @click.option("--yes", is_flag=True, help="Do not ask.")

@@ -7,12 +7,13 @@ import json
 import click
 
 from planrunner.app.inspect import look, why_task
+from planrunner.cli.completion import RUN_OR_TASK
 from planrunner.cli.group import given_settings
 from planrunner.views.terminal import harmless
 
 
 @click.command("why")
-@click.argument("words", nargs=-1, required=True, metavar="[RUN] TASK")
+@click.argument("words", nargs=-1, required=True, metavar="[RUN] TASK", shell_complete=RUN_OR_TASK)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def command(ctx: click.Context, /, words: tuple[str, ...], as_json: bool) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import sys
 import time
 from collections.abc import Callable
@@ -10,15 +11,8 @@ from typing import Any
 
 from planrunner.errors import NotFound, PlanrunnerError, StorageFailed
 from planrunner.journal.workspace import check_contents
-from planrunner.lean import CacheAlone
 
 __all__ = ["AGAIN", "BUSY_SECONDS", "FILE", "Connection", "failure", "open_database", "sqlite3"]
-
-try:  # the package around it imports datetime and more, which a short run never needs
-    with CacheAlone():
-        import _sqlite3 as sqlite3
-except ImportError:
-    import sqlite3  # type: ignore[no-redef]
 
 FILE = "journal.db"
 APPLICATION = 0x706C616E

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from planrunner import syntax
 from planrunner.diagnostics import RULES, Diagnostic, Rule, arrange, has_errors
-from planrunner.plan import rules, schema
+from planrunner.plan import schema
 from planrunner.plan.canonical import canonical
 from planrunner.plan.counting import too_many
 from planrunner.plan.files import File as File
@@ -19,6 +19,7 @@ from planrunner.plan.files import read_plan as read_plan
 from planrunner.plan.linking import MAX_TASKS, Library, Links
 from planrunner.plan.lower import Lowered, lower
 from planrunner.plan.model import Capability, Plan
+from planrunner.plan.rules.table import Check, Parsed, run
 from planrunner.plan.rules.unexecuted import without_effect
 from planrunner.plan.rules.view import Project
 from planrunner.source import Source
@@ -90,8 +91,8 @@ def _load(source: Source, capabilities: Capabilities, links: Links, project: Pro
         lowered, astray = _alone(lowered)
         findings += astray
     project = project._replace(refused=has_errors(findings))
-    before = rules.Parsed(tree, tuple(findings))
-    findings += rules.run(lowered.plan, source, table, more, lowered.subplans, project, before)
+    before = Parsed(tree, tuple(findings))
+    findings += run(lowered.plan, source, table, more, lowered.subplans, project, before)
     faults = (each for each in findings if each.code != DENIED)
     return Loaded(None if has_errors(faults) else lowered.plan, arrange(findings), tree)
 
@@ -150,9 +151,9 @@ def _unsaid(later: Iterable[Diagnostic], schema_findings: Iterable[Diagnostic]) 
     return (finding for finding in later if finding.code != "PLAN006" or finding.span not in said)
 
 
-def _plugin_checks(capabilities: Capabilities) -> list[rules.Check]:
+def _plugin_checks(capabilities: Capabilities) -> list[Check]:
     """The lint rules that plugins brought along, where ``capabilities`` knows plugins; their codes become known."""
-    found: tuple[tuple[Rule, rules.Check], ...] = getattr(capabilities, "rules", tuple)()
+    found: tuple[tuple[Rule, Check], ...] = getattr(capabilities, "rules", tuple)()
     for rule, _ in found:
         RULES.setdefault(rule.code, rule)
     return [check for _, check in found]

@@ -364,9 +364,6 @@ class Capability(NamedTuple):
     """Inputs that name files which it writes."""
 
 
-# ruff: noqa: I001 - what is passed on stands in one block
-
-
 class Loop(NamedTuple):
     """At most ``max`` rounds of ``tasks``, until ``until`` holds. ``carry`` are templates of the values handed from
     round to round. ``breaker`` rounds in a row that change nothing carried, or fail alike, end the loop (0: never); a

@@ -10,7 +10,7 @@ import pytest
 from planrunner.diagnostics import RULES, Diagnostic
 from planrunner.explanations import read
 from planrunner.plan.load import load
-from planrunner.plan.rules import TABLE
+from planrunner.plan.rules.table import TABLE
 from planrunner.plugins import Registry
 from planrunner.safety.project import check_files
 from planrunner.source import Source

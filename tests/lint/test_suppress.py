@@ -5,7 +5,7 @@ from __future__ import annotations
 from planrunner.plan.canonical import canonical
 from planrunner.plan.load import load
 from planrunner.plan.lower import lower
-from planrunner.plan.rules import examine
+from planrunner.plan.rules.table import examine
 from planrunner.plugins import Registry
 from planrunner.source import Source, notation_of
 from planrunner.syntax.read import parse

@@ -115,8 +115,6 @@ def test_loading_imports_nothing_but_json_and_the_model(tmp_path: Path) -> None:
         "planrunner.plan",
         "planrunner.plan.model",  # it has a criterion
         "planrunner.plan.compiled",
-        "planrunner.plan.model",
-        "planrunner.plan.model",
         "planrunner.record",
     }
     ours |= {"planrunner.source", "planrunner.jsontext"}

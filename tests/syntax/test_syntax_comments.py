@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from planrunner.source import Source
-from planrunner.syntax.read import parse, read_comments, write
 from planrunner.syntax.comments import Comments
+from planrunner.syntax.read import parse, read_comments, write
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 if TYPE_CHECKING:

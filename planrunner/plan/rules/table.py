@@ -1,0 +1,207 @@
+"""All lint rules, and how a plan is checked against them.
+
+A rule looks only at the plan and its text. It never raises, never acts, and costs nothing for a plan that does not use
+what it is about. Syntax and schema findings come from the rooms before; rules report beside them: nothing masks
+anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from planrunner.diagnostics import Diagnostic
+from planrunner.plan.model import Capability, Plan, Task
+from planrunner.plan.rules import (
+    allowed,
+    budgets,
+    capability,
+    cycles,
+    expressions,
+    generated,
+    hidden,
+    joins,
+    labelled,
+    limits,
+    literal,
+    loops,
+    order,
+    overruled,
+    people,
+    policy,
+    programs,
+    reach,
+    rework,
+    roles,
+    scripts,
+    secrets,
+    sizes,
+    spending,
+    staff,
+    taint,
+    targets,
+    templates,
+    timeouts,
+    undoing,
+    unexecuted,
+    unfitting,
+    ungated,
+    unused,
+    verbatim,
+    waits,
+)
+from planrunner.plan.rules.reading import is_template
+from planrunner.plan.rules.suppress import Sifted, sift
+from planrunner.plan.rules.view import PlanView, Project, inside, view_of
+from planrunner.source import Source
+from planrunner.syntax.tree import Node
+
+Check = Callable[[PlanView], Iterable[Diagnostic]]
+
+MOST_ERRORS = 100
+"""Errors that one rule finds in a plan, or in a list of tasks inside it, before it is stopped."""
+MOST_OTHERS = 50_000
+"""Warnings and notes of one rule that are kept."""
+
+TABLE: tuple[tuple[tuple[str, ...], Check], ...] = (
+    (capability.CODES, capability.check),
+    (allowed.CODES, allowed.check),
+    (hidden.CODES, hidden.check),
+    (unexecuted.CODES, unexecuted.check),
+    (targets.CODES, targets.check),
+    (cycles.CODES, cycles.check),
+    (reach.CODES, reach.check),
+    (joins.CODES, joins.check),
+    (loops.CODES, loops.check),
+    (rework.CODES, rework.check),
+    (roles.CODES, roles.check),
+    (expressions.CODES, expressions.check),
+    (order.CODES, order.check),
+    (templates.CODES, templates.check),
+    (verbatim.CODES, verbatim.check),
+    (scripts.CODES, scripts.check),
+    (generated.CODES, generated.check),
+    (unused.CODES, unused.check),
+    (timeouts.CODES, timeouts.check),
+    (waits.CODES, waits.check),
+    (budgets.CODES, budgets.check),
+    (undoing.CODES, undoing.check),
+    (spending.CODES, spending.check),
+    (limits.CODES, limits.check),
+    (people.CODES, people.check),
+    (overruled.CODES, overruled.check),
+    (programs.CODES, programs.check),
+    (labelled.CODES, labelled.check),
+    (ungated.CODES, ungated.check),
+    (staff.CODES, staff.check),
+    (sizes.CODES, sizes.check),
+    (policy.CODES, policy.check),
+    (unfitting.CODES, unfitting.check),
+    (taint.CODES, taint.check),
+    (secrets.CODES, secrets.check),
+)
+_NOTHING = Project()
+
+
+class Parsed(NamedTuple):
+    """The canonical tree of a plan (None: it is not looked at), and what was found before the rules."""
+
+    tree: Node | None = None
+    findings: tuple[Diagnostic, ...] = ()
+
+
+_UNPARSED = Parsed()
+
+
+def run(
+    plan: Plan,
+    source: Source,
+    capabilities: Mapping[str, Capability],
+    more: Iterable[Check] = (),
+    subplans: Iterable[Plan] = (),
+    project: Project = _NOTHING,
+    parsed: Parsed = _UNPARSED,
+) -> list[Diagnostic]:
+    """Every finding about a plan that no comment in it silences; ``more`` are the checks of plugins, ``subplans`` the
+    plans that stand in the same text, ``project`` what else it is held to, ``parsed`` what came before the rules."""
+    return list(examine(plan, source, capabilities, more, subplans, project, parsed).findings)
+
+
+def examine(
+    plan: Plan,
+    source: Source,
+    capabilities: Mapping[str, Capability],
+    more: Iterable[Check] = (),
+    subplans: Iterable[Plan] = (),
+    project: Project = _NOTHING,
+    parsed: Parsed = _UNPARSED,
+) -> Sifted:
+    """Like ``run``, together with the number of silenced findings."""
+    checks = (*(check for _, check in TABLE), *more)
+    findings: list[Diagnostic] = []
+    tasks: list[Task] = []
+    views: list[PlanView] = []
+    for view in _views([plan, *subplans], source, capabilities):
+        view = view._replace(
+            people=project.people,
+            levels=project.levels,
+            credentials=project.credentials,
+            directory=project.directory,
+            refused=project.refused,
+        )
+        views.append(view)
+        tasks += view.plan.tasks
+        for check in checks:
+            findings += _found(check, view)
+    if parsed.tree is not None and is_template(source.text):
+        findings += _found(_literal(parsed.tree, views, (*parsed.findings, *findings)), views[0])
+    return sift(findings, source, tasks)
+
+
+def _literal(tree: Node, views: list[PlanView], said: tuple[Diagnostic, ...]) -> Check:
+    """The check of what no other rule reads: it looks at the tree of all views together."""
+    return lambda _: literal.check(tree, views, said)
+
+
+def _found(check: Check, view: PlanView) -> Iterable[Diagnostic]:
+    return _tolerated(check, view) if view.refused else _enough(check(view))
+
+
+def _tolerated(check: Check, view: PlanView) -> Iterator[Diagnostic]:
+    """What a rule finds in a plan that the schema has refused. Rules may rely on the schema, so one that stumbles over
+    a value that it does not allow is left out: what is wrong with that value has been told."""
+    try:
+        yield from _enough(check(view))
+    except (TypeError, AttributeError, ValueError, KeyError, IndexError):
+        return
+
+
+def _enough(found: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
+    """What one rule finds, until nobody would read on: a plan without hope must not cost its size times its faults.
+    It goes on behind many warnings and notes, since an error decides whether a plan runs, and keeps only so many."""
+    errors = others = 0
+    for finding in found:
+        if finding.severity != "error":
+            others += 1
+            if others <= MOST_OTHERS:
+                yield finding
+            continue
+        yield finding
+        errors += 1
+        if errors == MOST_ERRORS:
+            message = f"one rule has found {MOST_ERRORS} errors, and the rest is not looked at"
+            yield Diagnostic("PLAN011", message, finding.span, help="mend these first")
+            return
+
+
+def _views(plans: list[Plan], source: Source, capabilities: Mapping[str, Capability]) -> Iterator[PlanView]:
+    """The plan and its subplans, then each list of steps inside a loop or a task as a graph of its own."""
+    views = [view_of(plan, source, capabilities)._replace(whole=number == 0) for number, plan in enumerate(plans)]
+    for view in views:
+        yield view
+        for task in view.plan.tasks:
+            for steps in (task.subplan, task.loop.tasks if task.loop is not None else ()):
+                if steps:
+                    outer = {**view.outer, **{other.id: other for other in view.plan.tasks}}
+                    nested = view_of(view.plan._replace(tasks=steps), source, capabilities)
+                    views.append(nested._replace(outer=outer, whole=False, around=inside(view, task)))
