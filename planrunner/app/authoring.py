@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from planrunner import syntax
 from planrunner.app.planfile import read_regular
 from planrunner.app.schemas import capabilities_schema, part, plan_schema, project_schema, run_schema
 from planrunner.diagnostics import RULES, Diagnostic, Severity, arrange, has_errors
@@ -23,6 +22,7 @@ from planrunner.safety.credentials import read_credentials
 from planrunner.safety.people import read_project
 from planrunner.safety.policy import levels, policy_records
 from planrunner.source import Notation, Source
+from planrunner.syntax.read import parse, read_comments, write
 from planrunner.syntax.tree import Mapping as MappingNode
 from planrunner.syntax.tree import Node, Scalar
 from planrunner.syntax.tree import Sequence as SequenceNode
@@ -197,16 +197,16 @@ def _written(file: File, notation: Notation, even: bool = False) -> str:
     source = file.source
     if file.findings:
         raise PlanInvalid(f"`{source.name}` cannot be read as a plan", source, arrange(file.findings))
-    parsed = syntax.parse(source)
+    parsed = parse(source)
     if parsed.tree is None or has_errors(parsed.findings):
         raise PlanInvalid(f"`{source.name}` does not parse", source, arrange(parsed.findings))
-    comments = syntax.read_comments(source, parsed.tree) if source.notation != "json" else None
+    comments = read_comments(source, parsed.tree) if source.notation != "json" else None
     tree = parsed.tree if notation == source.notation == "text" else named(parsed.tree, source)
     if isinstance(tree, MappingNode):
         tree = ordered(tree)
     if even:
         _lay_out(tree, set())
-    return syntax.write(tree, notation, comments)
+    return write(tree, notation, comments)
 
 
 def _lay_out(node: Node, seen: set[int]) -> None:

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from planrunner import syntax
 from planrunner.app.authoring import Checked, Choice
 from planrunner.app.settingsfiles import check_settings
 from planrunner.errors import NotFound, PlanrunnerError
@@ -19,6 +18,7 @@ from planrunner.safety.consistency import entries
 from planrunner.safety.effective import EmptyList, Located
 from planrunner.safety.profiles import NONE
 from planrunner.safety.project import SECTIONS, check_files, read_located, read_settings
+from planrunner.syntax.read import write
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 Json = Any
@@ -106,7 +106,7 @@ def _defaults(known: set[str], sections: dict[str, Json]) -> Iterator[Shown]:
 
 def yaml_text(data: dict[str, Json]) -> str:
     """Settings as YAML; empty where there are none."""
-    return syntax.write(_tree(data), "yaml") if data else ""
+    return write(_tree(data), "yaml") if data else ""
 
 
 def _tree(value: Json) -> Node:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from planrunner.app.asking import answer_waiting, user
-from planrunner.app.reading import begun, stored_state
 from planrunner.app.sight import keep_profile
 from planrunner.engine.clocks import TimeLine, boot
 from planrunner.errors import NotFound, RunHeld, UsageError
@@ -75,6 +74,8 @@ def steer(
 def take_back_pause(wanted: str, state: str | None) -> Steered | None:
     """Have a run whose pause comes to rest go on in the process that holds it; None where it is not pausing. Where it
     has come to rest meanwhile, the answer is not ``applied``. Raises as ``steer`` does."""
+    from planrunner.app.reading import stored_state
+
     journal = open_journal(find_state(None, state), readonly=True)
     try:
         run_id = journal.find_run(wanted)
@@ -86,12 +87,12 @@ def take_back_pause(wanted: str, state: str | None) -> Steered | None:
 
 
 def _answer(journal: Journal, run_id: str, number: int, patience: float, tell: Callable[[str], None] | None) -> Answer:
-    begun = time.monotonic()
+    since = time.monotonic()
     while True:
         answer = journal.answered(number)
         if answer is not None:
             return answer
-        waited = time.monotonic() - begun
+        waited = time.monotonic() - since
         silent = tell is not None and waited > SILENCE
         if silent or waited > patience or not journal.is_held(run_id):
             try:
@@ -117,6 +118,8 @@ def _silence(held: str, patience: float) -> str:
 
 def _answer_here(journal: Journal, run_id: str) -> None:
     """Hold the run for a moment and answer what waits, starting nothing."""
+    from planrunner.app.reading import begun
+
     handle = journal.hold(run_id)
     try:
         state = begun(journal, run_id)

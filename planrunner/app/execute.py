@@ -14,11 +14,9 @@ from planrunner import __version__, errors
 from planrunner.app.admission import Ask, Wish, admit
 from planrunner.app.asking import user
 from planrunner.app.deadlines import require_time
-from planrunner.app.dry import assumed
 from planrunner.app.observed import Observed
 from planrunner.app.occupancy import refuse_restoring
 from planrunner.app.preflight import Needs, require_ready
-from planrunner.app.preview import hold_to
 from planrunner.app.secrets import require_none_in, vault_of
 from planrunner.app.selection import select
 from planrunner.app.settling import left_alone
@@ -201,6 +199,8 @@ def journal_at(state_dir: str, in_memory: bool) -> JournalPort:
 
 
 def _begin(request: ExecRequest, site: Site, seen: Seen, noted: dict[str, Json]) -> RunResult:
+    from planrunner.app.dry import assumed
+
     directory = find_project(request.plan)
     settings, most = settled(directory)
     request = request._replace(max_parallel=at_once(request.max_parallel, seen.plan.max_parallel, most))
@@ -308,6 +308,8 @@ def text_key(state: State) -> str:
 
 def _asked(request: ExecRequest, seen: Seen) -> tuple[dict[str, Json], tuple[str, ...] | None]:
     """Parameters and selected tasks, None for all. Raises UsageError, and as ``hold_to`` where a preview is given."""
+    from planrunner.app.preview import hold_to
+
     params = _params(request, seen.plan) if seen.plan.params or request.params else {}
     selected = None
     if request.only or request.until:

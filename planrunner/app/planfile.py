@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import stat
+from typing import TYPE_CHECKING
 
 from planrunner.errors import NotFound, UsageError
 from planrunner.journal.workspace import find_project
-from planrunner.plan.load import File, read_plan
 from planrunner.syntax.limits import MAX_TEXT
+
+if TYPE_CHECKING:
+    from planrunner.plan.load import File
+
 
 _KINDS = {
     stat.S_IFIFO: "a pipe",
@@ -58,6 +62,8 @@ def plan_named(word: str) -> str:
 
 def read_regular(path: str) -> File:
     """``read_plan`` for regular files only. Raises NotFound; a finding about the size tells the whole size."""
+    from planrunner.plan.load import read_plan
+
     check_regular(path)
     file = read_plan(path)
     size = os.path.getsize(path)

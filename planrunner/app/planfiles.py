@@ -6,11 +6,11 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 
-from planrunner import syntax
 from planrunner.app.planfile import check_regular
 from planrunner.errors import NotFound, UsageError
 from planrunner.journal.workspace import find_project
 from planrunner.plan.load import read_plan
+from planrunner.syntax.read import parse
 from planrunner.syntax.tree import Mapping, Scalar
 
 _SURE = (".plan", ".plan.yaml", ".plan.yml", ".plan.json")
@@ -60,7 +60,7 @@ def project_plans() -> list[tuple[str, str]]:
 
 def _title(path: str) -> str:
     try:
-        tree = syntax.parse(read_plan(path).source).tree
+        tree = parse(read_plan(path).source).tree
     except NotFound:
         return ""
     title = tree.get("title") if isinstance(tree, Mapping) else None

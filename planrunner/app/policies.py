@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from planrunner import syntax
 from planrunner.app.planfile import read_regular
 from planrunner.errors import PlanInvalid
 from planrunner.journal.workspace import find_project
@@ -21,6 +20,7 @@ from planrunner.plugins import Registry
 from planrunner.safety.policy import levels, policy_records
 from planrunner.safety.project import read_settings
 from planrunner.source import Source
+from planrunner.syntax.read import parse
 from planrunner.syntax.tree import Mapping, Node, Sequence, to_json
 
 Json = Any
@@ -168,7 +168,7 @@ class Lines:
 
 
 def _tree(source: Source) -> Node | None:
-    tree = syntax.parse(source).tree
+    tree = parse(source).tree
     return canonical(tree) if isinstance(tree, Mapping) else tree
 
 

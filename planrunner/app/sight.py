@@ -9,9 +9,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner import __version__
-from planrunner.app.permitted import refuse_denied
 from planrunner.app.planfile import read_regular
-from planrunner.app.secrets import without_hidden
 from planrunner.engine.processes import GRACE
 from planrunner.errors import PlanInvalid, UsageError
 from planrunner.journal.workspace import find_project, why_outside
@@ -21,20 +19,12 @@ from planrunner.plan.digest import digest
 from planrunner.plan.expressions.quantities import parse_count, parse_duration, parse_money
 from planrunner.plan.files import decode
 from planrunner.plan.holding import every
-from planrunner.plan.load import load
 from planrunner.plan.model import Capability, Plan, Task
 from planrunner.plan.revision import paths_read
 from planrunner.plan.rights import Level, visible
-from planrunner.plan.rules.taint import meets_foreign
-from planrunner.plan.rules.view import Project
-from planrunner.plan.taint.watched import watched
-from planrunner.plan.touching import Ground
 from planrunner.plugins import Registry
 from planrunner.safety import profiles
 from planrunner.safety.credentials import read_credentials
-from planrunner.safety.people import read_project
-from planrunner.safety.policy import asks_inside, levels, policy_records, records_of
-from planrunner.safety.project import read_data, read_settings
 from planrunner.source import Source, notation_of
 
 if TYPE_CHECKING:
@@ -133,6 +123,9 @@ def _unchanged(path: str, known: str) -> bool:
 
 
 def _first_sight(path: str, text: bytes | None, registry: Registry, credentials: dict[str, str] | None) -> Seen:
+    from planrunner.plan.load import load
+    from planrunner.plan.rules.view import Project
+
     file = read_regular(path) if text is None else decode(text, path)
     if file.findings:
         raise PlanInvalid(f"`{path}` cannot run", file.source, file.findings)
@@ -190,6 +183,9 @@ _UNSAID: list[Json] = [[], False]
 
 def _watched(plan: Plan, capabilities: dict[str, Capability | None]) -> dict[str, Json]:
     """What the run has to know of its capabilities where text from outside comes near to what acts; empty for most."""
+    from planrunner.plan.rules.taint import meets_foreign
+    from planrunner.plan.taint.watched import watched
+
     if not meets_foreign(plan, capabilities):
         return {}
     return watched(plan, capabilities)
@@ -210,6 +206,8 @@ def _env_read(plan: Plan) -> tuple[str, ...]:
 def check_project(directory: str) -> None:
     """Let nothing start in a project whose settings have errors: raises PlanInvalid, and UsageError where they cannot
     be read."""
+    from planrunner.safety.people import read_project
+
     if has_settings(directory):
         read_project(directory)
 
@@ -222,6 +220,8 @@ def is_doubtful(path: str, seen: Seen) -> bool:
 
 
 def _asks_inside() -> bool:
+    from planrunner.safety.policy import asks_inside
+
     project = find_project(None)
     if not has_settings(project):
         return False
@@ -240,6 +240,10 @@ def governing(directory: str, seen: Seen, path: str, capabilities: Registry, for
     """The operator's levels of policy for the record of a run: those of the project, and of the one of the working
     directory, which is the operator's alone where the plan is ``foreign``. Raises Denied where they refuse what the
     plan wants."""
+    from planrunner.app.permitted import refuse_denied
+    from planrunner.plan.touching import Ground
+    from planrunner.safety.policy import levels, records_of
+
     home = find_project(None)
     elsewhere = home if home != directory and os.path.lexists(os.path.join(home, "planrunner.yaml")) else ""
     own = directory if has_settings(directory) else ""
@@ -256,6 +260,8 @@ def settled(directory: str) -> tuple[dict[str, Json], int | None]:
     """What the settings of a project mean for a run that begins: what goes into its record (the profile; the model that
     judges criteria in plain words and what it may use) and how many tasks may run at once, None for any number. Raises
     as ``check_project``."""
+    from planrunner.safety.project import read_settings
+
     if not has_settings(directory):
         return {}, None
     found = read_settings(directory)
@@ -269,6 +275,8 @@ def settled(directory: str) -> tuple[dict[str, Json], int | None]:
 def grace(directory: str) -> float:
     """The seconds from TERM to KILL of what is stopped, by the settings of a project. Settings with faults, which only
     what starts nothing (a cancellation) gets to, say nothing."""
+    from planrunner.safety.project import read_data
+
     if not has_settings(directory):
         return GRACE
     try:
@@ -306,6 +314,9 @@ def _amounts(given: dict[str, Json]) -> dict[str, Json]:
 def environment_of(names: tuple[str, ...], directory: str) -> dict[str, str]:
     """The values of environment variables that are set, without those that are a secret of the project or that its
     policy hides."""
+    from planrunner.app.secrets import without_hidden
+    from planrunner.safety.policy import levels, policy_records
+
     found = {name: os.environ[name] for name in names if name in os.environ}
     if found and has_settings(directory):
         shown = without_hidden(tuple(found), directory)

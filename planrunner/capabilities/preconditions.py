@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.llm import models
-from planrunner.capabilities.sql import databases
 
 Json = Any
 
@@ -131,6 +130,8 @@ def _usual(words: list[str], section: Mapping[str, Json]) -> Json:
 
 
 def _database(words: list[str], inputs: Mapping[str, Json], ground: Ground) -> None:
+    from planrunner.capabilities.sql import databases
+
     name = inputs.get(words[0])
     if not isinstance(name, str) or "://" in name:
         return

@@ -7,7 +7,6 @@ annotations alone.
 
 from __future__ import annotations
 
-import inspect
 import types
 import typing
 from collections.abc import Callable, Container, Mapping
@@ -48,6 +47,8 @@ _PARTS = ("anyOf", "items", "prefixItems", "additionalProperties")
 def describe(function: Callable[..., Any], plugin: str = "planrunner") -> Capability:
     """The description of a tagged function. Raises TypeError where there is no tag, no plan could call it or nobody
     could be shown it."""
+    import inspect
+
     declaration = declaration_of(function)
     if declaration is None:
         raise TypeError(f"{getattr(function, '__qualname__', function)!r} is not marked with @capability")
@@ -85,6 +86,8 @@ def describe(function: Callable[..., Any], plugin: str = "planrunner") -> Capabi
 
 def annotations_of(function: Callable[..., Any]) -> dict[str, Any]:
     """The annotations of a function, or of a record. Raises TypeError that names the first one that cannot be read."""
+    import inspect
+
     try:
         return get_type_hints(function, localns=_NAMES, include_extras=True)
     except Exception:  # an annotation is code, which may raise anything
@@ -101,6 +104,8 @@ def annotations_of(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _inputs(function: Callable[..., Any], hints: Mapping[str, Any], texts: Mapping[str, str]) -> list[Field]:
+    import inspect
+
     fields: list[Field] = []
     for name, parameter in inspect.signature(function).parameters.items():
         if name == "context" and not fields:
@@ -252,6 +257,8 @@ def _gives_any(declaration: Declaration, annotation: Any) -> bool:
 
 
 def _takes_any(function: Callable[..., Any], hints: Mapping[str, Any]) -> bool:
+    import inspect
+
     named = [one.name for one in inspect.signature(function).parameters.values() if one.kind is one.VAR_KEYWORD]
     return any(not unpacked(hints.get(name)) for name in named)
 

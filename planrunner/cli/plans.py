@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from planrunner.app.planfiles import project_plans
 from planrunner.errors import USAGE
 from planrunner.views.terminal import Terminal, cut, harmless, pad, width
 
 
 def plan_lines(screen: Terminal) -> list[str]:
     """A line for each plan of the project: its file and its title. Empty where the project has no plan."""
+    from planrunner.app.planfiles import project_plans
+
     plans = project_plans()
     column = min(48, max((width(path) for path, _ in plans), default=0))
     edge = screen.edge()

@@ -13,7 +13,6 @@ from planrunner.views.progress_github import GithubProgress
 from planrunner.views.progress_jsonl import JsonLinesProgress
 from planrunner.views.progress_plain import PlainProgress
 from planrunner.views.progress_quiet import QuietProgress
-from planrunner.views.progress_tree import TreeProgress
 
 if TYPE_CHECKING:
     from planrunner.app.execute import Watch
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
 def watch(given: Settings, mode: str, output: str | None = None) -> Watch:
     """The renderer for a progress mode; only that one is imported. JSON lines are data and go to standard output.
     ``output`` is how the output of tasks is shown; None leaves it to the renderer."""
+    from planrunner.views.progress_tree import TreeProgress
+
     mode = _mode(given, mode)
     if output not in (None, "none") and mode in ("jsonl", "quiet"):
         raise UsageError(

@@ -14,13 +14,7 @@ from planrunner.app.admission import Answer
 from planrunner.app.control import take_back_pause
 from planrunner.app.edited import edited_plan
 from planrunner.app.execute import ExecRequest, RunResult, Watch, execute
-from planrunner.app.inspect import look
-from planrunner.app.paramfile import read_params
 from planrunner.app.planfile import plan_named
-from planrunner.app.resuming import Manner, resume
-from planrunner.cli.consent import consent
-from planrunner.cli.desk import Desk
-from planrunner.cli.doubts import decided
 from planrunner.cli.envfiles import lay_environment
 from planrunner.cli.options import ExecOptions, ResumeOptions
 from planrunner.cli.renderer import watch
@@ -39,6 +33,8 @@ STDIN = "<stdin>"
 
 def exec_plan(given: Settings, options: ExecOptions) -> int:
     """Run a plan; the exit code of the contract."""
+    from planrunner.app.paramfile import read_params
+
     given.on_paper = options.dry_run
     text = None
     if options.plan == "-":
@@ -88,6 +84,8 @@ def _executed(given: Settings, options: ExecOptions, request: ExecRequest) -> Ru
 
 
 def _ask(given: Settings, alone: bool, found: dict[str, Any]) -> Answer:
+    from planrunner.cli.consent import consent
+
     return consent(given, alone, found)
 
 
@@ -105,6 +103,9 @@ def _at_terminal(what: str) -> bool:
 
 def resume_run(given: Settings, options: ResumeOptions) -> int:
     """Go on with a run; the exit code of the contract."""
+    from planrunner.app.resuming import Manner, resume
+    from planrunner.cli.doubts import decided
+
     lay_environment(given)
     seen = watch(given, options.progress, options.output)
     onlooker = seen if options.no_wait or options.unattended else attended(given, seen)
@@ -137,6 +138,8 @@ def tell_edited(given: Settings, run: str) -> None:
 
 def attended(given: Settings, seen: Watch) -> Watch:
     """The watch that also asks what gates ask, where somebody sits at a terminal; else the watch alone."""
+    from planrunner.cli.desk import Desk
+
     if given.no_input or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return seen
     return Desk(given, seen)
@@ -153,6 +156,8 @@ def report(result: RunResult, as_json: bool) -> int:
 
 def write_object(result: RunResult) -> None:
     """The object of a run as a line on standard output; its journal adds times, parameters and attempts."""
+    from planrunner.app.inspect import look
+
     state: State = result.state
     entries: tuple[Entry, ...] = ()
     if not is_dry(state):

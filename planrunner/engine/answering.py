@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from planrunner.engine.calls import Place, no_value
 from planrunner.engine.effects import Weigh
-from planrunner.engine.gates import renewed
-from planrunner.engine.gates import request as asked
 from planrunner.errors import MISMATCH, PlanInvalid, UsageError
 from planrunner.machine.requests import Reply, refused, reply
 from planrunner.machine.state import State
@@ -22,6 +20,8 @@ Json = Any
 
 def looks(state: State, request: Request, place: Place) -> tuple[dict[str, Json], ...]:
     """What of the world has to be looked at before the answer: the evidence of the gate that a vote is for."""
+    from planrunner.engine.gates import request as asked
+
     number = state.index.get(str(request.body.get("gate"))) if request.kind == "vote" else None
     gate = state.tasks[number].gate if number is not None else None
     if number is None or gate is None or not gate.waits:
@@ -50,6 +50,8 @@ def _foreign() -> Reply:
 def _weigh(state: State, request: Request, place: Place, now: float, weighed: Weigh | None) -> Reply:
     """A vote counts for what is there now: what has changed since it was shown is asked anew. Roles are those that the
     project lists, and only where it lists nobody those that the voter claims."""
+    from planrunner.engine.gates import renewed
+
     body = dict(request.body)
     try:
         people = read_project(place.directory).people

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import re
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -226,6 +225,8 @@ def taken(address: str) -> str:
 
 def lacks(address: str) -> str:
     """What an address lacks that is to take a connection, or to give a page; empty where it does."""
+    import http.client
+
     try:
         host, port = _place(address)
         parts = urlsplit(address)

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from planrunner.capabilities.contract import Call, Failure
 from planrunner.capabilities.outputs import typed
 from planrunner.engine.effects import UNDO
-from planrunner.engine.tainting import made, refused
 from planrunner.jsontext import stable_json
 from planrunner.machine.approved import approved
 from planrunner.machine.budgets import is_limited
@@ -130,6 +129,8 @@ def prepare(state: State, start: Start, place: Place, shown: bool = False) -> Pr
 
 
 def _refused(state: State, number: int, place: Place, part: str) -> Outcome | None:
+    from planrunner.engine.tainting import refused
+
     return refused(state, number, place.directory, part)
 
 
@@ -175,6 +176,8 @@ def call_of(state: State, task: Task, start: Start, place: Place, key: str) -> C
 
 
 def _made(state: State, number: int) -> str:
+    from planrunner.engine.tainting import made
+
     return made(state, number)
 
 

@@ -6,11 +6,10 @@ The driver and the replay share this code; they differ in where the events go an
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from planrunner.engine.calls import Place, plan_outputs, prepare
 from planrunner.engine.effects import Effect, StartCall
-from planrunner.engine.gates import with_values
-from planrunner.engine.rare_decisions import Turn, enact, follow
 from planrunner.machine.commands import Command, End, Record, Start
 from planrunner.machine.decide import decide
 from planrunner.machine.events import (
@@ -22,6 +21,10 @@ from planrunner.machine.events import (
 )
 from planrunner.machine.evolve import forget_candidates
 from planrunner.machine.state import State
+
+if TYPE_CHECKING:
+    from planrunner.engine.rare_decisions import Turn
+
 
 Sink = Callable[[Event, float], None]
 """Takes an event that was decided at a time and folds it into the state."""
@@ -67,6 +70,8 @@ class Decisions:
         return self.state.status not in ("running", "pending")
 
     def _enact(self, command: Command) -> None:
+        from planrunner.engine.rare_decisions import enact
+
         if isinstance(command, Start):
             self._start(command)
         elif isinstance(command, Record):
@@ -78,6 +83,9 @@ class Decisions:
                 self._enact(following)
 
     def _keep(self, event: Event) -> None:
+        from planrunner.engine.gates import with_values
+        from planrunner.engine.rare_decisions import follow
+
         if type(event).__name__ == "GateDecided":
             event = with_values(self.state, event)
         self._record(event, self._now)
@@ -98,6 +106,8 @@ class Decisions:
             self._record(ended, self._now)
 
     def _turn(self) -> Turn:
+        from planrunner.engine.rare_decisions import Turn
+
         return Turn(self.state, self._place, self._now, self._record, self._todo)
 
     def _end(self, command: End) -> None:

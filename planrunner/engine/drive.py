@@ -14,7 +14,6 @@ from planrunner.engine.answering import answer, looks
 from planrunner.engine.calls import Place, rights_of, with_values
 from planrunner.engine.decisions import Decisions
 from planrunner.engine.effects import AT_ONCE, UNDO, Effect, Effects, StartCall, Weigh
-from planrunner.engine.rare_decisions import stopping
 from planrunner.journal.records import Answer, Request
 from planrunner.machine.decide import next_time
 from planrunner.machine.events import AttemptEnded, AttemptStopping, Entry, Event, Outcome, StopRequested, UndoEnded
@@ -226,6 +225,8 @@ class Driver:
             self.record(event)
 
     def _call_off(self, event: Event) -> None:
+        from planrunner.engine.rare_decisions import stopping
+
         assert isinstance(event, AttemptStopping)
         self._todo.append(stopping(event))
 

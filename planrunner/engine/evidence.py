@@ -14,7 +14,6 @@ from functools import partial
 from glob import glob
 from typing import Any
 
-from planrunner import syntax
 from planrunner.capabilities.files.scope import Scope, scope_between
 from planrunner.capabilities.jsonschema import faults
 from planrunner.capabilities.validate.junit import NoReport, read_cases
@@ -28,6 +27,7 @@ from planrunner.plan.rights import Level
 from planrunner.safety.people import read_project
 from planrunner.safety.project import FILE, unsound
 from planrunner.source import Source
+from planrunner.syntax.read import parse
 from planrunner.syntax.tree import to_json
 
 Json = Any
@@ -176,7 +176,7 @@ def _document(path: str, data: bytes) -> Json:
             return json.loads(text)
         except ValueError as error:
             raise Unfit(f"{path} is no JSON: {error}") from None
-    parsed = syntax.parse(Source(text, path, "yaml"))
+    parsed = parse(Source(text, path, "yaml"))
     if parsed.tree is None:
         raise Unfit(f"{path} is no sound YAML: {parsed.findings[0].message if parsed.findings else 'it is empty'}")
     return to_json(parsed.tree)

@@ -11,7 +11,6 @@ from typing import Any
 from planrunner.capabilities.binding import Binding, Result, invoke
 from planrunner.capabilities.contract import Call, Exit, Pause, Spawn
 from planrunner.engine import effects as rare
-from planrunner.engine.aside import act, asking, beside
 from planrunner.engine.attempts import (
     INTERRUPTED,
     Attempt,
@@ -53,6 +52,8 @@ _REASONS: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "termi
 def _questions(
     poller: Poller, settings: LiveSettings, serve: Callable[[Call], AttemptServices], done: Callable[[Any], None]
 ) -> Questions:
+    from planrunner.engine.aside import asking
+
     return Questions(poller, settings.grace, partial(asking, settings.resolve, serve), done)
 
 
@@ -379,6 +380,8 @@ def _settled(call: Call, outcome: Outcome, settings: LiveSettings, redactor: Red
 
 
 def _act(live: LiveEffects, effect: Effect) -> None:
+    from planrunner.engine.aside import act, beside
+
     if isinstance(effect, rare.Cancel):
         live._call_off(effect)
     elif isinstance(effect, (rare.Probe, rare.Save, rare.Examine)) and effect.call is not None:

@@ -8,11 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.capabilities.contract import Call, basic_environment
-from planrunner.capabilities.python.generated import may_be_made
-from planrunner.engine import confining, permits
+from planrunner.engine import permits
 from planrunner.engine.attempts import Attempt, log_path, markers
 from planrunner.engine.clocks import Clock
-from planrunner.engine.confining import Around, Grounds, enclosed, start
 from planrunner.engine.lognames import log_name
 from planrunner.engine.poller import Poller
 from planrunner.engine.processes import GRACE, Launch, Supervisor, left_behind
@@ -26,6 +24,7 @@ from planrunner.redaction import Redactor
 from planrunner.safety.sandbox.tally import Tally
 
 if TYPE_CHECKING:
+    from planrunner.engine.confining import Grounds
     from planrunner.engine.vault import Vault
 
 
@@ -62,6 +61,8 @@ class LiveSettings(NamedTuple):
     @property
     def grounds(self) -> Grounds:
         """What the sandbox of an attempt is made from."""
+        from planrunner.engine.confining import Grounds
+
         return Grounds(self.state_dir, self.directory, self.untrusted, self.outside)
 
 
@@ -74,12 +75,16 @@ def is_bound(call: Call, settings: LiveSettings) -> bool:
 def apart(call: Call, settings: LiveSettings) -> Call:
     """The call with a folder for scratch files of its own where its processes are shut in, or may be: what Python runs
     is looked at when it is called."""
+    from planrunner.engine import confining
+
     if not is_bound(call, settings) and (settings.unconfined or not _may_be_made(call)):
         return call
     return confining.apart(call)
 
 
 def _may_be_made(call: Call) -> bool:
+    from planrunner.capabilities.python.generated import may_be_made
+
     if call.task.uses != "python.run":
         return False
     return may_be_made(call)
@@ -87,6 +92,8 @@ def _may_be_made(call: Call) -> bool:
 
 def begin(attempt: Attempt, launch: Launch, settings: LiveSettings, supervisor: Supervisor, poller: Poller) -> None:
     """Start the process of an attempt, shut in where the policy says so. Raises SpawnFailed."""
+    from planrunner.engine.confining import start
+
     if attempt.call.rights:
         launch = launch._replace(inherited=seen(attempt.call, supervisor.programs.environment))
     if not is_bound(attempt.call, settings) and (settings.unconfined or not launch.spawn.made):
@@ -97,6 +104,8 @@ def begin(attempt: Attempt, launch: Launch, settings: LiveSettings, supervisor: 
 
 def services(settings: LiveSettings, secrecy: Secrecy, call: Call) -> AttemptServices:
     """What the engine does for the capability of a call."""
+    from planrunner.engine.confining import Around, enclosed
+
     own = {**call.env, **markers(call, settings.epoch)}
     given = settings.environment
     if call.rights:

@@ -169,9 +169,8 @@ def begin(state: State, number: int) -> Command:
     """A task that holds others begins, unless it stands too deep in others already."""
     if why := too_deep(state, number):
         return Record(TaskSettled(state.specs[number].id, "failed", "budget", why, "budget"))
-    if state.ledger is not None and state.specs[number].loop is not None:
-        if command := next_round(state, number):
-            return command
+    if state.ledger is not None and state.specs[number].loop is not None and (command := next_round(state, number)):
+        return command
     return Open(number, state.tasks[number].attempts + 1)
 
 
@@ -236,9 +235,8 @@ def _after_round(state: State, number: int, loop: Loop, failure: str, message: s
     found = state.tasks[number]
     frame = found.inner
     assert frame is not None
-    if state.endings:
-        if why := ended_by(state, number):
-            return Close(number, "cancelled", why)
+    if state.endings and (why := ended_by(state, number)):
+        return Close(number, "cancelled", why)
     if failure and (failure == "cancelled" or not _asked_about(state, frame, loop) or _lacks_value(state, frame)):
         return Close(number, failure, f"round {frame.round}: {message}")
     if loop.until is not None:
@@ -247,13 +245,11 @@ def _after_round(state: State, number: int, loop: Loop, failure: str, message: s
                 return Close(number)
         except EvaluationError as error:
             return Close(number, "logic", f"`until: {loop.until.text}` has no value after round {frame.round}: {error}")
-    if loop.breaker and failure:
-        if alike(state, frame) >= loop.breaker:
-            return Close(number, "breaker", f"the last {loop.breaker} rounds failed alike: {message}")
+    if loop.breaker and failure and alike(state, frame) >= loop.breaker:
+        return Close(number, "breaker", f"the last {loop.breaker} rounds failed alike: {message}")
     if frame.round < loop.max:
-        if state.ledger is not None:
-            if command := next_round(state, number):
-                return command
+        if state.ledger is not None and (command := next_round(state, number)):
+            return command
         return Open(number, found.attempts, frame.round + 1)
     if loop.until is None:
         return Close(number)

@@ -59,9 +59,8 @@ def decide(state: State, now: float) -> Decision:
         return Decision(first, tuple(state.candidates))
     commands: list[Command] = []
     ready: list[int] = []
-    if state.resets:
-        if records := due(state):
-            return Decision(list(records), tuple(state.candidates))
+    if state.resets and (records := due(state)):
+        return Decision(list(records), tuple(state.candidates))
     numbers = _due(state, now)
     for position, number in enumerate(numbers):
         if len(ready) >= INSTANT_BATCH:
@@ -210,12 +209,10 @@ def next_time(state: State, now: float) -> float | None:
     found = [state.timers[0][0]] if state.timers else []
     if (due := _stop_time(state, now)) is not None:
         found.append(due)
-    if state.alarms is not None and state.alarms.due:
-        if (due := next_alarm(state)) is not None:
-            found.append(due)
-    if state.ledger is not None and state.active_since is not None:
-        if (due := warning_time(state)) is not None:
-            found.append(now + due - state.spent_time(now))
+    if state.alarms is not None and state.alarms.due and (due := next_alarm(state)) is not None:
+        found.append(due)
+    if state.ledger is not None and state.active_since is not None and (due := warning_time(state)) is not None:
+        found.append(now + due - state.spent_time(now))
     return min(found, default=None)
 
 

@@ -65,9 +65,8 @@ def _after_success(state: State, number: int, verdict: Verdict, now: float) -> C
     task, found = state.specs[number], state.tasks[number]
     if verdict.words and "criteria" not in found.cleared:
         return _asks_criteria(state, number, now)
-    if found.kept is not None and number in state.holders:
-        if is_all_kept(state, number):
-            return settle(task, "completed", "reused", "kept: nothing inside it would be called otherwise")
+    if found.kept is not None and number in state.holders and is_all_kept(state, number):
+        return settle(task, "completed", "reused", "kept: nothing inside it would be called otherwise")
     return settle(task, "completed", "", _judged(found) if verdict.words else _at_bound(task, found))
 
 

@@ -129,9 +129,8 @@ def _budget(state: State, body: dict[str, Json], by: str) -> Reply:
         return Reply((*found, RunReopened("budget", by)), True, words)
     waits = sum(task.status == "blocked" and task.reason == "budget" for task in state.tasks)
     words = f"; {waits} tasks waited for it" if waits > 1 else "; a task waited for it" if waits else ""
-    if waits:
-        if missing := still_short(state, str(body.get("scope", "")), body["add"]):
-            words += f", and still wait{'' if waits > 1 else 's'}: {missing}"
+    if waits and (missing := still_short(state, str(body.get("scope", "")), body["add"])):
+        words += f", and still wait{'' if waits > 1 else 's'}: {missing}"
     return Reply(found, True, f"the budget is extended{words}")
 
 

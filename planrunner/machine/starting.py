@@ -67,9 +67,8 @@ def before_attempt(state: State, number: int, now: float, ready: list[int]) -> C
         return settle(task, "cancelled", "stopped", stop_detail(state, failing))
     if frame.limit and number >= frame.limit:
         return None
-    if task.due is not None or task.due_in is not None:
-        if (task_deadline(state, task) or 0.0) <= now:
-            return Record(TaskSettled(task.id, "failed", "deadline", task_deadline_text(task), "timeout"))
+    if (task.due is not None or task.due_in is not None) and (task_deadline(state, task) or 0.0) <= now:
+        return Record(TaskSettled(task.id, "failed", "deadline", task_deadline_text(task), "timeout"))
     return _conditions(state, number, now, ready)
 
 
@@ -114,9 +113,8 @@ def _conditions(state: State, number: int, now: float, ready: list[int]) -> Comm
         if not goes_on:
             return command
     if task.gate is not None or state.restricted or (task.labels and (state.plan.gated or found.frame.owner >= 0)):
-        if task.gate is not None and found.kept is not None:
-            if is_still_approved(state, number):
-                return settle(task, "completed", "reused", "kept: it asks what it asked, and nothing before it changed")
+        if task.gate is not None and found.kept is not None and is_still_approved(state, number):
+            return settle(task, "completed", "reused", "kept: it asks what it asked, and nothing before it changed")
         if stage := stage_before(state, number):
             return AskPeople(number, stage)
     if not task.uses and number not in state.holders and task.gate is None:
@@ -142,9 +140,8 @@ def _begin(state: State, number: int, ready: list[int]) -> Command | None:
             return command
     if number in state.holders:
         return begin(state, number)
-    if state.tasks[number].kept is not None:
-        if command := compared(state, number):
-            return command
+    if state.tasks[number].kept is not None and (command := compared(state, number)):
+        return command
     ready.append(number)
     return None
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from planrunner import syntax
 from planrunner.diagnostics import Diagnostic
 from planrunner.errors import NotFound
 from planrunner.plan.nearest import nearest
 from planrunner.regular import read_regular
 from planrunner.source import Source, notation_of
+from planrunner.syntax import decoding
 from planrunner.syntax.limits import MAX_TEXT
 
 
@@ -35,7 +35,7 @@ def read_plan(path: str) -> File:
 
 def decode(content: bytes, name: str) -> File:
     """The bytes of a plan, as ``read_plan`` gives them; ``name`` is what the plan is called."""
-    source, findings = syntax.decode(content, name)
+    source, findings = decoding.decode(content, name)
     return File(source or Source("", name, notation_of(name)), findings)
 
 

@@ -25,7 +25,6 @@ from planrunner.plan.rights import (
 )
 from planrunner.plan.rights import entries as entries_of
 from planrunner.plan.setvariables import set_in, steered
-from planrunner.syntax.write_yaml import key_text
 
 if TYPE_CHECKING:
     from planrunner.plan.model import Task
@@ -188,6 +187,8 @@ def refusal(wanted: Wanted, right: Right) -> str:
 
 def _pasted(value: Json) -> str:
     """A value on one line as YAML takes it back, inside braces too."""
+    from planrunner.syntax.write_yaml import key_text
+
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_pasted(str(name))}: {_pasted(each)}" for name, each in value.items()) + "}"
     if isinstance(value, (list, tuple)):

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Mapping as Table
 from typing import NamedTuple, Protocol
 
-from planrunner import syntax
 from planrunner.diagnostics import RULES, Diagnostic, Rule, arrange, has_errors
 from planrunner.plan import schema
 from planrunner.plan.canonical import canonical
@@ -23,6 +22,7 @@ from planrunner.plan.rules.table import Check, Parsed, run
 from planrunner.plan.rules.unexecuted import without_effect
 from planrunner.plan.rules.view import Project
 from planrunner.source import Source
+from planrunner.syntax.read import parse
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 
@@ -72,7 +72,7 @@ def load(source: Source, capabilities: Capabilities, project: Project = _NOTHING
 
 
 def _load(source: Source, capabilities: Capabilities, links: Links, project: Project = _NOTHING) -> Loaded:
-    parsed = syntax.parse(source)
+    parsed = parse(source)
     if parsed.tree is None:
         return Loaded(None, arrange(parsed.findings), None)
     whole = named(parsed.tree, source)

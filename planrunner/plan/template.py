@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planrunner.plan.expressions.evaluate import Evaluation, EvaluationError, Scope, evaluated, holds, named
 from planrunner.plan.expressions.paths import path_of, paths_with_places
@@ -17,7 +17,10 @@ from planrunner.plan.expressions.problem import Problem, TemplateError
 from planrunner.plan.expressions.show import show
 from planrunner.plan.expressions.values import LONGEST_TEXT, NAMES, kind, plain, text_of
 from planrunner.plan.placeholders import Placeholder, placeholders
-from planrunner.plan.template_tree import Branches, Code, Loop, Node, Parsed, Value, codes, parsed
+
+if TYPE_CHECKING:
+    from planrunner.plan.template_tree import Loop, Node, Parsed
+
 
 __all__ = ["TemplateError", "is_template", "problems", "references", "render", "tree_of"]
 
@@ -53,6 +56,8 @@ def references(text: str, start: int = 0) -> list[tuple[tuple[str, ...], int, in
     ``{{ tasks.test.outputs.n + 1 }}`` gives ``(("tasks", "test", "outputs", "n"), 3, 23)``. Names that a loop of the
     text gives are none.
     """
+    from planrunner.plan.template_tree import codes
+
     if not is_template(text):
         return []
     return [
@@ -74,6 +79,8 @@ def problems(text: str) -> list[Problem]:
 @lru_cache(maxsize=4096)
 def tree_of(text: str) -> Parsed:
     """The tree of a text with templates; plain references are read without the grammar."""
+    from planrunner.plan.template_tree import Parsed, parsed
+
     if "{%" not in text and (found := _plain_references(text)) is not None:
         return Parsed(tuple(found), ())
     if len(text) > LONGEST_COMPUTED:
@@ -105,6 +112,8 @@ def _render(value: Json, scope: Scope, level: int) -> Json:
 
 def render_text(text: str, scope: Scope) -> Json:
     """The value of a text that is one whole template, else the rendered text. Raises TemplateError."""
+    from planrunner.plan.template_tree import Value
+
     if len(text) > LONGEST_SOURCE:
         raise TemplateError(f"the text has more than {LONGEST_SOURCE:,} characters")
     tree = tree_of(text)
@@ -134,6 +143,8 @@ class _Rendering:
         self._length = 0
 
     def write(self, nodes: tuple[Node, ...] | list[Node]) -> None:
+        from planrunner.plan.template_tree import Branches, Value
+
         for node in nodes:
             if isinstance(node, str):
                 self._add(node)
@@ -197,6 +208,8 @@ def _excerpt(text: str) -> str:
 
 def _plain_references(text: str) -> list[Node] | None:
     """The nodes of a text whose templates are plain references; None for any other."""
+    from planrunner.plan.template_tree import Code, Value
+
     found: list[Node] = []
     at = 0
     for hole in placeholders(text):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
-from importlib.metadata import distributions
 from typing import NamedTuple
 
 CAPABILITIES = "planrunner.capabilities"
@@ -117,6 +116,8 @@ def _mentions(folder: str) -> bool:
 
 
 def _look() -> list[Installed]:
+    from importlib.metadata import distributions
+
     found: dict[tuple[str, str, str], Installed] = {}
     for distribution in distributions():
         for point in distribution.entry_points:

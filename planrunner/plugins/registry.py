@@ -15,7 +15,6 @@ from planrunner.journal.workspace import find_project
 from planrunner.plan.model import Capability
 from planrunner.plugins.catalogue import Catalogue, Known
 from planrunner.plugins.discovery import CAPABILITIES, PLUGINS, Installed, installed
-from planrunner.plugins.hooks import Hooks
 from planrunner.plugins.lintrules import rules_of
 from planrunner.plugins.observing import Observers
 from planrunner.plugins.problems import one_line
@@ -26,6 +25,7 @@ from planrunner.regular import read_regular
 
 if TYPE_CHECKING:
     from planrunner.plan.rules.view import PlanView
+    from planrunner.plugins.hooks import Hooks
 
     Check = Callable[[PlanView], Iterable[Diagnostic]]
 
@@ -195,6 +195,8 @@ class Registry(_Mapping):
 
     def hooks(self) -> Hooks:
         """The hooks with the built-ins registered on them; the first call imports pluggy."""
+        from planrunner.plugins.hooks import Hooks
+
         if self._hooks is None:
             self._hooks = Hooks(self._catalogue.problems)
             self._hooks.add(builtin, "planrunner")
@@ -333,10 +335,9 @@ def has_files(project: str) -> bool:
 def _check_version(plugin: object) -> None:
     """Refuse a plugin that says it is written for another version of the interface. Raises ValueError."""
     version = getattr(plugin, "API", None)
-    if isinstance(version, int):
-        if version not in SUPPORTED:
-            known = " and ".join(map(str, SUPPORTED))
-            raise ValueError(f"it is written for version {version} of planrunner.api, this planrunner has {known}")
+    if isinstance(version, int) and version not in SUPPORTED:
+        known = " and ".join(map(str, SUPPORTED))
+        raise ValueError(f"it is written for version {version} of planrunner.api, this planrunner has {known}")
 
 
 def _allowed_files(project: str) -> tuple[ProjectFile, ...]:

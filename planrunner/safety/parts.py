@@ -12,7 +12,6 @@ import stat
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from planrunner import syntax
 from planrunner.diagnostics import Diagnostic, arrange
 from planrunner.source import Source
 from planrunner.syntax.limits import MAX_TEXT
@@ -63,14 +62,16 @@ class Part:
     __slots__ = ("findings", "name", "size", "source", "tree")
 
     def __init__(self, content: bytes, name: str, path: str) -> None:
-        source, found = syntax.decode(content, path)
+        from planrunner.syntax.read import decode, parse
+
+        source, found = decode(content, path)
         self.name = name
         self.size = len(content)
         self.source = source or Source("", path, "yaml")
         self.tree: Node | None = None
         self.findings: list[Diagnostic] = list(found)
         if source is not None and not _says_nothing(source.text):
-            parsed = syntax.parse(source)
+            parsed = parse(source)
             self.tree = parsed.tree
             self.findings += parsed.findings
 

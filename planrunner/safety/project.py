@@ -12,10 +12,8 @@ from typing import Any, NamedTuple
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.errors import PlanInvalid, UsageError
-from planrunner.plan.schema import section_check
 from planrunner.plan.wording import unknown_key
 from planrunner.safety import profiles, userfile
-from planrunner.safety.consistency import check
 from planrunner.safety.effective import effective, located
 from planrunner.safety.entries import faults
 from planrunner.safety.parts import Part, Said, Settings, read_regular, with_included
@@ -103,6 +101,8 @@ _latest: list[Read] = []
 
 def _parts(directory: str) -> tuple[list[Part], Part | None]:
     """The files of the project, the root first, and the user's, each checked. Raises as ``check_files``."""
+    from planrunner.safety.consistency import check
+
     key = (directory, profiles.asked(), _content(directory), userfile.user_file(), userfile.user_content())
     latest = _latest[0] if _latest else None  # one look: another thread may read another project meanwhile
     if latest is not None and latest[0] == key:
@@ -196,6 +196,8 @@ def _faults(
 
 
 def _held_against_schema(tree: Mapping) -> Iterator[Diagnostic]:
+    from planrunner.plan.schema import section_check
+
     for key, value in tree.entries:
         if key.value in SECTIONS and key.value != "people":  # of those we know better words
             yield from section_check("project.schema.json", str(key.value), value)

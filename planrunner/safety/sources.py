@@ -10,7 +10,6 @@ import subprocess
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from planrunner import syntax
 from planrunner.redaction import SHORTEST
 from planrunner.safety.credentials import Credential, line_of
 from planrunner.source import Source
@@ -138,7 +137,9 @@ def _parsed(credential: Credential, text: str) -> Json:
 
 
 def _tree(credential: Credential, text: str) -> Json:
-    parsed = syntax.parse(Source(text, credential.path, "json" if text.lstrip().startswith("{") else "yaml"))
+    from planrunner.syntax.read import parse
+
+    parsed = parse(Source(text, credential.path, "json" if text.lstrip().startswith("{") else "yaml"))
     if parsed.tree is None or any(finding.severity == "error" for finding in parsed.findings):
         raise _Absent(f"{credential.path} is neither JSON nor YAML, nor lines such as NAME=value")
     return to_json(parsed.tree)

@@ -76,9 +76,8 @@ def run_object(
     }
     if state.plan.artifacts:
         found["artifacts"] = [_artifact(state, each) for each in state.plan.artifacts]
-    if state.debts is not None:
-        if report := rollback_object(state):
-            found["rollback"] = report
+    if state.debts is not None and (report := rollback_object(state)):
+        found["rollback"] = report
     return found
 
 

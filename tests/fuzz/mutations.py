@@ -13,7 +13,7 @@ import mutated_text
 import mutated_trees
 from mutated_text import Pool
 
-from planrunner import syntax
+from planrunner.syntax.read import write
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("plans", "examples", "tests/corpus", "tests/lint/plans", "tests/fuzz/found")
@@ -76,7 +76,7 @@ def _written(random: Random, data: Any) -> tuple[str, bytes]:
     text = ""
     if ending != ".json" and isinstance(data, dict):
         try:
-            text = syntax.write(mutated_trees.tree_of(data), "yaml" if ending == ".yaml" else "text")
+            text = write(mutated_trees.tree_of(data), "yaml" if ending == ".yaml" else "text")
         except (ValueError, RecursionError):
             text = ""  # what the text notation cannot say
     if not text:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from planrunner import syntax
 from planrunner.engine.drive import Driver
 from planrunner.engine.imagined import ImaginedEffects, Script
 from planrunner.engine.replaying import replay
@@ -29,6 +28,7 @@ from planrunner.plan.canonical import canonical
 from planrunner.plan.lower import lower
 from planrunner.plan.model import Plan
 from planrunner.source import Source
+from planrunner.syntax.read import parse
 from planrunner.testing.rehearse import TRAITS, Rehearsal, rehearse
 from planrunner.testing.simulate import PLACE, RUN_ID, START, Crash, Disk, Nobody
 
@@ -36,7 +36,7 @@ BAD = Outcome("logic", "exit code 1", exit_code=1, duration=1.0)
 
 
 def plan(*tasks: dict[str, Any], **keys: Any) -> Plan:
-    parsed = syntax.parse(Source(json.dumps({"plan": "p", "tasks": list(tasks), **keys}), "p.json", "json"))
+    parsed = parse(Source(json.dumps({"plan": "p", "tasks": list(tasks), **keys}), "p.json", "json"))
     assert parsed.tree is not None
     return lower(canonical(parsed.tree)).plan
 

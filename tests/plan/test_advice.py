@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planrunner import syntax
 from planrunner.plan.judging import Wanted, refusal
 from planrunner.plan.rights import Level, host, named
 from planrunner.source import Source
+from planrunner.syntax.read import parse
 from planrunner.syntax.tree import to_json
 
 
@@ -17,7 +17,7 @@ def line(said: object, wanted: str) -> object:
     """What a policy would say with the line that the refusal of a host gives."""
     right = host([Level("planrunner.yaml", {"network": said})], wanted)
     told = refusal(Wanted(f"the host {wanted}", "network", wanted), right).partition("write there: ")[2]
-    parsed = syntax.parse(Source(told, "planrunner.yaml", "yaml"))
+    parsed = parse(Source(told, "planrunner.yaml", "yaml"))
     assert not parsed.findings, told
     return to_json(parsed.tree)
 
@@ -47,7 +47,7 @@ def test_entries_with_patterns_for_commands_and_inputs_stay_what_they_are() -> N
     entries = [{"uses": "shell", "run": ["git: *", "*"]}, {"uses": "http.*", "with": {"url": "https://a/*", "n": 3}}]
     right = named([Level("planrunner.yaml", {"tools": {"allow": entries}})], "tools", "read")
     told = refusal(Wanted("the tool `read`", "tools", "read"), right).partition("write there: ")[2]
-    parsed = syntax.parse(Source(told, "planrunner.yaml", "yaml"))
+    parsed = parse(Source(told, "planrunner.yaml", "yaml"))
     assert not parsed.findings, told
     assert to_json(parsed.tree) == {"policy": {"tools": {"allow": [*entries, "read"]}}}
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from planrunner import syntax
 from planrunner.plan.canonical import PLAN_ALIASES, PLAN_ORDER, TASK_ALIASES, TASK_ORDER, canonical, ordered
 from planrunner.source import Source
+from planrunner.syntax.read import parse
 from planrunner.syntax.tree import Mapping, Node, Sequence, to_json
 
 
 def tree(text: str) -> Mapping:
-    found = syntax.parse(Source(text)).tree
+    found = parse(Source(text)).tree
     assert isinstance(found, Mapping)
     return found
 

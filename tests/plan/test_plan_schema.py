@@ -16,13 +16,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from plan_loading import corpus, loaded, tree_of
 
-from planrunner import syntax
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan import schema
 from planrunner.plan.canonical import BUDGET_ALIASES, PLAN_ALIASES, PLAN_ORDER, TASK_ALIASES, TASK_ORDER
 from planrunner.plan.load import load
 from planrunner.plugins import Registry
 from planrunner.source import Source, notation_of
+from planrunner.syntax.read import parse
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence, to_json
 
 PUBLISHED = schema.published()
@@ -31,7 +31,7 @@ VALIDATOR = jsonschema.Draft7Validator(PUBLISHED)
 
 def parsed(path: Path) -> Any:
     source = Source(path.read_text(encoding="utf-8"), path.name, notation_of(path.name))
-    return syntax.parse(source)
+    return parse(source)
 
 
 def descriptions(part: Any, place: str) -> list[str]:
@@ -248,14 +248,14 @@ def test_every_part_of_the_published_schema_compiles() -> None:
 
 def test_checking_a_plan_does_not_import_the_jsonschema_library() -> None:
     script = (
-        "import sys\nfrom planrunner import syntax\nfrom planrunner.source import Source\nfrom planrunner.plan import schema\n"
-        "assert schema.check(syntax.parse(Source('plan: p')).tree)\nassert 'jsonschema' not in sys.modules\n"
+        "import sys\nfrom planrunner.syntax.read import parse\nfrom planrunner.source import Source\nfrom planrunner.plan import schema\n"
+        "assert schema.check(parse(Source('plan: p')).tree)\nassert 'jsonschema' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=240)
 
 
 def found(text: str) -> list[Diagnostic]:
-    tree = syntax.parse(Source(text)).tree
+    tree = parse(Source(text)).tree
     assert tree is not None
     return sorted(schema.check(tree), key=lambda finding: finding.span)
 

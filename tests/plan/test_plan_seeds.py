@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from plan_loading import SEED, corpus, errors, loaded
 
-from planrunner import syntax
 from planrunner.plan.canonical import ordered
 from planrunner.plan.digest import digest
 from planrunner.plan.model import Plan
 from planrunner.source import Source, notation_of
+from planrunner.syntax.read import parse, write
 from planrunner.syntax.tree import Mapping
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def converted(text: str, name: str, to: Notation) -> str:
     """The plan in another notation, as ``planrunner convert`` writes it."""
     tree = loaded(text, name).tree
     assert isinstance(tree, Mapping)
-    return syntax.write(ordered(tree), to)
+    return write(ordered(tree), to)
 
 
 def block(start: str) -> str:
@@ -155,4 +155,4 @@ def test_what_the_printed_plans_say_is_all_there() -> None:
     assert (search.tasks[1].budgets.time, search.tasks[1].budgets.cost) == (1800.0, 5.0)
     assert search.policy == {"requireGateForProd": True}
     source = Source(texts["http3-research.yaml"])
-    assert isinstance(syntax.parse(source).tree, Mapping)
+    assert isinstance(parse(source).tree, Mapping)

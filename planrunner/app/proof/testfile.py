@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from planrunner import syntax
 from planrunner.app.proof.cases import Case, Crash, Expectation
 from planrunner.app.proof.lives import Mishap
 from planrunner.app.proof.testnames import Names, duration_faults
@@ -21,6 +20,7 @@ from planrunner.plan.schema import Compiler
 from planrunner.plan.schema_types import Check, Walk
 from planrunner.resources import read_data
 from planrunner.source import Source
+from planrunner.syntax.read import parse
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence, to_json
 
 Json = Any
@@ -53,7 +53,7 @@ def check_shape(tree: Node) -> list[Diagnostic]:
 
 def read_tests(source: Source, load_plan: LoadPlan) -> Suite:
     """The cases of a test file. Faults of the file are findings; those of its plans raise as ``load_plan`` does."""
-    parsed = syntax.parse(source)
+    parsed = parse(source)
     if parsed.tree is None:
         empty = "a test file has `plan:` and `cases:`"
         findings = [each._replace(help=empty) if not source.text.strip() else each for each in parsed.findings]

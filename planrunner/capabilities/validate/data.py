@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import Annotated, Any
 
-from planrunner import syntax
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.files.readable import require_let
@@ -14,6 +13,7 @@ from planrunner.capabilities.schemas import require_schema
 from planrunner.capabilities.validate.evidence import Evidence, Finding, evidence, finding, judged
 from planrunner.capabilities.validate.paths import Pattern, found_files, names
 from planrunner.source import Source
+from planrunner.syntax.read import decode, parse
 from planrunner.syntax.tree import Mapping, Node, Sequence, to_json
 
 _LARGEST = 16 << 20
@@ -71,10 +71,10 @@ def _parsed(context: Context, path: str) -> tuple[Source, Node]:
         raise Failure(f"{path} cannot be read: {error.strerror}") from None
     if len(content) > _LARGEST:
         raise Failure(f"{path} is larger than {_LARGEST >> 20} MiB")
-    source, findings = syntax.decode(content, path)
+    source, findings = decode(content, path)
     if source is None:
         raise Failure(f"{path}: {findings[0].message}")
-    parsed = syntax.parse(source)
+    parsed = parse(source)
     if parsed.tree is None:
         fault = next((each for each in parsed.findings if each.severity == "error"), None)
         if fault is None:

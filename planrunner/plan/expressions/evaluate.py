@@ -18,7 +18,6 @@ from collections.abc import Callable
 from typing import Any
 
 from planrunner.plan.expressions.arithmetic import compute, negative
-from planrunner.plan.expressions.functions import FUNCTIONS, contains, matches
 from planrunner.plan.expressions.paths import children, path_of
 from planrunner.plan.expressions.quantities import Quantity
 from planrunner.plan.expressions.show import show
@@ -230,6 +229,8 @@ class Evaluation:
             raise type(error)(f"`{show(tree)}`: {error.message}") from None
 
     def call(self, tree: Tree) -> Json:
+        from planrunner.plan.expressions.functions import FUNCTIONS
+
         name, arguments = tree[3], tree[4]
         if name in BUILT_IN and not BUILT_IN[name][0] <= len(arguments) <= BUILT_IN[name][1]:
             raise EvaluationError(f"`{name}` does not take {len(arguments)} arguments")
@@ -283,10 +284,14 @@ def _is_empty(value: Json) -> bool:
 
 
 def _contains(holder: Json, item: Json) -> bool:
+    from planrunner.plan.expressions.functions import contains
+
     return contains(holder, item)
 
 
 def _matches(text: Json, pattern: Json) -> bool:
+    from planrunner.plan.expressions.functions import matches
+
     return matches(text, pattern)
 
 
