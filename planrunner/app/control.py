@@ -74,9 +74,9 @@ def steer(
 def take_back_pause(wanted: str, state: str | None) -> Steered | None:
     """Have a run whose pause comes to rest go on in the process that holds it; None where it is not pausing. Where it
     has come to rest meanwhile, the answer is not ``applied``. Raises as ``steer`` does."""
+    journal = open_journal(find_state(None, state), readonly=True)
     from planrunner.app.reading import stored_state
 
-    journal = open_journal(find_state(None, state), readonly=True)
     try:
         run_id = journal.find_run(wanted)
         found = stored_state(journal, run_id)
@@ -118,9 +118,9 @@ def _silence(held: str, patience: float) -> str:
 
 def _answer_here(journal: Journal, run_id: str) -> None:
     """Hold the run for a moment and answer what waits, starting nothing."""
+    handle = journal.hold(run_id)
     from planrunner.app.reading import begun
 
-    handle = journal.hold(run_id)
     try:
         state = begun(journal, run_id)
         line = TimeLine()

@@ -199,8 +199,6 @@ def journal_at(state_dir: str, in_memory: bool) -> JournalPort:
 
 
 def _begin(request: ExecRequest, site: Site, seen: Seen, noted: dict[str, Json]) -> RunResult:
-    from planrunner.app.dry import assumed
-
     directory = find_project(request.plan)
     settings, most = settled(directory)
     request = request._replace(max_parallel=at_once(request.max_parallel, seen.plan.max_parallel, most))
@@ -214,6 +212,8 @@ def _begin(request: ExecRequest, site: Site, seen: Seen, noted: dict[str, Json])
     if plan.due is not None or any(task.due is not None for task in plan.tasks):
         require_time(plan, seen.text, request.plan, now)
     if request.dry_run:
+        from planrunner.app.dry import assumed
+
         plan, traits, imagined = assumed(plan, now)
     clock = Clock(now, here["uptime"])
     run_id = new_run_id(now, os.urandom(8))
@@ -308,8 +308,6 @@ def text_key(state: State) -> str:
 
 def _asked(request: ExecRequest, seen: Seen) -> tuple[dict[str, Json], tuple[str, ...] | None]:
     """Parameters and selected tasks, None for all. Raises UsageError, and as ``hold_to`` where a preview is given."""
-    from planrunner.app.preview import hold_to
-
     params = _params(request, seen.plan) if seen.plan.params or request.params else {}
     selected = None
     if request.only or request.until:
@@ -317,6 +315,8 @@ def _asked(request: ExecRequest, seen: Seen) -> tuple[dict[str, Json], tuple[str
     if request.max_parallel is not None and request.max_parallel < 1:
         raise UsageError(f"--max-parallel takes a number from 1, not {request.max_parallel}")
     if request.preview is not None:
+        from planrunner.app.preview import hold_to
+
         hold_to(request.preview, seen, params, request.max_parallel, selected)
     return params, selected
 

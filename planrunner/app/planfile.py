@@ -62,9 +62,9 @@ def plan_named(word: str) -> str:
 
 def read_regular(path: str) -> File:
     """``read_plan`` for regular files only. Raises NotFound; a finding about the size tells the whole size."""
+    check_regular(path)
     from planrunner.plan.load import read_plan
 
-    check_regular(path)
     file = read_plan(path)
     size = os.path.getsize(path)
     if size <= MAX_TEXT or not file.findings:

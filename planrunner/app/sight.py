@@ -123,12 +123,12 @@ def _unchanged(path: str, known: str) -> bool:
 
 
 def _first_sight(path: str, text: bytes | None, registry: Registry, credentials: dict[str, str] | None) -> Seen:
-    from planrunner.plan.load import load
-    from planrunner.plan.rules.view import Project
-
     file = read_regular(path) if text is None else decode(text, path)
     if file.findings:
         raise PlanInvalid(f"`{path}` cannot run", file.source, file.findings)
+    from planrunner.plan.load import load
+    from planrunner.plan.rules.view import Project
+
     plan, findings, _, files = load(file.source, registry, Project(credentials=credentials))
     if plan is None or any(finding.code == "PLAN801" for finding in findings):
         raise PlanInvalid(f"`{path}` cannot run", file.source, findings)
@@ -184,10 +184,11 @@ _UNSAID: list[Json] = [[], False]
 def _watched(plan: Plan, capabilities: dict[str, Capability | None]) -> dict[str, Json]:
     """What the run has to know of its capabilities where text from outside comes near to what acts; empty for most."""
     from planrunner.plan.rules.taint import meets_foreign
-    from planrunner.plan.taint.watched import watched
 
     if not meets_foreign(plan, capabilities):
         return {}
+    from planrunner.plan.taint.watched import watched
+
     return watched(plan, capabilities)
 
 
@@ -206,9 +207,9 @@ def _env_read(plan: Plan) -> tuple[str, ...]:
 def check_project(directory: str) -> None:
     """Let nothing start in a project whose settings have errors: raises PlanInvalid, and UsageError where they cannot
     be read."""
-    from planrunner.safety.people import read_project
-
     if has_settings(directory):
+        from planrunner.safety.people import read_project
+
         read_project(directory)
 
 
@@ -220,11 +221,11 @@ def is_doubtful(path: str, seen: Seen) -> bool:
 
 
 def _asks_inside() -> bool:
-    from planrunner.safety.policy import asks_inside
-
     project = find_project(None)
     if not has_settings(project):
         return False
+    from planrunner.safety.policy import asks_inside
+
     return asks_inside(project)
 
 
@@ -240,18 +241,19 @@ def governing(directory: str, seen: Seen, path: str, capabilities: Registry, for
     """The operator's levels of policy for the record of a run: those of the project, and of the one of the working
     directory, which is the operator's alone where the plan is ``foreign``. Raises Denied where they refuse what the
     plan wants."""
-    from planrunner.app.permitted import refuse_denied
-    from planrunner.plan.touching import Ground
-    from planrunner.safety.policy import levels, records_of
-
     home = find_project(None)
     elsewhere = home if home != directory and os.path.lexists(os.path.join(home, "planrunner.yaml")) else ""
     own = directory if has_settings(directory) else ""
     if not (own or elsewhere):
         return {}
+    from planrunner.safety.policy import levels, records_of
+
     records = records_of(own, elsewhere, foreign)
     if not records:
         return {}
+    from planrunner.app.permitted import refuse_denied
+    from planrunner.plan.touching import Ground
+
     refuse_denied(seen.plan, levels(records), path, Ground(capabilities, directory), seen.digest)
     return {"policy": records}
 
@@ -260,10 +262,10 @@ def settled(directory: str) -> tuple[dict[str, Json], int | None]:
     """What the settings of a project mean for a run that begins: what goes into its record (the profile; the model that
     judges criteria in plain words and what it may use) and how many tasks may run at once, None for any number. Raises
     as ``check_project``."""
-    from planrunner.safety.project import read_settings
-
     if not has_settings(directory):
         return {}, None
+    from planrunner.safety.project import read_settings
+
     found = read_settings(directory)
     record: dict[str, Json] = {"profile": found.profile} if found.profile else {}
     models = found.data.get("models") or {}
@@ -275,10 +277,10 @@ def settled(directory: str) -> tuple[dict[str, Json], int | None]:
 def grace(directory: str) -> float:
     """The seconds from TERM to KILL of what is stopped, by the settings of a project. Settings with faults, which only
     what starts nothing (a cancellation) gets to, say nothing."""
-    from planrunner.safety.project import read_data
-
     if not has_settings(directory):
         return GRACE
+    from planrunner.safety.project import read_data
+
     try:
         said = (read_data(directory).get("scheduler") or {}).get("grace")
     except PlanInvalid:
@@ -314,11 +316,12 @@ def _amounts(given: dict[str, Json]) -> dict[str, Json]:
 def environment_of(names: tuple[str, ...], directory: str) -> dict[str, str]:
     """The values of environment variables that are set, without those that are a secret of the project or that its
     policy hides."""
-    from planrunner.app.secrets import without_hidden
-    from planrunner.safety.policy import levels, policy_records
-
     found = {name: os.environ[name] for name in names if name in os.environ}
     if found and has_settings(directory):
+        from planrunner.app.secrets import without_hidden
+
         shown = without_hidden(tuple(found), directory)
+        from planrunner.safety.policy import levels, policy_records
+
         return dict(visible(levels(policy_records(directory)), {name: found[name] for name in shown}))
     return found

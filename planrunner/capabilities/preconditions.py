@@ -130,11 +130,11 @@ def _usual(words: list[str], section: Mapping[str, Json]) -> Json:
 
 
 def _database(words: list[str], inputs: Mapping[str, Json], ground: Ground) -> None:
-    from planrunner.capabilities.sql import databases
-
     name = inputs.get(words[0])
     if not isinstance(name, str) or "://" in name:
         return
+    from planrunner.capabilities.sql import databases
+
     settings = databases.entry(ground.settings("sql"), name)
     if why := databases.missing_address(name, settings, ground.environment):
         raise Unmet(why, lasting=True)

@@ -47,12 +47,12 @@ _PARTS = ("anyOf", "items", "prefixItems", "additionalProperties")
 def describe(function: Callable[..., Any], plugin: str = "planrunner") -> Capability:
     """The description of a tagged function. Raises TypeError where there is no tag, no plan could call it or nobody
     could be shown it."""
-    import inspect
-
     declaration = declaration_of(function)
     if declaration is None:
         raise TypeError(f"{getattr(function, '__qualname__', function)!r} is not marked with @capability")
     hints = annotations_of(function)
+    import inspect
+
     summary, description, texts = _texts(inspect.getdoc(function) or "")
     inputs = tuple(_inputs(function, hints, texts))
     found = Capability(
@@ -104,9 +104,9 @@ def annotations_of(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _inputs(function: Callable[..., Any], hints: Mapping[str, Any], texts: Mapping[str, str]) -> list[Field]:
+    fields: list[Field] = []
     import inspect
 
-    fields: list[Field] = []
     for name, parameter in inspect.signature(function).parameters.items():
         if name == "context" and not fields:
             continue

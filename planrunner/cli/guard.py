@@ -9,16 +9,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TextIO
 
-from planrunner.app.refused import keep
-from planrunner.cli.crash import write_report
 from planrunner.cli.errorobject import write_error
 from planrunner.cli.group import run
 from planrunner.cli.screen import guard_terminals
 from planrunner.cli.settings import ABOUT_RUNS, Settings, messages, reworded
 from planrunner.errors import INTERNAL, INTERRUPTED, USAGE, Denied, PlanInvalid, PlanrunnerError
 from planrunner.plugins.registry import own_process
-from planrunner.views.findings import render_text
-from planrunner.views.findings_json import findings_data
 
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
 _GONE = "the current directory does not exist any more"
@@ -134,6 +130,8 @@ def _here(hint: str, asked: Sequence[Settings]) -> str:
 
 def _keep(denied: Denied, asked: Sequence[Settings]) -> None:
     """Keep for audit that a plan was not let start, but on paper. Where that fails the plan stays refused."""
+    from planrunner.app.refused import keep
+
     if not denied.rule or not asked or asked[0].on_paper:
         return
     try:
@@ -166,6 +164,9 @@ def _nowhere() -> int:
 
 def _invalid(error: PlanInvalid, asked: Sequence[Settings], arguments: Sequence[str]) -> int:
     # Late: only plans with faults need the renderer.
+    from planrunner.views.findings import render_text
+    from planrunner.views.findings_json import findings_data
+
     screen = messages(asked[0] if asked else Settings())
     screen.write(render_text(error.findings, error.source, screen.color) + "\n")
     _say(f"error: {error.message}", error.hint)
@@ -177,6 +178,8 @@ def _invalid(error: PlanInvalid, asked: Sequence[Settings], arguments: Sequence[
 
 def _bug(error: Exception, arguments: Sequence[str]) -> int:
     # Late: this is for faults of our own.
+    from planrunner.cli.crash import write_report
+
     path = write_report(error, arguments)
     _say(
         f"internal error: {type(error).__name__}: {error}",

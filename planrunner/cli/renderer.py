@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 def watch(given: Settings, mode: str, output: str | None = None) -> Watch:
     """The renderer for a progress mode; only that one is imported. JSON lines are data and go to standard output.
     ``output`` is how the output of tasks is shown; None leaves it to the renderer."""
-    from planrunner.views.progress_tree import TreeProgress
-
     mode = _mode(given, mode)
     if output not in (None, "none") and mode in ("jsonl", "quiet"):
         raise UsageError(
             f"--output {output} has no effect with --progress {mode}", "it works with tree, plain and github"
         )
     if mode == "tree":
+        from planrunner.views.progress_tree import TreeProgress
+
         return TreeProgress(messages(given), output or "none")
     if mode == "jsonl":
         return JsonLinesProgress(terminal(sys.stdout, given))

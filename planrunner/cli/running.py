@@ -33,8 +33,6 @@ STDIN = "<stdin>"
 
 def exec_plan(given: Settings, options: ExecOptions) -> int:
     """Run a plan; the exit code of the contract."""
-    from planrunner.app.paramfile import read_params
-
     given.on_paper = options.dry_run
     text = None
     if options.plan == "-":
@@ -44,6 +42,8 @@ def exec_plan(given: Settings, options: ExecOptions) -> int:
     lay_environment(given, None if text is not None else options.plan)
     params = options.params
     if options.params_file is not None:
+        from planrunner.app.paramfile import read_params
+
         params = (*read_params(options.params_file), *params)
     request = ExecRequest(
         options.plan,
@@ -103,14 +103,15 @@ def _at_terminal(what: str) -> bool:
 
 def resume_run(given: Settings, options: ResumeOptions) -> int:
     """Go on with a run; the exit code of the contract."""
-    from planrunner.app.resuming import Manner, resume
-    from planrunner.cli.doubts import decided
-
     lay_environment(given)
     seen = watch(given, options.progress, options.output)
     onlooker = seen if options.no_wait or options.unattended else attended(given, seen)
     tell_edited(given, options.run)
+    from planrunner.cli.doubts import decided
+
     settle = decided(given, options)
+    from planrunner.app.resuming import Manner, resume
+
     manner = Manner(options.unattended, options.accept_policy, options.no_sandbox and _at_terminal(options.run))
     try:
         result = resume(options.run, settle, given.state, onlooker, manner)
@@ -138,10 +139,10 @@ def tell_edited(given: Settings, run: str) -> None:
 
 def attended(given: Settings, seen: Watch) -> Watch:
     """The watch that also asks what gates ask, where somebody sits at a terminal; else the watch alone."""
-    from planrunner.cli.desk import Desk
-
     if given.no_input or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return seen
+    from planrunner.cli.desk import Desk
+
     return Desk(given, seen)
 
 
@@ -156,11 +157,11 @@ def report(result: RunResult, as_json: bool) -> int:
 
 def write_object(result: RunResult) -> None:
     """The object of a run as a line on standard output; its journal adds times, parameters and attempts."""
-    from planrunner.app.inspect import look
-
     state: State = result.state
     entries: tuple[Entry, ...] = ()
     if not is_dry(state):
+        from planrunner.app.inspect import look
+
         kept = look(result.run_id, result.state_dir)
         state, entries = kept.state, kept.entries
     found = run_object(state, result.revision, result.exit_code, time(), entries)

@@ -20,12 +20,12 @@ Json = Any
 
 def looks(state: State, request: Request, place: Place) -> tuple[dict[str, Json], ...]:
     """What of the world has to be looked at before the answer: the evidence of the gate that a vote is for."""
-    from planrunner.engine.gates import request as asked
-
     number = state.index.get(str(request.body.get("gate"))) if request.kind == "vote" else None
     gate = state.tasks[number].gate if number is not None else None
     if number is None or gate is None or not gate.waits:
         return ()
+    from planrunner.engine.gates import request as asked
+
     try:
         return tuple(asked(state, number, gate.stage, place).get("looks", ()))
     except no_value():
@@ -50,8 +50,6 @@ def _foreign() -> Reply:
 def _weigh(state: State, request: Request, place: Place, now: float, weighed: Weigh | None) -> Reply:
     """A vote counts for what is there now: what has changed since it was shown is asked anew. Roles are those that the
     project lists, and only where it lists nobody those that the voter claims."""
-    from planrunner.engine.gates import renewed
-
     body = dict(request.body)
     try:
         people = read_project(place.directory).people
@@ -66,6 +64,8 @@ def _weigh(state: State, request: Request, place: Place, now: float, weighed: We
     found = reply(state, "vote", {**body, "unread": True}, by)
     if not found.applied:
         return found
+    from planrunner.engine.gates import renewed
+
     try:
         event = renewed(state, str(body["gate"]), place, weighed)
     except no_value() as error:

@@ -70,8 +70,6 @@ class Decisions:
         return self.state.status not in ("running", "pending")
 
     def _enact(self, command: Command) -> None:
-        from planrunner.engine.rare_decisions import enact
-
         if isinstance(command, Start):
             self._start(command)
         elif isinstance(command, Record):
@@ -79,14 +77,15 @@ class Decisions:
         elif isinstance(command, End):
             self._end(command)
         else:
+            from planrunner.engine.rare_decisions import enact
+
             for following in enact(command, self._turn()):
                 self._enact(following)
 
     def _keep(self, event: Event) -> None:
-        from planrunner.engine.gates import with_values
-        from planrunner.engine.rare_decisions import follow
-
         if type(event).__name__ == "GateDecided":
+            from planrunner.engine.gates import with_values
+
             event = with_values(self.state, event)
         self._record(event, self._now)
         if type(event) is TaskSettled:
@@ -94,6 +93,8 @@ class Decisions:
         else:
             follows = type(event).__name__ in ("AttemptStopping", "FrameClosing", "UndoSettled")
         if follows:
+            from planrunner.engine.rare_decisions import follow
+
             follow(event, self._turn())
 
     def _start(self, command: Start) -> None:

@@ -225,9 +225,9 @@ class Driver:
             self.record(event)
 
     def _call_off(self, event: Event) -> None:
+        assert isinstance(event, AttemptStopping)
         from planrunner.engine.rare_decisions import stopping
 
-        assert isinstance(event, AttemptStopping)
         self._todo.append(stopping(event))
 
 

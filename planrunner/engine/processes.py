@@ -329,9 +329,9 @@ class Supervisor:
 def left_behind(names: Iterable[str], when: str) -> str:
     """The line of a log about processes that a task left behind, and that the end of the task or the run ended; empty
     where there are none but those of its sandbox."""
+    counts: dict[str, int] = {}
     from planrunner.safety.sandbox.presence import PROCESSES  # late: few tasks leave anything behind
 
-    counts: dict[str, int] = {}
     for name in names:
         if name not in PROCESSES:
             counts[name] = counts.get(name, 0) + 1

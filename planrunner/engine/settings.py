@@ -75,37 +75,35 @@ def is_bound(call: Call, settings: LiveSettings) -> bool:
 def apart(call: Call, settings: LiveSettings) -> Call:
     """The call with a folder for scratch files of its own where its processes are shut in, or may be: what Python runs
     is looked at when it is called."""
-    from planrunner.engine import confining
-
     if not is_bound(call, settings) and (settings.unconfined or not _may_be_made(call)):
         return call
+    from planrunner.engine import confining
+
     return confining.apart(call)
 
 
 def _may_be_made(call: Call) -> bool:
-    from planrunner.capabilities.python.generated import may_be_made
-
     if call.task.uses != "python.run":
         return False
+    from planrunner.capabilities.python.generated import may_be_made
+
     return may_be_made(call)
 
 
 def begin(attempt: Attempt, launch: Launch, settings: LiveSettings, supervisor: Supervisor, poller: Poller) -> None:
     """Start the process of an attempt, shut in where the policy says so. Raises SpawnFailed."""
-    from planrunner.engine.confining import start
-
     if attempt.call.rights:
         launch = launch._replace(inherited=seen(attempt.call, supervisor.programs.environment))
     if not is_bound(attempt.call, settings) and (settings.unconfined or not launch.spawn.made):
         attempt.process = supervisor.start(launch)
         return
+    from planrunner.engine.confining import start
+
     attempt.process, attempt.shut = start(attempt.call, launch, settings.grounds, supervisor, poller)
 
 
 def services(settings: LiveSettings, secrecy: Secrecy, call: Call) -> AttemptServices:
     """What the engine does for the capability of a call."""
-    from planrunner.engine.confining import Around, enclosed
-
     own = {**call.env, **markers(call, settings.epoch)}
     given = settings.environment
     if call.rights:
@@ -114,6 +112,8 @@ def services(settings: LiveSettings, secrecy: Secrecy, call: Call) -> AttemptSer
     found.secrecy = secrecy
     if is_bound(call, settings):
         found.refused = Tally()
+        from planrunner.engine.confining import Around, enclosed
+
         found.enclose = partial(enclosed, Around(call, settings.grounds, found.refused))
     return found
 

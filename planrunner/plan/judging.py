@@ -187,13 +187,13 @@ def refusal(wanted: Wanted, right: Right) -> str:
 
 def _pasted(value: Json) -> str:
     """A value on one line as YAML takes it back, inside braces too."""
-    from planrunner.syntax.write_yaml import key_text
-
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_pasted(str(name))}: {_pasted(each)}" for name, each in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(_pasted, value)) + "]"
     if isinstance(value, str):
+        from planrunner.syntax.write_yaml import key_text
+
         text = key_text(value)
         return "'" + value.replace("'", "''") + "'" if text == f'"{value}"' else text
     return written(value)

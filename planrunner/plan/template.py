@@ -56,10 +56,10 @@ def references(text: str, start: int = 0) -> list[tuple[tuple[str, ...], int, in
     ``{{ tasks.test.outputs.n + 1 }}`` gives ``(("tasks", "test", "outputs", "n"), 3, 23)``. Names that a loop of the
     text gives are none.
     """
-    from planrunner.plan.template_tree import codes
-
     if not is_template(text):
         return []
+    from planrunner.plan.template_tree import codes
+
     return [
         (path, start + code.start + first, start + code.start + last)
         for code in codes(tree_of(text).nodes)
@@ -112,14 +112,14 @@ def _render(value: Json, scope: Scope, level: int) -> Json:
 
 def render_text(text: str, scope: Scope) -> Json:
     """The value of a text that is one whole template, else the rendered text. Raises TemplateError."""
-    from planrunner.plan.template_tree import Value
-
     if len(text) > LONGEST_SOURCE:
         raise TemplateError(f"the text has more than {LONGEST_SOURCE:,} characters")
     tree = tree_of(text)
     if tree.problems:
         raise TemplateError(f"{tree.problems[0].message}, in {_excerpt(text)}")
     rendering = _Rendering(scope)
+    from planrunner.plan.template_tree import Value
+
     try:
         if len(tree.nodes) == 1 and isinstance(tree.nodes[0], Value) and "{%" not in text:
             return plain(evaluated(tree.nodes[0].code.tree, rendering.run))
@@ -208,10 +208,10 @@ def _excerpt(text: str) -> str:
 
 def _plain_references(text: str) -> list[Node] | None:
     """The nodes of a text whose templates are plain references; None for any other."""
-    from planrunner.plan.template_tree import Code, Value
-
     found: list[Node] = []
     at = 0
+    from planrunner.plan.template_tree import Code, Value
+
     for hole in placeholders(text):
         tree = _plain_reference(hole)
         if tree is None:

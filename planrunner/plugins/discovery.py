@@ -116,9 +116,9 @@ def _mentions(folder: str) -> bool:
 
 
 def _look() -> list[Installed]:
+    found: dict[tuple[str, str, str], Installed] = {}
     from importlib.metadata import distributions
 
-    found: dict[tuple[str, str, str], Installed] = {}
     for distribution in distributions():
         for point in distribution.entry_points:
             if point.group in (CAPABILITIES, PLUGINS):

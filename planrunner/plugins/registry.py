@@ -195,9 +195,9 @@ class Registry(_Mapping):
 
     def hooks(self) -> Hooks:
         """The hooks with the built-ins registered on them; the first call imports pluggy."""
-        from planrunner.plugins.hooks import Hooks
-
         if self._hooks is None:
+            from planrunner.plugins.hooks import Hooks
+
             self._hooks = Hooks(self._catalogue.problems)
             self._hooks.add(builtin, "planrunner")
         return self._hooks

@@ -101,8 +101,6 @@ _latest: list[Read] = []
 
 def _parts(directory: str) -> tuple[list[Part], Part | None]:
     """The files of the project, the root first, and the user's, each checked. Raises as ``check_files``."""
-    from planrunner.safety.consistency import check
-
     key = (directory, profiles.asked(), _content(directory), userfile.user_file(), userfile.user_content())
     latest = _latest[0] if _latest else None  # one look: another thread may read another project meanwhile
     if latest is not None and latest[0] == key:
@@ -114,6 +112,8 @@ def _parts(directory: str) -> tuple[list[Part], Part | None]:
         user.findings += _faults(user.tree, userfile.SECTIONS, "a user's file")
     linked = {key for part in parts for key in _keys(part)} & _LINKED
     if parts and (linked or wanted or b"autonomous" in (content or b"")):
+        from planrunner.safety.consistency import check
+
         check(directory, parts, user, wanted)
     if "include" not in linked and b"workflow" not in (content or b""):  # with those other files matter
         _latest[:] = [(key, parts, user)]

@@ -13,7 +13,6 @@ from planrunner.syntax.comments import read_comments as read
 from planrunner.syntax.decoding import decode
 from planrunner.syntax.json import parse_json
 from planrunner.syntax.parsed import Parsed
-from planrunner.syntax.text import parse_text
 from planrunner.syntax.tree import Node
 from planrunner.syntax.write_json import write_json
 from planrunner.syntax.write_text import write_text
@@ -25,6 +24,8 @@ __all__ = ["Parsed", "decode", "parse", "read_comments", "write"]
 
 def parse(source: Source) -> Parsed:
     """Read a text in its notation. Never raises, whatever the text: what is wrong with it is in ``findings``."""
+    from planrunner.syntax.text import parse_text
+
     if source.notation == "yaml":
         return parse_yaml(source)
     if source.notation == "json":

@@ -10,6 +10,10 @@ from _thread import allocate_lock
 from functools import cache
 from typing import Any, NamedTuple
 
+from lark import Lark
+from lark.exceptions import UnexpectedToken
+from lark.lexer import Lexer as LarkLexer
+
 from planrunner.diagnostics import Diagnostic
 from planrunner.resources import read_data
 from planrunner.source import Source, Span
@@ -60,23 +64,20 @@ def _parse(text: str) -> Parsed:
     return Parsed(None if broken else tree, tuple(findings))
 
 
+class _NoLexer(LarkLexer):
+    """Stands where Lark wants a lexer: lexemes are fed to its parser one by one."""
+
+    def __init__(self, _: Any) -> None:
+        pass
+
+    def lex(self, lexer_state: Any, parser_state: Any) -> Any:
+        return iter(())
+
+
 @cache
 def _grammar() -> _Grammar:
-    from lark import Lark  # heavy, and needed by this notation only
-    from lark.exceptions import UnexpectedToken
-    from lark.lexer import Lexer as LarkLexer
-
-    class NoLexer(LarkLexer):
-        """Stands where Lark wants a lexer: lexemes are fed to its parser one by one."""
-
-        def __init__(self, _: Any) -> None:
-            pass
-
-        def lex(self, lexer_state: Any, parser_state: Any) -> Any:
-            return iter(())
-
     builder = Builder()
-    lark = Lark(read_data("grammar", "plan.lark"), parser="lalr", lexer=NoLexer, transformer=builder)
+    lark = Lark(read_data("grammar", "plan.lark"), parser="lalr", lexer=_NoLexer, transformer=builder)
     return _Grammar(lark, builder, allocate_lock(), UnexpectedToken)
 
 

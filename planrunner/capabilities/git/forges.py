@@ -55,9 +55,9 @@ class Place(NamedTuple):
 
     def call(self, context: Context, method: str, path: str, headers: dict[str, str], **options: Any) -> Any:
         """Ask the forge; gives the JSON of its answer. Raises Failure: denied, transient or logic."""
+        headers = {"Accept": "application/json", **headers}
         import httpx2  # late: takes a tenth of a second
 
-        headers = {"Accept": "application/json", **headers}
         try:
             with client(context, timeout=30.0, follow_redirects=False) as http:
                 answer = http.request(method, self.url.rstrip("/") + path, headers=headers, **options)

@@ -150,9 +150,9 @@ def _type(response: httpx2.Response) -> str:
 
 def _shown(ask: Ask, response: httpx2.Response) -> str:
     """The address that answered; where a redirect led elsewhere, the query may be a ticket of that place."""
+    url = response.url.copy_with(username=None, password=None, fragment=None)
     import httpx2  # late: loaded long since where there is an answer
 
-    url = response.url.copy_with(username=None, password=None, fragment=None)
     first = httpx2.URL(ask.url)
     same = (first.scheme, first.host, first.port) == (url.scheme, url.host, url.port)
     return str(url if same else url.copy_with(query=None))

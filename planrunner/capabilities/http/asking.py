@@ -141,10 +141,10 @@ def _method(method: Any) -> str:
 
 
 def _url(url: Any, query: Any) -> str:
-    import httpx2  # late: checks that need no library come first
-
     if not isinstance(url, str):
         raise Failure(f"`url` must be text, found {str(url)[:200]}")
+    import httpx2  # late: checks that need no library come first
+
     try:
         parsed = httpx2.URL(url)
     except (httpx2.InvalidURL, TypeError, ValueError) as error:

@@ -35,10 +35,10 @@ def client(context: Context, *, timeout: Any = None, base_url: str = "", **optio
     follow_redirects … Its requests raise Failure (policy) for an address that is not allowed, Failure (budget) where
     the attempt has set aside no call for another, and ``httpx2.HTTPError``.
     """
-    import httpx2  # late: takes a tenth of a second
-
     parts, total = _parts(timeout)
     transport = GuardedTransport(*_made_of(context, total))
+    import httpx2  # late: takes a tenth of a second
+
     return CountingClient(
         context, transport=transport, timeout=httpx2.Timeout(**parts), base_url=base_url, **_options(options)
     )
@@ -46,10 +46,10 @@ def client(context: Context, *, timeout: Any = None, base_url: str = "", **optio
 
 def async_client(context: Context, *, timeout: Any = None, base_url: str = "", **options: Any) -> httpx2.AsyncClient:
     """The asynchronous counterpart of ``client``, for libraries that want one."""
-    import httpx2  # late, as above
-
     parts, total = _parts(timeout)
     transport = AsyncGuardedTransport(*_made_of(context, total))
+    import httpx2  # late, as above
+
     return httpx2.AsyncClient(
         transport=transport, timeout=httpx2.Timeout(**parts), base_url=base_url, **_options(options)
     )

@@ -65,10 +65,10 @@ def answered(ask: Ask, connected: httpx2.Client, more: Mapping[str, str] | None 
 
     What goes wrong, also in the block, is raised as Failure, or as Passing where another try may help.
     """
-    import httpx2  # late: the client has loaded it
-
     with ExitStack() as files:
         request = _request(ask, connected, more, files)
+        import httpx2  # late: the client has loaded it
+
         try:
             response = connected.send(request, stream=True)
             try:
@@ -88,11 +88,11 @@ def _request(ask: Ask, connected: httpx2.Client, more: Mapping[str, str] | None,
 def _classified(ask: Ask, first: httpx2.Request, error: Exception) -> Exception:
     """The failure that an error of the library stands for. Where the request that went wrong is not the first one, that
     one was answered, by a redirect: it took effect."""
-    import httpx2  # late, as above
-
     if failure := refusal(error):
         return failure
     said = ask.credentials.masked(f"{ask.shown}: {_words(error)}")
+    import httpx2  # late, as above
+
     if isinstance(error, (httpx2.TimeoutException, httpx2.NetworkError, httpx2.RemoteProtocolError)):
         if _untrusted(error):
             return Failure(said)

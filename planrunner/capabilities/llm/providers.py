@@ -47,36 +47,40 @@ def adapter(model: Model, client: httpx2.AsyncClient) -> Adapter:
 
 
 def _openai(model: Model, client: httpx2.AsyncClient) -> Adapter:
-    from pydantic_ai.models.openai import OpenAIChatModel  # late, as everything of the library
     from pydantic_ai.providers.openai import OpenAIProvider
 
     provider = OpenAIProvider(base_url=model.base_url, api_key=NO_KEY, http_client=client)
+    from pydantic_ai.models.openai import OpenAIChatModel  # late, as everything of the library
+
     if model.provider == "openai":
         return OpenAIChatModel(model.model, provider=provider)
     return OpenAIChatModel(model.model, provider=provider, profile=_older(provider.model_profile(model.model)))
 
 
 def _anthropic(model: Model, client: httpx2.AsyncClient) -> Adapter:
-    from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.providers.anthropic import AnthropicProvider
 
     provider = AnthropicProvider(base_url=model.base_url, api_key=NO_KEY, http_client=client)
+    from pydantic_ai.models.anthropic import AnthropicModel
+
     return AnthropicModel(model.model, provider=provider)
 
 
 def _google(model: Model, client: httpx2.AsyncClient) -> Adapter:
-    from pydantic_ai.models.google import GoogleModel
     from pydantic_ai.providers.google import GoogleProvider
 
     provider = GoogleProvider(base_url=model.base_url, api_key=NO_KEY, http_client=client)
+    from pydantic_ai.models.google import GoogleModel
+
     return GoogleModel(model.model, provider=provider)
 
 
 def _ollama(model: Model, client: httpx2.AsyncClient) -> Adapter:
-    from pydantic_ai.models.ollama import OllamaModel
     from pydantic_ai.providers.ollama import OllamaProvider
 
     provider = OllamaProvider(base_url=model.base_url, api_key=NO_KEY, http_client=client)
+    from pydantic_ai.models.ollama import OllamaModel
+
     return OllamaModel(model.model, provider=provider, profile=_older(provider.model_profile(model.model)))
 
 
@@ -99,10 +103,10 @@ _ADAPTERS: dict[str, Callable[[Model, httpx2.AsyncClient], Adapter]] = {
 
 async def request(adapter: Adapter, model: Model, asked: Asked, on_text: Callable[[str], None] | None) -> Reply:
     """Send one request; with ``on_text`` the text is handed on as it comes. Raises what the library raises."""
-    from pydantic_ai.direct import model_request, model_request_stream
-
     told = _told(asked.messages if asked.schema is None or is_shaped(adapter, model, asked) else _with_shape(asked))
     settings, parameters = _settings(asked.parameters), _parameters(adapter, model, asked)
+    from pydantic_ai.direct import model_request, model_request_stream
+
     if on_text is None:
         return _reply(await model_request(adapter, told, model_settings=settings, model_request_parameters=parameters))
     async with model_request_stream(
@@ -126,10 +130,10 @@ def _text_of(event: Any) -> str:
 
 def _told(messages: list[Message]) -> list[ModelMessage]:
     """The messages in the library's words: what is no assistant's turn goes together into one request."""
-    from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, ToolCallPart
-
     found: list[ModelMessage] = []
     pending: list[ModelRequestPart] = []
+    from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, ToolCallPart
+
     for message in messages:
         if message.role != "assistant":
             pending.append(_part(message))
@@ -171,12 +175,13 @@ def _settings(parameters: dict[str, Json]) -> ModelSettings:
 
 
 def _parameters(adapter: Adapter, model: Model, asked: Asked) -> ModelRequestParameters:
-    from pydantic_ai.models import ModelRequestParameters
-    from pydantic_ai.output import OutputObjectDefinition
-
     tools = [_tool(tool) for tool in asked.tools]
+    from pydantic_ai.models import ModelRequestParameters
+
     if not is_shaped(adapter, model, asked):
         return ModelRequestParameters(function_tools=tools)
+    from pydantic_ai.output import OutputObjectDefinition
+
     shape = OutputObjectDefinition(json_schema=asked.schema, name="answer")
     return ModelRequestParameters(function_tools=tools, output_mode="native", output_object=shape)
 

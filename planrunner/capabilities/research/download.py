@@ -84,8 +84,6 @@ def _one(url: str, tools: Tools) -> tuple[Page, bytes, bool]:
 
 
 def _asked(url: str, kept: tuple[Page, bytes] | None, tools: Tools, rest: float) -> tuple[Page, bytes, bool]:
-    import httpx2  # late: the client has loaded it
-
     with tools.pages.part(url) as part, tools.turns.turn(host(url), rest):
         have = part.size if part.validator else 0
         headers = {"accept": _ACCEPT}
@@ -93,6 +91,8 @@ def _asked(url: str, kept: tuple[Page, bytes] | None, tools: Tools, rest: float)
             headers.update({"range": f"bytes={have}-", "if-range": part.validator})
         elif kept is not None:
             headers.update(kept[0].validators)
+        import httpx2  # late: the client has loaded it
+
         try:
             with tools.wire.get(url, headers) as answer:
                 if answer.status_code == 304 and kept is not None and not have:

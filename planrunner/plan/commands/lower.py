@@ -15,7 +15,6 @@ from planrunner.plan.commands.calls import Argument, Call, CommandError
 from planrunner.plan.commands.emptiness import about_lists
 from planrunner.plan.commands.fitting import outputs_of
 from planrunner.plan.commands.names import Given, Result, Values
-from planrunner.plan.commands.parse import parse
 from planrunner.plan.commands.places import Places
 from planrunner.plan.commands.verbs import FRAMED, capability_of
 from planrunner.plan.lower_actions import made_ready
@@ -92,6 +91,8 @@ class _Command:
     def tasks(self) -> tuple[Task, ...]:
         """The tasks of the calls. What is wrong is reported; something stands in for it, so that whoever reads the
         results is not blamed as well."""
+        from planrunner.plan.commands.parse import parse
+
         try:
             calls = parse(self._text)
         except CommandError as error:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING
+
+from lark import Lark, UnexpectedInput
 
 from planrunner.plan.commands.calls import Call, CommandError
 from planrunner.plan.commands.looks import pieces, unwrapped
 from planrunner.plan.commands.reading import Reading
 from planrunner.plan.expressions.problem import ExpressionError
 from planrunner.resources import read_data
-
-if TYPE_CHECKING:
-    from lark import Lark, UnexpectedInput
-
 
 LONGEST = 65_536
 """Characters of one command."""
@@ -26,8 +23,6 @@ DEEPEST = 32
 
 def parse(text: str) -> tuple[Call, ...]:
     """The calls of a command, in their order. Raises CommandError."""
-    from lark import UnexpectedInput  # late: plans without commands need no grammar
-
     if len(text) > LONGEST:
         raise CommandError(f"the command has {len(text):,} characters, {LONGEST:,} are allowed", LONGEST, len(text))
     for piece in pieces(text):
@@ -49,8 +44,6 @@ def parse(text: str) -> tuple[Call, ...]:
 
 @lru_cache(maxsize=1)
 def _grammar() -> Lark:
-    from lark import Lark
-
     grammar = read_data("grammar", "command.lark")
     return Lark(grammar, parser="lalr", lexer="contextual", transformer=Reading(), maybe_placeholders=False)
 

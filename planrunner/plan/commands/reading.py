@@ -7,7 +7,7 @@ from typing import Any
 from lark import Token
 
 from planrunner.plan.commands.calls import Argument, Call, Word
-from planrunner.plan.expressions.building import Building
+from planrunner.plan.expressions.grammar import Building
 
 Tree = Any
 

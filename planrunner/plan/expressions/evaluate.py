@@ -229,8 +229,6 @@ class Evaluation:
             raise type(error)(f"`{show(tree)}`: {error.message}") from None
 
     def call(self, tree: Tree) -> Json:
-        from planrunner.plan.expressions.functions import FUNCTIONS
-
         name, arguments = tree[3], tree[4]
         if name in BUILT_IN and not BUILT_IN[name][0] <= len(arguments) <= BUILT_IN[name][1]:
             raise EvaluationError(f"`{name}` does not take {len(arguments)} arguments")
@@ -238,6 +236,8 @@ class Evaluation:
             return self.default(arguments)
         if name == "exists":
             return self.optional(arguments[0]) is not None
+        from planrunner.plan.expressions.functions import FUNCTIONS
+
         function = FUNCTIONS.get(name)
         if function is None:
             raise EvaluationError(f"there is no function `{name}`")

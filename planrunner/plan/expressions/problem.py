@@ -58,3 +58,10 @@ class Undecided(EvaluationError):
 
 class MissingName(EvaluationError):
     """A name, a member or an item that is not there; ``default`` and ``exists`` catch it."""
+
+
+DEEPEST = 64
+"""Levels of one expression, counted in operations inside operations."""
+
+TOO_DEEP = f"the expression is nested more than {DEEPEST} levels deep"
+SPLIT = "split it: compute a part in a task and read its output"
