@@ -18,7 +18,7 @@ from planrunner.machine.evolve import fold
 from planrunner.machine.state import State
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 from planrunner.testing.simulate import PLACE, RUN_ID, START, Disk, Nobody
 

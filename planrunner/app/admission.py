@@ -22,7 +22,7 @@ from planrunner.plan.matching import path_matches
 from planrunner.plan.model import Plan
 from planrunner.plan.params import bind_params
 from planrunner.plan.rights import texts
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.safety import trust
 from planrunner.safety.homes import settings_text, trusted_home
 from planrunner.safety.policy import said_of_plans

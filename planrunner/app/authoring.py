@@ -17,7 +17,7 @@ from planrunner.plan.load import Capabilities, File, Loaded, load, named
 from planrunner.plan.model import Capability, Plan
 from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.view import Project
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.safety.credentials import read_credentials
 from planrunner.safety.people import read_project
 from planrunner.safety.policy import levels, policy_records

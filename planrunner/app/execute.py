@@ -52,8 +52,8 @@ from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
 from planrunner.plan.params import bind_params
-from planrunner.plugins import Registry
-from planrunner.plugins.registry import is_own_process
+from planrunner.plugins.registry import Registry
+from planrunner.process import is_own_process
 from planrunner.source import Source, notation_of
 
 if TYPE_CHECKING:

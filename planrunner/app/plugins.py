@@ -12,11 +12,11 @@ from planrunner.errors import NotFound, UsageError
 from planrunner.journal.workspace import find_project
 from planrunner.plan.model import Capability
 from planrunner.plan.nearest import nearest
-from planrunner.plugins import Registry
 from planrunner.plugins.callables import faults_of
 from planrunner.plugins.claims import undocumented, unsound
 from planrunner.plugins.discovery import CAPABILITIES
 from planrunner.plugins.projectfiles import ProjectFile, read
+from planrunner.plugins.registry import Registry
 from planrunner.plugins.scanning import Scan
 from planrunner.safety import trust
 

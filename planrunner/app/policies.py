@@ -16,7 +16,7 @@ from planrunner.plan.model import Plan, Task
 from planrunner.plan.rights import Level, Right, entries, shown, texts
 from planrunner.plan.standing import Standing, standing
 from planrunner.plan.touching import Ground, files
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.safety.policy import levels, policy_records
 from planrunner.safety.project import read_settings
 from planrunner.source import Source

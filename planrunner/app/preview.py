@@ -20,7 +20,7 @@ from planrunner.jsontext import stable_json
 from planrunner.masking import masked_data
 from planrunner.plan.model import Plan
 from planrunner.plan.params import bind_params
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.safety.policy import policy_records
 
 Json = Any

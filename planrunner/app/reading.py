@@ -15,7 +15,7 @@ from planrunner.plan.digest import digest
 from planrunner.plan.load import load
 from planrunner.plan.lower_done import without_done
 from planrunner.plan.model import Plan
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 
 
 def stored_plan(journal: JournalPort, digest: str) -> Plan:

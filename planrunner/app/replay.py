@@ -17,7 +17,7 @@ from planrunner.machine.events import Entry, RunStarted
 from planrunner.machine.replay import Replayed
 from planrunner.plan.model import Plan
 from planrunner.plan.params import bind_params
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 
 Json = Any
 

@@ -37,7 +37,7 @@ from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.machine.statuses import FINAL_STOPS, SETTLED, ended
 from planrunner.plan.model import Task
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 
 
 class Manner(NamedTuple):

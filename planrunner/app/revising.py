@@ -42,7 +42,7 @@ from planrunner.machine.statuses import FINAL_STOPS, SETTLED
 from planrunner.plan.model import Plan
 from planrunner.plan.params import bind_params
 from planrunner.plan.revision import Difference, differences, gives_the_same
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import notation_of
 from planrunner.views.revision import Revision
 

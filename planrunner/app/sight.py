@@ -22,7 +22,7 @@ from planrunner.plan.holding import every
 from planrunner.plan.model import Capability, Plan, Task
 from planrunner.plan.revision import paths_read
 from planrunner.plan.rights import Level, visible
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.safety import profiles
 from planrunner.safety.credentials import read_credentials
 from planrunner.source import Source, notation_of

@@ -8,7 +8,7 @@ from typing import Any
 from planrunner.app.admission import Examined, examine
 from planrunner.errors import NotFound, UsageError
 from planrunner.journal.workspace import find_project, why_outside
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.safety import trust
 from planrunner.safety.homes import settings_text
 from planrunner.safety.project import read_settings

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.policyentries import Known, misfits
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.syntax.tree import Mapping, Node, Sequence, to_json
 
 

@@ -11,7 +11,7 @@ from planrunner.source import Source, Span
 
 if TYPE_CHECKING:
     from planrunner.plan.model import Task
-    from planrunner.plugins import Registry
+    from planrunner.plugins.registry import Registry
 
 
 _GONE = "no plugin that is installed and may be loaded has it"

@@ -9,7 +9,7 @@ from typing import Any
 from planrunner.app.admission import Answer, Wish, admit
 from planrunner.cli.settings import Settings, messages
 from planrunner.journal.workspace import find_project
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.views.powers import powers_lines
 
 Json = Any

@@ -14,7 +14,7 @@ from planrunner.cli.group import run
 from planrunner.cli.screen import guard_terminals
 from planrunner.cli.settings import ABOUT_RUNS, Settings, messages, reworded
 from planrunner.errors import INTERNAL, INTERRUPTED, USAGE, Denied, PlanInvalid, PlanrunnerError
-from planrunner.plugins.registry import own_process
+from planrunner.process import set_own_process
 
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
 _GONE = "the current directory does not exist any more"
@@ -79,7 +79,7 @@ def _is_terminal(stream: TextIO | None) -> bool:
 def _dispatch(arguments: list[str], own: bool, asked: list[Settings]) -> int:
     """Run the command; ``asked`` gets the settings that stood before it, as soon as they are read."""
     if own:
-        own_process()
+        set_own_process()
     return run(arguments, asked)
 
 

@@ -7,9 +7,8 @@ import sys
 from typing import TextIO
 
 from planrunner.errors import UsageError
-from planrunner.journal.strangers import stranger
 from planrunner.journal.workspace import find_state
-from planrunner.plugins.registry import leave_out
+from planrunner.process import disable_plugins
 from planrunner.safety.profiles import NONE, choose
 from planrunner.views.terminal import Terminal, word
 
@@ -55,7 +54,7 @@ def settings(
     if profile:
         choose("" if profile == NONE else profile)
     if no_plugins:
-        leave_out()
+        disable_plugins()
     program = "planrunner" if directory is None else f"planrunner -C {word(directory)}"
     program += f" --state {word(state)}" if state else ""
     return Settings(state or os.environ.get("PLANRUNNER_STATE") or None, color, no_input, program)
@@ -101,6 +100,8 @@ def messages(given: Settings) -> Terminal:
 
 def note_stranger(given: Settings) -> None:
     """Say on standard error where the runs that are shown came from elsewhere."""
+    from planrunner.journal.strangers import stranger
+
     if told := stranger(find_state(None, given.state)):
         messages(given).write(f"note: {told}\n")
 

@@ -21,6 +21,7 @@ from planrunner.plugins.problems import one_line
 from planrunner.plugins.projectfiles import ProjectFile, load, project_files
 from planrunner.plugins.shelter import shelter
 from planrunner.plugins.tracing import Loading
+from planrunner.process import is_own_process, plugins_disabled
 from planrunner.regular import read_regular
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Registry(_Mapping):
 
     def __init__(self, plugins: bool = True, project: str | None = None, keeps: bool = True) -> None:
         self._keeps = keeps
-        self._plugins = plugins and not left_out()
+        self._plugins = plugins and not plugins_disabled()
         self.project = project
         self._index: tuple[Installed, ...] | None = None
         self._files: tuple[ProjectFile, ...] | None = None
@@ -167,7 +168,7 @@ class Registry(_Mapping):
     @property
     def aside(self) -> str:
         """What was not looked at although it might have a capability, in words; empty where everything was."""
-        return "" if self._plugins or not left_out() else "plugins are left out by `--no-plugins`"
+        return "" if self._plugins or not plugins_disabled() else "plugins are left out by `--no-plugins`"
 
     # The other hooks
 
@@ -258,7 +259,8 @@ class Registry(_Mapping):
     def _take(self, name: str, what: str, load: Callable[[], object], family: str, without: str = "") -> str:
         """Load a plugin and register what it has; why it is left out where that raises, which stops nothing.
         ``without`` is for ``Loading``."""
-        _before_plugins()
+        if is_own_process():
+            shelter()
         try:
             with Loading(name, what, without):
                 plugin = load()
@@ -274,38 +276,6 @@ class Registry(_Mapping):
             self._catalogue.problems.add(name, fault)
             return fault
         return ""
-
-
-_switch: list[bool] = []
-_alone: list[bool] = []
-
-
-def own_process() -> None:
-    """From now on this process does nothing but what planrunner was called for: loading a plugin keeps the standard
-    streams away from it, and a run may change what belongs to the whole process."""
-    _alone.append(True)
-
-
-def is_own_process() -> bool:
-    """Whether this process is planrunner's alone. Where it is not, a run changes nothing that is the whole process's:
-    signals, the garbage collector, and who adopts orphans."""
-    return bool(_alone)
-
-
-def leave_out() -> None:
-    """From now on registries of this process know the built-ins alone (``--no-plugins``)."""
-    _switch.append(True)
-
-
-def _before_plugins() -> None:
-    """Keep the standard streams of a process that is ours."""
-    if _alone:
-        shelter()
-
-
-def left_out() -> bool:
-    """Whether plugins are to be left out altogether."""
-    return bool(_switch)
 
 
 def imported(target: str) -> object:

@@ -23,7 +23,7 @@ from planrunner.engine.tails import Record
 from planrunner.journal.sqlite import open_journal
 from planrunner.machine.events import AttemptEnded, Outcome
 from planrunner.plan.model import Capability, Task
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 
 Function = Callable[..., Any]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from planrunner.journal.sqlite import Journal
 from planrunner.machine.events import Entry
-from planrunner.plugins.registry import own_process
+from planrunner.process import set_own_process
 
 Stored = Callable[[int, Sequence[Entry]], None]
 """Told after each write that this process survived: how many there were, and the entries of this one."""
@@ -24,7 +24,7 @@ def in_child(work: Callable[[], int]) -> int:
     if pid == 0:
         code = 99
         try:
-            own_process()
+            set_own_process()
             code = work()
         except BaseException:
             traceback.print_exc()

@@ -10,7 +10,7 @@ from typing import Any
 
 from planrunner.app.execute import ExecRequest, RunResult, execute
 from planrunner.capabilities.declare import declaration_of
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.testing.silent import Silent
 
 

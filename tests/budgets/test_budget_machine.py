@@ -29,7 +29,7 @@ from planrunner.machine.requests import reply
 from planrunner.machine.state import State
 from planrunner.plan.load import load
 from planrunner.plan.model import Budgets, Plan
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 from planrunner.testing.rehearse import TRAITS, Rehearsal, rehearse
 from planrunner.testing.simulate import check_budgets

@@ -13,7 +13,7 @@ import pytest
 
 from planrunner.machine.events import AttemptStarted
 from planrunner.plan.load import load
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 from planrunner.testing.random_plans import nested_plan
 from planrunner.testing.simulate import Simulated, World, simulate

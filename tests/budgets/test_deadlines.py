@@ -12,7 +12,7 @@ from planrunner.plan.compiled import dump
 from planrunner.plan.compiled import load as loaded_again
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 from planrunner.testing.rehearse import Rehearsal, rehearse
 from planrunner.testing.simulate import START

@@ -9,7 +9,7 @@ from planrunner.plan.load import load
 from planrunner.plan.model import Capability
 from planrunner.plan.rules import spending
 from planrunner.plan.rules.view import view_of
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 
 SPENDING = {"shell": Capability("shell", takes_run=True, spends=("cost", "calls"))}

@@ -28,7 +28,7 @@ from planrunner.machine.requests import reply
 from planrunner.machine.shortages import wanted
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 from planrunner.testing.rehearse import TRAITS
 from planrunner.testing.simulate import PLACE, RUN_ID, START, Disk, Nobody

@@ -12,7 +12,7 @@ from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.descriptions import description_of
 from planrunner.capabilities.signature import describe
 from planrunner.plan.model import Capability, Field
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 
 
 class Weather(TypedDict):

@@ -11,7 +11,7 @@ from planrunner.capabilities.http.guard import Guard
 from planrunner.errors import PlanInvalid
 from planrunner.plan.load import load
 from planrunner.plan.rights import Level
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.safety.project import read_data, unsound
 from planrunner.source import Source
 

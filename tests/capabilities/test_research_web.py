@@ -28,7 +28,7 @@ from planrunner.capabilities.research.providers import Found, Search
 from planrunner.capabilities.research.search import search
 from planrunner.engine.services import AttemptServices
 from planrunner.plan.model import Task
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 
 Answer = tuple[int, dict[str, str], bytes]
 TEXT = b"<html><head><title>A page</title></head><body><article><p>%s</p></article></body></html>"

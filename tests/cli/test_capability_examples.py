@@ -21,7 +21,7 @@ from planrunner.app.example_inputs import EARLIER, GATED, INPUTS
 from planrunner.capabilities import builtin
 from planrunner.cli import main
 from planrunner.plan.load import load
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 
 REGISTRY = Registry(plugins=False)

@@ -39,7 +39,7 @@ from planrunner.machine.events import (
 )
 from planrunner.plan.digest import digest
 from planrunner.plan.load import load
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.safety.sandbox import keeping
 from planrunner.safety.sandbox.confinement import Confinement
 from planrunner.safety.sandbox.keeping import Keeper

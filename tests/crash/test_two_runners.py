@@ -24,7 +24,7 @@ from planrunner.journal.sqlite import open_journal
 from planrunner.machine.events import Entry, RunEnded, RunResumed, RunStarted
 from planrunner.plan.digest import digest
 from planrunner.plan.load import load
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -32,7 +32,7 @@ from planrunner.machine.explain import why
 from planrunner.machine.state import State
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 from planrunner.testing.rehearse import TRAITS
 from planrunner.testing.simulate import PLACE, START, Nobody

@@ -10,7 +10,7 @@ import pytest
 
 from planrunner.app.execute import ExecRequest, RunResult, execute
 from planrunner.plan.load import load
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 from planrunner.testing.silent import Silent
 

@@ -28,7 +28,7 @@ from planrunner.app.sight import sight
 from planrunner.diagnostics import has_errors
 from planrunner.errors import PlanInvalid
 from planrunner.journal.memory import MemoryJournal
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.views.findings import render_concise, render_summary, render_text
 from planrunner.views.findings_json import render_json
 

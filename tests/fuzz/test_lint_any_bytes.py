@@ -77,7 +77,7 @@ def test_the_seed_and_the_number_give_the_plan() -> None:
 def test_mutated_plans_reach_every_part_of_lint() -> None:
     """Plans that all fail at the first line would prove little: rules of every group speak, and some plans are sound."""
     from planrunner.plan.load import load
-    from planrunner.plugins import Registry
+    from planrunner.plugins.registry import Registry
     from planrunner.source import Source
     from planrunner.syntax.read import decode
 

@@ -16,7 +16,7 @@ from planrunner.machine.evolve import evolve, fold
 from planrunner.machine.requests import Reply
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 from planrunner.testing.rehearse import TRAITS
 from planrunner.testing.simulate import PLACE, RUN_ID, START, Disk, Nobody

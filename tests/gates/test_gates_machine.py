@@ -12,7 +12,7 @@ from gate_runs import GateRun, plan
 from planrunner.engine.replaying import replay
 from planrunner.machine.events import GateDecided, GateEscalated, GateOpened, GateRequested, Outcome
 from planrunner.plan.load import load
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 from planrunner.testing.simulate import RUN_ID
 

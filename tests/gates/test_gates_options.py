@@ -10,7 +10,7 @@ from gate_runs import GateRun, plan
 
 from planrunner.machine.events import Outcome
 from planrunner.plan.load import load
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 
 FIND = {"id": "find", "run": "x", "outputs": {"found": "any"}}

@@ -11,7 +11,7 @@ from planrunner.diagnostics import RULES, Diagnostic
 from planrunner.explanations import read
 from planrunner.plan.load import load
 from planrunner.plan.rules.table import TABLE
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.safety.project import check_files
 from planrunner.source import Source
 from planrunner.views.findings_json import rule_url

@@ -5,7 +5,7 @@ from __future__ import annotations
 from planrunner.diagnostics import Diagnostic, Edit, Fix
 from planrunner.plan.fixes import apply, apply_fixes, preview
 from planrunner.plan.load import load
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source, Span
 
 

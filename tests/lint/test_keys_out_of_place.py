@@ -9,7 +9,7 @@ import pytest
 
 from planrunner.plan.canonical import TASK_ALIASES
 from planrunner.plan.load import load
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.resources import read_data
 from planrunner.source import Source
 

@@ -14,7 +14,7 @@ from planrunner.diagnostics import RULES
 from planrunner.plan.load import load, read_plan
 from planrunner.plan.rights import Level
 from planrunner.plan.rules.view import Project
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 from planrunner.views.findings import render_summary, render_text
 

@@ -13,7 +13,7 @@ from planrunner.diagnostics import Diagnostic
 from planrunner.plan.fixes import apply_fixes
 from planrunner.plan.load import load
 from planrunner.plan.params import bind_params
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source, notation_of
 
 QUIET = {"PLAN020", "PLAN010"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from planrunner.plan.load import load
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 
 HEAD = "plan: p\ndefaults: {timeout: 5m}\ntasks:\n"

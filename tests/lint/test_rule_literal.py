@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from planrunner.plan.load import load
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 
 T = "{{ params.n }}"

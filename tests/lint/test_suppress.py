@@ -6,7 +6,7 @@ from planrunner.plan.canonical import canonical
 from planrunner.plan.load import load
 from planrunner.plan.lower import lower
 from planrunner.plan.rules.table import examine
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source, notation_of
 from planrunner.syntax.read import parse
 from planrunner.syntax.tree import Mapping

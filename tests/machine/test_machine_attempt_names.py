@@ -12,7 +12,7 @@ from planrunner.machine.events import AttemptStarted, Outcome
 from planrunner.machine.stamps import utc, uuid
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 from planrunner.testing.rehearse import Rehearsal, rehearse
 

@@ -12,7 +12,7 @@ from planrunner.machine.explain import why
 from planrunner.plan.compiled import dump
 from planrunner.plan.compiled import load as load_compiled
 from planrunner.plan.load import Loaded, load
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 from planrunner.testing.rehearse import Rehearsal, rehearse
 

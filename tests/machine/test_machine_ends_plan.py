@@ -9,7 +9,7 @@ import pytest
 
 from planrunner.machine.events import Outcome
 from planrunner.plan.load import Loaded, load
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 from planrunner.testing.rehearse import Rehearsal, rehearse
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from planrunner.machine.events import AttemptStopping, Outcome
 from planrunner.plan.load import load
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 from planrunner.testing.rehearse import Rehearsal, rehearse
 

@@ -14,7 +14,7 @@ from planrunner.machine.events import Outcome, TaskSettled
 from planrunner.machine.explain import why
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 from planrunner.testing.rehearse import Rehearsal, rehearse
 

@@ -13,7 +13,7 @@ from planrunner.machine.evolve import fold
 from planrunner.machine.explain import why
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 from planrunner.testing.rehearse import Rehearsal, rehearse
 

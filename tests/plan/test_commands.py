@@ -17,7 +17,7 @@ from planrunner.plan.digest import digest
 from planrunner.plan.files import File
 from planrunner.plan.load import Loaded, load
 from planrunner.plan.model import Capability, Field
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source, notation_of
 
 SEARCH = Capability(

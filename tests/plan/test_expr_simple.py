@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from planrunner.plan.expressions.classify import classify
 from planrunner.plan.expressions.grammar import parse_by_grammar
-from planrunner.plan.expressions.parse import ExpressionError, 
+from planrunner.plan.expressions.parse import ExpressionError
 from planrunner.plan.expressions.simple import is_wording, parse_simple
 
 SIMPLE = [

@@ -9,7 +9,7 @@ import pytest
 
 from planrunner.plan.holding import every
 from planrunner.plan.load import Loaded, load
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 
 GIVEN = {"http.get": {"headers": {"Accept": "text/plain"}, "retries": 2}}

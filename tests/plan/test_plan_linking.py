@@ -10,7 +10,7 @@ import pytest
 from planrunner.plan import compiled
 from planrunner.plan.digest import digest
 from planrunner.plan.load import Loaded, load, read_plan
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 
 INNER = """plan: inner
 params: {who: {type: string, required: true}, times: {type: int, default: 1}}

@@ -20,7 +20,7 @@ from planrunner.diagnostics import Diagnostic
 from planrunner.plan import schema
 from planrunner.plan.canonical import BUDGET_ALIASES, PLAN_ALIASES, PLAN_ORDER, TASK_ALIASES, TASK_ORDER
 from planrunner.plan.load import load
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source, notation_of
 from planrunner.syntax.read import parse
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence, to_json

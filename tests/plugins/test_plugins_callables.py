@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal, NamedTuple, NewType, NotRequired, Ty
 import pytest
 
 from planrunner.api import Context, Doc, Outcome, Preview, Spawn, capability
-from planrunner.plugins import Registry
 from planrunner.plugins.callables import faults_of
+from planrunner.plugins.registry import Registry
 
 
 class Colour(enum.Enum):

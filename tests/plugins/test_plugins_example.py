@@ -33,7 +33,7 @@ def test_an_installed_plugin_is_found_and_runs(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps", "--no-index"]
     subprocess.run([*build, "--target", str(packages), str(EXAMPLE)], check=True, timeout=240)
     program = (
-        "from planrunner.plugins import Registry\n"
+        "from planrunner.plugins.registry import Registry\n"
         "registry = Registry()\n"
         "found = registry.find('checksum.compute')\n"
         "print(found.plugin, found.effect, *[field.name for field in found.inputs])\n"

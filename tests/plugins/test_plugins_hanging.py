@@ -18,7 +18,7 @@ import pytest
 
 from planrunner.diagnostics import Diagnostic, Rule
 from planrunner.plan.load import load
-from planrunner.plugins import Registry, lintrules
+from planrunner.plugins.registry import Registry, lintrules
 from planrunner.source import Source
 
 PLUGIN = """

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from planrunner.plugins import Registry, tracing
+from planrunner.plugins.registry import Registry, tracing
 from planrunner.plugins.scanning import scan
 from planrunner.safety import trust
 

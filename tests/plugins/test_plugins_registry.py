@@ -20,8 +20,8 @@ from planrunner.diagnostics import Diagnostic, Rule
 from planrunner.machine.events import Entry, TaskQueued
 from planrunner.plan.load import load
 from planrunner.plan.model import Capability
-from planrunner.plugins import Registry
 from planrunner.plugins.discovery import installed
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 
 
@@ -89,7 +89,7 @@ class TestBuiltins:
     def test_finding_and_running_one_loads_neither_pluggy_nor_metadata_nor_its_neighbours(self, tmp_path: Path) -> None:
         program = (
             "import sys\n"
-            "from planrunner.plugins import Registry\n"
+            "from planrunner.plugins.registry import Registry\n"
             "registry = Registry()\n"
             "registry.find('shell'); registry.find('no.such'); registry.resolve('shell')\n"
             "heavy = ('pluggy', 'importlib.metadata', 'inspect', 'planrunner.capabilities.files')\n"

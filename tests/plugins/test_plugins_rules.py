@@ -13,7 +13,7 @@ import pytest
 import planrunner.api
 from planrunner.diagnostics import Diagnostic, Edit, Fix, Label, Rule
 from planrunner.plan.load import load
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source, Span
 from planrunner.views.findings import render_text
 from planrunner.views.findings_json import render_json

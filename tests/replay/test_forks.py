@@ -29,7 +29,7 @@ from planrunner.machine.state import State
 from planrunner.machine.statuses import IllegalMove
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 from planrunner.testing.random_plans import random_plan
 from planrunner.testing.rehearse import rehearse

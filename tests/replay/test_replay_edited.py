@@ -13,7 +13,7 @@ from planrunner.machine.events import Outcome, RunStarted
 from planrunner.machine.replay import Difference, Replayed
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 from planrunner.testing.rehearse import rehearse
 from planrunner.testing.simulate import RUN_ID

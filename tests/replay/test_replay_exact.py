@@ -15,7 +15,7 @@ from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, Outco
 from planrunner.machine.replay import INPUTS, Difference, kind_of
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 from planrunner.testing.random_plans import nested_plan, random_plan
 from planrunner.testing.rehearse import rehearse

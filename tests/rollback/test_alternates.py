@@ -8,7 +8,7 @@ from typing import Any
 from planrunner.machine.events import Outcome
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 from planrunner.testing.rehearse import rehearse
 

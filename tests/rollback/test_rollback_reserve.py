@@ -14,7 +14,7 @@ from planrunner.machine.reserves import standing
 from planrunner.machine.state import State
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 from planrunner.testing.rehearse import TRAITS, Rehearsal, rehearse
 from planrunner.testing.simulate import PLACE, Disk, Nobody, check_budgets

@@ -7,7 +7,7 @@ import pytest
 from planrunner.plan.load import load
 from planrunner.plan.rules.view import Project
 from planrunner.plan.shellargs import passed_on
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 
 KNOWN = {"registry": "NPM_TOKEN", "deploy-key": "", "forge": "FORGE_TOKEN"}

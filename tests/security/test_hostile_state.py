@@ -14,7 +14,7 @@ from security_desk import Desk
 from planrunner.app.sight import _key
 from planrunner.journal.database import APPLICATION, MIGRATIONS
 from planrunner.journal.sqlite import open_journal
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 
 MISMATCH = 10
 PLAN = """\

@@ -10,7 +10,7 @@ import pytest
 
 from planrunner.machine.events import RollbackStarted, RunEnded, TasksReset, UndoSettled
 from planrunner.plan.load import load
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 from planrunner.testing.random_plans import linked_plan, nested_plan
 from planrunner.testing.simulate import World, simulate, summary

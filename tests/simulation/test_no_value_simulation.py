@@ -36,7 +36,7 @@ from planrunner.plan.expressions import evaluate
 from planrunner.plan.load import Loaded, load
 from planrunner.plan.model import Plan
 from planrunner.plan.schema import published
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 
 PLANS = int(os.environ.get("PLANRUNNER_UNSOUND_PLANS", "300"))

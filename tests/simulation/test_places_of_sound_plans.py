@@ -13,7 +13,7 @@ from sound_plans import FRAGMENTS, Maker
 
 from planrunner.plan.load import load
 from planrunner.plan.schema import published
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 
 Json = Any

@@ -10,7 +10,7 @@ import pytest
 
 from planrunner.machine.events import TaskSettled, TasksReset
 from planrunner.plan.load import load
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 from planrunner.testing.random_plans import fed_plan, with_done, with_finals
 from planrunner.testing.simulate import Simulated, World, simulate

@@ -46,7 +46,7 @@ from planrunner.machine.state import State
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan
 from planrunner.plan.revision import gives_the_same
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 from planrunner.testing.random_plans import fed_plan
 from planrunner.testing.simulate import summary

@@ -12,7 +12,7 @@ from trust_terminal import Terminal
 
 from planrunner.app.sight import _key
 from planrunner.journal.sqlite import open_journal
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.safety import trust
 
 

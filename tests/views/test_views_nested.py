@@ -14,7 +14,7 @@ from planrunner.machine.explain import why
 from planrunner.machine.paths import below, named, picked, written_path
 from planrunner.machine.state import State
 from planrunner.plan.load import load
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 from planrunner.testing.rehearse import rehearse
 from planrunner.views import graph_dot, graph_mermaid, graph_text

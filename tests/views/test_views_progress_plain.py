@@ -18,7 +18,7 @@ from planrunner.machine.events import (
     TaskSettled,
 )
 from planrunner.plan.load import load
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 from planrunner.testing.rehearse import rehearse
 from planrunner.views.progress_plain import PlainProgress

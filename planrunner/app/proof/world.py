@@ -17,7 +17,7 @@ from planrunner.machine.events import Outcome
 from planrunner.machine.scope import facts_of, facts_read
 from planrunner.plan.holding import inner, is_container
 from planrunner.plan.model import Criterion, Expression, Gate, Loop, Output, Plan, Task
-from planrunner.plugins import Registry
+from planrunner.plugins.registry import Registry
 
 Json = Any
 
