@@ -54,9 +54,9 @@ def after_attempt(state: State, number: int, now: float) -> Command | None:
         if task.timebox is None or _in_timebox(state, task, due):
             return Record(RetryScheduled(task.id, found.attempts, due, verdict.failure))
         verdict = _no_room(task, verdict)
-    if number in state.shape.reworks and not ends:
-        if back := by_edge(state, number, verdict.detail, verdict.failure):
-            return back
+    goes_back = number in state.shape.reworks and not ends
+    if goes_back and (back := by_edge(state, number, verdict.detail, verdict.failure)):
+        return back
     return settle(task, "failed", verdict.reason, verdict.detail, verdict.failure)
 
 

@@ -49,9 +49,9 @@ def recover(state: State, number: int) -> Command | None:
     if state.trait(task).probe and task.on_doubt in ("", "probe") and found.reason != "unknown":
         waits = number in state.asked or state.stop_reason not in ("", *FINAL_STOPS)
         return None if waits else AskProbe(number, found.attempts)
-    if task.on_doubt == "rollback" or (state.unattended and task.on_doubt in ("", "probe")):
-        if event := undoing(state, number):
-            return Record(event)
+    undoes = task.on_doubt == "rollback" or (state.unattended and task.on_doubt in ("", "probe"))
+    if undoes and (event := undoing(state, number)):
+        return Record(event)
     told = f"; {found.detail}" if found.reason == "unknown" else ""
     detail = f"attempt {found.attempts} was cut off; whether it took effect is not known{told}"
     return Record(TaskSettled(task.id, "in_doubt", "ask", detail))
