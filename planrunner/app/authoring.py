@@ -27,8 +27,8 @@ from planrunner.syntax.tree import Mapping as MappingNode
 from planrunner.syntax.tree import Node, Scalar
 from planrunner.syntax.tree import Sequence as SequenceNode
 from planrunner.views.graph import drawing, graph_object
-from planrunner.views.graph_dot import render as render_dot
-from planrunner.views.graph_mermaid import render
+from planrunner.views.graph_dot import render_dot
+from planrunner.views.graph_mermaid import render_mermaid
 
 ROUNDS = 10
 """How often a text is mended and read again: a fix may make room for another one."""
@@ -225,7 +225,7 @@ def draw_graph(plan: Plan, form: str, statuses: Mapping[str, str] | None = None)
     # Late: one format is drawn, and the others are not needed.
     drawn = drawing(plan, statuses)
     if form == "mermaid":
-        return render(drawn)
+        return render_mermaid(drawn)
     if form == "dot":
         return render_dot(drawn)
     return json.dumps(graph_object(drawn), indent=2, ensure_ascii=False) + "\n"

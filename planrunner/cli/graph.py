@@ -11,7 +11,7 @@ from planrunner.cli.group import given_settings
 from planrunner.cli.settings import output
 from planrunner.errors import UsageError
 from planrunner.views.graph_run import run_statuses
-from planrunner.views.graph_text import render
+from planrunner.views.graph_text import render_text
 
 
 @click.command("graph")
@@ -43,7 +43,7 @@ def command(ctx: click.Context, /, plan: str | None, form: str, run: str | None)
         raise UsageError("name a plan or a run", "planrunner graph plans/release.yaml")
     screen = output(given)
     if form == "text":
-        screen.write(render(drawn, screen, statuses))
+        screen.write(render_text(drawn, screen, statuses))
     else:
         screen.write(draw_graph(drawn, form, statuses))
     return 0

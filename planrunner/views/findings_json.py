@@ -35,12 +35,12 @@ def findings_data(files: Iterable[tuple[Source, Iterable[Diagnostic]]]) -> dict[
         left_out += max(0, len(every) - MOST)
         for finding in gravest(every, MOST):
             key = _fingerprint(finding, source, 0)
-            rows.append(_finding(finding, source, _fingerprint(finding, source, seen[key])))
+            rows.append(_finding_data(finding, source, _fingerprint(finding, source, seen[key])))
             seen[key] += 1
     return {"format": FORMAT, "findings": rows, **({"left_out": left_out} if left_out else {})}
 
 
-def _finding(finding: Diagnostic, source: Source, fingerprint: str) -> dict[str, Any]:
+def _finding_data(finding: Diagnostic, source: Source, fingerprint: str) -> dict[str, Any]:
     return {
         "code": finding.code,
         "name": finding.name,
@@ -52,7 +52,7 @@ def _finding(finding: Diagnostic, source: Source, fingerprint: str) -> dict[str,
         "labels": [{"range": range_of(label.span, source), "message": label.text} for label in finding.labels],
         "help": finding.help,
         "url": rule_url(finding.code),
-        "fix": _fix(finding.fix, source),
+        "fix": _fix_data(finding.fix, source),
         "fingerprint": fingerprint,
     }
 
@@ -74,7 +74,7 @@ def _place(offset: int, source: Source) -> dict[str, int]:
     return {"line": line, "column": column, "offset": offset}
 
 
-def _fix(fix: Fix | None, source: Source) -> dict[str, Any] | None:
+def _fix_data(fix: Fix | None, source: Source) -> dict[str, Any] | None:
     if fix is None:
         return None
     edits = [{"range": range_of(edit.span, source), "text": edit.text} for edit in fix.edits]

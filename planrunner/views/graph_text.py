@@ -12,12 +12,12 @@ from planrunner.views.outline import outline
 from planrunner.views.terminal import Terminal, harmless, pad, width
 
 
-def render(plan: Plan, terminal: Terminal, statuses: Mapping[str, str] | None = None) -> str:
+def render_text(plan: Plan, terminal: Terminal, statuses: Mapping[str, str] | None = None) -> str:
     """The text; with ``statuses`` each task has its sign and status. What a task holds stands below it."""
     drawn = drawing(plan, statuses)
     at = {node.id: number for number, node in enumerate(drawn.nodes)}
-    found = _rows(plan.tasks, "", 0)
-    routes = _routes(drawn, "→" if terminal.unicode else "->")
+    found = _text_rows(plan.tasks, "", 0)
+    routes = _text_routes(drawn, "→" if terminal.unicode else "->")
     column = min(40, max((2 * level + width(task.id) for _, task, level, _ in found), default=0))
     rows = []
     for path, task, level, also in found:
@@ -30,18 +30,18 @@ def render(plan: Plan, terminal: Terminal, statuses: Mapping[str, str] | None = 
     return "\n".join(rows) + "\n"
 
 
-def _rows(tasks: tuple[Task, ...], prefix: str, level: int) -> list[tuple[str, Task, int, str]]:
+def _text_rows(tasks: tuple[Task, ...], prefix: str, level: int) -> list[tuple[str, Task, int, str]]:
     """Place in the plan, task, level and what else it comes after, for one level and all below it."""
     found = []
     for line in outline(Graph(Plan("", tasks=tasks))):
         task = tasks[line.task]
         names = ", ".join(tasks[other].id for other in line.also)
         found.append((prefix + task.id, task, level + line.level, f"also after {names}" if names else ""))
-        found += _rows(inner(task), f"{prefix}{task.id}/", level + line.level + 1)
+        found += _text_rows(inner(task), f"{prefix}{task.id}/", level + line.level + 1)
     return found
 
 
-def _routes(drawn: Drawing, sign: str) -> dict[int, list[str]]:
+def _text_routes(drawn: Drawing, sign: str) -> dict[int, list[str]]:
     found: dict[int, list[str]] = {}
     for arrow in drawn.arrows:
         if arrow.label:

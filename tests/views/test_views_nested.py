@@ -400,7 +400,7 @@ def test_tasks_are_drawn_inside_what_holds_them_and_coloured_by_all_their_items(
         "ship": "omitted",
     }
     drawn = drawing(ran.state.plan, statuses)
-    mermaid = graph_mermaid.render(drawn).splitlines()
+    mermaid = graph_mermaid.render_mermaid(drawn).splitlines()
     assert mermaid[1:6] == [
         '  subgraph n0["polish<br/>loop, at most 4 rounds until tasks.check.ok<br/>(failed)"]',
         '    n2(["draft<br/>(completed)"])',
@@ -409,10 +409,10 @@ def test_tasks_are_drawn_inside_what_holds_them_and_coloured_by_all_their_items(
         '  n1(["ship<br/>(omitted)"])',
     ]
     assert mermaid[6:8] == ["  n0 --> n1", "  n2 --> n3"]
-    dot = graph_dot.render(drawn)
+    dot = graph_dot.render_dot(drawn)
     assert '  "polish/draft" -> "ship" [ltail="cluster polish"];' in dot
     assert dot.count("{") == dot.count("}")
-    text = graph_text.render(ran.state.plan, screen()[0], statuses).splitlines()
+    text = graph_text.render_text(ran.state.plan, screen()[0], statuses).splitlines()
     assert text[1] == "✔   draft  start, shell, completed"
     nodes = graph_object(drawn)["nodes"]
     assert [(node["id"], node["parent"]) for node in nodes][2:] == [
