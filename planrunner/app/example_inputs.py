@@ -59,7 +59,7 @@ INPUTS: Mapping[str, Mapping[str, Any]] = {
     "http.head": {"url": f"{_URL}notes/1"},
     "http.pages": {"url": f"{_URL}notes"},
     "http.patch": {"url": f"{_URL}notes/1", "json": {"text": "final"}},
-    "http.poll": {"url": f"{_URL}notes/1", "until": {"status": 200}, "within": "50s"},
+    "http.poll": {"url": f"{_URL}notes/1", "until": "status == 200", "within": "50s"},
     "http.post": {"url": f"{_URL}notes", "json": {"text": "a draft"}},
     "http.put": {"url": f"{_URL}notes/1", "json": {"text": "final"}},
     "http.request": {"method": "OPTIONS", "url": _URL},

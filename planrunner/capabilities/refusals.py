@@ -123,7 +123,6 @@ REFUSALS: dict[str, Refusal] = {
         "Remove them, or `git: {allow_config: […]}` in planrunner.yaml.",
     ),
     "git.worktree": Refusal("a repository whose files lie outside the working directory", _ELSEWHERE),
-    "git.forge": Refusal("a client for pull requests other than gh, glab and the interface itself", "Choose one."),
     "clients.option": Refusal("a value that a client of containers or clusters would take for an option", _NEVER),
     "clients.value": Refusal("a value that cannot stand where it is put in a command line", "Mend the value."),
     "clients.env": Refusal("a variable that would steer the client itself, such as DOCKER_HOST", "Rename it."),

@@ -1,6 +1,22 @@
-"""What stands in a plan for an address and for a status of HTTP."""
+"""Forms of text in the inputs of the http family: addresses, ranges of status codes, conditions on an answer."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+
+from planrunner.plan.expressions.check import check_condition
+from planrunner.plan.expressions.parse import parse
+from planrunner.plan.expressions.problem import ExpressionError
+from planrunner.plan.expressions.types import ANY, NUMBER, STRING, Type
+from planrunner.plan.model import Expression
+
+ANSWER: Mapping[str, Type] = {
+    "status": NUMBER,
+    "headers": Type("map", item=STRING),
+    "json": ANY,
+    "body": STRING,
+}
+"""What a condition on an answer reads."""
 
 
 def is_address(value: object) -> bool:
@@ -21,3 +37,25 @@ def parse_status(value: object) -> tuple[int, int] | None:
     if not all(part.isascii() and part.isdigit() for part in (first, last)):
         return None
     return (int(first), int(last)) if 100 <= int(first) <= int(last) <= 599 else None
+
+
+def parse_condition(value: object) -> Expression:
+    """A condition on an answer, such as ``status == 200 and json.state == "done"``, over the names of ``ANSWER``.
+
+    Raises ExpressionError for anything else: text that is not an expression, unknown names, what is always the same.
+    """
+    if not isinstance(value, str):
+        raise ExpressionError("it is not an expression", 0, 0)
+    expression = parse(value)
+    for problem in check_condition(expression, ANSWER):
+        raise ExpressionError(problem.message, problem.start, problem.end, problem.help, problem.code)
+    return expression
+
+
+def is_condition(value: object) -> bool:
+    """Whether it is a condition on an answer."""
+    try:
+        parse_condition(value)
+    except ExpressionError:
+        return False
+    return True

@@ -1,18 +1,12 @@
-"""Requests to merge: by the interfaces of three forges over loopback, and by recording clients on PATH.
-
-No forge and neither ``gh`` nor ``glab`` is at hand: the server speaks the documented routes, the recorded programs check
-what they are given.
-"""
+"""Requests to merge: by the interfaces of three forges, spoken by a server over loopback."""
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from git_server import bare, peer, served
+from git_server import peer, served
 from git_workbench import Bench, git, repository
 
 from planrunner.capabilities.contract import Failure
@@ -130,7 +124,6 @@ class TestSettings:
         for forge, said in (
             ({}, "names no forge"), ({"kind": "github"}, "names no token"),
             ({"kind": "github", "token": "GONE"}, "`GONE` holds no secret"), ({"kind": "gitea"}, "names no forge"),
-            ({"client": "hub", "token": "FORGE_TOKEN"}, "takes gh, glab or api"),
             ({"repository": "../x", "kind": "github"}, "is no repository on a forge"),
         ):  # fmt: skip
             desk = Bench(work, work.parent / "state", {"forge": forge})
@@ -156,76 +149,6 @@ class TestSettings:
         ):
             with pytest.raises(Failure):
                 desk.do(pull_request, **inputs)
-
-
-CLIENT = """#!{python}
-import json, os, sys
-place = {place!r}
-state = json.load(open(place + "/requests.json")) if os.path.exists(place + "/requests.json") else []
-with open(place + "/calls", "a") as file:
-    stdin = sys.stdin.read() if "--body-file=-" in sys.argv else ""
-    secret = os.environ.get("GH_TOKEN") or os.environ.get("GITLAB_TOKEN")
-    file.write(json.dumps([sys.argv[1:], stdin, secret, sorted(n for n in os.environ if n.startswith("GIT_"))]) + "\\n")
-options = dict(each[2:].split("=", 1) for each in sys.argv if each.startswith("--") and "=" in each)
-verb, number = sys.argv[2], sys.argv[3]
-body = stdin if "body-file" in options else options.get("description", "")
-url = "https://forge.example/ana/project/" + {page!r} + "/1"
-if verb == "list":
-    found = [one for one in state if one["open"]]
-    print(json.dumps([{{{number!r}: 1, {url!r}: url, "title": one["title"], {body!r}: one["body"]}} for one in found]))
-elif verb == "create":
-    state.append({{"open": True, "title": options["title"], "body": body}})
-    print("Creating a request\\n" + url)
-elif verb in ("edit", "update"):
-    state[0].update(title=options["title"], body=body)
-    print(url)
-elif verb == "close":
-    state[0]["open"] = False
-json.dump(state, open(place + "/requests.json", "w"))
-"""
-SHAPES = {"gh": ("number", "url", "body", "pull"), "glab": ("iid", "web_url", "description", "-/merge_requests")}
-
-
-@pytest.mark.parametrize("program", ["gh", "glab"])
-def test_the_forges_own_client_is_given_every_value_as_a_value(
-    program: str, work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    number, url, body, page = SHAPES[program]
-    place = tmp_path / "client"
-    place.mkdir()
-    text = CLIENT.format(python=sys.executable, place=str(place), number=number, url=url, body=body, page=page)
-    (place / program).write_text(text)
-    (place / program).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{place}:/usr/local/bin:/usr/bin:/bin")
-    desk = Bench(work, tmp_path / "state", {"forge": {"client": program, "token": "FORGE_TOKEN"}})
-    desk.env = {"FORGE_TOKEN": "s3cr3t", "GIT_DIR": "/evil", "PATH": "/evil"}
-    done = desk.act(pull_request, title="--web", body="-- $(touch x)\nsecond line")
-    assert (done.outputs.number, done.outputs.created) == (1, True)
-    assert pull_request(done.context, title="--web", body="-- $(touch x)\nsecond line").number == 1
-    other = desk.act(pull_request, title="Other")
-    other.undo(False)
-    done.undo()
-    calls: list[Any] = [json.loads(line) for line in (place / "calls").read_text().splitlines()]
-    assert all(secret == "s3cr3t" and given == [] for _, _, secret, given in calls)
-    assert not [arguments for arguments, *_ in calls if "s3cr3t" in " ".join(arguments)]
-    assert all("--repo=ana/project" in arguments for arguments, *_ in calls)
-    verbs = [arguments[1] for arguments, *_ in calls]
-    assert [verb for verb in verbs if verb != "list"] == [
-        "create",
-        *["edit" if program == "gh" else "update"] * 2,
-        "close",
-    ]
-    created = next((arguments, stdin) for arguments, stdin, *_ in calls if arguments[1] == "create")
-    assert "--title=--web" in created[0]
-    assert "-- $(touch x)\nsecond line" in (created[1] if program == "gh" else "\n".join(created[0]))
-
-
-def test_a_client_that_is_not_installed_is_named(work: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    bare(tmp_path / "x.git", work)
-    desk = Bench(work, tmp_path / "state", {"forge": {"client": "glab"}})
-    with pytest.raises(Failure, match="`glab` is not installed"):
-        desk.do(pull_request, title="x")
 
 
 def test_a_gitea_that_gives_few_at_once_is_asked_for_all(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ git:
     github.com: {username: x-access-token, password: GITHUB_TOKEN}
     "127.0.0.1:8080": {password: LOCAL_TOKEN}
   allow_config: [filter.lfs.*]
-forge: {kind: gitlab, url: "https://gitlab.example.org/api/v4", repository: group/project, token: FORGE_TOKEN, client: glab}
+forge: {kind: gitlab, url: "https://gitlab.example.org/api/v4", repository: group/project, token: FORGE_TOKEN}
 """
 
 

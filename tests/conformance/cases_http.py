@@ -84,7 +84,7 @@ def _at(path: str, /, **inputs: Any) -> Callable[[Path], Iterator[Ready]]:
 
 AUTH = {"bearer_env": "TOKEN"}
 TIMES = ("elapsed",)
-POLL = {"until": {"pointer": "", "equals": "done"}, "interval": "50ms"}
+POLL = {"until": "json == 'done'", "interval": "50ms"}
 
 CASES = [
     Case("http.get", _at("/a"), volatile=TIMES),
@@ -104,7 +104,7 @@ CASES = [
     Case("http.request", _at("/a", method="OPTIONS"), volatile=TIMES),
     Case("http.request", _at("/slow", method="OPTIONS"), name="slow", waits=True),
     Case("http.poll", _at("/job", **POLL), volatile=TIMES),
-    Case("http.poll", _at("/job", until={"pointer": "/never"}), name="never", waits=True),
+    Case("http.poll", _at("/job", until="exists(json.never)"), name="never", waits=True),
     Case("http.pages", _at("/pages", by={"page": "page"})),
     Case("http.pages", _at("/slow"), name="slow", waits=True),
     Case("http.download", _at("/big", path="out/big"), volatile=("elapsed", "changed")),

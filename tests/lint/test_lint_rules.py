@@ -432,13 +432,13 @@ FOUND = {
   - {id: a, uses: http.get, with: {url: 5, retries: {times: x}, expect_status: "2yy", timeout: banana}}
   - {id: b, uses: http.get, with: {url: "ftp://a/b", expect_status: [200, "300-200"], timeout: {connect: soon}}}
   - {id: c, uses: http.get, with: {url: "http://a", retries: {tims: 1}, auth: {bearer: T}, timeout: {conect: 1s}}}
-  - {id: d, uses: http.poll, with: {url: "http://", until: {status: 2zz, in: ok}, fail: {pointr: /a}}}
+  - {id: d, uses: http.poll, with: {url: "http://", until: done, fail: "jsn.a == 1"}}
 """,
         [
             *("PLAN008 5", "PLAN008 x", "PLAN008 2yy", "PLAN008 banana"),
             *("PLAN008 ftp://a/b", "PLAN008 300-200", "PLAN008 soon"),
             *("PLAN008 tims", "PLAN008 bearer", "PLAN008 conect"),
-            *("PLAN008 http://", "PLAN008 2zz", "PLAN008 ok", "PLAN008 pointr"),
+            *("PLAN008 http://", "PLAN008 done", "PLAN008 jsn.a == 1"),
         ],
     ),
     "addresses, statuses, times and numbers of tries as they may be": (
@@ -446,7 +446,7 @@ FOUND = {
   - {id: a, uses: http.get, with: {url: "HTTPS://a:1?b", retries: 3, expect_status: 2xx, timeout: 5}}
   - {id: b, uses: http.get, with: {url: "{{ run.id }}", expect_status: [200, 3XX, 400-404], timeout: {total: 1m}}}
   - {id: c, uses: http.get, with: {url: "http://[::1]/", retries: {times: "{{ run.id }}", delay: 0.5}}}
-  - {id: d, uses: http.poll, with: {url: "http://a", until: {status: [2xx, 404], pointer: /a, in: [ok]}, fail: null}}
+  - {id: d, uses: http.poll, with: {url: "http://a", until: 'status in [200, 404] and json.a == "ok"', fail: null}}
 """,
         [],
     ),

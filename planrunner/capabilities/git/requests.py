@@ -10,7 +10,6 @@ from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.git import names
 from planrunner.capabilities.git.addresses import admitted, must_not_be_overheard, parsed, secret_of
-from planrunner.capabilities.git.forge_clients import forge_client
 from planrunner.capabilities.git.forges import KINDS, Forge, Gitea, GitHub, GitLab, Place, Request, Wanted
 from planrunner.capabilities.git.records import Record
 from planrunner.capabilities.git.repository import head_of, open_repository, slot
@@ -33,13 +32,11 @@ class PullRequest(NamedTuple):
 def _forge(context: Context, repository: str) -> Forge:
     """The forge of planrunner.yaml. Raises Failure where nothing is set, or where it is no forge we know."""
     project = context.settings("forge")
-    kind, client = project.get("kind", ""), project.get("client", "api")
+    kind = project.get("kind", "")
     name = repository or project.get("repository", "") or _guessed(context)
     if not _REPOSITORY.fullmatch(name):
         raise Failure(f"{name!r} is no repository on a forge: set `forge: {{repository: owner/name}}`")
     secret = _token(context, project)
-    if client != "api":
-        return forge_client(context, client, name, secret)
     url = project.get("url") or _URLS.get(kind, "")
     if kind not in KINDS or not url:
         raise Failure(

@@ -8,20 +8,23 @@ from typing import Annotated, Any, NamedTuple, Unpack
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.http.asking import Ask, Patience, asked, seconds_of
-from planrunner.capabilities.http.condition import Condition, Said, condition_of
 from planrunner.capabilities.http.expected import PASSING, Expected
 from planrunner.capabilities.http.inputs import FOREIGN, INLINE, OWN, SHAPED, Answer, Polling, Url
 from planrunner.capabilities.http.sending import opened, send_with
 from planrunner.capabilities.http.trying import rest, retry_after
+from planrunner.plan.expressions.evaluate import EvaluationError, Names, explain, truth
+from planrunner.plan.expressions.problem import ExpressionError
+from planrunner.plan.http_forms import parse_condition
+from planrunner.plan.model import Expression
 
-_CONDITION = "`status: 200` (also `2xx` or a list), `pointer: /state` with `equals:`, `in: [...]` or `exists: true`"
+_CONDITION = "a condition on `status`, `headers`, `json` and `body`, such as `status == 200 and json.state == 'done'`"
 
 
 class Watching(NamedTuple):
-    """What is waited for and how long; ``failing`` is a condition that ends it early."""
+    """What is waited for and how long, in seconds; ``failing`` is a condition that ends it early."""
 
-    until: Condition
-    failing: Condition | None
+    until: Expression
+    failing: Expression | None
     interval: float
     within: float
 
@@ -38,23 +41,43 @@ class Watching(NamedTuple):
 def poll(
     context: Context,
     url: Url,
-    until: Annotated[Said, Doc(f"what to wait for: {_CONDITION}; all that is said has to hold")],
-    fail: Annotated[Said | None, Doc("what ends it as a failure, said in the same way")] = None,
+    until: Annotated[str, Doc(f"what to wait for: {_CONDITION}", form="http-condition")],
+    fail: Annotated[str | None, Doc("what ends it as a failure: a condition as well", form="http-condition")] = None,
     interval: Annotated[int | float | str, Doc("time between two requests", "duration")] = "5s",
     within: Annotated[int | float | str, Doc("how long to go on", "duration")] = "5m",
     **options: Unpack[Polling],
 ) -> Answer:
     """Ask until the answer fits a condition.
 
-    Meanwhile a refused connection, a timeout or a status that means "not now" counts as not yet; `Retry-After` makes
-    the pause longer. The output `attempts` is the number of requests. Not done within the time fails as `timeout`.
+    The condition is an expression of the plan language. It does not hold where a name in it has no value. A refused
+    connection, a timeout or a status that means "not now" counts as not yet, and so does any other error status where
+    the condition reads `status`; `Retry-After` makes the pause longer. The output `attempts` is the number of requests.
+    Not done within the time fails as `timeout`.
     """
     ask = asked(context, "GET", url, options, Polling)
     any_status = Expected(((100, 599),), ask.expected.schema)
     ask = ask._replace(expected=any_status, inline=ask.limit, patience=Patience(0))
-    failing = None if fail is None else condition_of(fail, "fail")
+    failing = None if fail is None else _condition(fail, "fail")
     every, within_seconds = seconds_of(interval, "interval"), seconds_of(within, "within")
-    return _poll(context, ask, Watching(condition_of(until, "until"), failing, every, within_seconds))
+    return _poll(context, ask, Watching(_condition(until, "until"), failing, every, within_seconds))
+
+
+def _condition(given: Any, name: str) -> Expression:
+    try:
+        return parse_condition(given)
+    except ExpressionError as error:
+        raise Failure(f"`{name}` must be {_CONDITION}: {error.message}") from None
+
+
+def _holds(condition: Expression, answer: Answer) -> bool:
+    try:
+        return truth(condition.tree, _names(answer))
+    except EvaluationError:  # what it reads is not there yet
+        return False
+
+
+def _names(answer: Answer) -> Names:
+    return Names({"status": answer.status, "headers": answer.headers, "json": answer.json, "body": answer.text})
 
 
 def _poll(context: Context, ask: Ask, watching: Watching) -> Answer:
@@ -64,7 +87,7 @@ def _poll(context: Context, ask: Ask, watching: Watching) -> Answer:
             requests += 1
             answer, seen, wanted = _look(context, ask, connected, watching)
             elapsed = round(time.monotonic() - started, 3)
-            if answer is not None and watching.until.holds(answer):
+            if answer is not None and _holds(watching.until, answer):
                 return _kept(context, answer._replace(attempts=requests, elapsed=elapsed))
             pause = max(watching.interval, wanted)
             if elapsed + pause > watching.within:
@@ -89,11 +112,19 @@ def _look(context: Context, ask: Ask, connected: Any, watching: Watching) -> tup
         if failure.failure != "transient":
             raise
         return None, str(failure), 0.0
-    if watching.failing is not None and watching.failing.holds(answer):
-        message = f"{ask.shown}: {watching.failing.seen(answer)}, which `fail` names"
+    if watching.failing is not None and _holds(watching.failing, answer):
+        message = f"{ask.shown} answered {answer.status}, and `fail` holds: `{watching.failing.text}`"
         raise Failure(message, "logic", answer.brief())
-    done = watching.until.holds(answer)
-    if not (done or answer.status in PASSING or answer.status < 400 or watching.until.statuses):
+    done = _holds(watching.until, answer)
+    if not (done or answer.status in PASSING or answer.status < 400 or _reads_status(watching.until)):
         raise Failure(f"{ask.shown} answered {answer.status}", "logic", answer.brief())
     wanted = retry_after(answer.headers.get("retry-after", "")) if answer.status in PASSING else None
-    return answer, watching.until.seen(answer), wanted or 0.0
+    return answer, f"status {answer.status}; {_shown(watching.until, answer)}", wanted or 0.0
+
+
+def _reads_status(condition: Expression) -> bool:
+    return any(path[:1] == ("status",) for path in condition.paths)
+
+
+def _shown(condition: Expression, answer: Answer) -> str:
+    return explain(condition.tree, _names(answer))[:300]

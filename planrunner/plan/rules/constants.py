@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from planrunner.jsontext import as_text
 from planrunner.plan.expressions.quantities import amount, parse_duration, parse_money, parse_size
-from planrunner.plan.http_forms import is_address, parse_status
+from planrunner.plan.http_forms import is_address, is_condition, parse_status
 from planrunner.plan.model import Field
 from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.reading import is_template
@@ -36,6 +36,10 @@ _FORMS: dict[str, tuple[Quick, str]] = {
     **{f"plan-{name}": (partial(_is_amount, parse), words) for name, (parse, words, _) in _QUANTITIES.items()},
     "http-status": (lambda value: parse_status(value) is not None, "a status such as 200, `2xx` or `200-299`"),
     "http-address": (is_address, "an address that starts with `http://` or `https://`"),
+    "http-condition": (
+        is_condition,
+        "a condition on `status`, `headers`, `json` and `body`, such as `json.state == 'done'`",
+    ),
 }
 """What else a schema may ask of a text or number, under `format`."""
 _SCHEMAS = {
