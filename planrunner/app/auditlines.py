@@ -15,7 +15,7 @@ from planrunner.journal.strangers import open_checked
 from planrunner.journal.verifying import Anchor, Standing, Verdict
 from planrunner.journal.walking import Break, Sealed, entries_of, sealed_rows, stored_form
 from planrunner.journal.workspace import find_state
-from planrunner.views.moments import rfc3339
+from planrunner.views.status import rfc3339
 
 Json = Any
 

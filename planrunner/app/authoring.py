@@ -26,9 +26,7 @@ from planrunner.syntax.read import parse, read_comments, write
 from planrunner.syntax.tree import Mapping as MappingNode
 from planrunner.syntax.tree import Node, Scalar
 from planrunner.syntax.tree import Sequence as SequenceNode
-from planrunner.views.graph import drawing, graph_object
-from planrunner.views.graph_dot import render_dot
-from planrunner.views.graph_mermaid import render_mermaid
+from planrunner.views.graph import drawing, graph_object, render_dot, render_mermaid
 
 ROUNDS = 10
 """How often a text is mended and read again: a fix may make room for another one."""

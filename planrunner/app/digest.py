@@ -13,7 +13,7 @@ from planrunner.journal.sqlite import Journal, open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.machine.state import State
 from planrunner.views.gates import gate_facts
-from planrunner.views.standing import pairs, shown_counts
+from planrunner.views.status import pairs, shown_counts
 
 
 class Blocker(NamedTuple):

@@ -37,7 +37,7 @@ from planrunner.machine.labels import label, labelled
 from planrunner.machine.paths import named, picked
 from planrunner.machine.state import State
 from planrunner.source import Source
-from planrunner.views.standing import shown_status
+from planrunner.views.status import shown_status
 
 POLL = 0.2
 """Seconds between two looks of a follower."""

@@ -17,7 +17,7 @@ from planrunner.cli.settings import output
 from planrunner.errors import NotFound
 from planrunner.machine.ledger import SPENDABLE
 from planrunner.plan.model import Capability, Field
-from planrunner.views.table import table
+from planrunner.views.terminal import table
 
 
 @click.command("capabilities")

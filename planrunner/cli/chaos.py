@@ -15,7 +15,7 @@ from planrunner.cli.group import given_settings
 from planrunner.cli.settings import messages, output
 from planrunner.errors import FAILED, OK
 from planrunner.plan.expressions.quantities import parse_duration
-from planrunner.views.chaos import chaos_lines
+from planrunner.views.proof import chaos_lines
 from planrunner.views.terminal import Terminal
 
 

@@ -15,8 +15,7 @@ from planrunner.cli.filesback import Manner, put_back
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import Settings, output
 from planrunner.views.checkpoint import columns, lines
-from planrunner.views.table import table
-from planrunner.views.terminal import harmless
+from planrunner.views.terminal import harmless, table
 
 
 @click.command("checkpoints")

@@ -10,7 +10,7 @@ from planrunner.app.admission import Answer, Wish, admit
 from planrunner.cli.settings import Settings, messages
 from planrunner.journal.workspace import find_project
 from planrunner.plugins.registry import Registry
-from planrunner.views.powers import powers_lines
+from planrunner.views.rights import powers_lines
 
 Json = Any
 

@@ -15,7 +15,7 @@ from planrunner.cli.completion import RUN, completes
 from planrunner.cli.group import given_settings
 from planrunner.errors import UsageError
 from planrunner.journal.codec import event_types
-from planrunner.views.progress_jsonl import entry_line, entry_text, header_line
+from planrunner.views.progress.jsonl import entry_line, entry_text, header_line
 
 
 @click.command("events")

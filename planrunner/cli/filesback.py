@@ -13,8 +13,7 @@ from planrunner.app.checkpoints import readable
 from planrunner.app.forking import ForkRequest, files_at, restoring
 from planrunner.app.rewinding import CarriedOut, Done, Rewind, Step, carry_out
 from planrunner.errors import StorageFailed, UsageError
-from planrunner.views.symbols import plural
-from planrunner.views.terminal import harmless
+from planrunner.views.terminal import harmless, plural
 
 if TYPE_CHECKING:
     from planrunner.cli.settings import Settings

@@ -10,8 +10,8 @@ from planrunner.app.planfile import plan_named
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import output
 from planrunner.errors import UsageError
-from planrunner.views.graph_run import run_statuses
-from planrunner.views.graph_text import render_text
+from planrunner.views.graph import render_text
+from planrunner.views.status import run_statuses
 
 
 @click.command("graph")

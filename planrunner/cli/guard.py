@@ -164,8 +164,7 @@ def _nowhere() -> int:
 
 def _invalid(error: PlanInvalid, asked: Sequence[Settings], arguments: Sequence[str]) -> int:
     # Late: only plans with faults need the renderer.
-    from planrunner.views.findings import render_text
-    from planrunner.views.findings_json import findings_data
+    from planrunner.views.findings import findings_data, render_text
 
     screen = messages(asked[0] if asked else Settings())
     screen.write(render_text(error.findings, error.source, screen.color) + "\n")

@@ -13,8 +13,7 @@ from planrunner.cli.group import given_settings
 from planrunner.cli.settings import Settings, output
 from planrunner.diagnostics import Severity
 from planrunner.errors import UsageError
-from planrunner.views.findings import render_concise, render_summary, render_text
-from planrunner.views.findings_json import render_json
+from planrunner.views.findings import render_concise, render_json, render_summary, render_text
 
 
 class LintOptions(NamedTuple):

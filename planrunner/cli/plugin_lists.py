@@ -10,8 +10,7 @@ from planrunner.app.cases import run_cases
 from planrunner.app.plugins import Plugin, check, described, plugin, plugin_object, plugins
 from planrunner.cli.settings import Settings, output
 from planrunner.plugins import problems
-from planrunner.views.table import table
-from planrunner.views.terminal import harmless
+from planrunner.views.terminal import harmless, table
 
 
 def show_all(given: Settings, as_json: bool) -> int:

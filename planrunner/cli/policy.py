@@ -8,7 +8,7 @@ import click
 
 from planrunner.app.policies import explain
 from planrunner.errors import DENIED
-from planrunner.views.policy import render
+from planrunner.views.rights import render
 
 
 @click.group("policy")

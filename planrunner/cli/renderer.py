@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 from planrunner.cli.options import PROGRESS
 from planrunner.cli.settings import Settings, messages, terminal
 from planrunner.errors import UsageError
-from planrunner.views.progress_github import GithubProgress
-from planrunner.views.progress_jsonl import JsonLinesProgress
-from planrunner.views.progress_plain import PlainProgress
-from planrunner.views.progress_quiet import QuietProgress
+from planrunner.views.progress.github import GithubProgress
+from planrunner.views.progress.jsonl import JsonLinesProgress
+from planrunner.views.progress.plain import PlainProgress, QuietProgress
 
 if TYPE_CHECKING:
     from planrunner.app.execute import Watch
@@ -27,7 +26,7 @@ def watch(given: Settings, mode: str, output: str | None = None) -> Watch:
             f"--output {output} has no effect with --progress {mode}", "it works with tree, plain and github"
         )
     if mode == "tree":
-        from planrunner.views.progress_tree import TreeProgress
+        from planrunner.views.progress.tree import TreeProgress
 
         return TreeProgress(messages(given), output or "none")
     if mode == "jsonl":

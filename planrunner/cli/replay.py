@@ -10,7 +10,7 @@ from planrunner.app.replay import replay_run
 from planrunner.cli.completion import RUN
 from planrunner.cli.group import given_settings
 from planrunner.errors import MISMATCH
-from planrunner.views.replay import replay_lines, replay_object
+from planrunner.views.proof import replay_lines, replay_object
 
 
 @click.command("replay")

@@ -25,7 +25,7 @@ from planrunner.journal.workspace import find_state, program
 from planrunner.machine.events import Entry
 from planrunner.machine.state import State
 from planrunner.views.run import run_object
-from planrunner.views.standing import is_dry
+from planrunner.views.status import is_dry
 
 STDIN = "<stdin>"
 """What a plan on standard input is called; it counts as a file of the working directory."""

@@ -18,8 +18,7 @@ from planrunner.cli.settings import note_stranger, output
 from planrunner.views.artifacts import pruned as lines
 from planrunner.views.digest import digest_lines, digest_object
 from planrunner.views.run import listed_object
-from planrunner.views.symbols import duration_text
-from planrunner.views.table import table
+from planrunner.views.terminal import duration_text, table
 
 _TAKES = {
     "list": frozenset({"limit", "skip", "status", "plan", "since", "until"}),

@@ -10,7 +10,7 @@ from planrunner.app.credentials import listed, looked_up
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import output
 from planrunner.errors import FAILED
-from planrunner.views.credentials import rows
+from planrunner.views.rights import rows
 
 
 @click.command("secrets")

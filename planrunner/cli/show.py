@@ -13,11 +13,10 @@ from planrunner.cli.group import given_settings
 from planrunner.cli.running import tell_edited
 from planrunner.cli.settings import note_stranger, output
 from planrunner.errors import UsageError
-from planrunner.views import timeline as picture
-from planrunner.views.calls import call_lines
+from planrunner.views import run as picture
 from planrunner.views.ending import ending
 from planrunner.views.revision import revision_history, revisions
-from planrunner.views.run import run_object
+from planrunner.views.run import call_lines, run_object
 from planrunner.views.tree import tree
 
 

@@ -13,8 +13,8 @@ from planrunner.cli.settings import messages, output
 from planrunner.errors import FAILED, INVALID, OK, UsageError
 from planrunner.plan.expressions.quantities import parse_percent
 from planrunner.views.findings import render_text
+from planrunner.views.proof import junit, test_lines
 from planrunner.views.terminal import Terminal
-from planrunner.views.tests import junit, test_lines
 
 
 def _share(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:

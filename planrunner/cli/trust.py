@@ -14,7 +14,7 @@ from planrunner.app.trusted import examined, forget, listed, project_object, tru
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import Settings, output
 from planrunner.errors import DENIED, OK, UsageError
-from planrunner.views.powers import LONGEST_PATH, item, powers_lines
+from planrunner.views.rights import LONGEST_PATH, item, powers_lines
 
 
 @click.command("trust")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from planrunner.views.table import table
-from planrunner.views.terminal import Terminal, harmless, word
+from planrunner.views.terminal import Terminal, harmless, table, word
 
 Json = Any
+
 
 _UNITS = ("B", "KB", "MB", "GB", "TB")
 

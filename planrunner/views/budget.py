@@ -10,8 +10,7 @@ from planrunner.machine.events import BudgetExtended, BudgetWarned
 from planrunner.machine.ledger import units
 from planrunner.machine.state import State
 from planrunner.views.run import budget_object
-from planrunner.views.symbols import duration_text
-from planrunner.views.terminal import word
+from planrunner.views.terminal import duration_text, word
 
 Json = Any
 

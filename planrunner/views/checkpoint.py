@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from planrunner.jsontext import as_text
-from planrunner.views.symbols import plural
-from planrunner.views.terminal import Terminal, harmless
+from planrunner.views.terminal import Terminal, harmless, plural
 
 if TYPE_CHECKING:
     from planrunner.machine.events import CheckpointTaken
     from planrunner.machine.state import State
 
 Json = Any
+
 
 SHOWN = 20
 """Paths of one kind of change that are listed."""

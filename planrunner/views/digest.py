@@ -6,9 +6,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from planrunner.views.moments import rfc3339
-from planrunner.views.symbols import duration_text
-from planrunner.views.terminal import cut, harmless
+from planrunner.views.status import rfc3339
+from planrunner.views.terminal import cut, duration_text, harmless
 
 if TYPE_CHECKING:
     from planrunner.views.terminal import Terminal

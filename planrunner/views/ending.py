@@ -9,13 +9,11 @@ from planrunner.machine.stops import deadline_text, stop_text
 from planrunner.source import Source
 from planrunner.views.budget import budget_line, extending
 from planrunner.views.checkpoint import warnings
-from planrunner.views.failure import failure_blocks
+from planrunner.views.failure import failure_blocks, tolerated_lines
 from planrunner.views.gates import next_commands
-from planrunner.views.refused import tolerated_lines
 from planrunner.views.rollback import rollback_lines
-from planrunner.views.standing import NAMED, is_dry, listed, shown_counts, waiting
-from planrunner.views.symbols import duration_text, plural
-from planrunner.views.terminal import Terminal, harmless
+from planrunner.views.status import NAMED, is_dry, listed, shown_counts, waiting
+from planrunner.views.terminal import Terminal, duration_text, harmless, plural
 
 ORDER = (
     "completed",

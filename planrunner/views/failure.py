@@ -1,12 +1,14 @@
-"""The block that tells of a failed task: what, after how long, why, what it wrote, what follows and how to go on."""
+"""The block of a failed task: what failed, after how long, why, its output, what follows and the next commands; and
+what sandboxes refused."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from textwrap import wrap
+from typing import TYPE_CHECKING, Any
 
 from planrunner.jsontext import shown
 from planrunner.machine.events import Outcome
@@ -18,13 +20,16 @@ from planrunner.machine.state import State, TaskState
 from planrunner.masking import masked
 from planrunner.plan.model import Task
 from planrunner.source import Source, Span, notation_of
-from planrunner.views.about import advice
 from planrunner.views.budget import extending
-from planrunner.views.nesting import around_text
-from planrunner.views.refused import refused_text
-from planrunner.views.standing import attempt_text, is_dry, outputs_of
-from planrunner.views.symbols import duration_text
-from planrunner.views.terminal import Terminal, cut, harmless, word
+from planrunner.views.containers import around_text
+from planrunner.views.status import advice, attempt_text, is_dry, outputs_of
+from planrunner.views.terminal import Terminal, cut, duration_text, harmless, plural, word
+
+if TYPE_CHECKING:
+    from planrunner.machine.state import State
+
+Json = Any
+
 
 LINES = 20
 BLOCKS = 10
@@ -317,3 +322,39 @@ def _in_linked(state: State, number: int) -> str:
     source = Source(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace"), linked, notation_of(linked))
     line, column = source.place(_span(state, number).start)
     return f":{line}:{column}"
+
+
+_ROWS, _TASKS = 5, 10
+
+
+def refused_text(outcome: Outcome | None) -> str:
+    """What was refused during an attempt, a line each, with how it is allowed where its message does not say so yet."""
+    return "" if outcome is None else "\n".join(_lines(outcome, outcome.message))
+
+
+def tolerated_lines(terminal: Terminal, state: State) -> list[str]:
+    """What was refused to tasks that did not fail: they did without it, and somebody may want to know."""
+    found = [
+        (number, task.outcome)
+        for number, task in enumerate(state.tasks)
+        if task.outcome is not None and task.outcome.refused and not task.outcome.failure
+    ]
+    lines = []
+    for number, outcome in found[:_TASKS]:
+        lines.append(f"  refused to `{label(state, number)}`, which went well without:")
+        lines += [f"    {harmless(line)}" for line in _lines(outcome, "")]
+    if len(found) > _TASKS:
+        hint = f"{terminal.program} events {state.run_id} --type attempt_ended"
+        lines.append(f"  and to {plural(len(found) - _TASKS, 'task')} more: {hint}")
+    return lines
+
+
+def _lines(outcome: Outcome, known: str) -> Iterator[str]:
+    for row in outcome.refused[:_ROWS]:
+        times = f", {row['count']} times" if row["count"] > 1 else ""
+        message = row.get("message", "")
+        yield f"{row['what'] or 'others'} ({row['rule']}{times})"
+        if message and message not in known:
+            yield f"  {message}"
+    if len(outcome.refused) > _ROWS:
+        yield f"and {len(outcome.refused) - _ROWS} more"

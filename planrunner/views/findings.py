@@ -18,14 +18,82 @@ Everything here is text in, text out; ``findings_json`` holds the form for progr
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from unicodedata import category, combining, east_asian_width
 
-from planrunner.diagnostics import Diagnostic, Fix, Severity
+from planrunner.diagnostics import RULES, Diagnostic, Fix, Severity
 from planrunner.plan.fixes import preview
-from planrunner.source import Source
-from planrunner.views.findings_columns import Window, expanded, width, window
+from planrunner.source import Source, Span
+
+TAB = 4
+"""A tab is shown as this many spaces, wherever it stands: underlines stay below what they mark."""
+
+LONGEST = 160
+"""Characters of a line that are shown at most."""
+
+BEFORE = 40
+"""Characters shown before the marked part of a line that is cut."""
+
+
+class Window(NamedTuple):
+    """The part of a line that is shown: characters ``start`` to ``end`` of it, with ``lead`` for what is cut before."""
+
+    text: str
+    start: int
+    end: int
+    lead: str = ""
+
+
+def window(line: str, start: int, end: int) -> Window:
+    """The line, or of a very long one the part around the characters ``start`` to ``end``."""
+    if len(line) <= LONGEST:
+        return Window(line, 0, len(line))
+    first = 0 if end <= LONGEST - 1 else max(0, start - BEFORE)
+    last = min(len(line), first + LONGEST)
+    lead = "…" if first else ""
+    return Window(lead + line[first:last] + ("…" if last < len(line) else ""), first, last, lead)
+
+
+def expanded(text: str) -> str:
+    """The text as a terminal shows it: tabs as spaces, control characters as ``\N{REPLACEMENT CHARACTER}``."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join([character if " " <= character <= "~" else _shown(character) for character in text])
+
+
+def width(text: str) -> int:
+    """How many columns a terminal needs for ``expanded(text)``."""
+    if text.isascii() and text.isprintable():
+        return len(text)
+    return sum(1 if " " <= character <= "~" else _columns(character) for character in text)
+
+
+def _shown(character: str) -> str:
+    if character == "\t":
+        return " " * TAB
+    return "\N{REPLACEMENT CHARACTER}" if _hidden(character) else character
+
+
+def _columns(character: str) -> int:
+    if character == "\t":
+        return TAB
+    if _hidden(character):
+        return 1
+    if combining(character) or category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if east_asian_width(character) in "WF" else 1
+
+
+def _hidden(character: str) -> bool:
+    """Control characters, and marks that turn the direction of writing and make a line look like another one."""
+    turns = "\u202a" <= character <= "\u202e" or "\u2066" <= character <= "\u2069"
+    return turns or category(character) in ("Cc", "Cs", "Zl", "Zp")
+
 
 SHOWN = 50
 """Findings of one file that people are shown; programs get more."""
@@ -221,3 +289,81 @@ def _underline(mark: _Mark, line: str, view: Window, severity: Severity, paint: 
     sign = "^" if mark.primary else "-"
     text = sign * length + (f" {mark.text}" if mark.text else "")
     return " " * indent + paint(text, severity if mark.primary else "frame")
+
+
+FORMAT = 1
+MOST = 5_000
+"""Findings of one file that are written."""
+
+
+def render_json(files: Iterable[tuple[Source, Iterable[Diagnostic]]]) -> str:
+    """The findings of several files as one JSON object."""
+    return json.dumps(findings_data(files), indent=2, ensure_ascii=False) + "\n"
+
+
+def findings_data(files: Iterable[tuple[Source, Iterable[Diagnostic]]]) -> dict[str, Any]:
+    """The same as plain data. Lines and columns start at 1, ``offset`` counts from 0, ``end`` is exclusive.
+
+    A file with more findings than ``MOST`` gives its gravest ones; ``left_out`` then counts the others of all files.
+    """
+    rows: list[dict[str, Any]] = []
+    left_out = 0
+    for source, findings in files:
+        seen: Counter[str] = Counter()
+        every = list(findings)
+        left_out += max(0, len(every) - MOST)
+        for finding in gravest(every, MOST):
+            key = _fingerprint(finding, source, 0)
+            rows.append(_finding_data(finding, source, _fingerprint(finding, source, seen[key])))
+            seen[key] += 1
+    return {"format": FORMAT, "findings": rows, **({"left_out": left_out} if left_out else {})}
+
+
+def _finding_data(finding: Diagnostic, source: Source, fingerprint: str) -> dict[str, Any]:
+    return {
+        "code": finding.code,
+        "name": finding.name,
+        "severity": finding.severity,
+        "message": finding.message,
+        "file": source.name,
+        "range": range_of(finding.span, source),
+        "label": finding.label,
+        "labels": [{"range": range_of(label.span, source), "message": label.text} for label in finding.labels],
+        "help": finding.help,
+        "url": rule_url(finding.code),
+        "fix": _fix_data(finding.fix, source),
+        "fingerprint": fingerprint,
+    }
+
+
+def range_of(span: Span, source: Source) -> dict[str, dict[str, int]]:
+    """A span as lines and columns with its offsets."""
+    return {name: _place(offset, source) for name, offset in (("start", span.start), ("end", span.end))}
+
+
+def rule_url(code: str) -> str:
+    """Where the explanation of a code stands in the documentation; empty for rules of plugins."""
+    if not code.startswith("PLAN"):
+        return ""
+    return f"docs/reference/rules.md#{code.lower()}-{RULES[code].name.replace('.', '')}"
+
+
+def _place(offset: int, source: Source) -> dict[str, int]:
+    line, column = source.place(offset)
+    return {"line": line, "column": column, "offset": offset}
+
+
+def _fix_data(fix: Fix | None, source: Source) -> dict[str, Any] | None:
+    if fix is None:
+        return None
+    edits = [{"range": range_of(edit.span, source), "text": edit.text} for edit in fix.edits]
+    return {"title": fix.title, "safe": fix.safe, "edits": edits}
+
+
+def _fingerprint(finding: Diagnostic, source: Source, number: int) -> str:
+    """Stays the same when lines are added above: it is made of what is said, not of where it stands.
+
+    ``number`` tells apart findings of one file that say the same.
+    """
+    parts = (finding.code, source.name, finding.message, str(number))
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]

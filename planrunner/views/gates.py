@@ -14,12 +14,11 @@ from planrunner.machine.shortages import Wanted, wanted
 from planrunner.machine.state import State
 from planrunner.machine.votes import tally
 from planrunner.plan.expressions.quantities import format_duration, format_money
-from planrunner.views.about import about, about_lines
-from planrunner.views.moments import rfc3339
-from planrunner.views.symbols import duration_text, plural
-from planrunner.views.terminal import Terminal, cut, harmless
+from planrunner.views.status import about, about_lines, rfc3339
+from planrunner.views.terminal import Terminal, cut, duration_text, harmless, plural
 
 Json = Any
+
 
 LINES = 40
 """Lines of a piece of evidence that are shown."""

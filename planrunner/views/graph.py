@@ -1,14 +1,15 @@
-"""A plan as a drawing: nodes with their roles, arrows with their labels. The formats beside this file write it out."""
+"""A plan as a drawing: nodes with their roles, arrows with their labels; written as an indented list, for Graphviz,
+as Mermaid and as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from planrunner.plan.graph import Graph
 from planrunner.plan.holding import inner
 from planrunner.plan.model import Edge, Fanout, Plan, Task
-from planrunner.views.symbols import plural
+from planrunner.views.terminal import Terminal, harmless, pad, plural, width
 
 
 class Node(NamedTuple):
@@ -149,3 +150,256 @@ def _label(edge: Edge) -> str:
         words += f" {edge.condition.text}" if edge.on == "condition" else f" when {edge.condition.text}"
     words += ", else" if edge.otherwise else ""
     return words + (", recovers" if edge.recovers else "") + (f", at most {edge.max} times" if edge.rework else "")
+
+
+def render_text(plan: Plan, terminal: Terminal, statuses: Mapping[str, str] | None = None) -> str:
+    """The text; with ``statuses`` each task has its sign and status. What a task holds stands below it."""
+    drawn = drawing(plan, statuses)
+    at = {node.id: number for number, node in enumerate(drawn.nodes)}
+    found = _text_rows(plan.tasks, "", 0)
+    routes = _text_routes(drawn, "→" if terminal.unicode else "->")
+    column = min(40, max((2 * level + width(task.id) for _, task, level, _ in found), default=0))
+    rows = []
+    for path, task, level, also in found:
+        node = drawn.nodes[at[path]]
+        sign = f"{terminal.sign(node.status)} " if statuses is not None else ""
+        facts = [node.role.lower(), _what(task), node.holds, node.status.replace("_", " "), also]
+        facts += routes.get(at[path], [])
+        name = pad("  " * level + task.id, column)
+        rows.append(f"{sign}{name}  {', '.join(harmless(fact) for fact in facts if fact)}")
+    return "\n".join(rows) + "\n"
+
+
+def _text_rows(tasks: tuple[Task, ...], prefix: str, level: int) -> list[tuple[str, Task, int, str]]:
+    """Place in the plan, task, level and what else it comes after, for one level and all below it."""
+    found = []
+    for line in outline(Graph(Plan("", tasks=tasks))):
+        task = tasks[line.task]
+        names = ", ".join(tasks[other].id for other in line.also)
+        found.append((prefix + task.id, task, level + line.level, f"also after {names}" if names else ""))
+        found += _text_rows(inner(task), f"{prefix}{task.id}/", level + line.level + 1)
+    return found
+
+
+def _text_routes(drawn: Drawing, sign: str) -> dict[int, list[str]]:
+    found: dict[int, list[str]] = {}
+    for arrow in drawn.arrows:
+        if arrow.label:
+            target = drawn.nodes[arrow.target].id.rpartition("/")[2]
+            found.setdefault(arrow.source, []).append(f"{arrow.label} {sign} {target}")
+    return found
+
+
+def _what(task: Task) -> str:
+    if task.concluding:
+        return f"done: {'; '.join(each.text for each in task.expect)}"
+    return f"gate: {task.gate.kind}" if task.gate is not None else task.uses
+
+
+class Line(NamedTuple):
+    """One task: its number in the plan, its level from 0, and the numbers of the tasks it comes after, without the one
+    it is listed under."""
+
+    task: int
+    level: int
+    also: tuple[int, ...]
+
+
+def outline(graph: Graph) -> list[Line]:
+    """``outlined`` for the tasks of a plan."""
+    return outlined(graph.needs, graph.routed_from)
+
+
+def outlined(needs: Sequence[Sequence[int]], routed_from: Sequence[Sequence[int]]) -> list[Line]:
+    """Every task once, below the deepest of the tasks it comes after, given by what each needs and the tasks whose
+    edges lead to it. Walks without recursion; tasks in a circle, which lint refuses, stand at the end."""
+    parents = _parents([need or routed for need, routed in zip(needs, routed_from, strict=True)])
+    children: dict[int, list[int]] = {}
+    for number, parent in enumerate(parents):
+        children.setdefault(parent, []).append(number)
+    lines: list[Line] = []
+    seen: set[int] = set()
+    todo = [(number, 0) for number in reversed(children.get(-1, []))]
+    while todo:
+        number, level = todo.pop()
+        seen.add(number)
+        lines.append(_line(needs, number, parents[number], level))
+        below = children.get(number, [])
+        todo += [(child, level + (len(below) > 1)) for child in reversed(below)]
+    return lines + [_line(needs, number, -1, 0) for number in range(len(needs)) if number not in seen]
+
+
+def _parents(before: Sequence[Sequence[int]]) -> list[int]:
+    """The task each one is listed under, -1 for none: the deepest of those it comes after."""
+    depth = _depths(before)
+    return [
+        max(found, key=lambda other: (depth[other], other)) if found and depth[number] else -1
+        for number, found in enumerate(before)
+    ]
+
+
+def _depths(before: Sequence[Sequence[int]]) -> list[int]:
+    """The length of the longest way to each task; tasks in a circle, and behind one, have 0."""
+    waiting = [len(found) for found in before]
+    after: list[list[int]] = [[] for _ in before]
+    for number, found in enumerate(before):
+        for other in found:
+            after[other].append(number)
+    depth = [0] * len(before)
+    longest = [0] * len(before)
+    ready = [number for number, count in enumerate(waiting) if not count]
+    for number in ready:
+        depth[number] = longest[number]
+        for other in after[number]:
+            longest[other] = max(longest[other], longest[number] + 1)
+            waiting[other] -= 1
+            if not waiting[other]:
+                ready.append(other)
+    return depth
+
+
+def _line(needs: Sequence[Sequence[int]], number: int, parent: int, level: int) -> Line:
+    return Line(number, level, tuple(dict.fromkeys(other for other in needs[number] if other != parent)))
+
+
+_DOT_SHAPES: dict[str, str] = {
+    "START": "oval",
+    "EXIT": "oval",
+    "LINEAR": "box",
+    "DECISION": "diamond",
+    "BRANCH": "trapezium",
+    "MERGE": "invtrapezium",
+    "SPLIT": "box3d",
+    "GATE": "hexagon",
+}
+
+
+def render_dot(drawn: Drawing) -> str:
+    """The text of the graph, ready for ``dot -Tsvg``."""
+    below: dict[int, list[int]] = {}
+    for at, node in enumerate(drawn.nodes):
+        below.setdefault(node.parent, []).append(at)
+    lines = [f"digraph {_dot_quoted(drawn.plan)} {{", "  rankdir=TB;", '  node [fontname="sans-serif"];']
+    if any(node.group for node in drawn.nodes):
+        lines += ["  compound=true;", '  graph [fontname="sans-serif"];']
+    lines += _dot_level(drawn, below, -1, "  ")
+    lines += [f"  {_dot_arrow(drawn, arrow, below)}" for arrow in drawn.arrows]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _dot_level(drawn: Drawing, below: dict[int, list[int]], parent: int, indent: str) -> list[str]:
+    lines: list[str] = []
+    for at in below.get(parent, ()):
+        node = drawn.nodes[at]
+        if node.group:
+            lines += [f"{indent}subgraph {_dot_quoted(f'cluster {node.id}')} {{", f"{indent}  {_dot_frame(node)}"]
+            lines += [*_dot_level(drawn, below, at, indent + "  "), f"{indent}}}"]
+        else:
+            lines.append(indent + _dot_node(node))
+    return lines
+
+
+def _dot_label(node: Node) -> str:
+    name = node.id.rpartition("/")[2]
+    facts = (name, node.title, node.holds, f"({node.status})" if node.status else "")
+    return _dot_quoted("\n".join(text for text in facts if text))
+
+
+def _dot_frame(node: Node) -> str:
+    facts = [f"label={_dot_label(node)};", "style=rounded;"]
+    if node.status in COLOURS:
+        fill, line = COLOURS[node.status]
+        facts = [facts[0], 'style="rounded,filled";', f'fillcolor="{fill}";', f'color="{line}";']
+    return " ".join(facts)
+
+
+def _dot_node(node: Node) -> str:
+    facts = [f"label={_dot_label(node)}", f"shape={_DOT_SHAPES[node.shape]}"]
+    if node.shape == "EXIT":
+        facts.append("peripheries=2")
+    if node.status in COLOURS:
+        fill, line = COLOURS[node.status]
+        facts += ["style=filled", f'fillcolor="{fill}"', f'color="{line}"']
+    return f"{_dot_quoted(node.id)} [{', '.join(facts)}];"
+
+
+def _dot_arrow(drawn: Drawing, arrow: Arrow, below: dict[int, list[int]]) -> str:
+    """An arrow from or to a task that holds others ends at its border: it leads to one inside and is cut there."""
+    facts = [f"label={_dot_quoted(arrow.label)}"] if arrow.label else []
+    if arrow.kind in ("failure", "condition"):
+        facts.append("style=dashed")
+    ends = []
+    for at, cut in ((arrow.source, "ltail"), (arrow.target, "lhead")):
+        inside = at
+        while below.get(inside):
+            inside = below[inside][0]
+        if inside != at:
+            facts.append(f"{cut}={_dot_quoted(f'cluster {drawn.nodes[at].id}')}")
+        ends.append(_dot_quoted(drawn.nodes[inside].id))
+    return " -> ".join(ends) + (f" [{', '.join(facts)}]" if facts else "") + ";"
+
+
+def _dot_quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+_MERMAID_SHAPES: dict[str, tuple[str, str]] = {
+    "START": ("([", "])"),
+    "EXIT": ("([", "])"),
+    "LINEAR": ("[", "]"),
+    "DECISION": ("{", "}"),
+    "BRANCH": ("[/", "\\]"),
+    "MERGE": ("[\\", "/]"),
+    "SPLIT": ("[[", "]]"),
+    "GATE": ("{{", "}}"),
+}
+
+
+def render_mermaid(drawn: Drawing) -> str:
+    """The text of the flowchart. Nodes are numbered, so that any task id may stand in a label."""
+    below: dict[int, list[int]] = {}
+    for at, node in enumerate(drawn.nodes):
+        below.setdefault(node.parent, []).append(at)
+    lines = ["flowchart TD", *_mermaid_level(drawn, below, -1, "  ")]
+    lines += [f"  {_mermaid_arrow(arrow)}" for arrow in drawn.arrows]
+    for status in dict.fromkeys(node.status for node in drawn.nodes if node.status in COLOURS):
+        fill, line = COLOURS[status]
+        members = ",".join(f"n{at}" for at, node in enumerate(drawn.nodes) if node.status == status)
+        lines += [f"  classDef {status} fill:{fill},stroke:{line},color:#111111", f"  class {members} {status}"]
+    return "\n".join(lines) + "\n"
+
+
+def _mermaid_level(drawn: Drawing, below: dict[int, list[int]], parent: int, indent: str) -> list[str]:
+    lines: list[str] = []
+    for at in below.get(parent, ()):
+        node = drawn.nodes[at]
+        if node.group:
+            lines += [
+                f'{indent}subgraph n{at}["{_mermaid_label(node)}"]',
+                *_mermaid_level(drawn, below, at, indent + "  "),
+            ]
+            lines.append(f"{indent}end")
+        else:
+            left, right = _MERMAID_SHAPES[node.shape]
+            lines.append(f'{indent}n{at}{left}"{_mermaid_label(node)}"{right}')
+    return lines
+
+
+def _mermaid_label(node: Node) -> str:
+    name = node.id.rpartition("/")[2]
+    facts = (name, node.title, node.holds, f"({node.status})" if node.status else "")
+    return "<br/>".join(_mermaid_escaped(text) for text in facts if text)
+
+
+def _mermaid_arrow(arrow: Arrow) -> str:
+    label = f'|"{_mermaid_escaped(arrow.label)}"|' if arrow.label else ""
+    line = "-.->" if arrow.kind in ("failure", "condition") else "-->"
+    return f"n{arrow.source} {line}{label} n{arrow.target}"
+
+
+def _mermaid_escaped(text: str) -> str:
+    """Mermaid's own entities: quotes and brackets would end the label."""
+    for sign, entity in (("#", "#35;"), ('"', "#quot;"), ("<", "#lt;"), (">", "#gt;"), ("\n", " "), ("`", "#96;")):
+        text = text.replace(sign, entity)
+    return text

@@ -7,10 +7,10 @@ from typing import Any
 
 from planrunner.jsontext import as_text
 from planrunner.plan.escapes import escaped, escaped_line
-from planrunner.views.symbols import duration_text, plural
-from planrunner.views.terminal import Terminal, cut, harmless
+from planrunner.views.terminal import Terminal, cut, duration_text, harmless, plural
 
 Json = Any
+
 
 _MARKS = {"runs": "+", "asks": "!", "decided": "?", "on failure": "-", "skipped": "·", "omitted": "·", "left out": "·"}
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}

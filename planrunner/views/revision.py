@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.machine.events import Entry, RunRevised, RunStarted
 from planrunner.masking import masked
-from planrunner.views.standing import listed
-from planrunner.views.symbols import plural
-from planrunner.views.terminal import Terminal, cut, harmless
+from planrunner.views.status import listed
+from planrunner.views.terminal import Terminal, cut, harmless, plural
 
 if TYPE_CHECKING:
     from planrunner.plan.revision import Difference

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from planrunner.machine.labels import label
 from planrunner.machine.state import State
-from planrunner.views.symbols import duration_text, plural
-from planrunner.views.terminal import Terminal, cut, harmless
+from planrunner.views.terminal import Terminal, cut, duration_text, harmless, plural
 
 if TYPE_CHECKING:
     from planrunner.machine.undoing import Debts, Owed, Rollback
 
 Json = Any
+
 
 MOST = 50
 """Lines of the report for people at most; the rest is counted."""

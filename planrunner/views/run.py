@@ -1,25 +1,37 @@
-"""How a run stands, as data: what ``exec --json`` and ``show --json`` print."""
+"""A run as data, as ``exec --json`` and ``show --json`` print it; its attempts as a timeline and with what they were
+called with."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from planrunner.jsontext import stable_json
 from planrunner.machine.budgets import scope_of, standing, time_limit
-from planrunner.machine.events import AttemptEnded, AttemptStarted, RunEnded
+from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, RunEnded
 from planrunner.machine.judging import left_open
+from planrunner.machine.labels import label
 from planrunner.machine.paths import is_gone
 from planrunner.machine.state import State, TaskState
 from planrunner.views.digest import Run
 from planrunner.views.gates import gate_objects
-from planrunner.views.moments import lasted, rfc3339
 from planrunner.views.rollback import rollback_object
-from planrunner.views.standing import is_decided, is_done, is_dry, outputs_of, pairs, shown_status, waiting
+from planrunner.views.status import (
+    is_decided,
+    is_done,
+    is_dry,
+    lasted,
+    outputs_of,
+    pairs,
+    rfc3339,
+    shown_status,
+    waiting,
+)
+from planrunner.views.terminal import Terminal, duration_text, harmless, pad, width
 
 if TYPE_CHECKING:
     from planrunner.machine.events import Entry
     from planrunner.plan.model import Artifact
-
 
 Json = Any
 
@@ -238,3 +250,101 @@ def budget_object(state: State, now: float) -> dict[str, Json]:
 
 
 _QUANTITIES = ("time", "cost", "tokens", "calls", "attempts", "iterations", "depth")
+
+
+def call_lines(terminal: Terminal, calls: Iterable[Any]) -> Iterator[str]:
+    """The lines of calls as ``app/calls.py`` gives them."""
+    for each in calls:
+        what = "judge of visit" if each.judge else "attempt"
+        yield terminal.paint(f"{what} {each.attempt}", "bold")
+        if each.problem:
+            yield f"  not rendered: {harmless(each.problem)}"
+        elif not each.same:
+            yield "  not what was recorded: its digest differs, since this version renders the call in another way"
+        for name, value in each.call.items():
+            text = value if isinstance(value, str) else stable_json(value)
+            first, *rest = text.splitlines() or [""]
+            yield f"  {name:<7} {harmless(first)}"
+            yield from (f"          {harmless(line)}" for line in rest)
+        for sent in each.sent:
+            yield from _sent_lines(sent)
+
+
+def _sent_lines(sent: Any) -> Iterator[str]:
+    yield f"  {harmless(sent.name)}  {sent.size} bytes, sha256 {sent.sha256}"
+    if sent.text is None:
+        yield "    its content is not kept any more"
+    else:
+        yield from (f"    {harmless(line)}" for line in sent.text.splitlines())
+
+
+MOST = 200
+"""Attempts shown at most; the longest ones win."""
+
+
+class Bar(NamedTuple):
+    """One attempt. Times are seconds since 1970; ``ended`` is None where nobody saw the end."""
+
+    task: str
+    attempt: int
+    started: float
+    ended: float | None
+    failure: str = ""
+
+
+def bars(entries: Iterable[Entry], state: State) -> list[Bar]:
+    """The attempts of a run in the order of their start."""
+    found: dict[tuple[str, int], Bar] = {}
+    for _, at, event in entries:
+        if isinstance(event, AttemptStarted):
+            found[event.task, event.attempt] = Bar(_name(state, event), event.attempt, at, None)
+        elif isinstance(event, AttemptEnded):
+            key = (event.task, event.attempt)
+            started = found[key].started if key in found else at
+            found[key] = Bar(_name(state, event), event.attempt, started, at, event.outcome.failure)
+    return list(found.values())
+
+
+def _name(state: State, event: AttemptStarted | AttemptEnded) -> str:
+    return label(state, state.index[event.task])
+
+
+def timeline(terminal: Terminal, attempts: list[Bar], now: float) -> list[str]:
+    """The lines of the picture; ``now`` ends the bars of attempts that still run."""
+    if not attempts:
+        return []
+    shown = sorted(attempts, key=lambda bar: bar.started - (bar.ended or now))[:MOST]
+    shown.sort(key=lambda bar: bar.started)
+    start = min(bar.started for bar in attempts)
+    end = max(bar.ended or now for bar in attempts)
+    names = [bar.task if bar.attempt == 1 else f"{bar.task} #{bar.attempt}" for bar in shown]
+    column = min(28, max(width(name) for name in names))
+    room = max(10, min(terminal.size()[0], 120) - column - 14)
+    scale = room / max(end - start, 1e-9)
+    lines = [
+        _line(terminal, bar, (_cut_front(terminal, name, column), column, room), (start, scale, now))
+        for bar, name in zip(shown, names, strict=True)
+    ]
+    hidden = len(attempts) - len(shown)
+    return lines + ([f"and {hidden} shorter attempts"] if hidden else [])
+
+
+def _cut_front(terminal: Terminal, name: str, columns: int) -> str:
+    """A path in so many columns: its end tells more than its beginning."""
+    mark = "…" if terminal.unicode else "~"
+    while width(name) > columns:
+        name = mark + name[2 if name.startswith(mark) else 1 :]
+    return name
+
+
+def _line(terminal: Terminal, bar: Bar, place: tuple[str, int, int], time: tuple[float, float, float]) -> str:
+    name, column, room = place
+    start, scale, now = time
+    ended = bar.ended or now
+    left = min(room - 1, int((bar.started - start) * scale))
+    length = max(1, min(room - left, round((ended - bar.started) * scale)))
+    status = "running" if bar.ended is None else "failed" if bar.failure else "completed"
+    fill = ("▒" if bar.failure else "█") if terminal.unicode else ("x" if bar.failure else "=")
+    picture = " " * left + terminal.paint(fill * length, {"failed": "red", "running": "cyan"}.get(status, "green"))
+    rest = " " * (room - left - length)
+    return f"{pad(name, column)}  {picture}{rest}  {duration_text(ended - bar.started)} {bar.failure}".rstrip()

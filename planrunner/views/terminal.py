@@ -1,17 +1,62 @@
-"""Where text goes: knows colour, character set and size, and makes foreign text harmless.
+"""Where text goes: colour, character set, size and columns, counts and times as words, untrusted text made harmless.
 
-Progress does not fail when the other side has gone away: a closed window ends the picture and not the run.
-"""
+A sign and a word always stand together: colour alone never carries meaning."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TextIO
 from unicodedata import combining, east_asian_width
 
 from planrunner.masking import masked
-from planrunner.views.symbols import CODES, SIGNS
+
+SIGNS: dict[str, tuple[str, str, str]] = {
+    "pending": ("·", ".", "dim"),
+    "queued": ("·", ".", "dim"),
+    "running": ("●", "*", "cyan"),
+    "retrying": ("↻", "~", "yellow"),
+    "blocked": ("◷", "?", "yellow"),
+    "paused": ("◷", "?", "yellow"),
+    "completed": ("✔", "+", "green"),
+    "failed": ("✘", "x", "red"),
+    "skipped": ("○", "-", "dim"),
+    "omitted": ("○", "-", "dim"),
+    "cancelled": ("⊘", "/", "yellow"),
+    "abandoned": ("⊘", "/", "yellow"),
+    "in_doubt": ("?", "?", "magenta"),
+    "rolled_back": ("↩", "<", "yellow"),
+}
+"""Status → (sign, sign in ASCII, colour)."""
+
+CODES: dict[str, str] = {
+    "bold": "1",
+    "dim": "2",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "magenta": "35",
+    "cyan": "36",
+}
+
+
+def plural(count: int, noun: str) -> str:
+    """``1 task``, ``2 tasks``, ``10,000 items``."""
+    return f"{count} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def duration_text(seconds: float) -> str:
+    """A duration for people: ``250ms``, ``12.3s``, ``4m05s``, ``2h03m``, ``3d04h``."""
+    if seconds < 0.9995:
+        return f"{max(0, round(seconds * 1000))}ms"  # an imagined clock may be a hair behind
+    if seconds < 59.95:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes}m{rest:02d}s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02d}m" if hours < 24 else f"{hours // 24}d{hours % 24:02d}h"
+
 
 EDGE = 200
 """Columns after which a line of foreign text is cut where no width is known: one line may be as long as a file."""
@@ -198,3 +243,18 @@ def pad(text: str, columns: int) -> str:
 def notes(terminal: Terminal, texts: Iterable[str]) -> None:
     """Write what people should know before a run starts, a line each."""
     terminal.write("".join(f"note: {harmless(text)}\n" for text in texts))
+
+
+def table(terminal: Terminal, header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a table; the last column is cut at the edge of a terminal, and never in a pipe."""
+    widths = [max(width(row[at]) for row in (header, *rows)) for at in range(len(header))]
+    lines = [terminal.paint(_line(header, widths), "dim")]
+    columns = terminal.size()[0]
+    for row in rows:
+        line = _line(row, widths)
+        lines.append(cut(line, columns, terminal.unicode) if terminal.live else line)
+    return lines
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(pad(cell, size) for cell, size in zip(row, widths, strict=True)).rstrip()

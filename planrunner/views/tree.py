@@ -2,16 +2,168 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from planrunner.machine.frame import Frame
 from planrunner.machine.labels import labelled
 from planrunner.machine.owing import undone_holders
+from planrunner.machine.paths import frames
 from planrunner.machine.state import State, TaskState
-from planrunner.views.nesting import counted, end_text, progress_text
-from planrunner.views.rows import DULL, WHOLE, Row, hidden, is_idle, level_tasks
+from planrunner.views.containers import counted, end_text, name_inside, progress_text, round_text, words
+from planrunner.views.graph import outlined
 from planrunner.views.run import reason_text
-from planrunner.views.standing import attempt_text, elapsed, is_resting, shown_status
-from planrunner.views.symbols import duration_text
-from planrunner.views.terminal import Terminal, cut, harmless, pad, width
-from planrunner.views.tree_nested import rows
+from planrunner.views.status import attempt_text, elapsed, is_resting, shown_status
+from planrunner.views.terminal import Terminal, cut, duration_text, harmless, pad, width
+
+WHOLE = 60
+"""A run of up to that many tasks is shown whole; in a larger one, completed and untouched tasks are only counted."""
+
+DULL = frozenset({"completed", "pending", "omitted", "skipped"})
+TROUBLE = ("failed", "in_doubt", "blocked")
+
+
+class Row(NamedTuple):
+    """A line: a task by its number, how deep it stands and what it is called there; or a line of text (-1) with a
+    status."""
+
+    level: int
+    task: int
+    name: str
+    status: str = ""
+
+
+def is_idle(found: TaskState) -> bool:
+    """Whether a failure, a stop or an edge kept a task from starting; a person who cancels a task gives another
+    reason."""
+    if found.attempts:
+        return False
+    return found.status == "omitted" or (found.status == "cancelled" and found.reason == "stopped")
+
+
+def hidden(dull: int, idle: int = 0) -> list[Row]:
+    """Lines for what is not listed: ``dull`` tasks with nothing to show, and ``idle`` ones that did not start."""
+    rows = [Row(0, -1, f"  {idle:,} not started")] if idle else []
+    return rows + ([Row(0, -1, f"  {dull:,} uneventful {'task' if dull == 1 else 'tasks'} hidden")] if dull else [])
+
+
+def level_tasks(state: State, frame: Frame) -> list[int]:
+    """The tasks of one frame by their numbers in the run, each after those it needs. They stand on one level: only what
+    a task holds is indented."""
+    first, shape = frame.first, state.shape
+    numbers = range(first, first + frame.size)
+    if frame.kind == "items":
+        return list(numbers)
+    needs = [[need - first for need in shape.needs[number]] for number in numbers]
+    routed: Sequence[Sequence[int]] = [
+        [route.source - first for route in shape.routes_in.get(number, ())] for number in numbers
+    ]
+    return [line.task + first for line in outlined(needs, routed)]
+
+
+MANY = 12
+"""Tasks of one level that are all listed, also in a run that is shown whole."""
+
+
+MOST = 20
+"""Tasks of one level that are listed though the run is not shown whole."""
+
+
+class _Sight(NamedTuple):
+    """What is shown of a run. ``frames`` are those that each task opened, ``notable`` the tasks with something to tell,
+    or around one that has; ``whole`` shows all tasks, ``fold`` none that went well."""
+
+    state: State
+    frames: dict[int, list[Frame]]
+    notable: set[int]
+    whole: bool
+    fold: bool
+
+
+def rows(state: State, whole: bool) -> list[Row]:
+    """The rows from the plan's own tasks down."""
+    fold = not whole and len(state.specs) > WHOLE
+    sight = _Sight(state, frames(state), _notable(state), whole, fold)
+    tasks = level_tasks(state, state.top)
+    found: list[Row] = []
+    many = fold and len(tasks) > WHOLE
+    left = [number for number in tasks if many and (number not in sight.notable or is_idle(state.tasks[number]))]
+    for number in tasks if not left else [number for number in tasks if number not in set(left)]:
+        found += _task(sight, number, 0)
+    idle = sum(is_idle(state.tasks[number]) for number in left)
+    return found + hidden(len(left) - idle, idle)
+
+
+def _notable(state: State) -> set[int]:
+    found: set[int] = set()
+    for number, task in enumerate(state.tasks):
+        never_begun = task.status == "cancelled" and task.frame.kind == "items" and not task.attempts
+        if task.status not in DULL and not never_begun:
+            while number >= 0 and number not in found:
+                found.add(number)
+                number = state.tasks[number].frame.owner
+    return found
+
+
+def _task(sight: _Sight, number: int, level: int) -> list[Row]:
+    """A task, and below it what it holds."""
+    found = [Row(level, number, name_inside(sight.state, number))]
+    opened = sight.frames.get(number, [])
+    last = sight.state.tasks[number].inner
+    if not opened or (sight.fold and number not in sight.notable):
+        return found
+    for at, frame in enumerate(opened):
+        if frame is last or sight.whole:
+            found += _frame(sight, frame, level + 1, _heading(sight, opened, at))
+        elif at >= len(opened) - MANY:
+            text = f"{_heading(sight, opened, at)}  {counted(sight.state, frame)}"
+            found.append(Row(level + 1, -1, text, "failed" if frame.failures else "completed"))
+    return found
+
+
+def _heading(sight: _Sight, opened: list[Frame], at: int) -> str:
+    """What stands above the tasks of a frame; nothing above the only one of a task that is no loop."""
+    attempts = 1 + sum(frame.round <= 1 for frame in opened[1:])
+    attempt = 1 + sum(frame.round <= 1 for frame in opened[1 : at + 1])
+    which = f"attempt {attempt}" if attempts > 1 else ""
+    return ", ".join(part for part in (which, round_text(sight.state, opened[at])) if part)
+
+
+def _frame(sight: _Sight, frame: Frame, level: int, heading: str) -> list[Row]:
+    state = sight.state
+    found: list[Row] = []
+    if heading:
+        going = frame.open or frame.finals_open
+        around = shown_status(state, state.tasks[frame.owner])
+        status = "failed" if frame.failing else around if going else "completed"
+        found.append(Row(level, -1, heading, status))
+        level += 1
+    tasks = level_tasks(state, frame)
+    few = sight.whole or (len(tasks) <= MANY and not sight.fold)
+    listed = _listed(sight, tasks)
+    left: dict[str, int] = {}
+    for number in tasks:
+        if few or number in listed:
+            found += _task(sight, number, level)
+        else:
+            status = shown_status(state, state.tasks[number])
+            left[status] = left.get(status, 0) + 1
+    if left and len(found) > bool(heading):
+        found.append(Row(level, -1, f"  {'  ' * level}others: {words(left)}"))
+    return found
+
+
+def _listed(sight: _Sight, numbers: list[int]) -> set[int]:
+    """Those of the notable tasks that are listed: all of few, else what failed first, then what waits or runs."""
+    notable = [number for number in numbers if number in sight.notable]
+    if len(notable) > MOST:
+        tasks = sight.state.tasks
+        notable.sort(key=lambda number: _WORST.get(tasks[number].status, len(_WORST)))
+    return set(notable[:MOST])
+
+
+_WORST = {"failed": 0, "in_doubt": 1, "blocked": 2, "running": 3}
+
 
 _NO_EDGE = 10_000
 """Columns of what is no terminal: names are not cut in a pipe or a file."""

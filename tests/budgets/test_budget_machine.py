@@ -33,7 +33,7 @@ from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 from planrunner.testing.rehearse import TRAITS, Rehearsal, rehearse
 from planrunner.testing.simulate import check_budgets
-from planrunner.views import progress_plain
+from planrunner.views.progress import plain
 from planrunner.views.run import run_object
 from planrunner.views.terminal import Terminal
 from planrunner.views.tree import tree
@@ -412,7 +412,7 @@ def test_what_is_done_instead_is_told() -> None:
     screen = Terminal(io.StringIO(), unicode=False)
     assert "did its `degraded` action" in "\n".join(tree(screen, ran.state, 0.0))
     [start] = [each for each in events(ran, AttemptStarted) if each.degraded]
-    assert "its `degraded` action runs instead" in progress_plain._started(screen, ran.state, start, 0.0)
+    assert "its `degraded` action runs instead" in plain._started(screen, ran.state, start, 0.0)
 
 
 # Items that are tried again

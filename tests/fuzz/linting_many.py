@@ -29,8 +29,7 @@ from planrunner.diagnostics import has_errors
 from planrunner.errors import PlanInvalid
 from planrunner.journal.memory import MemoryJournal
 from planrunner.plugins.registry import Registry
-from planrunner.views.findings import render_concise, render_summary, render_text
-from planrunner.views.findings_json import render_json
+from planrunner.views.findings import render_concise, render_json, render_summary, render_text
 
 SECONDS = 5.0
 """Of the processor, for one plan of at most 1 MiB."""

@@ -14,7 +14,7 @@ from planrunner.plan.rules.table import TABLE
 from planrunner.plugins.registry import Registry
 from planrunner.safety.project import check_files
 from planrunner.source import Source
-from planrunner.views.findings_json import rule_url
+from planrunner.views.findings import rule_url
 
 ROOT = Path(__file__).parents[2]
 

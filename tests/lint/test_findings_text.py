@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix, Label
 from planrunner.source import Source, Span
-from planrunner.views.findings import render_concise, render_summary, render_text
-from planrunner.views.findings_json import render_json
+from planrunner.views.findings import render_concise, render_json, render_summary, render_text
 
 
 def span(text: str, part: str, number: int = 0) -> Span:

@@ -17,7 +17,7 @@ from planrunner.plan.model import Plan
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 from planrunner.testing.rehearse import Rehearsal, rehearse
-from planrunner.views.standing import elapsed
+from planrunner.views.status import elapsed
 
 BAD = Outcome("logic", "exit code 1", exit_code=1, duration=1.0)
 FLAKY = Outcome("transient", "try later", duration=1.0)

@@ -7,8 +7,8 @@ import pytest
 from planrunner.jsontext import as_text, shown
 from planrunner.machine.events import Outcome
 from planrunner.plan.model import Task
+from planrunner.views.containers import item_text
 from planrunner.views.failure import command_text
-from planrunner.views.nesting import item_text
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,7 @@ from planrunner.diagnostics import Diagnostic, Edit, Fix, Label, Rule
 from planrunner.plan.load import load
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source, Span
-from planrunner.views.findings import render_text
-from planrunner.views.findings_json import render_json
+from planrunner.views.findings import render_json, render_text
 
 TEXT = "plan: friday\ntasks:\n  - {id: a, run: x, timeout: 1m}\n"
 RULE = Rule("RB001", "no-friday", "warning", "a release on a Friday")

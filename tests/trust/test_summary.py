@@ -12,7 +12,7 @@ import pytest
 from planrunner.app.proof.powers import hosts
 from planrunner.app.proof.programs import programs
 from planrunner.plan.model import Task
-from planrunner.views.powers import LONGEST, MOST, item, powers_lines
+from planrunner.views.rights import LONGEST, MOST, item, powers_lines
 from planrunner.views.terminal import Terminal
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -6,9 +6,8 @@ import json
 
 from planrunner.plan.graph import Graph
 from planrunner.plan.model import Edge, Expression, Gate, Plan, Task
-from planrunner.views import graph_dot, graph_mermaid, graph_text
-from planrunner.views.graph import drawing, graph_object
-from planrunner.views.outline import outline
+from planrunner.views import graph
+from planrunner.views.graph import drawing, graph_object, outline
 
 PLAN = Plan(
     "demo",
@@ -25,7 +24,7 @@ PLAN = Plan(
 
 
 def test_mermaid_has_shapes_labels_and_escaped_titles():
-    text = graph_mermaid.render_mermaid(drawing(PLAN, {"fetch": "completed", "test": "failed"}))
+    text = graph.render_mermaid(drawing(PLAN, {"fetch": "completed", "test": "failed"}))
     assert text.splitlines() == [
         "flowchart TD",
         '  n0(["fetch<br/>Get #quot;it#quot;<br/>(completed)"])',
@@ -47,7 +46,7 @@ def test_mermaid_has_shapes_labels_and_escaped_titles():
 
 
 def test_dot_quotes_names_and_marks_conditional_arrows():
-    text = graph_dot.render_dot(drawing(PLAN, {"test": "failed"}))
+    text = graph.render_dot(drawing(PLAN, {"test": "failed"}))
     assert '  "fetch" [label="fetch\\nGet \\"it\\"", shape=oval];' in text
     assert (
         '  "test" [label="test\\n(failed)", shape=diamond, style=filled, fillcolor="#ffd7d5", color="#b3261e"];' in text
@@ -57,7 +56,7 @@ def test_dot_quotes_names_and_marks_conditional_arrows():
 
 
 def test_text_tells_role_kind_other_needs_and_routes(screen):
-    text = graph_text.render_text(PLAN, screen()[0])
+    text = graph.render_text(PLAN, screen()[0])
     assert text.splitlines() == [
         "fetch      start, http.get",
         "test       decision, shell, on failure → explain",

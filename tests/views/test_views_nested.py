@@ -17,16 +17,15 @@ from planrunner.plan.load import load
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 from planrunner.testing.rehearse import rehearse
-from planrunner.views import graph_dot, graph_mermaid, graph_text
+from planrunner.views import graph
 from planrunner.views.ending import ending
 from planrunner.views.failure import failure_blocks
 from planrunner.views.graph import drawing, graph_object
-from planrunner.views.graph_run import run_statuses
-from planrunner.views.progress_github import GithubProgress
-from planrunner.views.progress_plain import PlainProgress
-from planrunner.views.progress_tree import TreeProgress
+from planrunner.views.progress.github import GithubProgress
+from planrunner.views.progress.plain import PlainProgress
+from planrunner.views.progress.tree import TreeProgress
 from planrunner.views.run import run_object
-from planrunner.views.standing import shown_counts
+from planrunner.views.status import run_statuses, shown_counts
 from planrunner.views.tree import tree
 
 BAD = Outcome("logic", "exit code 1", exit_code=1, duration=1.0, stderr="no such page\n")
@@ -400,7 +399,7 @@ def test_tasks_are_drawn_inside_what_holds_them_and_coloured_by_all_their_items(
         "ship": "omitted",
     }
     drawn = drawing(ran.state.plan, statuses)
-    mermaid = graph_mermaid.render_mermaid(drawn).splitlines()
+    mermaid = graph.render_mermaid(drawn).splitlines()
     assert mermaid[1:6] == [
         '  subgraph n0["polish<br/>loop, at most 4 rounds until tasks.check.ok<br/>(failed)"]',
         '    n2(["draft<br/>(completed)"])',
@@ -409,10 +408,10 @@ def test_tasks_are_drawn_inside_what_holds_them_and_coloured_by_all_their_items(
         '  n1(["ship<br/>(omitted)"])',
     ]
     assert mermaid[6:8] == ["  n0 --> n1", "  n2 --> n3"]
-    dot = graph_dot.render_dot(drawn)
+    dot = graph.render_dot(drawn)
     assert '  "polish/draft" -> "ship" [ltail="cluster polish"];' in dot
     assert dot.count("{") == dot.count("}")
-    text = graph_text.render_text(ran.state.plan, screen()[0], statuses).splitlines()
+    text = graph.render_text(ran.state.plan, screen()[0], statuses).splitlines()
     assert text[1] == "✔   draft  start, shell, completed"
     nodes = graph_object(drawn)["nodes"]
     assert [(node["id"], node["parent"]) for node in nodes][2:] == [

@@ -13,10 +13,10 @@ from planrunner.machine.events import (
     TaskSettled,
     TasksReset,
 )
-from planrunner.views.progress_github import GithubProgress
-from planrunner.views.progress_plain import PlainProgress
-from planrunner.views.progress_tree import TreeProgress
-from planrunner.views.task_output import LINES
+from planrunner.views.progress.github import GithubProgress
+from planrunner.views.progress.output import LINES
+from planrunner.views.progress.plain import PlainProgress
+from planrunner.views.progress.tree import TreeProgress
 from planrunner.views.terminal import EDGE
 
 

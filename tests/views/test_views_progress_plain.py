@@ -21,11 +21,9 @@ from planrunner.plan.load import load
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 from planrunner.testing.rehearse import rehearse
-from planrunner.views.progress_plain import PlainProgress
-from planrunner.views.progress_quiet import QuietProgress
-from planrunner.views.progress_rare import resumed_text
-from planrunner.views.progress_tree import TreeProgress
-from planrunner.views.standing import shown_counts
+from planrunner.views.progress.plain import PlainProgress, QuietProgress, resumed_text
+from planrunner.views.progress.tree import TreeProgress
+from planrunner.views.status import shown_counts
 
 
 def _watch(told, terminal, **options):

@@ -20,10 +20,9 @@ from planrunner.machine.events import (
 )
 from planrunner.plan.model import Budgets
 from planrunner.views.ending import ending
-from planrunner.views.progress_jsonl import JsonLinesProgress, entry_line, entry_text, event_type
-from planrunner.views.progress_quiet import QuietProgress
-from planrunner.views.run import run_object
-from planrunner.views.timeline import bars, timeline
+from planrunner.views.progress.jsonl import JsonLinesProgress, entry_line, entry_text, event_type
+from planrunner.views.progress.plain import QuietProgress
+from planrunner.views.run import bars, run_object, timeline
 from planrunner.views.tree import tree
 
 if TYPE_CHECKING:

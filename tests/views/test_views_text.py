@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planrunner.views.symbols import SIGNS, duration_text
-from planrunner.views.table import table
-from planrunner.views.terminal import Terminal, cut, harmless, pad, width
+from planrunner.views.terminal import SIGNS, Terminal, cut, duration_text, harmless, pad, table, width
 
 
 @given(st.text())

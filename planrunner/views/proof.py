@@ -1,13 +1,15 @@
-"""What ``planrunner test`` found out, for people and as JUnit XML; both are made from the object of ``--json``."""
+"""Results of ``planrunner test``, ``chaos`` and ``replay`` for people, and tests as JUnit XML; made from the object
+of ``--json``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from json import dumps
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
-from planrunner.views.symbols import duration_text, plural
-from planrunner.views.terminal import Terminal, harmless
+from planrunner.machine.replay import Difference, Replayed
+from planrunner.views.terminal import Terminal, duration_text, harmless, plural, table
 
 Json = Any
 
@@ -102,3 +104,89 @@ def _junit_case(case: dict[str, Json]) -> Iterator[str]:
 def _sound(text: str) -> str:
     """Text without the characters that XML cannot hold."""
     return "".join(char for char in text if char in "\t\n" or " " <= char not in "\ufffe\uffff")
+
+
+def chaos_lines(screen: Terminal, found: dict[str, Json]) -> Iterator[str]:
+    """The table of what was injected and how each run ended, then the verdict."""
+    world = "a scratch copy of the project" if found.get("real") else f"an imagined world: {found['world']}"
+    yield f"{harmless(found['plan'])} in {world}; {plural(found['writes'], 'journal write')}, ends as {found['status']}"
+    yield ""
+    rows = [
+        (
+            row["what"],
+            str(row["runs"]),
+            str(row["doubts"]),
+            ", ".join(f"{n} {word}" for word, n in row["ended"].items()),
+        )
+        for row in found["table"]
+    ]
+    yield from table(screen, ("KILLED", "RUNS", "IN DOUBT", "ENDED"), rows)
+    yield ""
+    if found["doubts"]:
+        settled = "tried again" if found.get("real") else "settled by what the imagined world knows"
+        yield f"in doubt: {plural(found['doubts'], 'attempt')} of unsafe tasks, {settled}"
+    if found["left_out"]:
+        yield f"{plural(found['left_out'], 'run')} left out: no time (--time)"
+    yield from _verdict(screen, found)
+
+
+def _verdict(screen: Terminal, found: dict[str, Json]) -> Iterator[str]:
+    bad = found["violation"]
+    if bad is None:
+        text = "the same end every time" + ("" if found.get("real") else ", nothing lost, nothing unsafe done twice")
+        yield f"{screen.sign('completed')} {plural(found['runs'], 'run')} killed and resumed: {text}"
+        return
+    yield f"{screen.sign('failed')} a kill changed how the run ends:"
+    for line in bad["wrong"][:10]:
+        yield f"    {harmless(line)}"
+    yield f"  again: {harmless(bad['again'])}"
+
+
+LONGEST = 300
+
+
+def replay_lines(run_id: str, replayed: Replayed, edited: bool) -> list[str]:
+    """A few lines: that the record is exact, or the first difference with both sides."""
+    found = replayed.difference
+    if found is None:
+        counts = f"{replayed.entries} entries, {replayed.decided} decided again, {replayed.inputs} from outside"
+        alike = "decides the same with this plan" if edited else "replays exactly"
+        return [f"run {run_id} {alike}: {counts}"]
+    lines = [f"run {run_id} differs at entry {found.seq}: {harmless(found.message)}"]
+    facts = [("task", found.task), ("field", found.field)]
+    return [*lines, *(f"  {name:<9}{harmless(value)}" for name, value in facts if value), *_sides(found)]
+
+
+def _sides(found: Difference) -> list[str]:
+    expected, got, where = found.expected, found.got, ""
+    if isinstance(expected, str) and isinstance(got, str) and "\n" in expected + got:
+        expected, got, where = _first_line(expected, got)
+    return [f"  expected {_shown(expected)}{where}", f"  got      {_shown(got)}{where}"]
+
+
+def _first_line(expected: str, got: str) -> tuple[str | None, str | None, str]:
+    """The first line that differs on either side, and its number."""
+    one, other = expected.splitlines(), got.splitlines()
+    for number in range(max(len(one), len(other))):
+        left = one[number] if number < len(one) else None
+        right = other[number] if number < len(other) else None
+        if left != right:
+            return left, right, f"  (line {number + 1})"
+    return expected, got, ""
+
+
+def _shown(value: Json) -> str:
+    text = "nothing" if value is None else value if isinstance(value, str) else dumps(value, ensure_ascii=False)
+    return harmless(text if len(text) <= LONGEST else text[: LONGEST - 1] + "~")
+
+
+def replay_object(replayed: Replayed) -> dict[str, Json]:
+    """The same as data; ``difference`` is None where the record is exact."""
+    found = replayed.difference
+    return {
+        "exact": found is None,
+        "entries": replayed.entries,
+        "decided": replayed.decided,
+        "inputs": replayed.inputs,
+        "difference": None if found is None else found._asdict(),
+    }

@@ -1,4 +1,5 @@
-"""Tasks that hold others, in a few words: how far they are, how many rounds, what their tasks are called inside."""
+"""Containers (loops, fan-outs, subplans) in a few words: their progress, their rounds, the names of tasks inside
+them."""
 
 from __future__ import annotations
 
@@ -8,8 +9,7 @@ from planrunner.machine.frame import Frame
 from planrunner.machine.labels import item_label
 from planrunner.machine.paths import counts, held_tasks, local_name
 from planrunner.machine.state import State
-from planrunner.views.symbols import plural
-from planrunner.views.terminal import cut, harmless
+from planrunner.views.terminal import cut, harmless, plural
 
 ITEM = 28
 """Columns that the value of an item takes at most."""

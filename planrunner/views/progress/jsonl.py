@@ -8,7 +8,7 @@ from typing import Any
 from planrunner.machine.events import Entry
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
-from planrunner.views.standing import is_dry
+from planrunner.views.status import is_dry
 from planrunner.views.terminal import Terminal, harmless
 
 FORMAT = 1

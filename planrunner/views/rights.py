@@ -1,20 +1,20 @@
-"""What a plan may do, for the eyes of whoever is asked whether it may run.
-
-The plan is not trusted yet, and so neither is its text: each name stands on one line with all that does not show
-written out, names with anything unusual stand in quotes, and nothing pushes a row out of sight.
-"""
+"""What a plan and its tasks may do, for the person who is asked whether it may run, and which credentials a project
+has."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from planrunner.masking import masked
 from planrunner.plan.escapes import escaped
-from planrunner.views.symbols import duration_text, plural
-from planrunner.views.terminal import Terminal, cut, width
+from planrunner.views.terminal import Terminal, cut, duration_text, harmless, plural, table, width
+
+if TYPE_CHECKING:
+    from planrunner.views.terminal import Terminal
 
 Json = Any
+
 
 MOST = 40
 """Names of a row that are listed; how many more there are is told."""
@@ -143,3 +143,109 @@ def _wrapped(screen: Terminal, label: str, items: list[str]) -> Iterator[str]:
             head, line = " " * _LABEL, ""
         line = f"{line} {more}" if line else more
     yield f"  {head}{line}"
+
+
+class Said(Protocol):
+    """See ``app/policies.py``."""
+
+    @property
+    def what(self) -> str: ...
+    @property
+    def verdict(self) -> str: ...
+    @property
+    def by(self) -> str: ...
+    @property
+    def place(self) -> str: ...
+    @property
+    def help(self) -> str: ...
+    @property
+    def way(self) -> str: ...
+
+
+class Explained(Protocol):
+    """See ``app/policies.py``."""
+
+    @property
+    def task(self) -> str: ...
+    @property
+    def uses(self) -> str: ...
+    @property
+    def said(self) -> Sequence[Said]: ...
+
+
+_WORDS = {
+    "allow": "may use",
+    "ask": "asks for",
+    "deny": "may not use",
+    "open": "depends on",
+    "scope": "is held to",
+    "shut in": "runs in",
+}
+_FILES = {"allow": "may", "deny": "may not", "later": "wants to"}
+
+
+def render(title: str, tasks: Sequence[Explained]) -> str:
+    """Lines for people: what holds for every task, then a block for each, refusals with the line to write."""
+    common = [each for each in tasks[0].said if all(each in task.said for task in tasks)] if len(tasks) > 1 else []
+    lines = [f"policy of {harmless(title)}"]
+    if common:
+        lines += ["", "every task", *_block(common)]
+    for task in tasks:
+        own = [each for each in task.said if each not in common]
+        lines += ["", f"{harmless(task.task)}  {harmless(task.uses)}".rstrip(), *_block(own)]
+        if not task.said:
+            lines.append("  no policy says anything")
+    return "\n".join(lines)
+
+
+def _block(said: Sequence[Said]) -> list[str]:
+    return [f"  {harmless(line)}" for each in said for line in _lines(each)]
+
+
+def _lines(said: Said) -> Iterator[str]:
+    by = f"  ({said.by}, {said.place})" if said.place else "" if said.by else "  (no policy says anything)"
+    if said.verdict == "later":
+        by = "  (judged when the task is called)"
+    words, what = (_FILES, f"{said.way} {said.what}") if said.way else (_WORDS, said.what)
+    if said.verdict == "open":
+        what = f"the values of {what}"
+    yield f"{words[said.verdict]:<12} {what}{by}"
+    if said.help:
+        yield f"{'':<12} {said.help}"
+
+
+class Credited(Protocol):
+    """See ``app/credentials.py``."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def variable(self) -> str: ...
+    @property
+    def place(self) -> str: ...
+    @property
+    def there(self) -> bool | None: ...
+    @property
+    def problem(self) -> str: ...
+    @property
+    def warning(self) -> str: ...
+
+
+_SIGNS = {True: "completed", False: "failed"}
+
+
+def rows(terminal: Terminal, found: Sequence[Credited]) -> Iterator[str]:
+    """A line for each credential: where it comes from, or, once it was looked up, whether it is there."""
+    if not found:
+        yield "no credentials: `provider_credentials` of planrunner.yaml lists them"
+    elif found[0].there is None:
+        cells = [[harmless(cell) for cell in (each.id, each.variable, each.source, each.place)] for each in found]
+        yield from table(terminal, ("credential", "variable", "comes from", "listed in"), cells)
+    else:
+        for each in found:
+            said = f": {each.problem}" if each.problem else f", from {each.source}"
+            yield f"{terminal.sign(_SIGNS[bool(each.there)])} {harmless(each.id + said)}"
+            if each.warning:
+                yield f"  {harmless(each.warning)}"

@@ -9,8 +9,8 @@ from planrunner.machine.labels import label
 from planrunner.machine.paths import by_its_own
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
-from planrunner.views.progress_plain import PlainProgress
-from planrunner.views.task_output import Group
+from planrunner.views.progress.output import Group
+from planrunner.views.progress.plain import PlainProgress
 from planrunner.views.terminal import Terminal
 
 ANNOTATIONS = 10

@@ -12,7 +12,6 @@ from planrunner.views.terminal import EDGE, Terminal, cut, harmless, word
 if TYPE_CHECKING:
     from planrunner.machine.state import State
 
-
 LINES = 500
 """Lines of one attempt that are shown at most: its last ones."""
 _OF_SERVICE = 20

@@ -1,0 +1,269 @@
+"""The status of a run and of its tasks, in words and numbers, and what a task says about itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from planrunner.jsontext import as_text
+from planrunner.machine.frame import Frame
+from planrunner.machine.paths import by_its_own, local_name, replaced_tasks, written_name
+from planrunner.machine.state import State
+from planrunner.views.terminal import cut, harmless
+
+if TYPE_CHECKING:
+    from planrunner.machine.state import State, TaskState
+    from planrunner.plan.model import Task
+
+Json = Any
+
+
+def shown_status(state: State, found: TaskState) -> str:
+    """The status as people may be told it: no task runs while nobody acts on the run.
+
+    An attempt that was cut off or stopped half-way is in doubt until a resumed run settles it by its effect class. A
+    task that holds others does nothing itself: it waits with them.
+    """
+    if is_decided(found):
+        return "paused"
+    if found.status != "running" or not is_resting(state):
+        return found.status
+    if found.inner is not None:
+        return "blocked" if state.status == "blocked" else "paused"
+    return "paused" if is_done(found) else "in_doubt"
+
+
+def is_decided(found: TaskState) -> bool:
+    """Whether people have said what a task waited for, and the run was not resumed since."""
+    return found.status == "blocked" and found.reason == "decided"
+
+
+def is_done(found: TaskState) -> bool:
+    """Whether the work of a task is done, and its files were to be kept when the runner died."""
+    return found.outcome is not None and not found.outcome.failure
+
+
+def outputs_of(found: TaskState) -> dict[str, Json]:
+    """What a task gave; of one that failed what its last attempt gave all the same, such as counts of tests or the
+    status of an answer, and where another stood in for it what that one gave."""
+    failed = found.status == "failed" or (found.status == "rolled_back" and found.standing == "failed")
+    if found.outcome is None or found.recovered_by or not failed:
+        return found.outputs
+    return found.outcome.outputs
+
+
+def is_dry(state: State) -> bool:
+    """Whether a run only happens on paper: nothing of it is done, nothing is kept."""
+    return bool(state.environment.get("dry_run"))
+
+
+def is_resting(state: State) -> bool:
+    """Whether nobody acts on the run: it is parked, was cut off, or has ended."""
+    return state.status not in ("pending", "running")
+
+
+def shown_counts(state: State) -> dict[str, int]:
+    """How many tasks there are of each status, as ``shown_status`` gives it. A task that stands for those it holds is
+    not counted beside them, unless it failed by itself; what a later attempt has replaced is not counted at all."""
+    counts: dict[str, int] = dict(state.counts.items())
+    replaced: set[int] = set()
+    if state.gone is not None or any(state.tasks[number].attempts > 1 for number in state.holders):
+        replaced = replaced_tasks(state)
+    for number in replaced:
+        counts[state.tasks[number].status] -= 1
+    for number in state.holders.keys() - replaced:
+        found = state.tasks[number]
+        if found.inner is not None and found.inner.size and not _own_trouble(state, number):
+            counts[found.status] -= 1
+    if counts.get("blocked") and is_resting(state):
+        decided = sum(map(is_decided, state.tasks))
+        counts["blocked"] -= decided
+        counts["paused"] = counts.get("paused", 0) + decided
+    if is_resting(state) and state.checkpoints is not None and counts.get("running"):
+        done = sum(shown_status(state, found) == "paused" and found.inner is None for found in state.tasks)
+        counts["running"] -= done
+        counts["paused"] = counts.get("paused", 0) + done
+    if is_resting(state) and counts.get("running"):
+        counts["in_doubt"] = counts.get("in_doubt", 0) + counts.pop("running")
+    return counts
+
+
+def _own_trouble(state: State, number: int) -> bool:
+    return state.tasks[number].status in ("failed", "in_doubt", "blocked") and by_its_own(state, number)
+
+
+def pairs(state: State) -> Iterator[tuple[Task, TaskState]]:
+    """Each task with its state, in the order of the plan."""
+    return zip(state.specs, state.tasks, strict=True)
+
+
+def waiting(state: State) -> list[str]:
+    """The tasks that wait for a person or an answer."""
+    counts = state.counts
+    if not (counts.get("blocked") or counts.get("in_doubt")):
+        return []
+    return [
+        task.id
+        for task, found in pairs(state)
+        if found.status == "in_doubt" or (found.status == "blocked" and not is_decided(found))
+    ]
+
+
+NAMED = 8
+"""Tasks that a line lists by name."""
+
+
+def listed(names: Sequence[str]) -> str:
+    """``a, b``; of many names the first few and how many more there are."""
+    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
+
+
+def attempt_text(task: Task, attempt: int, past: int = 0) -> str:
+    """``attempt 2 of 3``, or nothing where there is only one; ``past`` ones were made before the task began anew."""
+    allowed, attempt = task.retry.attempts, attempt - past
+    return f"attempt {attempt} of {max(allowed, attempt)}" if allowed > 1 or attempt > 1 else ""
+
+
+def elapsed(found: TaskState, now: float) -> float:
+    """Seconds from the start of the first attempt to the end of the last one, or to ``now`` while the task goes on,
+    without those in which no process acted on the run."""
+    if found.started is None:
+        return 0.0
+    going = found.status in ("running", "pending", "queued") or found.ended is None
+    return max(0.0, (now if going else found.ended or now) - found.started - found.idle)
+
+
+def rfc3339(at: float | None) -> str | None:
+    """Seconds since 1970 as ``2026-11-23T13:09:01.825Z``; None stays None."""
+    if at is None:
+        return None
+    milliseconds = int(at * 1000)
+    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(milliseconds // 1000))
+    return f"{whole}.{milliseconds % 1000:03d}Z"
+
+
+def lasted(started: float | None, ended: float | None) -> float | None:
+    """Seconds between two points in time; None where one of them is not known."""
+    return None if started is None or ended is None else round(max(0.0, ended - started), 3)
+
+
+_FIRST = (
+    "failed",
+    "in_doubt",
+    "blocked",
+    "running",
+    "queued",
+    "pending",
+    "cancelled",
+    "abandoned",
+    "rolled_back",
+    "completed",
+    "skipped",
+    "omitted",
+)
+"""Of several statuses the first of these stands for all."""
+
+
+def run_statuses(state: State) -> dict[str, str]:
+    """Place in the plan (``polish/draft``) → status. Of a loop the last round counts, of a fan-out all items."""
+    found: dict[str, set[str]] = {}
+    todo: list[tuple[Frame, str]] = [(state.top, "")]
+    while todo:
+        frame, prefix = todo.pop()
+        for number in range(frame.first, frame.first + frame.size):
+            item = frame.kind == "items"
+            path = prefix if item else f"{prefix}{written_name(local_name(state, number))}"
+            task = state.tasks[number]
+            if not item:
+                found.setdefault(path, set()).add(shown_status(state, task))
+            if task.inner is not None:
+                todo.append((task.inner, path if task.inner.kind == "items" else f"{path}/"))
+    return {path: min(statuses, key=_FIRST.index) for path, statuses in found.items()}
+
+
+WORDS = (
+    "assumptions",
+    "risks",
+    "effects",
+    "environment",
+    "evidence",
+    "validation",
+    "deadline",
+    "status",
+    "capabilities",
+)
+"""Keys of a task in words, in the order in which they are shown."""
+_LONG = 300
+
+
+def about(state: State, number: int) -> dict[str, Json]:
+    """Title, description, owner, labels and words of a task, its item where it is one of a fan-out, and what the author
+    says about failures; without what the task does not say."""
+    task = state.specs[number]
+    notes = task.notes if isinstance(task.notes, dict) else {}
+    found: dict[str, Json] = {"title": task.title, "description": task.description, "owner": task.owner}
+    found |= {"within": _within(state, number), "labels": list(task.labels), "item": _item(state, number)}
+    found |= {name: notes[name] for name in WORDS if name in notes}
+    found["failure_modes"] = failure_modes(task)
+    return {name: value for name, value in found.items() if value not in ("", None, [], {})}
+
+
+def failure_modes(task: Task) -> list[dict[str, str]]:
+    """The failures that the author foresaw: what each is called, how it shows and what to do about it."""
+    return [
+        {"name": mode.name, "detect": mode.detect.text if mode.detect is not None else "", "recover": mode.recover}
+        for mode in task.failure_modes
+    ]
+
+
+def advice(task: Task, failure: str) -> str:
+    """What the author says is to be done about a failure of this class; empty where a task does it, or nobody says."""
+    for mode in task.failure_modes:
+        if mode.name == failure and mode.recover not in {edge.target for edge in task.edges}:
+            return mode.recover
+    return ""
+
+
+def about_lines(state: State, number: int) -> list[str]:
+    """The same as text, a line for each."""
+    told = about(state, number)
+    modes = told.pop("failure_modes", [])
+    lines = [f"{name}: {_text(value)}" for name, value in told.items()]
+    for mode in modes:
+        detect = f", when {mode['detect']}" if mode["detect"] else ""
+        recover = f": {mode['recover']}" if mode["recover"] else ""
+        lines.append(f"may fail with {mode['name']}{detect}{recover}")
+    return [harmless(cut(line, _LONG)) for line in lines]
+
+
+def _text(value: Json) -> str:
+    if isinstance(value, list):
+        return "; ".join(map(_text, value))
+    if isinstance(value, dict):
+        return "; ".join(f"{name} {_text(item)}" for name, item in value.items())
+    return " ".join(as_text(value, 2000).split())
+
+
+def _item(state: State, number: int) -> Json:
+    frame = state.tasks[number].frame
+    while frame.owner >= 0:
+        if frame.kind == "items":
+            return (
+                frame.values[number - frame.first] if frame.first <= number < frame.first + len(frame.values) else None
+            )
+        number, frame = frame.owner, state.tasks[frame.owner].frame
+    return None
+
+
+def _within(state: State, number: int) -> list[str]:
+    """The titles of the tasks around it, the outermost first."""
+    titles: list[str] = []
+    frame = state.tasks[number].frame
+    while frame.owner >= 0:
+        around = state.specs[frame.owner]
+        if around.title and around.title != state.specs[number].title:
+            titles.insert(0, around.title)
+        frame = state.tasks[frame.owner].frame
+    return titles
