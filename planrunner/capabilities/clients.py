@@ -1,4 +1,4 @@
-"""Client programs of other systems (docker, kubectl, helm): safe arguments, their own environment, JSON answers."""
+"""Client programs of other systems (docker, kubectl): safe arguments, their own environment, JSON answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONGEST = 1_000
 _LARGEST_ANSWER = 16 << 20
 _TRANSIENT = (
     "cannot connect to the docker daemon", "cannot connect to podman", "unable to connect to the server",
-    "kubernetes cluster unreachable", "connection refused", "connection reset", "i/o timeout", "tls handshake timeout",
+    "connection refused", "connection reset", "i/o timeout", "tls handshake timeout",
     "temporary failure in name resolution", "the server is currently unable to handle the request", "too many requests",
     "etcdserver: request timed out", "toomanyrequests",
 )  # fmt: skip
@@ -28,7 +28,6 @@ _OF_CLIENTS = (
     "BUILDKIT_",
     "CONTAINER",
     "KUBE",
-    "HELM_",
     "LD_",
     "XDG_",
     "GO",

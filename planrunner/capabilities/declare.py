@@ -24,8 +24,8 @@ class Doc:
     media type of an input that is code (application/sql, text/x-python): lint refuses templates in it. ``form`` is what
     is known of a text beside that it is one: http-address, http-status, http-condition, or that it names a file
     (file-read, file-written; file-mounted where ``write`` beside it says which; file-pattern, file-diff, file-database,
-    file-chart, file-function where it may be one of these), which policies judge before the call. ``use`` says what a
-    value becomes that foreign text may not become (``plan/taint/known.py`` lists them): command, url, script, prompt …
+    file-function where it may be one of these), which policies judge before the call. ``use`` says what a value becomes
+    that foreign text may not become (``plan/taint/known.py`` lists them): command, url, script, prompt …
     """
 
     __slots__ = ("code", "form", "quantity", "text", "use")

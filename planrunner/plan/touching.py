@@ -2,7 +2,7 @@
 
 Which inputs are paths, and whether what lies there is read or written, the schemas of the inputs say: ``format`` is
 ``file-read`` or ``file-written`` wherever a path stands, ``file-mounted`` where ``write`` beside it says which of the
-two, ``file-database`` where the address of a SQLite database may stand, ``file-chart`` where the name of a chart may,
+two, ``file-database`` where the address of a SQLite database may stand,
 ``file-function`` where a function may whose file is named, ``file-pattern`` where it may be a pattern of files to read,
 and ``file-diff`` where a text names files to be written.
 The files that hold outputs, and those that are kept as artifacts, are read as well, and so is what is shown at a gate;
@@ -32,7 +32,6 @@ Json = Any
 WAYS: dict[str, Literal["read", "write"]] = {
     "file-read": "read",
     "file-mounted": "read",
-    "file-chart": "read",
     "file-function": "read",
     "file-pattern": "read",
     "file-written": "write",
@@ -169,12 +168,10 @@ def _mounted(touch: Touch, write: Json) -> Touch:
 
 def _file_of(form: str, text: str) -> tuple[str, bool]:
     """The file that a text names, and whether only the call can tell what it comes to; empty where it names none, as
-    the name of a database in the settings and the address of a chart do not."""
+    the name of a database in the settings does not."""
     if form == "file-database" and not holds_template(text):
         plain = text.startswith(_SQLITE) and "?" not in text and not text.endswith(":memory:")
         return (text.removeprefix(_SQLITE) if plain else ""), False
-    if form == "file-chart" and not holds_template(text):
-        return ("" if "://" in text else text), not text.startswith((".", "/"))
     if form == "file-function" and not holds_template(text):
         place = text.rpartition(":")[0]
         return (place, False) if place.endswith(".py") else (text, True)

@@ -1,5 +1,5 @@
-"""kubectl.* and helm.*: what the clients are asked, and that the cluster is afterwards what it was. The clients are
-stand-ins that take the options of the real ones and nothing else."""
+"""kubectl.*: what the client is asked, and that the cluster is afterwards what it was. The client is a
+stand-in that takes the options of the real one and nothing else."""
 
 from __future__ import annotations
 
@@ -14,9 +14,6 @@ import pytest
 
 from planrunner.capabilities.contract import Call, Context, Failure
 from planrunner.capabilities.declare import declaration_of
-from planrunner.capabilities.helm.back import rollback, uninstall
-from planrunner.capabilities.helm.reading import status, template
-from planrunner.capabilities.helm.upgrade import upgrade
 from planrunner.capabilities.kubectl.apply import apply
 from planrunner.capabilities.kubectl.delete import delete
 from planrunner.capabilities.kubectl.get import get
@@ -77,9 +74,6 @@ class Cluster:
 
     def change(self, **world: Any) -> None:
         (self.clients / "world.json").write_text(json.dumps({**self.world, **world}))
-
-    def releases(self, name: str) -> list[tuple[int, str]]:
-        return [(each["revision"], each["status"]) for each in self.world.get("releases", {}).get(name, [])]
 
 
 @pytest.fixture
@@ -382,153 +376,3 @@ class TestReadingAndRollouts:
     def test_only_workloads_roll(self, cluster: Cluster) -> None:
         with pytest.raises(Failure, match="`resource`"):
             rollout_undo(cluster.context(), "configmap/settings")
-
-
-@pytest.fixture
-def chart(cluster: Cluster) -> str:
-    folder = cluster.project / "charts" / "shop"
-    folder.mkdir(parents=True)
-    (folder / "Chart.yaml").write_text("apiVersion: v2\nname: shop\nversion: 1.0.0\n")
-    (cluster.project / "production.json").write_text('{"replicas": 3}')
-    return "charts/shop"
-
-
-class TestHelm:
-    def test_the_arguments_are_exactly_these_and_values_go_to_standard_input(
-        self, cluster: Cluster, chart: str
-    ) -> None:
-        done = upgrade(
-            cluster.context(), "shop", chart, {"password": "s3cret"}, namespace="shop", kube_context="test",
-            version="1.0.0", values_files=["production.json"], timeout="2m", create_namespace=True,
-        )  # fmt: skip
-        call = cluster.calls[-1]
-        mark = call["arguments"][9]
-        assert call["arguments"] == [
-            "--kube-context", "test", "--namespace", "shop", "upgrade", "--install", "--output", "json",
-            "--description", mark, "--timeout", "120s", "--wait", "--create-namespace",
-            "--values", f"{cluster.project}/production.json", "--values", "-", "--version", "1.0.0",
-            "--", "shop", f"{cluster.project}/charts/shop",
-        ]  # fmt: skip
-        assert mark.startswith("planrunner ")
-        assert json.loads(call["stdin"]) == {"password": "s3cret"}
-        assert (done.revision, done.previous, done.status, done.chart) == (1, 0, "deployed", "shop-1.0.0")
-        assert "s3cret" not in json.dumps([each["arguments"] for each in cluster.calls])
-
-    @pytest.mark.parametrize(
-        ("inputs", "message"),
-        [
-            ({"release": "--dry-run"}, "`release` may not start with a dash"),
-            ({"release": "Shop"}, "`release`"),
-            ({"chart": "../shop"}, "outside the working directory"),
-            ({"chart": "--repo=https://evil"}, "`chart` may not start with a dash"),
-            ({"chart": "link"}, "outside the working directory"),
-            ({"values_files": ["/etc/passwd"]}, "outside the working directory"),
-            ({"version": "-1"}, "`version` may not start with a dash"),
-        ],
-    )
-    def test_nothing_gets_around_the_arguments(
-        self, cluster: Cluster, chart: str, inputs: dict[str, Any], message: str
-    ) -> None:
-        (cluster.project / "link").symlink_to("/etc")
-        with pytest.raises(Failure, match=message) as failed:
-            upgrade(cluster.context(), **{"release": "shop", "chart": chart, **inputs})
-        assert failed.value.failure == "policy"
-        assert not (cluster.clients / "calls.jsonl").exists()
-
-    def test_an_attempt_that_is_made_again_finds_that_it_is_done(self, cluster: Cluster, chart: str) -> None:
-        assert upgrade(cluster.context(), "shop", chart).changed
-        again = upgrade(cluster.context(), "shop", chart)
-        assert (again.changed, again.revision) == (False, 1)
-
-    def test_what_was_not_there_is_uninstalled_again(self, cluster: Cluster, chart: str) -> None:
-        context = cluster.context()
-        before = capture(upgrade, context, release="shop", chart=chart)
-        assert undo(upgrade, context, before, None) == {"changed": False}
-        done = upgrade(context, "shop", chart)
-        assert undo(upgrade, context, before, done) == {"changed": True}
-        assert undo(upgrade, context, before, done) == {"changed": False}
-        assert cluster.releases("shop") == []
-
-    def test_an_upgrade_goes_back_to_the_revision_before(self, cluster: Cluster, chart: str) -> None:
-        upgrade(cluster.context("a"), "shop", chart, {"color": "red"})
-        context = cluster.context()
-        before = capture(upgrade, context, release="shop", chart=chart)
-        upgrade(context, "shop", chart, {"color": "blue"})
-        assert undo(upgrade, context, before, None) == {"changed": True}
-        assert undo(upgrade, context, before, None) == {"changed": False}
-        assert cluster.releases("shop") == [(1, "superseded"), (2, "superseded"), (3, "deployed")]
-        assert '"red"' in cluster.world["releases"]["shop"][-1]["manifest"]
-
-    def test_an_upgrade_that_failed_is_taken_back_too(self, cluster: Cluster, chart: str) -> None:
-        upgrade(cluster.context("a"), "shop", chart, {"color": "red"})
-        context = cluster.context()
-        before = capture(upgrade, context, release="shop", chart=chart)
-        with pytest.raises(Failure, match="UPGRADE FAILED"):
-            upgrade(context, "shop", chart, {"color": "broken"})
-        undo(upgrade, context, before, None)
-        assert cluster.world["releases"]["shop"][-1]["description"] == "Rollback to 1"
-
-    def test_an_upgrade_that_was_killed_half_way_is_taken_back_too(self, cluster: Cluster, chart: str) -> None:
-        upgrade(cluster.context("a"), "shop", chart, {"color": "red"})
-        context = cluster.context()
-        before = capture(upgrade, context, release="shop", chart=chart)
-        releases = cluster.world["releases"]
-        half = {"revision": 2, "status": "pending-upgrade", "chart": "shop-1.0.0", "app_version": "1"}
-        releases["shop"].append({**half, "description": "Preparing upgrade", "manifest": "x"})
-        cluster.change(releases=releases)
-        undo(upgrade, context, before, None)
-        assert cluster.world["releases"]["shop"][-1]["description"] == "Rollback to 1"
-
-    def test_a_revision_of_somebody_else_stays(self, cluster: Cluster, chart: str) -> None:
-        context = cluster.context()
-        before = capture(upgrade, context, release="shop", chart=chart)
-        done = upgrade(context, "shop", chart)
-        upgrade(cluster.context("somebody else"), "shop", chart, {"color": "theirs"})
-        with pytest.raises(Failure, match="has a revision 2 that this task did not make"):
-            undo(upgrade, context, before, done)
-        assert len(cluster.releases("shop")) == 2
-
-    def test_the_preview_shows_the_change_and_hides_secrets(self, cluster: Cluster, chart: str) -> None:
-        upgrade(cluster.context("a"), "shop", chart, {"color": "red", "password": "0ld"})
-        values = {"color": "blue", "password": "n3w"}
-        told = preview(upgrade, cluster.context(), release="shop", chart=chart, values=values)
-        assert told.summary == "upgrade shop from revision 1"
-        assert '-  color: "red"\n+  color: "blue"\n' in told.diff
-        assert "0ld" not in told.diff + str(told.calls)
-        assert "n3w" not in told.diff + str(told.calls)
-        assert "+# content hidden, digest " in told.diff
-        assert cluster.releases("shop") == [(1, "deployed")]
-
-    def test_template_and_status_only_look(self, cluster: Cluster, chart: str) -> None:
-        rendered = template(cluster.context(), "shop", chart, {"color": "red", "password": "s3cret"})
-        assert rendered.objects == 2
-        assert "s3cret" not in rendered.manifest
-        assert not status(cluster.context(), "shop").installed
-        upgrade(cluster.context(), "shop", chart)
-        found = status(cluster.context(), "shop")
-        assert (found.installed, found.revision, found.status) == (True, 1, "deployed")
-
-    def test_a_rollback_goes_forward_again(self, cluster: Cluster, chart: str) -> None:
-        upgrade(cluster.context("a"), "shop", chart, {"color": "red"})
-        upgrade(cluster.context("b"), "shop", chart, {"color": "blue"})
-        context = cluster.context()
-        before = capture(rollback, context, release="shop")
-        done = rollback(context, "shop")
-        assert (done.previous, done.revision) == (2, 3)
-        assert undo(rollback, context, before, done) == {"changed": True}
-        assert undo(rollback, context, before, done) == {"changed": False}
-        assert '"blue"' in cluster.world["releases"]["shop"][-1]["manifest"]
-
-    def test_an_uninstalled_release_comes_back_from_its_history(self, cluster: Cluster, chart: str) -> None:
-        upgrade(cluster.context("a"), "shop", chart, {"color": "red"})
-        context = cluster.context()
-        before = capture(uninstall, context, release="shop")
-        assert uninstall(context, "shop").uninstalled
-        assert not uninstall(context, "shop").uninstalled
-        assert undo(uninstall, context, before, None) == {"changed": True}
-        assert undo(uninstall, context, before, None) == {"changed": False}
-        assert status(cluster.context(), "shop").installed
-        before = capture(uninstall, context, release="shop", keep_history=False)
-        uninstall(context, "shop", keep_history=False)
-        with pytest.raises(Failure, match="uninstalled without its history"):
-            undo(uninstall, context, before, None)

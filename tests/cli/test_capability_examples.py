@@ -195,7 +195,7 @@ BEFORE: dict[str, tuple[tuple[str, ...], ...]] = {
     "git.worktree_remove": (("git", "worktree", "add", "-q", "--detach", "tree"),),
     "http.download": (("rm", "notes.txt"),),
 }
-AFAR = ("docker", "helm", "kubectl", "llm")
+AFAR = ("docker", "kubectl", "llm")
 HERE = [
     name
     for name in NAMES

@@ -1,4 +1,4 @@
-"""docker.*, kubectl.* and helm.*: against stand-ins for the clients, which keep a small world of their own."""
+"""docker.* and kubectl.*: against stand-ins for the clients, which keep a small world of their own."""
 
 from __future__ import annotations
 
@@ -47,19 +47,12 @@ def _seen(world: dict[str, Any]) -> Any:
         key: [held.get("data"), held.get("spec"), held["metadata"].get("labels")]
         for key, held in world.get("objects", {}).items()
     }
-    releases = {
-        name: told[-1]["manifest"]
-        for name, told in world.get("releases", {}).items()
-        if told[-1]["status"] == "deployed"
-    }
-    return [world.get("images", {}), world.get("containers", {}), objects, releases]
+    return [world.get("images", {}), world.get("containers", {}), objects]
 
 
 def _with(prepare: Callable[[Any, dict[str, Any]], None], inputs: dict[str, Any]) -> Callable[[Path], Iterator[Ready]]:
     def setup(directory: Path) -> Iterator[Ready]:
         (directory / "Dockerfile").write_text("FROM scratch\n")
-        (directory / "chart").mkdir()
-        (directory / "chart" / "Chart.yaml").write_text("apiVersion: v2\nname: chart\nversion: 1.0.0\n")
         with _clients(directory / "clients", prepare) as look:
             yield Ready(inputs, look=look)
 
@@ -83,14 +76,6 @@ def _objects(peer: Any, world: dict[str, Any]) -> None:
     for image in ("web:1", "web:2"):
         peer.store(
             world, {**_WEB, "metadata": {"name": "web", "namespace": "default"}, "spec": {"image": image}}, "x", "apply"
-        )
-
-
-def _releases(peer: Any, world: dict[str, Any]) -> None:
-    told = world.setdefault("releases", {}).setdefault("shop", [])
-    for color in ("red", "blue"):
-        peer.add(
-            told, {"chart": "chart-1.0.0", "app_version": "1", "manifest": f"color: {color}", "description": "by hand"}
         )
 
 
@@ -122,21 +107,6 @@ _CASES = [
     Case("kubectl.rollout_status", _with(_objects, {"resource": "job/web"}), name="job", fails="policy"),
     Case("kubectl.rollout_undo", _with(_objects, {"resource": "deployment/web"})),
     Case("kubectl.rollout_undo", _with(_slow, {"resource": "deployment/web"}), name="slow", waits=True),
-    Case(
-        "helm.upgrade",
-        _with(_releases, {"release": "shop", "chart": "chart"}),
-        volatile=("changed", "previous", "namespace"),
-    ),
-    Case("helm.upgrade", _with(_slow, {"release": "shop", "chart": "chart"}), name="slow", waits=True),
-    Case("helm.rollback", _with(_releases, {"release": "shop"})),
-    Case("helm.rollback", _with(_slow, {"release": "shop"}), name="slow", waits=True),
-    Case("helm.uninstall", _with(_releases, {"release": "shop"}), volatile=("uninstalled", "revision")),
-    Case("helm.uninstall", _with(_slow, {"release": "shop"}), name="slow", waits=True),
-    Case("helm.status", _with(_releases, {"release": "shop"})),
-    Case("helm.status", _with(_slow, {"release": "shop"}), name="slow", waits=True),
-    Case("helm.template", _with(_empty, {"release": "shop", "chart": "chart"})),
-    Case("helm.template", _with(_slow, {"release": "shop", "chart": "chart"}), name="slow", waits=True),
-    Case("helm.template", _with(_empty, {"release": "shop", "chart": "../chart"}), name="outside", fails="policy"),
 ]
 
 _NOTED = "what is wrong with it shows when the state before is noted, so there is no attempt to replay"

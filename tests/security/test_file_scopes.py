@@ -303,7 +303,6 @@ def test_whatever_a_call_opens_by_a_path_of_its_inputs_is_declared() -> None:
         "http.download": ("path",),
         **{f"git.{verb}": ("paths.0",) for verb in ("add", "commit", "diff")},
         **{f"git.{verb}": ("path",) for verb in ("clone", "worktree_add", "worktree_remove")},
-        **{f"helm.{verb}": ("chart", "values_files.0") for verb in ("template", "upgrade")},
         **{f"http.{method}": _SENT for method in ("delete", "patch", "post", "put", "request")},
         **{f"kubectl.{verb}": ("path",) for verb in ("apply", "delete")},
         "python.run": ("file", "function"),

@@ -1,4 +1,4 @@
-"""Files that docker, kubectl, helm and Python are given are held to the file scopes of the policy."""
+"""Files that docker, kubectl and Python are given are held to the file scopes of the policy."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ SHUT = "{deny: ['**/secrets/**']}"
 def desk(tmp_path: Path) -> Desk:
     """A project with clients that know of nothing, and otherwise do nothing but tell that they were called."""
     desk = Desk(tmp_path)
-    unknown = "'image inspect'|*history*) echo no such image, release: not found >&2; exit 1"
-    for name in ("docker", "kubectl", "helm"):
+    unknown = "'image inspect') echo no such image >&2; exit 1"
+    for name in ("docker", "kubectl"):
         script = f"case \"$1 $2\" in {unknown};; esac\necho {name} >> '{desk.canary}'"
         desk.write(f"bin/{name}", f"#!/bin/sh\n{script}\n").chmod(0o755)
     desk.env["PATH"] = f"{desk.folder}/bin:/usr/bin:/bin"
@@ -60,8 +60,6 @@ NAMED: list[tuple[str, dict[str, Any]]] = [
     ("docker.run", {"image": "x", "mounts": [{"source": "secrets", "target": "/x"}]}),
     ("kubectl.apply", {"path": "secrets/it"}),
     ("kubectl.delete", {"path": "./secrets"}),
-    ("helm.upgrade", {"release": "x", "chart": "./secrets"}),
-    ("helm.template", {"release": "x", "chart": "flat", "values_files": ["flat/a.yaml", "secrets/it"]}),
     ("python.run", {"file": "secrets/it.py"}),
     ("python.run", {"function": "secrets/it.py:main"}),
 ]
@@ -89,8 +87,6 @@ FOUND: list[tuple[str, dict[str, Any]]] = [
     ("docker.run", {"image": "x", "mounts": [{"source": "deep", "target": "/x"}]}),
     ("docker.run", {"image": "x", "mounts": [{"source": "link", "target": "/x"}]}),
     ("kubectl.apply", {"path": "link"}),
-    ("helm.template", {"release": "x", "chart": "deep"}),
-    ("helm.upgrade", {"release": "x", "chart": "flat", "values_files": ["link"]}),
     ("python.run", {"file": "link"}),
     ("python.run", {"function": "secrets.it:main"}),
 ]
@@ -139,21 +135,11 @@ def test_manifests_of_a_folder_are_judged_and_nothing_else_in_it(desk: Desk) -> 
     assert refused(desk.run(task("kubectl.apply", {"path": "deep"})))[0] == "policy.files.deny"
 
 
-def test_the_name_of_a_chart_elsewhere_is_no_path(desk: Desk) -> None:
-    scoped(desk, "{read: ['flat/**']}")
-    for chart in ("oci://example.org/secrets", "repo/secrets"):
-        told = desk.run(task("helm.template", {"release": "x", "chart": chart}))
-        assert told.ends["a"].get("failure") != "policy", told.ends
-    told = desk.run(task("helm.template", {"release": "x", "chart": "deep"}))
-    assert told.rule("a") == "policy.files.read"
-
-
 def test_explain_tells_what_each_of_them_reads_and_writes(desk: Desk) -> None:
     scoped(desk, "{write: ['flat/**']}")
     mount = {"source": "flat", "target": "/x"}
     name = desk.plan(
         task("docker.run", {"image": "x", "mounts": [{**mount, "write": True}, mount]}),
-        {**task("helm.template", {"release": "x", "chart": "repo/x"}), "id": "b"},
         {**task("python.run", {"function": "shop.prices:of"}), "id": "c"},
         {**task("git.add", {"paths": [".", "flat/a.yaml"]}), "id": "d"},
     )
@@ -161,7 +147,6 @@ def test_explain_tells_what_each_of_them_reads_and_writes(desk: Desk) -> None:
     rows = [[(said["way"], said["what"], said["verdict"]) for said in each["said"] if said["way"]] for each in told]
     assert rows == [
         [("write", "flat", "allow"), ("read", "flat", "allow")],
-        [("read", "repo/x", "later")],
         [("read", "shop.prices:of", "later")],
         [("read", ".", "later"), ("read", "flat/a.yaml", "allow")],
     ]

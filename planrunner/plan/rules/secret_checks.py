@@ -16,7 +16,7 @@ from planrunner.plan.template import references
 from planrunner.plan.wishes import Wish, named_credential, wishes
 from planrunner.source import Span
 
-_RECEIVERS = frozenset(("shell", "python", "git", "docker", "kubectl", "helm", "validate", "http"))
+_RECEIVERS = frozenset(("shell", "python", "git", "docker", "kubectl", "validate", "http"))
 """Families whose capabilities start programs, or take a credential."""
 _PROCESSES = frozenset(("shell", "python"))
 """Families whose capabilities are one process, which can be given a descriptor."""

@@ -1,9 +1,9 @@
-"""Stand-ins for docker, podman, kubectl and helm, for machines that have no engine and no cluster.
+"""Stand-ins for docker, podman and kubectl, for machines that have no engine and no cluster.
 
     python plans/capabilities/peers/recording_clients.py FOLDER
 
-puts four programs of these names into FOLDER. Each of them is strict: it takes the options it knows and no others, in
-the place where they belong, and answers out of `FOLDER/world.json`, where images, objects and releases are kept. What
+puts three programs of these names into FOLDER. Each of them is strict: it takes the options it knows and no others, in
+the place where they belong, and answers out of `FOLDER/world.json`, where images and objects are kept. What
 it was asked goes to `FOLDER/calls.jsonl`, a line for each call: arguments, standard input, environment. They show that
 the right things are asked; what a real engine would do about it they do not show.
 """
@@ -18,8 +18,8 @@ import time
 from hashlib import sha256
 from typing import Any
 
-NAMES = ("docker", "podman", "kubectl", "helm")
-GLOBAL = {"kubectl": {"--context", "--namespace"}, "helm": {"--kube-context", "--namespace"}}
+NAMES = ("docker", "podman", "kubectl")
+GLOBAL = {"kubectl": {"--context", "--namespace"}}
 
 # For each command: options with a value, options without, and how many words stand behind `--` (None: any number).
 COMMANDS: dict[str, tuple[str, str, tuple[int, int | None]]] = {
@@ -51,17 +51,6 @@ COMMANDS: dict[str, tuple[str, str, tuple[int, int | None]]] = {
     "kubectl delete": ("--filename --wait", "--ignore-not-found", (0, 0)),
     "kubectl rollout status": ("--watch --timeout", "", (1, 1)),
     "kubectl rollout undo": ("--to-revision", "", (1, 1)),
-    "helm history": ("--max --output", "", (1, 1)),
-    "helm status": ("--output", "", (1, 1)),
-    "helm get manifest": ("", "", (1, 1)),
-    "helm template": ("--values --version", "", (2, 2)),
-    "helm upgrade": (
-        "--output --description --timeout --values --version",
-        "--install --wait --create-namespace",
-        (2, 2),
-    ),
-    "helm rollback": ("--timeout", "--wait", (1, 2)),
-    "helm uninstall": ("--timeout", "--wait --keep-history", (1, 1)),
 }
 
 
@@ -131,7 +120,7 @@ class Asked:
 def answer(asked: Asked, stdin: str, world: dict[str, Any]) -> str:
     """What a call prints; the world is changed in place."""
     program, _, verb = asked.command.partition(" ")
-    act: dict[str, Any] = {"docker": docker, "kubectl": kubectl, "helm": helm}
+    act: dict[str, Any] = {"docker": docker, "kubectl": kubectl}
     return str(act[program](verb, asked, stdin, world))
 
 
@@ -368,79 +357,6 @@ def roll_back(world: dict[str, Any], key: str, revision: int) -> str:
 
 def stamp(clock: int) -> str:
     return f"2026-01-01T{clock // 3600:02}:{clock // 60 % 60:02}:{clock % 60:02}Z"
-
-
-# Releases
-
-
-def helm(verb: str, asked: Asked, stdin: str, world: dict[str, Any]) -> str:
-    releases: dict[str, list[dict[str, Any]]] = world.setdefault("releases", {})
-    if verb == "template":
-        return template(asked, stdin)
-    called = asked.words[0]
-    if verb == "upgrade":
-        return upgrade(asked, stdin, releases)
-    if called not in releases:
-        raise Refused("Error: release: not found")
-    revisions = releases[called]
-    if verb == "history":
-        return json.dumps([{name: each[name] for name in each if name != "manifest"} for each in revisions])
-    if verb == "status":
-        last = revisions[-1]
-        info = {"status": last["status"], "description": last["description"]}
-        return json.dumps({"name": called, "version": last["revision"], "namespace": "default", "info": info})
-    if verb == "get manifest":
-        return str(revisions[-1]["manifest"])
-    if verb == "rollback":
-        goal = int(asked.words[1]) if len(asked.words) > 1 else revisions[-1]["revision"] - 1
-        chosen = next((each for each in revisions if each["revision"] == goal), None)
-        if chosen is None:
-            raise Refused(f"Error: release has no {goal} version")
-        add(revisions, {**chosen, "description": f"Rollback to {goal}"})
-        return "Rollback was a success! Happy Helming!\n"
-    if asked.has("--keep-history"):
-        revisions[-1].update(status="uninstalled", description="Uninstallation complete")
-    else:
-        del releases[called]
-    return f'release "{called}" uninstalled\n'
-
-
-def add(revisions: list[dict[str, Any]], new: dict[str, Any]) -> dict[str, Any]:
-    for each in revisions:
-        each["status"] = "superseded"
-    number = revisions[-1]["revision"] + 1 if revisions else 1
-    revisions.append({**new, "revision": number, "status": "deployed"})
-    return revisions[-1]
-
-
-def template(asked: Asked, stdin: str) -> str:
-    values: dict[str, Any] = {}
-    for file in asked.options.get("--values", []):
-        values |= json.loads(stdin if file == "-" else read(file))
-    lines = [f"kind: ConfigMap\nmetadata:\n  name: {asked.words[0]}\ndata:"]
-    lines += [f"  {each}: {json.dumps(values[each])}" for each in sorted(values) if each != "password"]
-    if "password" in values:
-        lines.append(
-            f"---\nkind: Secret\nmetadata:\n  name: {asked.words[0]}-secret\ndata:\n  it: {values['password']}"
-        )
-    return "---\n" + "\n".join(lines) + "\n"
-
-
-def upgrade(asked: Asked, stdin: str, releases: dict[str, list[dict[str, Any]]]) -> str:
-    called, chart = asked.words
-    manifest = template(asked, stdin)
-    revisions = releases.setdefault(called, [])
-    if '"broken"' in manifest:
-        made = add(revisions, {"description": f'Upgrade "{called}" failed: timed out', "manifest": manifest})
-        made.update(status="failed", chart=os.path.basename(chart), app_version="1")
-        raise Refused("Error: UPGRADE FAILED: timed out waiting for the condition")
-    made = add(revisions, {"chart": f"{os.path.basename(chart)}-1.0.0", "app_version": "1", "manifest": manifest,
-                           "description": asked.one("--description")})  # fmt: skip
-    info = {"status": "deployed", "description": made["description"]}
-    meta = {"metadata": {"name": os.path.basename(chart), "version": "1.0.0"}}
-    return json.dumps(
-        {"name": called, "info": info, "chart": meta, "version": made["revision"], "namespace": "default"}
-    )
 
 
 # The programs

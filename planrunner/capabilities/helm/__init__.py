@@ -1,1 +1,0 @@
-"""Releases through helm: upgrade, roll back, uninstall, status and template."""
