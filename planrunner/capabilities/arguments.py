@@ -15,7 +15,7 @@ from planrunner.capabilities.jsonschema import faults
 
 _PLAIN = {"str": str, "int": int, "bool": bool, "float": float}
 
-_known: dict[int, tuple[Callable[..., Any], Mapping[str, Input]]] = {}
+_parameters: dict[int, tuple[Callable[..., Any], Mapping[str, Input]]] = {}
 
 
 def fitted(function: Callable[..., Any], given: dict[str, Json]) -> dict[str, Json]:
@@ -24,9 +24,9 @@ def fitted(function: Callable[..., Any], given: dict[str, Json]) -> dict[str, Js
     raw = getattr(function, "__annotations__", {})
     if all(value is None or type(value) is plain_class(raw.get(name)) for name, value in given.items()):
         return given
-    wanted = _known.get(id(function))
+    wanted = _parameters.get(id(function))
     if wanted is None:
-        wanted = _known[id(function)] = (function, _read(function))
+        wanted = _parameters[id(function)] = (function, _read(function))
     return {name: _taken(name, value, wanted[1].get(name)) for name, value in given.items()}
 
 

@@ -13,7 +13,7 @@ from planrunner.capabilities.soundness import failed
 from planrunner.machine.events import Outcome
 from planrunner.plan.model import Field
 
-_known: dict[int, tuple[Callable[..., Any], tuple[Field, ...]]] = {}
+_returns: dict[int, tuple[Callable[..., Any], tuple[Field, ...]]] = {}
 
 
 def held(function: Callable[..., Any], name: str, outcome: Outcome) -> Outcome:
@@ -23,9 +23,9 @@ def held(function: Callable[..., Any], name: str, outcome: Outcome) -> Outcome:
     given = outcome.outputs
     if raw is None or (len(given) == 1 and type(given.get("value", ...)) is plain_class(raw)):
         return outcome
-    known = _known.get(id(function))
+    known = _returns.get(id(function))
     if known is None:
-        known = _known[id(function)] = (function, _declared(function))
+        known = _returns[id(function)] = (function, _declared(function))
     if not known[1]:
         return outcome
     outcome = outcome._replace(outputs=_data(given))

@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from planrunner.capabilities.contract import Failure
-from planrunner.capabilities.jsonschema import DEEPEST, KEYWORDS, TYPES, target
+from planrunner.capabilities.jsonschema import DEEPEST, KEYWORDS, TYPES, Json, target
 from planrunner.jsontext import shown
-
-Json = Any
 
 _ONE = frozenset("additionalProperties additionalItems contains propertyNames not if then else".split())
 _LISTS = frozenset(("prefixItems", "allOf", "anyOf", "oneOf"))
@@ -31,7 +28,7 @@ def _flaws(root: Json, schema: Json, at: str, seen: set[str], depth: int) -> Ite
     if isinstance(schema, bool):
         return
     if not isinstance(schema, dict):
-        yield f"{at or '/'}: a schema is a mapping, found {_short(schema)}"
+        yield f"{at or '/'}: a schema is a mapping, found {_excerpt(schema)}"
         return
     if depth > DEEPEST:
         yield f"{at or '/'}: it goes deeper than {DEEPEST} levels"
@@ -69,10 +66,10 @@ def _flaw(keyword: str, wanted: Json) -> str:
     if keyword == "pattern":
         return _of_pattern(wanted)
     if keyword == "$ref":
-        return "" if isinstance(wanted, str) else f"expected text, found {_short(wanted)}"
+        return "" if isinstance(wanted, str) else f"expected text, found {_excerpt(wanted)}"
     expected = _expected(keyword, wanted)
     if expected:
-        return f"expected {expected}, found {_short(wanted)}"
+        return f"expected {expected}, found {_excerpt(wanted)}"
     return next(filter(None, map(_of_pattern, wanted)), "") if keyword == "patternProperties" else ""
 
 
@@ -101,14 +98,14 @@ def _of_types(wanted: Json) -> str:
     strange = [name for name in given if not isinstance(name, str) or name not in TYPES]
     if not strange and given:
         return ""
-    return f"{_short(strange[0] if strange else wanted)} is no type, expected {', '.join(TYPES)}"
+    return f"{_excerpt(strange[0] if strange else wanted)} is no type, expected {', '.join(TYPES)}"
 
 
 def _of_pattern(wanted: Json) -> str:
     try:
         re.compile(str(wanted) if isinstance(wanted, str) else "(")
     except (re.error, OverflowError, RecursionError) as error:
-        return f"{_short(wanted)} is no pattern: {error if isinstance(wanted, str) else 'it is no text'}"
+        return f"{_excerpt(wanted)} is no pattern: {error if isinstance(wanted, str) else 'it is no text'}"
     return ""
 
 
@@ -116,6 +113,6 @@ def _is_names(wanted: Json) -> bool:
     return isinstance(wanted, list) and all(isinstance(name, str) for name in wanted)
 
 
-def _short(value: Json) -> str:
+def _excerpt(value: Json) -> str:
     text = f"`{value}`" if isinstance(value, str) else shown(value)
     return text if len(text) <= 80 else text[:79] + "…"

@@ -54,11 +54,11 @@ def read_usage(path: str) -> dict[str, Json]:
 def known(told: Mapping[str, Json]) -> dict[str, Json]:
     """The part of it that means something: text is read as a number (cost also as ``$0.05``); what is no amount is left
     out, and so counts as all that was set aside."""
-    found = {what: _number(what, told[what]) for what in SPENDABLE if what in told}
+    found = {what: _amount(what, told[what]) for what in SPENDABLE if what in told}
     return {what: value for what, value in found.items() if units(what, value) is not None}
 
 
-def _number(what: str, value: Json) -> Json:
+def _amount(what: str, value: Json) -> Json:
     if not isinstance(value, str):
         return value
     try:

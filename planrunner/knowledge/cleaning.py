@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from planrunner.redaction import Redactor
 
 
-_CHUNK = 1 << 20
 _LOOKED_AT = 1 << 16
 """Bytes at the beginning of a file that tell whether it is text."""
 
@@ -29,7 +28,7 @@ def secrets_in(file: IO[bytes], redactor: Redactor) -> Found:
     head = file.read(_LOOKED_AT)
     file.seek(0)
     stream = redactor.stream()
-    for chunk in _chunks(file):
+    for chunk in _blocks(file):
         stream.take(chunk)
     stream.rest()
     return Found(tuple(sorted(mask.decode() for mask in stream.met)), _is_text(head))
@@ -41,20 +40,20 @@ def clean(file: IO[bytes], redactor: Redactor) -> tuple[str, int]:
     with tempfile.TemporaryFile() as copy:
         file.seek(0)
         stream = redactor.stream()
-        for chunk in _chunks(file):
+        for chunk in _blocks(file):
             copy.write(stream.take(chunk))
         copy.write(stream.rest())
         copy.seek(0)
         file.seek(0)
         file.truncate()
-        for chunk in _chunks(copy):
+        for chunk in _blocks(copy):
             hashed.update(chunk)
             size += file.write(chunk)
     return hashed.hexdigest(), size
 
 
-def _chunks(file: IO[bytes]) -> Iterator[bytes]:
-    while chunk := file.read(_CHUNK):
+def _blocks(file: IO[bytes]) -> Iterator[bytes]:
+    while chunk := file.read(1 << 20):
         yield chunk
 
 

@@ -22,7 +22,7 @@ class Built(NamedTuple):
     engine: Annotated[str, Doc("the engine that built it")]
 
 
-def _request(context: Context, engine: str, tag: str, path: str, file: str, options: dict[str, Any]) -> Request:
+def _build_request(context: Context, engine: str, tag: str, path: str, file: str, options: dict[str, Any]) -> Request:
     folder = inside(context, path, "path")
     arguments = ["build", "--tag", reference(tag, "tag"), "--label", f"{LABEL}={key_of(context)}"]
     if file:
@@ -44,21 +44,21 @@ def _request(context: Context, engine: str, tag: str, path: str, file: str, opti
     return request(engine, *arguments, "--", folder, env={**env, **secrets}, loud=True)
 
 
-def _preview(
+def _preview_build(
     context: Context, tag: str, path: str = ".", file: str = "", engine: Engine = "", **options: Any
 ) -> Preview:
     client = engine_of(context, engine)
-    asked = _request(context, client, tag, path, file, options)
+    asked = _build_request(context, client, tag, path, file, options)
     found = image(context, client, tag)
     replaced = f", in place of {short(found.id)}" if found else ""
     return Preview(f"build {tag} from {path} with {client}{replaced}", calls=(asked.shown,))
 
 
-def _capture(context: Context, tag: str, engine: Engine = "", **_: Any) -> dict[str, Any]:
+def _capture_build(context: Context, tag: str, engine: Engine = "", **_: Any) -> dict[str, Any]:
     return {**name_before(context, engine_of(context, engine), reference(tag, "tag")), "key": key_of(context)}
 
 
-def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> dict[str, Any]:
+def _undo_build(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> dict[str, Any]:
     """The name as before, and the image that was built gone."""
     made = image(context, before["engine"], before["name"])
     done = put_back(context, before, lambda found: found.key == before["key"])
@@ -73,9 +73,9 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
     "docker.build",
     effect="idempotent",
     risks=("network: the engine fetches what the build asks for", "the commands of the build run on the engine"),
-    preview=_preview,
-    capture=_capture,
-    undo=_undo,
+    preview=_preview_build,
+    capture=_capture_build,
+    undo=_undo_build,
     own=("*",),
     preconditions=("program docker|podman engine",),
 )
@@ -108,7 +108,7 @@ def build(
         "build_args": build_args, "secrets": secrets, "target": target, "platform": platform, "network": network,
         "pull": pull, "no_cache": no_cache,
     }  # fmt: skip
-    asked = _request(context, client, tag, path, file, options)
+    asked = _build_request(context, client, tag, path, file, options)
     if not file and not any(os.path.isfile(os.path.join(asked.arguments[-1], name)) for name in _FILES):
         raise Failure(f"there is neither a Dockerfile nor a Containerfile in {path}")
     previous = image(context, client, tag)

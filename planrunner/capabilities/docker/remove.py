@@ -20,13 +20,13 @@ class Removed(NamedTuple):
     engine: Annotated[str, Doc("the engine that was asked")]
 
 
-def _request(engine: str, name: str, force: bool) -> Request:
+def _remove_request(engine: str, name: str, force: bool) -> Request:
     return request(engine, "image", "rm", *["--force"] * force, "--", reference(name, "image"))
 
 
-def _preview(context: Context, image: str, force: bool = False, engine: Engine = "", **_: Any) -> Preview:
+def _preview_remove(context: Context, image: str, force: bool = False, engine: Engine = "", **_: Any) -> Preview:
     client = engine_of(context, engine)
-    asked = _request(client, image, force)
+    asked = _remove_request(client, image, force)
     found = _found(context, client, image)
     if found is None:
         return Preview(f"{client} has no image {image}: nothing to remove")
@@ -37,7 +37,7 @@ def _found(context: Context, engine: str, name: str) -> Image | None:
     return image(context, engine, name)
 
 
-def _capture(context: Context, image: str, backup: bool = True, engine: Engine = "", **_: Any) -> dict[str, Any]:
+def _capture_remove(context: Context, image: str, backup: bool = True, engine: Engine = "", **_: Any) -> dict[str, Any]:
     client, name = engine_of(context, engine), reference(image, "image")
     found = _found(context, client, name)
     before: dict[str, Any] = {"engine": client, "name": name, "id": found.id if found else "", "tags": []}
@@ -57,7 +57,7 @@ def _only_a_name(found: Image, name: str) -> bool:
     return name in found.tags and len(found.tags) > 1
 
 
-def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> dict[str, Any]:
+def _undo_remove(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> dict[str, Any]:
     engine, name, was = before["engine"], before["name"], before["id"]
     if not was:
         return {"changed": False}
@@ -92,9 +92,9 @@ def _load(context: Context, engine: str, before: dict[str, Any]) -> None:
     "docker.image_remove",
     effect="idempotent",
     risks=("removes an image",),
-    preview=_preview,
-    capture=_capture,
-    undo=_undo,
+    preview=_preview_remove,
+    capture=_capture_remove,
+    undo=_undo_remove,
     preconditions=("program docker|podman engine",),
 )
 def image_remove(
@@ -110,7 +110,7 @@ def image_remove(
     of the image stays, nothing needs to be saved.
     """
     client = engine_of(context, engine)
-    asked = _request(client, image, force)
+    asked = _remove_request(client, image, force)
     found = _found(context, client, image)
     if found is None:
         return Removed(False, "", client)

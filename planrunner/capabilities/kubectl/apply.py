@@ -30,7 +30,7 @@ class Applied(NamedTuple):
     total: Annotated[int, Doc("how many objects there are")]
 
 
-def _request(cluster: Cluster, stdin: bytes, *flags: str) -> Request:
+def _apply_request(cluster: Cluster, stdin: bytes, *flags: str) -> Request:
     fixed = ("apply", "--server-side", "--field-manager", MANAGER, *flags)
     return cluster.request(*fixed, "--filename", "-", "--output", "json", stdin=stdin)
 
@@ -39,7 +39,7 @@ def _flags(force: bool) -> list[str]:
     return ["--force-conflicts"] * force
 
 
-def _preview(
+def _preview_apply(
     context: Context,
     manifest: Any = None,
     path: str = "",
@@ -55,10 +55,10 @@ def _preview(
     if ended.code and not ended.stdout:  # 1 is the code of a difference, and then there is one to see
         raise refused(asked, ended)
     said = "apply with changes" if ended.code else "apply without a change"
-    return Preview(said, ended.text, (_request(cluster, stdin, *_flags(force)).shown,))
+    return Preview(said, ended.text, (_apply_request(cluster, stdin, *_flags(force)).shown,))
 
 
-def _capture(
+def _capture_apply(
     context: Context,
     manifest: Any = None,
     path: str = "",
@@ -74,7 +74,7 @@ def _capture(
     return {**before, "manifest": context.keep(stdin, "kubernetes-manifest", "application/yaml")["sha256"]}
 
 
-def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> dict[str, Any]:
+def _undo_apply(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> dict[str, Any]:
     """Ours is what we left behind; where nobody saw that, what applying the manifest again would leave as it is. A
     manifest with secrets is not kept, so that nothing is known to be ours then."""
     cluster = Cluster(before["context"], before["namespace"])
@@ -88,7 +88,7 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
             raise Failure(f"the attempt was cut off, and a manifest with secrets is not kept: look at {key(held)}")
         if not ours:
             with context.artifact(before["manifest"]) as file:
-                asked = _request(cluster, file.read(), "--force-conflicts", "--dry-run=server")
+                asked = _apply_request(cluster, file.read(), "--force-conflicts", "--dry-run=server")
             ours.update({key(each): digest(each) for each in objects_in(context, asked)})
         return bool(ours.get(key(held)) == digest(held))
 
@@ -104,9 +104,9 @@ def _stdin(context: Context, given: Any, path: str) -> bytes:
     effect="idempotent",
     risks=("network: talks to a cluster", "changes objects of a cluster"),
     spends=("calls",),
-    preview=_preview,
-    capture=_capture,
-    undo=_undo,
+    preview=_preview_apply,
+    capture=_capture_apply,
+    undo=_undo_apply,
     preconditions=("program kubectl",),
 )
 def apply(
@@ -127,5 +127,5 @@ def apply(
     after an attempt that was cut off while it applied a manifest with secrets.
     """
     cluster, stdin = Cluster(kube_context, namespace), _stdin(context, manifest, path)
-    found = [described(each) for each in objects_in(context, _request(cluster, stdin, *_flags(force)))]
+    found = [described(each) for each in objects_in(context, _apply_request(cluster, stdin, *_flags(force)))]
     return Applied(found, len(found))

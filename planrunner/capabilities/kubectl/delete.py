@@ -54,12 +54,12 @@ def _checked(found: list[Object], everything: bool) -> list[Object]:
     return found
 
 
-def _request(cluster: Cluster, found: list[Object]) -> Request:
+def _delete_request(cluster: Cluster, found: list[Object]) -> Request:
     stdin = as_list(identity(each) for each in found)
     return cluster.request("delete", "--filename", "-", "--ignore-not-found", "--wait=true", stdin=stdin)
 
 
-def _preview(
+def _preview_delete(
     context: Context, resource: str = "", manifest: Any = None, path: str = "", namespace: str = "",
     kube_context: str = "", everything: bool = False,
 ) -> Preview:  # fmt: skip
@@ -68,10 +68,12 @@ def _preview(
     if not found:
         return Preview("nothing of it is there: nothing to delete")
     gone = "".join(f"-{key(each)}\n" for each in found)
-    return Preview(f"delete {len(found)} object{'s' * (len(found) > 1)}", gone, (_request(cluster, found).shown,))
+    return Preview(
+        f"delete {len(found)} object{'s' * (len(found) > 1)}", gone, (_delete_request(cluster, found).shown,)
+    )
 
 
-def _capture(
+def _capture_delete(
     context: Context, resource: str = "", manifest: Any = None, path: str = "", namespace: str = "",
     kube_context: str = "", everything: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
@@ -81,7 +83,7 @@ def _capture(
     return {**noted(context, cluster, [identity(each) for each in found], found), "held": held}
 
 
-def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> dict[str, Any]:
+def _undo_delete(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> dict[str, Any]:
     if before["held"]:
         raise Failure(f"{before['held'][0]} held more than itself, which cannot be made again")
     return restored(context, before, lambda held: False)
@@ -92,9 +94,9 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
     effect="idempotent",
     risks=("network: talks to a cluster", "deletes objects of a cluster"),
     spends=("calls",),
-    preview=_preview,
-    capture=_capture,
-    undo=_undo,
+    preview=_preview_delete,
+    capture=_capture_delete,
+    undo=_undo_delete,
     preconditions=("program kubectl",),
 )
 def delete(
@@ -118,5 +120,5 @@ def delete(
     cluster = Cluster(kube_context, namespace)
     found = _checked(_found(context, cluster, _What(manifest, path, resource)), everything)
     if found:
-        call(context, _request(cluster, found))
+        call(context, _delete_request(cluster, found))
     return Deleted([described(each) for each in found], len(found))

@@ -12,8 +12,6 @@ from planrunner.capabilities.llm.providers import Asked
 from planrunner.capabilities.llm.shapes import MOST_REPAIRS, shaped
 from planrunner.capabilities.llm.usage import usage_of
 
-Json = Any
-
 
 class Completion(NamedTuple):
     """``usage`` holds what all requests of the attempt used together; None there is not known."""

@@ -6,13 +6,11 @@ import json
 from hashlib import sha256
 from typing import Annotated, Any, NamedTuple
 
-from planrunner.capabilities.contract import OUTPUT_LIMIT, Context, Failure
+from planrunner.capabilities.contract import OUTPUT_LIMIT, Context, Failure, Json
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.llm.embedding import embedded
 from planrunner.capabilities.llm.hashing import DIMENSIONS, vector
 from planrunner.capabilities.llm.usage import usage_of
-
-Json = Any
 
 LARGEST_BATCH = 256
 

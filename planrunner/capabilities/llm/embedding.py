@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.contract import Context, Failure, Json
 from planrunner.capabilities.llm.asking import Asker, Chains, asking
 from planrunner.capabilities.llm.models import Model
 from planrunner.capabilities.llm.vectors import Remembered, is_vector
 from planrunner.capabilities.llm.wire import Exchange
-
-Json = Any
 
 _SPEAKERS = ("openai", "openai-compatible", "ollama")
 

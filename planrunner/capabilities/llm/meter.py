@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 from planrunner.capabilities.llm.purse import Tokens
-
-Json = Any
+from planrunner.capabilities.llm.usage import Json
 
 _INPUT = ("prompt_tokens", "input_tokens", "promptTokenCount", "prompt_eval_count")
 _MORE_INPUT = ("cache_read_input_tokens", "cache_creation_input_tokens", "toolUsePromptTokenCount")

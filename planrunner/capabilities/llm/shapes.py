@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.contract import Failure, Json
 from planrunner.capabilities.jsonschema import faults
 from planrunner.capabilities.llm.asking import Answer, Asker
 from planrunner.capabilities.llm.conversation import Message
@@ -13,8 +13,6 @@ from planrunner.capabilities.llm.models import Model
 from planrunner.capabilities.llm.providers import Asked
 from planrunner.capabilities.schemas import require_schema
 from planrunner.capabilities.soundness import not_json
-
-Json = Any
 
 MOST_REPAIRS = 5
 

@@ -5,13 +5,8 @@ from __future__ import annotations
 import json
 import os
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from planrunner.capabilities.contract import Context
-
-
-Json = Any
+from planrunner.capabilities.contract import Context, Json
 
 
 class Remembered:

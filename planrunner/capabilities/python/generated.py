@@ -62,7 +62,7 @@ def guard(context: Context, work: Work, path: str) -> dict[str, Any] | None:
         "name": name,
         "sha256": digest,
         "levels": levels,
-        "bandit": looking.bandit(context),
+        "bandit": looking.bandit_command(context),
         "seen": seen,
         "way": way,
     }

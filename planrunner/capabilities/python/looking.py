@@ -11,7 +11,7 @@ from planrunner.capabilities.contract import Context
 from planrunner.capabilities.python.interpreter import on_path
 from planrunner.capabilities.python.verdicts import OPTIONS, ORDER, verdict
 from planrunner.plan.pythonrules import RULES
-from planrunner.plan.pythonscan import scan
+from planrunner.plan.pythonscan import scan as scan_text
 
 if TYPE_CHECKING:
     from planrunner.plan.rights import Level
@@ -45,7 +45,7 @@ def levels_of(rights: Iterable[Level]) -> list[list[Any]]:
 def judge(text: str, levels: Any) -> list[Judged]:
     """What the rules find in a text, the worst first; a text that nobody can read is denied."""
     found = []
-    for each in scan(text):
+    for each in scan_text(text):
         rule = RULES[each.rule]
         said, by = verdict(each.rule, rule.verdict, levels)
         what = f"{rule.why}: {each.what}" if each.what else rule.why
@@ -62,7 +62,7 @@ def worst(found: Sequence[Judged]) -> str:
     return max((each.verdict for each in found), key=ORDER.__getitem__, default="allow")
 
 
-def bandit(context: Context) -> list[str]:
+def bandit_command(context: Context) -> list[str]:
     """The words that start Bandit, the one that came with planrunner or on the PATH; none where it is not there."""
     if find_spec("bandit") is not None:
         return [sys.executable, "-I", "-m", "bandit", *OPTIONS]

@@ -58,7 +58,7 @@ def scan(
     text = decoded(data)
     found = looking.judge(text, levels)
     tools = ["rules"]
-    if bandit and not any(each.rule == "unreadable" for each in found) and (words := looking.bandit(context)):
+    if bandit and not any(each.rule == "unreadable" for each in found) and (words := looking.bandit_command(context)):
         found = looking.worst_first([*found, *_told(context, words, data, levels)])
         tools.append("bandit")
     report = _report(found, data, tools)

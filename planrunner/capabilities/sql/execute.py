@@ -221,7 +221,7 @@ def _once(session: Session, work: Work, name: str) -> Executed:
     if before is not None:
         return Executed(**before)._replace(repeated=True)
     executed = _all(session, work)
-    keys.keep(session, name, executed._asdict())
+    keys.write_result(session, name, executed._asdict())
     return executed
 
 

@@ -40,7 +40,7 @@ def done_before(session: Session, key: str, digest: str) -> dict[str, Any] | Non
     return dict(json.loads(found[1] or "{}"))
 
 
-def keep(session: Session, key: str, result: dict[str, Any]) -> None:
+def write_result(session: Session, key: str, result: dict[str, Any]) -> None:
     """Write the result beside the key."""
     marks = _marks(session)
     session.run(
