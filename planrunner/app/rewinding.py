@@ -14,8 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from planrunner.app.restoring import Restored, restorable
-from planrunner.engine.backups import remove, restore
-from planrunner.engine.checkpoints import MOST
+from planrunner.engine.backups import MOST, remove, restore
 from planrunner.engine.patterns import Refused, fits
 from planrunner.engine.trees import Listing, listing
 from planrunner.errors import NotFound, StorageFailed, UsageError

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Json = Any
 
 MOST = 100_000
-"""Files of one backup."""
+"""Files of one backup; files, links and folders of one checkpoint."""
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
 

@@ -15,6 +15,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from planrunner.engine import repository
+from planrunner.engine.backups import MOST
 from planrunner.engine.patterns import Refused
 from planrunner.engine.trees import listing
 from planrunner.errors import NotFound, StorageFailed
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
     from planrunner.redaction import Redactor
 
 Json = Any
-
-MOST = 100_000
-"""Files, links and folders of one checkpoint."""
 
 LARGEST = 2 << 30
 """Bytes of all files of one checkpoint together."""
@@ -55,8 +53,8 @@ def _taken(state_dir: str, effect: TakeCheckpoint, redactor: Redactor | None) ->
     asked, root = effect.asked, os.path.realpath(effect.directory)
     store = ArtifactStore(state_dir, redactor, exact=True)
     answer = CheckpointTaken(*asked)
-    if repository.is_inside(root):
-        answer = answer._replace(git=repository.position(root))
+    if repository.in_repository(root):
+        answer = answer._replace(git=repository.git_position(root))
     try:
         found, unread, _ = listing(root, state_dir, asked.patterns, MOST)
         size = sum(one.st_size for one in found.values() if stat.S_ISREG(one.st_mode))
@@ -143,7 +141,7 @@ class _Reader:
             self._seen[path] = known
             return known[-1], found.st_size
         at = time.time_ns()
-        sha256, size = _digest(whole)
+        sha256, size = _digest_of(whole)
         if not self._store.hold(sha256):
             kept = self._store.keep(whole, later=self.later)
             sha256, size = str(kept["sha256"]), int(kept["size"])
@@ -182,7 +180,7 @@ def _remembered(path: str, root: str) -> dict[str, list[Json]]:
         return {}
 
 
-def _digest(path: str) -> tuple[str, int]:
+def _digest_of(path: str) -> tuple[str, int]:
     """The digest and the size of a file; the last part of the path may not be a link. Raises OSError."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     with os.fdopen(handle, "rb") as file:

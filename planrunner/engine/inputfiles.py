@@ -51,7 +51,7 @@ class _Reader:
         self._patterns = [inside(look.root, look.directory, pattern) for pattern in excluding]
         self._names = {os.path.relpath(os.path.realpath(state_dir), os.path.realpath(look.root))}
         if look.gitignore:
-            ignored = repository.ignored(look.root)
+            ignored = repository.git_ignored(look.root)
             if ignored is None:
                 raise Refused(f"`gitignore: true` needs a git repository, and {look.root} is not in one")
             self._names |= {*ignored, ".git"}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from planrunner.capabilities.contract import Call
 
 
-def refused(call: Call, top: str) -> Outcome | None:
+def refused_right(call: Call, top: str) -> Outcome | None:
     """The outcome of a call that its rights do not allow; None for one that may be made. What is to be asked for was
     asked before the attempt began. ``top`` is where the run works, from which relative paths of a policy count."""
     for wanted, right in _judged(call, top):

@@ -9,7 +9,7 @@ PATIENCE = 60.0
 """Seconds that git may take."""
 
 
-def is_inside(directory: str) -> bool:
+def in_repository(directory: str) -> bool:
     """Whether the directory, or one around it, holds a ``.git``."""
     at = os.path.realpath(directory)
     while not os.path.lexists(os.path.join(at, ".git")):
@@ -19,7 +19,7 @@ def is_inside(directory: str) -> bool:
     return True
 
 
-def position(directory: str) -> dict[str, str]:
+def git_position(directory: str) -> dict[str, str]:
     """``head`` (a commit) and ``branch``, as far as there are any."""
     found = {
         "head": _git(directory, "rev-parse", "--verify", "--quiet", "HEAD"),
@@ -28,7 +28,7 @@ def position(directory: str) -> dict[str, str]:
     return {name: os.fsdecode(text).strip() for name, text in found.items() if text}
 
 
-def ignored(directory: str) -> frozenset[str] | None:
+def git_ignored(directory: str) -> frozenset[str] | None:
     """The files and folders below ``directory`` that git ignores, by their relative paths; a folder stands for all that
     it holds. None where git cannot tell, and where the whole directory is ignored: nothing would be left."""
     listed = _git(directory, "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")

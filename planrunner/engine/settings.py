@@ -8,10 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.capabilities.contract import Call, basic_environment
-from planrunner.engine import permits
 from planrunner.engine.attempts import Attempt, log_path, markers
 from planrunner.engine.clocks import Clock
 from planrunner.engine.lognames import log_name
+from planrunner.engine.permits import refused_right
 from planrunner.engine.poller import Poller
 from planrunner.engine.processes import GRACE, Launch, Supervisor, left_behind
 from planrunner.engine.services import AttemptServices
@@ -157,7 +157,7 @@ def refused(settings: LiveSettings, call: Call) -> Outcome | None:
     """The outcome of a call that may not be made: its rights refuse it, or it would leave the directory of the run."""
     found: Outcome | None = None
     if call.rights:
-        found = permits.refused(call, settings.directory)
+        found = refused_right(call, settings.directory)
     if found is None and (call.task.cwd or call.task.outputs):
         found = strayed(call, settings.directory, settings.outside)
     return found

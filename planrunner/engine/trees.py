@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from planrunner.engine import repository
-from planrunner.engine.patterns import Refused, inside, matching
+from planrunner.engine.patterns import Refused, _join, inside, matching
 
 _KINDS = (stat.S_ISREG, stat.S_ISLNK, stat.S_ISDIR)
 
@@ -33,7 +33,7 @@ def listing(root: str, state_dir: str, patterns: Sequence[str], most: int) -> Li
     ``most`` files, for a pattern that leads out, and where ``root`` cannot be read."""
     walk = _Walk(os.path.realpath(root), os.path.realpath(state_dir), most)
     if not patterns:
-        walk.folder("", repository.is_inside(walk.root))
+        walk.folder("", repository.in_repository(walk.root))
     for pattern in patterns:
         for path in matching(walk.root, inside(walk.root, walk.root, pattern)):
             if not walk.is_own(path):
@@ -74,7 +74,7 @@ class _Walk:
         """Take in all that a folder holds. ``asks_git``: it is the top of what git is asked about."""
         whole = os.path.join(self.root, at)
         if asks_git:
-            self.ignored |= {_join(at, name) for name in repository.ignored(whole) or ()}
+            self.ignored |= {_join(at, name) for name in repository.git_ignored(whole) or ()}
         try:
             names = sorted(os.listdir(whole))
         except OSError as error:
@@ -91,7 +91,3 @@ class _Walk:
             path = _join(at, name)
             if path not in self.ignored and not self.is_own(path):
                 yield path
-
-
-def _join(at: str, name: str) -> str:
-    return f"{at}/{name}" if at else name

@@ -7,10 +7,13 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planrunner.errors import NotFound, PlanrunnerError, StorageFailed
 from planrunner.journal.workspace import check_contents
+
+if TYPE_CHECKING:
+    from planrunner.journal.locks import JournalLock
 
 __all__ = ["AGAIN", "BUSY_SECONDS", "FILE", "Connection", "failure", "open_database", "sqlite3"]
 
@@ -292,3 +295,63 @@ def _migrate(connection: Connection, path: str, begin: Callable[[Connection], No
 def _pragma(connection: Connection, name: str) -> int:
     row: Any = connection.execute(f"PRAGMA {name}").fetchone()
     return int(row[0])
+
+
+FULL = 64 << 20
+"""Bytes from which the write-ahead log is worth moving into the database while a run goes on."""
+
+_MANY = 128
+"""Commits after which the log is written from its start again."""
+_LOOK = 8
+"""Commits between two looks at the size of the log; a commit of ``_BULK`` rows is always followed by one."""
+_BULK = 100
+_READERS_MS = 100
+"""Milliseconds that moving the log waits for readers in the midst of a query."""
+
+
+class WriteAheadLog:
+    """The write-ahead log of a connection that writes: when it is moved into the database."""
+
+    __slots__ = ("_commits", "_full", "_path")
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._commits = 0
+        self._full = False
+
+    def tend(self, connection: Connection, lock: JournalLock, rows: int) -> None:
+        """Called after a commit of so many rows: moves a long log into the database and empties it.
+
+        After many small commits the log is moved too, but keeps its length and is written from its start again: they
+        touch the same few pages over and over, and a file that grows costs more. Either needs that no other writer has
+        the database open; until then the log grows.
+        """
+        self._commits += 1
+        if rows >= _BULK or self._commits % _LOOK == 0:
+            self._full = self._size() > FULL
+        if not self._full and self._commits < _MANY:
+            return
+        self._commits = 0  # where it is refused, the next try comes after as many commits again
+        if lock.alone():
+            try:
+                if _move_log(connection, "TRUNCATE" if self._full else "PASSIVE"):
+                    self._full = False
+            finally:
+                lock.share()
+
+    def _size(self) -> int:
+        try:
+            return os.stat(self._path).st_size
+        except OSError:
+            return 0
+
+
+def _move_log(connection: Connection, how: str) -> bool:
+    try:
+        connection.execute(f"PRAGMA busy_timeout={_READERS_MS}")
+        connection.execute(f"PRAGMA wal_checkpoint({how})").fetchall()
+        return True
+    except sqlite3.Error:
+        return False  # the log stays whole; a disk that really fails shows at the next append
+    finally:
+        connection.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000:.0f}")

@@ -37,7 +37,7 @@ _SIMPLE: dict[object, Json] = {
 
 def event_schema() -> dict[str, Json]:
     """A schema for one row with its body parsed."""
-    kinds = event_types()
+    kinds = dict(sorted(event_types().items()))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "One event as the journal of planrunner stores it",

@@ -9,23 +9,27 @@ from typing import Any
 from planrunner.errors import Fenced, NotFound, StorageFailed, UsageError
 from planrunner.journal import locks, runids
 from planrunner.journal.anchoring import anchor, make_key
+from planrunner.journal.breaks import breaks_of
 from planrunner.journal.chain import Chain, first_link, key_path, read_key
 from planrunner.journal.codec import decode_rows, encode_rows
-from planrunner.journal.database import FILE, Connection, open_database, sqlite3
+from planrunner.journal.database import FILE, Connection, WriteAheadLog, open_database, sqlite3
 from planrunner.journal.locks import JournalLock
 from planrunner.journal.openfile import OpenFile
-from planrunner.journal.pruning import Pruning
+from planrunner.journal.pruning import records
 from planrunner.journal.records import Answer, NewRun, RunHandle, RunRow, StoredPlan, check_order, ending
 from planrunner.journal.requests import Requests
+from planrunner.journal.store import Store
 from planrunner.journal.strangers import begin_own, open_checked, prove_run, refuse_stranger
-from planrunner.journal.takeover import take_up
-from planrunner.journal.wal import WriteAheadLog
+from planrunner.journal.takeover import refused, take_up
+from planrunner.journal.walking import plans_of, sealed_rows
 from planrunner.machine.events import Entry
 
 _BITS = 32
 """Bits of an entry's id that hold its seq; those above hold the number of its run."""
 
 _PAGE = 512
+_RECORD = "INSERT INTO pruned VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_REMOVE = ("DELETE FROM requests WHERE run = ?", "DELETE FROM notes WHERE run = ?", "DELETE FROM runs WHERE run = ?")
 _CACHED_PLANS = 200
 _EXEC = "run `planrunner exec` again"
 """What to do after a failure that left no run behind."""
@@ -106,14 +110,14 @@ def _begin(connection: Connection, chain: Chain, state: str) -> None:
 class Journal(Requests):
     """One connection; use it from the thread that opened it. ``unchained`` is one of the ``notices``."""
 
-    __slots__ = ("_file", "_lock", "_state", "_wal", "unchained")
+    __slots__ = ("_file", "_lock", "_log", "_state", "unchained")
 
     def __init__(self, state: str, connection: Connection, lock: JournalLock | None, chain: Chain) -> None:
         super().__init__(connection, os.path.join(state, FILE), chain)
         self.unchained = chain.unchained
         self._state = state
         self._lock = lock
-        self._wal = WriteAheadLog(f"{self._path}-wal")
+        self._log = WriteAheadLog(f"{self._path}-wal")
         self._file = OpenFile(state)
 
     def tie(self) -> None:
@@ -166,7 +170,7 @@ class Journal(Requests):
         run.link = link
         self._chain.note(run)
         if self._lock is not None:
-            self._wal.tend(self._connection, self._lock)
+            self._log.tend(self._connection, self._lock, len(rows))
 
     def require_there(self, run: str) -> None:
         """Raises StorageFailed where the file of the journal was removed or replaced since it was opened."""
@@ -316,7 +320,6 @@ class Journal(Requests):
         answers: Sequence[tuple[int, Answer]],
     ) -> None:
         """The row of the run changes with its status only: each page that a commit touches is written once more."""
-        self._wal.make_room(len(rows))
         epoch, last_seq, known = self._stands(run)
         if (epoch, last_seq) != (run.epoch, run.last_seq):
             raise Fenced(
@@ -347,6 +350,40 @@ class Journal(Requests):
     def _unknown(self, wanted: str) -> NotFound:
         rows = self._query(_NEWEST, 1000)
         return runids.no_match(wanted, [str(row[0]) for row in rows])
+
+
+class Pruning(Store):
+    """Removes runs from a journal that is open for writing, by its connection and under its ``lock``."""
+
+    __slots__ = ("_chain", "_lock", "_state")
+
+    def __init__(self, connection: Connection, path: str, chain: Chain, state: str, lock: JournalLock | None) -> None:
+        super().__init__(connection, path)
+        self._chain = chain
+        self._state = state
+        self._lock = lock
+
+    def remove(self, row: RunRow, at: float, by: str) -> None:
+        """Take a run that has ended, and stands as ``row`` tells, out of the journal; a record of it stays. Durable on
+        return. Raises RunHeld, UsageError for a run that was taken up since, RecordMismatch, StorageFailed."""
+        lock = locks.lock_run(self._state, row.run)
+        try:
+            self._transact(lambda: _prune(self._connection, self._chain, row, at, by))
+        finally:
+            locks.unlock_run(self._state, row.run, lock)
+
+    def drop_plans(self) -> None:
+        """Remove the plans that no run has, unless another process is at work here: it may be about to use one.
+        Raises StorageFailed."""
+        if self._lock is not None and self._lock.alone():
+            try:
+                self._transact(lambda: _drop_plans(self._connection))
+            finally:
+                self._lock.share()
+
+    def pruned(self) -> list[str]:
+        """The ids of the runs that were pruned."""
+        return [str(each.run) for each in records(self._connection)]
 
 
 def pruning(journal: Journal) -> Pruning:
@@ -396,3 +433,32 @@ def _going_on(run: RunHandle) -> str:
 
 def _literal(text: str) -> str:
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+
+
+def _prune(connection: Connection, chain: Chain, row: RunRow, at: float, by: str) -> None:
+    """Inside a transaction, by whoever has the lock of the run: put the record in the place of a run that stands as
+    ``row`` tells. Raises UsageError where it does not any more, RecordMismatch for a run that is not what was written,
+    StorageFailed for damaged heads, the errors of SQLite."""
+    found = sealed_rows(connection, row.run)
+    if not found or not row.status or (found[0].status, found[0].epoch) != (row.status, row.epoch):
+        raise UsageError(f"run {row.run} has not ended", f"planrunner show {row.run}")
+    sealed = found[0]
+    walked, breaks = breaks_of(connection, chain, sealed, chain.head(sealed.number))
+    if breaks and chain.key is not None:
+        raise refused(row.run, breaks[0].message)
+    kept = (sealed.number, row.run, row.plan_id, row.created, row.status, row.ended, walked.seq, walked.link, at, by)
+    connection.execute(_RECORD, (*kept, chain.seal(*kept)))
+    first = sealed.number << _BITS
+    connection.execute("DELETE FROM entries WHERE id >= ? AND id < ?", (first, first + (1 << _BITS)))
+    for statement in _REMOVE:
+        connection.execute(statement, (row.run,))
+
+
+def _drop_plans(connection: Connection) -> None:
+    """Inside a transaction, with nobody else at work in the journal: remove the plans that no run has. Raises the
+    errors of SQLite."""
+    used = {digest for row in sealed_rows(connection) for digest in plans_of(connection, row)}
+    stored = [digest for (digest,) in connection.execute("SELECT digest FROM plans")]
+    for digest in stored:
+        if digest not in used:
+            connection.execute("DELETE FROM plans WHERE digest = ?", (digest,))
