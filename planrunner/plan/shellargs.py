@@ -19,12 +19,12 @@ def passed_on(script: str, variable: str) -> str | None:
     assignments, redirections and here-strings are no arguments."""
     if variable not in script:
         return None
-    reader = _Reader(script, re.compile(rf"\$(?:{variable}\b|\{{{variable}(?:[}}\[#%/,^@=?-]|:[^+]))"))
+    reader = _Passing(script, re.compile(rf"\$(?:{variable}\b|\{{{variable}(?:[}}\[#%/,^@=?-]|:[^+]))"))
     reader.run()
     return reader.found[0] if reader.found else None
 
 
-class _Reader(Scan):
+class _Passing(Scan):
     """Notes the words that hold the variable; ``found`` are the programs that get one of them."""
 
     def __init__(self, text: str, wanted: re.Pattern[str]) -> None:
@@ -39,7 +39,7 @@ class _Reader(Scan):
         return _Arguments(self)
 
     def _substituted(self, script: str) -> None:
-        inner = _Reader(script, self._wanted)
+        inner = _Passing(script, self._wanted)
         inner.run()
         self.found += inner.found
 
@@ -63,7 +63,7 @@ class _Arguments(Command):
 
     __slots__ = ("_reader",)
 
-    def __init__(self, reader: _Reader) -> None:
+    def __init__(self, reader: _Passing) -> None:
         super().__init__(reader.problems)
         self._reader = reader
 

@@ -11,10 +11,10 @@ from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.unexecuted import without_effect
 from planrunner.plan.rules.view import PlanView, find_word, has_key, names, span_of
 
-CODES = ("PLAN009",)
+CAPABILITY_CODES = ("PLAN009",)
 
 
-def check(view: PlanView) -> Iterable[Diagnostic]:
+def check_capabilities(view: PlanView) -> Iterable[Diagnostic]:
     for task in view.plan.tasks:
         notes = task.notes if isinstance(task.notes, dict) else {}
         said = notes.get("capabilities")

@@ -7,22 +7,22 @@ from collections.abc import Iterable
 from planrunner.diagnostics import Diagnostic, Label
 from planrunner.plan.rules.view import PlanView, find_word
 
-CODES = ("PLAN103", "PLAN104")
+CYCLE_CODES = ("PLAN103", "PLAN104")
 
 LABELS = 12
 """A label for each step, up to this many: a longer circle is printed whole in the message and labelled in part."""
 
 
-def check(view: PlanView) -> Iterable[Diagnostic]:
+def check_cycles(view: PlanView) -> Iterable[Diagnostic]:
     graph = view.graph
     for here in graph.loners:
         task = graph.tasks[here]
         yield Diagnostic("PLAN104", f"`{task.id}` needs itself", find_word(view, task, task.id, "needs"))
     for cycle in graph.cycles():
-        yield _report(view, cycle)
+        yield _circle(view, cycle)
 
 
-def _report(view: PlanView, cycle: list[int]) -> Diagnostic:
+def _circle(view: PlanView, cycle: list[int]) -> Diagnostic:
     tasks = [view.graph.tasks[here] for here in cycle]
     steps = list(zip(tasks, tasks[1:] + tasks[:1], strict=True))
     places = [

@@ -10,12 +10,12 @@ from planrunner.plan.model import Gate
 from planrunner.plan.rules.view import PlanView, every_task, label_of_no_task
 from planrunner.source import Span
 
-CODES = ("PLAN605", "PLAN606")
+LABEL_CODES = ("PLAN605", "PLAN606")
 
 _BY_PEOPLE = frozenset({"approval", "decision"})
 
 
-def check(view: PlanView) -> Iterable[Diagnostic]:
+def check_labels(view: PlanView) -> Iterable[Diagnostic]:
     if not view.plan.gated or not view.whole:
         return
     tasks = list(every_task(view.plan.tasks))

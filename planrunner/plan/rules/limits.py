@@ -9,12 +9,12 @@ from planrunner.diagnostics import Diagnostic
 from planrunner.plan.rules.view import PlanView, every_task, label_of_no_task
 from planrunner.source import Span
 
-CODES = ("PLAN213",)
+LIMIT_CODES = ("PLAN213",)
 
 _KEY = r"(?m)(?:^|[{,])\s*[\"']?limits[\"']?\s*:"
 
 
-def check(view: PlanView) -> Iterable[Diagnostic]:
+def check_limits(view: PlanView) -> Iterable[Diagnostic]:
     if not view.plan.limits or not view.whole:
         return
     tasks = list(every_task(view.plan.tasks))

@@ -23,10 +23,10 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
             help_ = "say how often at most: `max: 5`"
             yield Diagnostic("PLAN109", f"the loop of `{task.id}` has no `max`", span_of(task, "loop"), help=help_)
     for circuit in view.graph.circuits():
-        yield _report(view, circuit)
+        yield _unbounded(view, circuit)
 
 
-def _report(view: PlanView, circuit: list[int]) -> Diagnostic:
+def _unbounded(view: PlanView, circuit: list[int]) -> Diagnostic:
     tasks = [view.graph.tasks[here] for here in circuit]
     last, first = tasks[-1], tasks[0]
     path = " -> ".join(f"`{task.id}`" for task in [*tasks, first])

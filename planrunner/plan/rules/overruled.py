@@ -8,20 +8,20 @@ from planrunner.diagnostics import Diagnostic, Label
 from planrunner.plan.model import Edge, Task
 from planrunner.plan.rules.view import PlanView, span_of
 
-CODES = ("PLAN611",)
+REJECTION_CODES = ("PLAN611",)
 
 _OF_PEOPLE = ("approval", "decision")
 """Kinds of gates that people decide."""
 
 
-def check(view: PlanView) -> Iterable[Diagnostic]:
+def check_rejections(view: PlanView) -> Iterable[Diagnostic]:
     for here, task in enumerate(view.plan.tasks):
         if task.gate is None or task.gate.kind not in _OF_PEOPLE:
             continue
         edge = next((edge for edge in task.edges if _lets_through(view, edge)), None)
         if not task.allow_failure and edge is None:
             continue
-        follower = next((each for each in _followers(view, here) if not _asks(each, task.id)), None)
+        follower = next((each for each in _followers(view, here) if not _asks_decision(each, task.id)), None)
         if follower is not None:
             yield _finding(task, follower, edge)
 
@@ -39,7 +39,7 @@ def _followers(view: PlanView, here: int) -> Iterable[Task]:
     return (view.graph.tasks[there] for there in view.graph.dependents[here])
 
 
-def _asks(task: Task, gate: str) -> bool:
+def _asks_decision(task: Task, gate: str) -> bool:
     """Whether a task asks how the gate was decided before it starts."""
     read = [path[1:] for path in task.when.paths if path[0] == "tasks"] if task.when is not None else []
     if task.join.expression is not None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from planrunner.diagnostics import Diagnostic, Edit, Fix
 from planrunner.plan.rules.view import PlanView, span_of
 
-CODES = ("PLAN609",)
+PROGRAM_CODES = ("PLAN609",)
 
 _PROGRAMS = frozenset(
     "ansible ansible-playbook apt apt-get aws awk az bash brew bundle cargo cat cd chmod chown clang cmake composer "
@@ -29,7 +29,7 @@ _OPERATOR = re.compile(r"\s(?:&&|\|\||\||>>?|2>&1)\s")
 _TARGET = re.compile(r"[a-z][a-z0-9_-]*")
 
 
-def check(view: PlanView) -> Iterable[Diagnostic]:
+def check_programs(view: PlanView) -> Iterable[Diagnostic]:
     for task in view.plan.tasks:
         if task.command and not task.uses and names_program(task.command):
             span = span_of(task, "command")

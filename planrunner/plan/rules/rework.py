@@ -8,10 +8,10 @@ from planrunner.diagnostics import Diagnostic, Label
 from planrunner.plan.rules.view import PlanView, sent_back
 from planrunner.source import Span
 
-CODES = ("PLAN115",)
+REWORK_CODES = ("PLAN115",)
 
 
-def check(view: PlanView) -> Iterable[Diagnostic]:
+def check_rework(view: PlanView) -> Iterable[Diagnostic]:
     found: list[tuple[int, int, Span]] = []
     for here, task in enumerate(view.plan.tasks):
         if task.edges or task.gate is not None:
@@ -23,10 +23,10 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
         earlier = view.graph.precedes([(there, here) for there, here, _ in found])
         for (there, here, span), is_before in zip(found, earlier, strict=True):
             if not is_before or there == here:
-                yield _report(view, there, here, span)
+                yield _sent_ahead(view, there, here, span)
 
 
-def _report(view: PlanView, there: int, here: int, span: Span) -> Diagnostic:
+def _sent_ahead(view: PlanView, there: int, here: int, span: Span) -> Diagnostic:
     task, target = view.plan.tasks[here], view.plan.tasks[there]
     place = span if span.end else task.span
     if there == here:

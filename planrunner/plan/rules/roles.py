@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.rules.view import PlanView, span_of
 
-CODES = ("PLAN110",)
+ROLE_CODES = ("PLAN110",)
 
 _MEANING = {
     "START": "no task before it",
@@ -20,7 +20,7 @@ _MEANING = {
 }
 
 
-def check(view: PlanView) -> Iterable[Diagnostic]:
+def check_roles(view: PlanView) -> Iterable[Diagnostic]:
     for here, task in enumerate(view.plan.tasks):
         if task.role:
             played = view.graph.roles(here)

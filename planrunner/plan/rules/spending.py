@@ -8,7 +8,7 @@ from planrunner.diagnostics import Diagnostic, Label
 from planrunner.plan.model import Budgets, Task
 from planrunner.plan.rules.view import PlanView, names, span_of
 
-CODES = ("PLAN506",)
+SPENDING_CODES = ("PLAN506",)
 
 LABELLED = 5
 """How many of the other tasks a finding points at."""
@@ -16,7 +16,7 @@ _PRICED = ("cost", "tokens")
 """What an attempt may use any amount of; of calls it sets one aside where nothing is said."""
 
 
-def check(view: PlanView) -> Iterable[Diagnostic]:
+def check_spending(view: PlanView) -> Iterable[Diagnostic]:
     """One finding for the plan and each of what is spent, since one default mends it for all tasks."""
     if not view.whole:
         return

@@ -15,10 +15,10 @@ from planrunner.source import Span
 Place = Callable[[str], Span]
 """Where a role stands in the text."""
 
-CODES = ("PLAN607",)
+APPROVER_CODES = ("PLAN607",)
 
 
-def check(view: PlanView) -> Iterable[Diagnostic]:
+def check_approvers(view: PlanView) -> Iterable[Diagnostic]:
     if view.people is None:
         return
     for task in view.plan.tasks:

@@ -10,13 +10,13 @@ from planrunner.plan.model import Task
 from planrunner.plan.rules.view import PlanView, has_key, names, plan_key, span_of
 from planrunner.source import Span
 
-CODES = ("PLAN020", "PLAN021")
+KEY_CODES = ("PLAN020", "PLAN021")
 
 NOT_OBEYED = frozenset(["tools", "data", "foreign", "autonomous", "budgets", "plans"])
 """Keys of a policy that no run obeys where a plan says them."""
 
 
-def check(view: PlanView) -> Iterable[Diagnostic]:
+def check_keys(view: PlanView) -> Iterable[Diagnostic]:
     if view.whole and isinstance(view.plan.policy, dict):
         off = {"autonomous"} if view.plan.policy.get("autonomous") is False else set()  # nothing plans on its own
         idle = [str(key) for key in view.plan.policy if key in NOT_OBEYED - off]

@@ -13,10 +13,10 @@ from planrunner.plan.rules.policy import written
 from planrunner.plan.rules.view import PlanView
 from planrunner.source import Span
 
-CODES = ("PLAN802", "PLAN803")
+ENTRY_CODES = ("PLAN802", "PLAN803")
 
 
-def check(view: PlanView) -> Iterable[Diagnostic]:
+def check_entries(view: PlanView) -> Iterable[Diagnostic]:
     if not view.whole:
         return
     owners = [Task(view.plan.id, policy=view.plan.policy, spans=_spans(view))] if view.plan.policy else []

@@ -15,7 +15,7 @@ from planrunner.plan.rights import Level, texts
 from planrunner.plan.rules.view import PlanView, every_task, find_word, span_of
 from planrunner.source import Span
 
-CODES = ("PLAN610",)
+UNGATED_CODES = ("PLAN610",)
 
 _LABELS = frozenset("prod production data-deletion large-spend schema-migration".split())
 """Labels of work that people decide about in most teams."""
@@ -49,7 +49,7 @@ class _Above(NamedTuple):
     levels: tuple[Level, ...]
 
 
-def check(view: PlanView) -> Iterable[Diagnostic]:
+def check_ungated(view: PlanView) -> Iterable[Diagnostic]:
     if not view.whole:
         return
     reasons = {id(task): found for task in every_task(view.plan.tasks) if (found := _reason(task, view)) is not None}
@@ -84,7 +84,7 @@ class _Walk:
                 continue
             graph = graph or Graph(self._view.plan._replace(tasks=tasks))
             around = above._replace(levels=(*above.levels, Level(f"task {task.id}", task.policy)))
-            if _asks(task) or any(_decides(tasks[there]) for there in graph.upstream(here)):
+            if _asks_people(task) or any(_decides(tasks[there]) for there in graph.upstream(here)):
                 continue
             if reason is not None and not _is_asked(task, around):
                 yield self._finding(task, reason, owner)
@@ -116,7 +116,7 @@ def _decides(task: Task) -> bool:
     return task.gate is not None or any(each.expression is None for each in criteria)
 
 
-def _asks(task: Task) -> bool:
+def _asks_people(task: Task) -> bool:
     """Whether people decide about words before the task starts."""
     return any(each.expression is None for each in task.preconditions)
 

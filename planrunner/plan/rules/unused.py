@@ -10,13 +10,13 @@ from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.reading import strings
 from planrunner.plan.rules.view import PlanView, every_task
 
-CODES = ("PLAN209",)
+PARAM_CODES = ("PLAN209",)
 
 _READ = r"params\s*(?:\.\s*([A-Za-z_][A-Za-z0-9_-]*)|\[\s*[\"']([^\"']+)[\"']|(\[\s*[A-Za-z_]|\}\}|\||\)))"
 """One parameter, or (last group) all of them: ``{{ params }}`` and ``params[name]``."""
 
 
-def check(view: PlanView) -> Iterable[Diagnostic]:
+def check_params(view: PlanView) -> Iterable[Diagnostic]:
     """Looks at the text as it stands: a read in a comment is one too, and so is a misspelt one, reported elsewhere."""
     if not view.plan.params or view.outer:
         return

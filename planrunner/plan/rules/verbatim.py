@@ -12,13 +12,13 @@ from planrunner.plan.rules.places import place_of
 from planrunner.plan.rules.reading import Text, has_templates, is_template
 from planrunner.plan.rules.view import PlanView
 
-CODES = ("PLAN216",)
+TEMPLATE_CODES = ("PLAN216",)
 
 CODE = ("application/sql", "text/x-python")
 """What ``contentMediaType`` in the schema of an input says where the input is code."""
 
 
-def check(view: PlanView) -> Iterable[Diagnostic]:
+def check_templates(view: PlanView) -> Iterable[Diagnostic]:
     if not has_templates(view):
         return
     for here, task in enumerate(view.plan.tasks):

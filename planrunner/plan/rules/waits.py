@@ -9,10 +9,10 @@ from planrunner.plan.expressions.quantities import format_duration as clock
 from planrunner.plan.model import Task
 from planrunner.plan.rules.view import PlanView, span_of
 
-CODES = ("PLAN502",)
+WATCHDOG_CODES = ("PLAN502",)
 
 
-def check(view: PlanView) -> Iterable[Diagnostic]:
+def check_watchdogs(view: PlanView) -> Iterable[Diagnostic]:
     for task in view.plan.tasks:
         if task.heartbeat is not None and task.timeout is not None and task.heartbeat >= task.timeout:
             message = f"the heartbeat of `{task.id}` never counts: it is {clock(task.heartbeat)}, {_ends(task)}"

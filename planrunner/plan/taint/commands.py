@@ -18,11 +18,10 @@ from planrunner.plan.placeholders import Placeholder, placeholders
 from planrunner.plan.programnames import LAUNCHERS
 from planrunner.plan.shellcommand import CARRIERS, SHELLS, Word
 from planrunner.plan.shellquotes import DEEPEST
-from planrunner.plan.taint.hosts import in_authority
+from planrunner.plan.taint.hosts import HOLE, in_authority
 from planrunner.plan.taint.known import STEERING
 from planrunner.plan.taint.scripts import ASSIGNMENT, Carried, folders, names_in, read_script, spelt, variables_of
 
-HOLE = "\0"
 VARIABLE = "env"
 """The name under which a variable of the task stands in the place of a template: ``{{ env.NAME }}``."""
 
