@@ -30,7 +30,7 @@ def _fields(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
 @click.option("--reason", default="", metavar="TEXT", help="Why; kept with the decision.")
 @voting_options
 @click.pass_context
-def command(ctx: click.Context, /, run: str, gate: str, go_on: bool, as_json: bool, **body: Any) -> int:
+def answer_command(ctx: click.Context, /, run: str, gate: str, go_on: bool, as_json: bool, **body: Any) -> int:
     """Choose an option of a gate, or fill its form. What you give becomes outputs of the gate.
 
     \b

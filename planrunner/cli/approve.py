@@ -20,7 +20,7 @@ from planrunner.cli.voting import amounts, cast, voting_options
 )
 @voting_options
 @click.pass_context
-def command(ctx: click.Context, /, run: str, gate: str, go_on: bool, as_json: bool, **body: Any) -> int:
+def approve_command(ctx: click.Context, /, run: str, gate: str, go_on: bool, as_json: bool, **body: Any) -> int:
     """Approve what a gate asks. GATE is the path of a task, the end of one, or a pattern such as `each[*]/sign`.
 
     The approval is for what the gate shows now and nothing else: with --shown it is refused when that is not what you

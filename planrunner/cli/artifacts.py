@@ -36,7 +36,7 @@ _TAKES: dict[str, frozenset[str]] = {
 @click.option("--older-than", type=Lasting(), metavar="TIME", help="How long `gc` spares what nothing refers to (1d).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def command(ctx: click.Context, /, action: str, ref: str | None, as_json: bool, **options: Any) -> int:
+def artifacts_command(ctx: click.Context, /, action: str, ref: str | None, as_json: bool, **options: Any) -> int:
     """List what runs kept (`list`), tell where one came from (`show REF`), read it (`get REF`), compare all with their
     digests (`verify`), or remove the contents that nothing refers to any more (`gc`). REF is plan/task/name, the end of
     that, or a digest; `@3` behind it is the third version, `@RUN` the one of a run, else the newest is meant.
@@ -56,5 +56,5 @@ def command(ctx: click.Context, /, action: str, ref: str | None, as_json: bool, 
     if (ref is None) == (action in ("show", "get")):
         raise click.UsageError(f"`artifacts {action}` {'needs a REF' if ref is None else 'takes no REF'}", ctx)
     words = () if ref is None else (ref,)
-    act: Callable[..., int] = getattr(keptfiles, action)
+    act: Callable[..., int] = keptfiles.ACTIONS[action]
     return act(given_settings(ctx), as_json, *words, **given)

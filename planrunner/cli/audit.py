@@ -34,7 +34,7 @@ _NAMES = {"heads": "head", "path": "export", "as_json": "json", "form": "format"
 @click.option("--because", metavar="TEXT", help="`accept`: why, for whoever looks later.")
 @click.option("--json", "as_json", is_flag=True, default=None, help="Print JSON.")
 @click.pass_context
-def command(ctx: click.Context, /, action: str, run: str | None, **options: Any) -> int:
+def audit_command(ctx: click.Context, /, action: str, run: str | None, **options: Any) -> int:
     """Prove that the journal is what was written (`verify`; exit code 10 where it is not), write who did what, when and
     why (`export`), print anchors to keep elsewhere (`head`), or take what stands there as it is (`accept`). RUN is an
     id, the start of one, `last`, or `refused`: the plans that were not let start. Without it all are meant.
@@ -55,5 +55,5 @@ def command(ctx: click.Context, /, action: str, run: str | None, **options: Any)
         raise click.UsageError("`audit accept` needs --because: who looks later wants to know", ctx)
     if "path" in given and run is not None:
         raise click.UsageError("--export names a file, so no RUN goes with it", ctx)
-    act: Callable[..., int] = getattr(auditing, action)
+    act: Callable[..., int] = auditing.ACTIONS[action]
     return act(given_settings(ctx), run, **given)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from planrunner.app import audit
+from planrunner.app import audit as proof
 from planrunner.app.auditlines import lines, text_of, verify_export
 from planrunner.app.refused import NAME as REFUSED
 from planrunner.cli.settings import Settings, output
@@ -18,13 +18,13 @@ from planrunner.journal.verifying import Verdict
 from planrunner.views.terminal import harmless
 
 
-def verify(
+def verify_journal(
     settings: Settings, run: str | None, heads: Sequence[str] = (), path: str = "", as_json: bool = False
 ) -> int:
     if path:
-        found, told = verify_export(path, audit.anchors_of(heads)), list[dict[str, Any]]()
+        found, told = verify_export(path, proof.anchors_of(heads)), list[dict[str, Any]]()
     else:
-        found, told = audit.verify(run, settings.state, heads), audit.accepted(settings.state)
+        found, told = proof.verify(run, settings.state, heads), proof.accepted(settings.state)
     if as_json:
         sys.stdout.write(json.dumps(_data(found, told), indent=2) + "\n")
     else:
@@ -32,7 +32,7 @@ def verify(
     return MISMATCH if found.breaks else OK
 
 
-def export(settings: Settings, run: str | None, form: str = "jsonl", target: str = "") -> int:
+def export_journal(settings: Settings, run: str | None, form: str = "jsonl", target: str = "") -> int:
     file = _created(target) if target else sys.stdout
     try:
         for line in lines(run, settings.state):
@@ -45,8 +45,8 @@ def export(settings: Settings, run: str | None, form: str = "jsonl", target: str
     return OK
 
 
-def head(settings: Settings, run: str | None) -> int:
-    found = audit.verify(run, settings.state)
+def head_journal(settings: Settings, run: str | None) -> int:
+    found = proof.verify(run, settings.state)
     for each in found.runs:
         sys.stdout.write(f"{each.run}:{each.events}:{each.link}\n")
     if found.breaks:
@@ -54,10 +54,10 @@ def head(settings: Settings, run: str | None) -> int:
     return MISMATCH if found.breaks else OK
 
 
-def accept(settings: Settings, run: str | None, because: str, as_json: bool = False) -> int:
-    found = audit.accept(run, settings.state, because)
+def accept_journal(settings: Settings, run: str | None, because: str, as_json: bool = False) -> int:
+    found = proof.accept(run, settings.state, because)
     if as_json:
-        sys.stdout.write(json.dumps(_data(found, audit.accepted(settings.state)), indent=2) + "\n")
+        sys.stdout.write(json.dumps(_data(found, proof.accepted(settings.state)), indent=2) + "\n")
     else:
         count = len(found.breaks)
         told = "nothing was wrong" if not count else f"taken as it stands, with {_findings(count)}"
@@ -116,3 +116,11 @@ def _created(path: str) -> Any:
         )
     except OSError as error:
         raise UsageError(f"`{path}` cannot be written: {error.strerror}") from error
+
+
+ACTIONS = {
+    "verify": verify_journal,
+    "export": export_journal,
+    "head": head_journal,
+    "accept": accept_journal,
+}

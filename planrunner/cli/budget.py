@@ -12,7 +12,7 @@ from planrunner.app.inspect import look
 from planrunner.cli.completion import RUN
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import output
-from planrunner.cli.steering import report, tell
+from planrunner.cli.steering import report_steered, tell
 from planrunner.cli.voting import amounts
 from planrunner.views.budget import budget_table, reserves_object
 from planrunner.views.run import budget_object
@@ -25,7 +25,9 @@ from planrunner.views.run import budget_object
 @click.option("--reason", default="", metavar="TEXT", help="Why; kept with the run.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def command(ctx: click.Context, /, run: str, add: dict[str, float], task: str, reason: str, as_json: bool) -> int:
+def budget_command(
+    ctx: click.Context, /, run: str, add: dict[str, float], task: str, reason: str, as_json: bool
+) -> int:
     """Show what a run has used, set aside and may use, or add to a limit. RUN is an id, the start of one, or `last`.
 
     A run that waits because a budget is used up goes on with `planrunner resume`, one that ended for it with
@@ -40,7 +42,7 @@ def command(ctx: click.Context, /, run: str, add: dict[str, float], task: str, r
     given = given_settings(ctx)
     if add:
         body = {"add": add, **({"scope": task} if task else {}), **({"reason": reason} if reason else {})}
-        return report(steer(run, "budget", body, given.state, tell=tell), as_json)
+        return report_steered(steer(run, "budget", body, given.state, tell=tell), as_json)
     found = look(run, given.state)
     if as_json:
         data = {"format": 1, "run_id": found.row.run, "budget": budget_object(found.state, time.time())}

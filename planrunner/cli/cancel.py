@@ -11,7 +11,7 @@ from planrunner.cli.completion import RUN
 from planrunner.cli.group import given_settings
 from planrunner.cli.renderer import watch
 from planrunner.cli.settings import Settings
-from planrunner.cli.steering import report, tell
+from planrunner.cli.steering import report_steered, tell
 from planrunner.errors import RunHeld, UsageError
 
 
@@ -27,7 +27,7 @@ from planrunner.errors import RunHeld, UsageError
 @click.option("--now", is_flag=True, help="Kill what runs at once, and leave out what stands under `finally`.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def command(ctx: click.Context, /, run: str, reason: str, task: str, now: bool, as_json: bool) -> int:
+def cancel_command(ctx: click.Context, /, run: str, reason: str, task: str, now: bool, as_json: bool) -> int:
     """Stop a run for good. RUN is an id, the start of one, or `last`.
 
     What runs is asked to end and killed when it does not; what has not started is cancelled; tasks under `finally` run.
@@ -42,11 +42,11 @@ def command(ctx: click.Context, /, run: str, reason: str, task: str, now: bool, 
     given = given_settings(ctx)
     body = {**({"reason": reason} if reason else {}), **({"now": True} if now else {})}
     if task:
-        return report(steer(run, "cancel", {**body, "task": task}, given.state, tell=tell), as_json)
+        return report_steered(steer(run, "cancel", {**body, "task": task}, given.state, tell=tell), as_json)
     steered = steer(run, "cancel", body, given.state, tell=tell)
     if steered.answer.applied and not steered.held and not steered.ended:
         steered = finish(given, steered)
-    return report(steered, as_json)
+    return report_steered(steered, as_json)
 
 
 def finish(given: Settings, steered: Steered) -> Steered:

@@ -28,7 +28,7 @@ from planrunner.views.terminal import table
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with the schema of the inputs.")
 @click.pass_context
-def command(ctx: click.Context, /, name: str | None, as_json: bool) -> int:
+def capabilities_command(ctx: click.Context, /, name: str | None, as_json: bool) -> int:
     """List what tasks can call, or those of a family or a group in one, or tell all about one capability.
 
     \b

@@ -58,7 +58,7 @@ def _writes(ctx: click.Context, param: click.Parameter, value: str | None) -> tu
 @click.option("--real", is_flag=True, help="Run the real plan in scratch copies of the project: its effects are real.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def command(ctx: click.Context, /, **options: Any) -> int:
+def chaos_command(ctx: click.Context, /, **options: Any) -> int:
     """Kill a run at every journal write, resume it, and compare how it ends.
 
     The run takes place in an imagined world in which all goes well, or by --seed. Codes: 0 the end is always the same,

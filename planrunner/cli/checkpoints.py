@@ -25,7 +25,7 @@ from planrunner.views.terminal import harmless, table
 @click.option("--yes", is_flag=True, help="Do not ask before files change.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def command(
+def checkpoints_command(
     ctx: click.Context, /, run: str, checkpoint: str | None, restore_files: bool, yes: bool, as_json: bool
 ) -> int:
     """List the places that a run can be taken up from: one for each completed task, and for each round after which a

@@ -28,7 +28,7 @@ _MOST = 200
 
 @click.command("completion")
 @click.argument("shell", type=click.Choice(SHELLS))
-def command(shell: str) -> int:
+def completion_command(shell: str) -> int:
     """Print a completion script for a shell.
 
     \b

@@ -36,7 +36,7 @@ class Options(NamedTuple):
     "--fail-on", type=click.Choice(["error", "warning", "note"]), default="error", help="With check: what gives code 1."
 )
 @click.pass_context
-def command(ctx: click.Context, /, action: str, **options: str) -> int:
+def config_command(ctx: click.Context, /, action: str, **options: str) -> int:
     """Check and show the settings of the project: planrunner.yaml, what it includes, its profile and the user's file.
 
     ACTION is show (the default): the settings that hold, of SECTION or all; or check: everything that is wrong with

@@ -18,7 +18,7 @@ _SIGNS = {"ok": "completed", "note": "blocked", "problem": "failed"}
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for reports of faults.")
 @click.option("--sandbox", is_flag=True, help="Try from inside whether the sandbox of processes holds.")
 @click.pass_context
-def command(ctx: click.Context, /, as_json: bool, sandbox: bool) -> int:
+def doctor_command(ctx: click.Context, /, as_json: bool, sandbox: bool) -> int:
     """Check this installation and its surroundings; code 1 where something is wrong."""
     given = given_settings(ctx)
     if sandbox:

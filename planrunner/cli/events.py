@@ -35,7 +35,9 @@ from planrunner.views.progress.jsonl import entry_line, entry_text, header_line
 @click.option("-f", "--follow", is_flag=True, help="Go on as long as the run does.")
 @click.option("--export", metavar="FILE", help="Write the run with its plan to a file, for `planrunner replay FILE`.")
 @click.pass_context
-def command(ctx: click.Context, /, run: str, as_json: bool, follow: bool, export: str | None, **asked: Any) -> int:
+def events_command(
+    ctx: click.Context, /, run: str, as_json: bool, follow: bool, export: str | None, **asked: Any
+) -> int:
     """Print the journal of a run. RUN is an id, the start of one, or `last`.
 
     \b

@@ -49,7 +49,7 @@ def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -
 @click.option("--no-wait", is_flag=True, help="At a terminal too, leave with code 8 where a gate waits.")
 @click.option("--no-sandbox", is_flag=True, help=NO_SANDBOX)
 @click.pass_context
-def command(ctx: click.Context, /, **options: Any) -> int:
+def exec_command(ctx: click.Context, /, **options: Any) -> int:
     """Run a plan. PLAN is a file, the name of one in `plans/` (`release` for `plans/release.yaml`), or `-` for a plan
     in YAML on standard input. Without PLAN the plans of the project are listed.
 

@@ -16,7 +16,7 @@ from planrunner.errors import UsageError
 @click.option("--check", is_flag=True, help="Write nothing; code 1 where a plan is not in canonical form.")
 @click.option("--diff", is_flag=True, help="Write nothing; show what would change.")
 @click.option("--stdin-filename", default="<stdin>", metavar="NAME", help="What the plan on standard input is called.")
-def command(paths: tuple[str, ...], check: bool, diff: bool, stdin_filename: str) -> int:
+def fmt_command(paths: tuple[str, ...], check: bool, diff: bool, stdin_filename: str) -> int:
     """Rewrite plans in the canonical form: canonical keys in one order and one layout. Comments stay.
 
     PATH is a file, a folder or `-`, which reads standard input and writes standard output.

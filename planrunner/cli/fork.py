@@ -31,7 +31,7 @@ from planrunner.cli.revise import revised_first
 @click.option("--yes", is_flag=True, help="Do not ask before files change.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def command(
+def fork_command(
     ctx: click.Context,
     /,
     run: str,

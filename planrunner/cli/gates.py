@@ -18,7 +18,7 @@ from planrunner.views.gates import budget_gate_lines, decided_lines, gate_lines,
 @click.argument("run", default="", shell_complete=RUN)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def command(ctx: click.Context, /, run: str, as_json: bool) -> int:
+def gates_command(ctx: click.Context, /, run: str, as_json: bool) -> int:
     """List what waits for people: gates, used-up budgets and slow tasks of every run, or of RUN with what they show.
 
     \b

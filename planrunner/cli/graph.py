@@ -21,7 +21,7 @@ from planrunner.views.status import run_statuses
 )
 @click.option("--run", metavar="RUN", help="Colour by how a run stands; without PLAN its own plan is drawn.")
 @click.pass_context
-def command(ctx: click.Context, /, plan: str | None, form: str, run: str | None) -> int:
+def graph_command(ctx: click.Context, /, plan: str | None, form: str, run: str | None) -> int:
     """Draw the graph of a plan.
 
     \b

@@ -50,7 +50,7 @@ def load(name: str) -> click.Command | None:
     module = module_of(name)
     if module is None:
         return None
-    command: click.Command = import_module(module).command
+    command: click.Command = getattr(import_module(module), f"{ALIASES.get(name, name)}_command")
     return command
 
 

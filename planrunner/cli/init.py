@@ -11,7 +11,7 @@ from planrunner.app.starter import PLAN, start_project
 
 @click.command("init")
 @click.argument("directory", default=".")
-def command(directory: str) -> int:
+def init_command(directory: str) -> int:
     """Write a first plan to start from: plans/hello.yaml, with a short guide. Nothing is overwritten.
 
     \b

@@ -20,7 +20,7 @@ from planrunner.views.artifacts import checked, details, rows
 from planrunner.views.artifacts import collected as lines
 
 
-def list(settings: Settings, as_json: bool, limit: int = 50, **wanted: str) -> int:
+def list_artifacts(settings: Settings, as_json: bool, limit: int = 50, **wanted: str) -> int:
     found = listed(Wanted(**wanted), settings.state)
     shown = [_data(version) for version in found[:limit]]
     if as_json:
@@ -34,7 +34,7 @@ def list(settings: Settings, as_json: bool, limit: int = 50, **wanted: str) -> i
     return 0
 
 
-def show(settings: Settings, as_json: bool, ref: str) -> int:
+def show_artifacts(settings: Settings, as_json: bool, ref: str) -> int:
     found = shown(ref, settings.state)
     data = {**_data(found.version), **{key: value for key, value in found._asdict().items() if key != "version"}}
     if as_json:
@@ -44,7 +44,7 @@ def show(settings: Settings, as_json: bool, ref: str) -> int:
     return 0
 
 
-def get(settings: Settings, as_json: bool, ref: str, target: str = "", force: bool = False) -> int:
+def get_artifacts(settings: Settings, as_json: bool, ref: str, target: str = "", force: bool = False) -> int:
     version, store = found(ref, settings.state)
     if target == "-":
         if not store.is_whole(version.sha256):
@@ -70,7 +70,7 @@ def get(settings: Settings, as_json: bool, ref: str, target: str = "", force: bo
     return 0
 
 
-def verify(settings: Settings, as_json: bool) -> int:
+def verify_artifacts(settings: Settings, as_json: bool) -> int:
     found = verified(settings.state)
     lost = [version.ref for version in found.lost]
     if as_json:
@@ -80,7 +80,7 @@ def verify(settings: Settings, as_json: bool) -> int:
     return FAILED if found.damaged or lost else 0
 
 
-def gc(settings: Settings, as_json: bool, dry_run: bool = False, older_than: float | None = None) -> int:
+def gc_artifacts(settings: Settings, as_json: bool, dry_run: bool = False, older_than: float | None = None) -> int:
     found = collected(settings.state, GRACE if older_than is None else older_than, dry_run)
     told = {**found._asdict(), "dry_run": dry_run}
     if as_json:
@@ -100,3 +100,12 @@ def _data(version: Version) -> dict[str, Any]:
 
 def _print(data: dict[str, Any]) -> None:
     click.echo(json.dumps({"format": 1, **data}, indent=2, ensure_ascii=False))
+
+
+ACTIONS = {
+    "list": list_artifacts,
+    "show": show_artifacts,
+    "get": get_artifacts,
+    "verify": verify_artifacts,
+    "gc": gc_artifacts,
+}

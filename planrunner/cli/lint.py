@@ -48,7 +48,7 @@ class LintCommand(click.Command):
 @click.option("--fail-on", type=click.Choice(["error", "warning", "note"]), default="error", help="What gives code 1.")
 @click.option("--stdin-filename", default="<stdin>", metavar="NAME", help="What the plan on standard input is called.")
 @click.pass_context
-def command(ctx: click.Context, /, **options: Any) -> int:
+def lint_command(ctx: click.Context, /, **options: Any) -> int:
     """Check plans, and the settings of their projects. PATH is a file, a folder or `-` for standard input; without one
     the working directory is searched. A planrunner.yaml that is named is checked as by `config check`, and not mended.
 

@@ -21,7 +21,7 @@ from planrunner.cli.settings import Settings, messages
 @click.option("--attempt", type=click.IntRange(1), metavar="N", help="Only attempt N.")
 @click.option("--tail", type=click.IntRange(0), metavar="N", help="Only the last N lines of each.")
 @click.pass_context
-def command(
+def logs_command(
     ctx: click.Context, /, run: str, task: str | None, follow: bool, attempt: int | None, tail: int | None
 ) -> int:
     """Print what the tasks of a run wrote. RUN is an id, the start of one, or `last`. TASK is a

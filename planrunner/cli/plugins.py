@@ -33,7 +33,7 @@ class Options(NamedTuple):
     "--cases", default="", metavar="FILE", help="With check: run the conformance suite on the cases of a file."
 )
 @click.pass_context
-def command(ctx: click.Context, /, action: str, **options: str | bool) -> int:
+def plugins_command(ctx: click.Context, /, action: str, **options: str | bool) -> int:
     """List plugins, and what went wrong with them; ACTION is list (the default), show, new, check, trust or untrust.
 
     NAME is a plugin or a family of capabilities; with new, the family to write; with trust and untrust, a file of the

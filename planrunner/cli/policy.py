@@ -12,7 +12,7 @@ from planrunner.views.rights import render
 
 
 @click.group("policy")
-def command() -> None:
+def policy_command() -> None:
     """Policies: what plans and their tasks may do.
 
     \b
@@ -22,7 +22,7 @@ def command() -> None:
     """
 
 
-@command.command("explain")
+@policy_command.command("explain")
 @click.argument("plan", type=click.Path())
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def explain_(plan: str, as_json: bool) -> int:

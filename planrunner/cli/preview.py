@@ -29,7 +29,7 @@ from planrunner.views.preview import preview_lines
 @click.option("--changes", is_flag=True, help="Ask capabilities what they would change now: diffs and exact calls.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def command(ctx: click.Context, /, **options: Any) -> int:
+def preview_command(ctx: click.Context, /, **options: Any) -> int:
     """Tell what a run would do: what runs in which order, who is asked, and the worst case of time and cost.
 
     Nothing is run and nothing is asked. With --changes capabilities look at the world to tell the diff or the exact

@@ -18,7 +18,7 @@ from planrunner.cli.voting import cast, voting_options
 @click.option("--rework", is_flag=True, help="Only if that sends the run back instead of failing the gate.")
 @voting_options
 @click.pass_context
-def command(ctx: click.Context, /, run: str, gate: str, go_on: bool, as_json: bool, **body: Any) -> int:
+def reject_command(ctx: click.Context, /, run: str, gate: str, go_on: bool, as_json: bool, **body: Any) -> int:
     """Reject what a gate asks: one rejection by somebody who may decide is enough.
 
     What follows is the plan's to say (`on_reject`): the gate fails, another task runs, or the run goes back to an

@@ -18,7 +18,7 @@ from planrunner.views.proof import replay_lines, replay_object
 @click.option("--plan", type=click.Path(), metavar="FILE", help="Replay with an edited plan instead of the run's own.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def command(ctx: click.Context, /, run: str, plan: str | None, as_json: bool) -> int:
+def replay_command(ctx: click.Context, /, run: str, plan: str | None, as_json: bool) -> int:
     """Decide a recorded run again from its outcomes, offline, and tell the first difference (exit code 10). RUN is an
     id, the start of one, `last`, or a file that `planrunner events --export` wrote.
 

@@ -21,7 +21,7 @@ from planrunner.errors import UsageError
 @click.option("--only-failed", is_flag=True, help="Leave tasks that went well as they are.")
 @anew_options
 @click.pass_context
-def command(ctx: click.Context, /, run: str, tasks: tuple[str, ...], **how: Any) -> int:
+def rerun_command(ctx: click.Context, /, run: str, tasks: tuple[str, ...], **how: Any) -> int:
     """Begin tasks of a run anew, also of one that has completed.
 
     What comes after them runs again, inside subplans, loops and fan-outs too. A result is kept only where its inputs

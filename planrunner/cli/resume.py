@@ -61,7 +61,7 @@ def _settled(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 @click.option("--no-sandbox", is_flag=True, help=NO_SANDBOX)
 @plan_options
 @click.pass_context
-def command(
+def resume_command(
     ctx: click.Context,
     /,
     checkpoint: str | None,

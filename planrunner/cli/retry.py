@@ -17,7 +17,7 @@ from planrunner.cli.group import given_settings
 @click.argument("tasks", nargs=-1, metavar="[TASK]...", shell_complete=TASK)
 @anew_options
 @click.pass_context
-def command(ctx: click.Context, /, run: str, tasks: tuple[str, ...], **how: Any) -> int:
+def retry_command(ctx: click.Context, /, run: str, tasks: tuple[str, ...], **how: Any) -> int:
     """Begin anew what failed, was cancelled or was undone, with what did not come about because of it, and go on.
 
     A failed item of a fan-out, or a failed step of a subplan, is tried again alone; what went well stays. What stands

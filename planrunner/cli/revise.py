@@ -46,7 +46,7 @@ def plan_options(command: _Command) -> _Command:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def command(ctx: click.Context, /, run: str, plan: str, only_preview: bool, as_json: bool, **how: Any) -> int:
+def revise_command(ctx: click.Context, /, run: str, plan: str, only_preview: bool, as_json: bool, **how: Any) -> int:
     """Give a run its next revision: the plan in the file PLAN. Nothing is started: `planrunner resume` goes on.
 
     Completed tasks keep their results where their definition and their inputs are unchanged; changed, new and failed

@@ -29,7 +29,7 @@ from planrunner.views.terminal import harmless
 @click.option("--progress", type=click.Choice(PROGRESS), default="auto", help="How progress is shown.")
 @click.option("--output", type=click.Choice(OUTPUT), help=OUTPUT_HELP)
 @click.pass_context
-def command(
+def rollback_command(
     ctx: click.Context,
     /,
     run: str,

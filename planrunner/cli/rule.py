@@ -20,7 +20,7 @@ from planrunner.errors import UsageError
 )
 @click.option("--all", "every", is_flag=True, help="Every rule.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(code: str | None, every: bool, as_json: bool) -> int:
+def rule_command(code: str | None, every: bool, as_json: bool) -> int:
     """Explain a lint rule, by code or by name.
 
     \b

@@ -19,7 +19,7 @@ from planrunner.cli.envfiles import lay_environment
 from planrunner.cli.options import ExecOptions, ResumeOptions
 from planrunner.cli.renderer import watch
 from planrunner.cli.settings import Settings, reworded
-from planrunner.cli.steering import report as steered
+from planrunner.cli.steering import report_steered
 from planrunner.errors import Denied, PlanrunnerError, RunHeld
 from planrunner.journal.workspace import find_state, program
 from planrunner.machine.events import Entry
@@ -120,7 +120,7 @@ def resume_run(given: Settings, options: ResumeOptions) -> int:
         if taken_back is None:
             raise
         if taken_back.answer.applied:
-            return steered(taken_back, options.json)
+            return report_steered(taken_back, options.json)
         result = resume(options.run, (), given.state, onlooker)  # it has come to rest meanwhile
     return report(result, options.json)
 

@@ -42,7 +42,7 @@ _DAY = 86400.0
 @click.option("--dry-run", is_flag=True, default=None, help="`prune`: only tell what would be removed.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def command(ctx: click.Context, /, action: str, as_json: bool, **options: Any) -> int:
+def runs_command(ctx: click.Context, /, action: str, as_json: bool, **options: Any) -> int:
     """List runs, the newest first (`list`), sum up progress and blockers of what is open or began or ended since a
     moment, a day ago by default (`digest`), or remove runs that have ended, with their events, plans, logs, notes and
     the artifacts that only they kept (`prune`). A run that is at work, waits, is paused, in doubt or being rolled back

@@ -13,7 +13,7 @@ from planrunner.errors import UsageError
 @click.command("schema")
 @click.argument("path", required=False, type=click.Path())
 @click.option("--write", metavar="FILE", help="Write to a file, with the inputs of the installed capabilities.")
-def command(path: str | None, write: str | None) -> int:
+def schema_command(path: str | None, write: str | None) -> int:
     """Print the JSON Schema of plans; PATH is `capabilities`, `project` (planrunner.yaml), `run` (what `exec --json`
     prints) or a path of keys such as tasks.retry or project.models.
 

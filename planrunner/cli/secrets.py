@@ -18,7 +18,7 @@ from planrunner.views.rights import rows
 @click.argument("plan", type=click.Path(), required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def command(ctx: click.Context, /, action: str, plan: str | None, as_json: bool) -> int:
+def secrets_command(ctx: click.Context, /, action: str, plan: str | None, as_json: bool) -> int:
     """List the credentials of the project and where each comes from (`list`, the default), or look each of them up
     (`check`; exit code 1 where one is not there). With a PLAN, `check` looks up those that its tasks declare. No value
     is ever printed.

@@ -30,7 +30,7 @@ from planrunner.views.tree import tree
 @click.option("--all", "whole", is_flag=True, help="List every task, whatever there is to tell of it.")
 @click.option("--timeline", is_flag=True, help="Add a bar for each attempt.")
 @click.pass_context
-def command(
+def show_command(
     ctx: click.Context, /, run: str, as_json: bool, whole: bool, timeline: bool, task: str, inputs: bool
 ) -> int:
     """Show how a run stands or ended, or with --inputs what a task was called with. RUN is an id, the start of one, or

@@ -21,7 +21,7 @@ def note(steered: Steered) -> None:
         tell(f"note: {notice}")
 
 
-def report(steered: Steered, as_json: bool) -> int:
+def report_steered(steered: Steered, as_json: bool) -> int:
     """Tell what became of a request; raises UsageError where it was refused, NotFound for a task that there is not."""
     note(steered)
     if not steered.answer.applied:

@@ -34,7 +34,7 @@ def _share(ctx: click.Context, param: click.Parameter, value: str | None) -> flo
 @click.option("--junit", metavar="FILE", help="Write JUnit XML as well.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def command(
+def test_command(
     ctx: click.Context, /, paths: tuple[str, ...], pattern: str, coverage: bool, min_coverage: float | None,
     junit: str | None, as_json: bool,
 ) -> int:  # fmt: skip

@@ -24,7 +24,7 @@ from planrunner.views.rights import LONGEST_PATH, item, powers_lines
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; nothing is asked, and only --yes notes anything.")
 @click.pass_context
-def command(ctx: click.Context, /, plan: str, **options: Any) -> int:
+def trust_command(ctx: click.Context, /, plan: str, **options: Any) -> int:
     """Show what a plan from outside the project may do, and let exactly this plan run from now on.
 
     PLAN may be the folder of a project: then its plans run from anywhere as they do inside it, until its

@@ -16,7 +16,7 @@ from planrunner.views.terminal import harmless
 @click.argument("words", nargs=-1, required=True, metavar="[RUN] TASK", shell_complete=RUN_OR_TASK)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def command(ctx: click.Context, /, words: tuple[str, ...], as_json: bool) -> int:
+def why_command(ctx: click.Context, /, words: tuple[str, ...], as_json: bool) -> int:
     """Tell why a task ran, waited, was skipped, was tried again or failed. Without RUN it is the last one.
 
     TASK is a path as the run shows it (`polish#2/draft`, `fan[3]`), or the end of one that no other task has; a round
