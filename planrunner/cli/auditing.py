@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from planrunner.app import audit as proof
@@ -118,7 +118,7 @@ def _created(path: str) -> Any:
         raise UsageError(f"`{path}` cannot be written: {error.strerror}") from error
 
 
-ACTIONS = {
+ACTIONS: dict[str, Callable[..., int]] = {
     "verify": verify_journal,
     "export": export_journal,
     "head": head_journal,

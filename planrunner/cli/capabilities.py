@@ -123,5 +123,5 @@ def _field(field: Field, width: int, is_input: bool) -> str:
 
 
 def _alternatives(field: Field) -> list[dict[str, Any]]:
-    schema: dict[str, Any] = field.schema or {}
-    return [schema, *schema.get("anyOf", ())]
+    wanted: dict[str, Any] = field.schema or {}
+    return [wanted, *wanted.get("anyOf", ())]

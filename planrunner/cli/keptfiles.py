@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -102,7 +103,7 @@ def _print(data: dict[str, Any]) -> None:
     click.echo(json.dumps({"format": 1, **data}, indent=2, ensure_ascii=False))
 
 
-ACTIONS = {
+ACTIONS: dict[str, Callable[..., int]] = {
     "list": list_artifacts,
     "show": show_artifacts,
     "get": get_artifacts,

@@ -16,7 +16,7 @@ from planrunner.errors import UsageError
 @click.argument(
     "code",
     required=False,
-    shell_complete=completes(lambda ctx, word: [(rule.code, rule.title) for rule in RULES.values()]),
+    shell_complete=completes(lambda ctx, word: [(each.code, each.title) for each in RULES.values()]),
 )
 @click.option("--all", "every", is_flag=True, help="Every rule.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

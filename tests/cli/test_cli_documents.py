@@ -20,10 +20,6 @@ def test_the_reference_of_the_command_line_is_printed_from_the_commands():
     assert (ROOT / "docs/reference/cli.md").read_text(encoding="utf-8") == reference.page()
 
 
-def test_the_options_that_completion_knows_are_those_of_the_commands():
-    assert (ROOT / "planrunner/cli/option_table.py").read_text(encoding="utf-8") == reference.table_module()
-
-
 def test_every_exit_code_is_documented_and_no_other():
     page = (ROOT / "docs/reference/exit-codes.md").read_text(encoding="utf-8")
     documented = {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)}
