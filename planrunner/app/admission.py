@@ -18,9 +18,9 @@ from planrunner.journal.memory import MemoryJournal
 from planrunner.journal.workspace import find_project, why_outside
 from planrunner.jsontext import stable_json
 from planrunner.plan.escapes import escaped
-from planrunner.plan.matching import path_matches
 from planrunner.plan.model import Plan
 from planrunner.plan.params import bind_params
+from planrunner.plan.patterns import path_matches
 from planrunner.plan.rights import texts
 from planrunner.plugins.registry import Registry
 from planrunner.safety import trust

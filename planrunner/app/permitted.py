@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planrunner.errors import Denied
+from planrunner.plan.access import Ground, refused_tasks
 from planrunner.plan.judging import refusal
 from planrunner.plan.rights import Level
-from planrunner.plan.standing import refused_tasks
-from planrunner.plan.touching import Ground
 
 if TYPE_CHECKING:
     from planrunner.plan.model import Plan

@@ -9,13 +9,12 @@ from typing import Any, NamedTuple
 from planrunner.app.planfile import read_regular
 from planrunner.errors import PlanInvalid
 from planrunner.journal.workspace import find_project
+from planrunner.plan.access import Ground, Standing, files, standing
 from planrunner.plan.canonical import canonical
 from planrunner.plan.judging import Wanted, judged, refusal
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan, Task
 from planrunner.plan.rights import Level, Right, entries, shown, texts
-from planrunner.plan.standing import Standing, standing
-from planrunner.plan.touching import Ground, files
 from planrunner.plugins.registry import Registry
 from planrunner.safety.policy import levels, policy_records
 from planrunner.safety.project import read_settings

@@ -187,7 +187,7 @@ def _watched(plan: Plan, capabilities: dict[str, Capability | None]) -> dict[str
 
     if not meets_foreign(plan, capabilities):
         return {}
-    from planrunner.plan.taint.watched import watched
+    from planrunner.plan.taint.findings import watched
 
     return watched(plan, capabilities)
 
@@ -252,7 +252,7 @@ def governing(directory: str, seen: Seen, path: str, capabilities: Registry, for
     if not records:
         return {}
     from planrunner.app.permitted import refuse_denied
-    from planrunner.plan.touching import Ground
+    from planrunner.plan.access import Ground
 
     refuse_denied(seen.plan, levels(records), path, Ground(capabilities, directory), seen.digest)
     return {"policy": records}

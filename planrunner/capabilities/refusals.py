@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from planrunner.plan.pythonrules import RULES
+from planrunner.plan.python.rules import RULES
 
 
 class Refusal(NamedTuple):

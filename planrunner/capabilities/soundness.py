@@ -9,7 +9,7 @@ from planrunner.capabilities.contract import Json, Pause, Preview
 from planrunner.capabilities.preconditions import misdeclared
 from planrunner.machine.events import Outcome
 from planrunner.plan.model import Capability
-from planrunner.plan.taint.known import DIGEST, USES
+from planrunner.plan.taint.traits import DIGEST, USES
 
 EFFECTS = ("pure", "read", "idempotent", "checkable", "unsafe")
 """The effect classes that a capability may have."""

@@ -28,7 +28,7 @@ from planrunner.plan.expressions.problem import EvaluationError, TemplateError
 from planrunner.plan.expressions.values import Scope, plain, text_of
 from planrunner.plan.model import Artifact, Output, Plan, Task
 from planrunner.plan.rights import Level
-from planrunner.plan.shelltext import ScriptError, environment
+from planrunner.plan.shell.script import ScriptError, environment
 from planrunner.plan.template import references, render
 
 Json = Any

@@ -8,7 +8,7 @@ from planrunner.capabilities.contract import Call, Failure
 from planrunner.capabilities.files.readable import require_within
 from planrunner.engine.declared import fitting
 from planrunner.machine.events import Outcome
-from planrunner.plan.touching import taken
+from planrunner.plan.access import taken
 
 
 def held(call: Call, outcome: Outcome, top: str) -> Outcome:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from planrunner.machine.events import Outcome
-from planrunner.plan.matching import path_matches
+from planrunner.plan.patterns import path_matches
 
 if TYPE_CHECKING:
     from planrunner.capabilities.contract import Call

@@ -14,14 +14,13 @@ from planrunner.machine.scope import TaskScope
 from planrunner.machine.state import State, Trait
 from planrunner.plan.model import Plan
 from planrunner.plan.rights import entries, host_fits
-from planrunner.plan.taint.findings import Found, judged, told, whence, written_code
+from planrunner.plan.taint.findings import Found, judged, shown, told, whence, written_code
 from planrunner.plan.taint.flow import Flow
-from planrunner.plan.taint.hosts import host_of
-from planrunner.plan.taint.known import known, makes_rules
 from planrunner.plan.taint.levels import Key
 from planrunner.plan.taint.levels import Place as Spot
-from planrunner.plan.taint.shown import shown
+from planrunner.plan.taint.positions import host_of
 from planrunner.plan.taint.sinks import LOOKED_AT, Sink
+from planrunner.plan.taint.traits import known, makes_rules
 from planrunner.plan.template import render
 
 Json = Any

@@ -7,9 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from planrunner.plan import installs
-from planrunner.plan.commandlist import commands
-from planrunner.plan.matching import UNKNOWN, written
+from planrunner.plan.patterns import UNKNOWN, written
 from planrunner.plan.rights import (
     AS_BEFORE,
     Level,
@@ -24,7 +22,9 @@ from planrunner.plan.rights import (
     texts,
 )
 from planrunner.plan.rights import entries as entries_of
-from planrunner.plan.setvariables import set_in, steered
+from planrunner.plan.shell import programs
+from planrunner.plan.shell.commands import commands
+from planrunner.plan.shell.variables import set_in, steered
 
 if TYPE_CHECKING:
     from planrunner.plan.model import Task
@@ -163,9 +163,9 @@ def _packages(use: Use) -> Iterator[str]:
     """The names of packages that a call installs, without versions and extras. What a template names is left to the
     time when its value is there."""
     named_in = [text for key in _INSTALLS if isinstance(use.inputs, dict) for text in texts(use.inputs.get(key))]
-    names = [installs.package(_TEMPLATE.sub(UNKNOWN, text)) for text in named_in]
+    names = [programs.package(_TEMPLATE.sub(UNKNOWN, text)) for text in named_in]
     if use.script:
-        names += installs.installed(use.commands, use.text)
+        names += programs.installed(use.commands, use.text)
     told = use.final or use.doubt or use.commands is None
     yield from dict.fromkeys(name for name in names if told or UNKNOWN not in name)
 

@@ -19,7 +19,7 @@ from planrunner.plan.linking import MAX_TASKS, Library, Links
 from planrunner.plan.lower import Lowered, lower
 from planrunner.plan.model import Capability, Plan
 from planrunner.plan.rules.table import Check, Parsed, run
-from planrunner.plan.rules.unexecuted import without_effect
+from planrunner.plan.rules.unused import without_effect
 from planrunner.plan.rules.view import Project
 from planrunner.source import Source
 from planrunner.syntax.read import parse

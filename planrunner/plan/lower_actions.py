@@ -12,8 +12,7 @@ from planrunner.plan import lower_values as values
 from planrunner.plan.lower_expressions import condition
 from planrunner.plan.lower_values import Lowering
 from planrunner.plan.model import Action, Fresh, Retry, Script, Watch, WatchAction
-from planrunner.plan.shelltext import ScriptError, compile_script
-from planrunner.plan.shellwords import simple_command
+from planrunner.plan.shell.script import ScriptError, compile_script, simple_command
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 

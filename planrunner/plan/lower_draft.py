@@ -10,7 +10,7 @@ from planrunner.plan import lower_flow as flow
 from planrunner.plan import lower_parts as parts
 from planrunner.plan import lower_policy as policy
 from planrunner.plan import lower_values as values
-from planrunner.plan.commands.looks import only_calls
+from planrunner.plan.commands.statements import only_calls
 from planrunner.plan.lower_expressions import FACTS, OUTCOME, condition
 from planrunner.plan.lower_gate import GATE_KEYS
 from planrunner.plan.lower_values import Lowering

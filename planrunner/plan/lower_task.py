@@ -12,8 +12,8 @@ from planrunner.plan import lower_actions as actions
 from planrunner.plan import lower_flow as flow
 from planrunner.plan import lower_parts as parts
 from planrunner.plan import lower_values as values
-from planrunner.plan.commands.looks import looks_like_calls
 from planrunner.plan.commands.lower import with_calls
+from planrunner.plan.commands.statements import looks_like_calls
 from planrunner.plan.families import makes
 from planrunner.plan.lower_draft import CRITERIA, Draft, computes
 from planrunner.plan.lower_expressions import condition, criteria

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from planrunner.plan.matching import name_matches
 from planrunner.plan.nearest import nearest
+from planrunner.plan.patterns import name_matches
 
 if TYPE_CHECKING:
     from planrunner.plan.model import Capability

@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from planrunner.plan.findactions import starts_others
-from planrunner.plan.matching import (
+from planrunner.plan.patterns import (
     UNKNOWN,
     Loose,
     name_matches,
@@ -23,8 +22,8 @@ from planrunner.plan.matching import (
     words_match,
     words_may_match,
 )
-from planrunner.plan.programnames import astray, bare, comparable, launches
-from planrunner.plan.shellcommand import CARRIERS, SHELLS
+from planrunner.plan.shell.programs import astray, bare, comparable, launches, starts_others
+from planrunner.plan.shell.words import CARRIERS, SHELLS
 
 Json = Any
 Verdict = Literal["allow", "ask", "deny"]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 
 from planrunner.errors import UsageError
-from planrunner.plan.taint.known import STEERING
+from planrunner.plan.taint.traits import STEERING
 from planrunner.safety.project import FILE, read_data
 
 LARGEST = 1 << 20

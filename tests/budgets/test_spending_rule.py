@@ -7,7 +7,7 @@ from typing import Any
 
 from planrunner.plan.load import load
 from planrunner.plan.model import Capability
-from planrunner.plan.rules import spending
+from planrunner.plan.rules import budgets
 from planrunner.plan.rules.view import view_of
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
@@ -19,7 +19,7 @@ def found(*tasks: dict[str, Any], **keys: Any) -> list[str]:
     source = Source(json.dumps({"plan": "p", "tasks": list(tasks), **keys}), "p.json", "json")
     plan = load(source, Registry()).plan
     assert plan is not None
-    return [finding.message for finding in spending.check(view_of(plan, source, SPENDING))]
+    return [finding.message for finding in budgets.check_spending(view_of(plan, source, SPENDING))]
 
 
 def test_spending_without_a_limit_of_its_own_is_found_at_any_depth() -> None:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from planrunner.app.authoring import convert_text
 from planrunner.plan.commands.calls import CommandError
-from planrunner.plan.commands.looks import looks_like_calls
 from planrunner.plan.commands.parse import parse
+from planrunner.plan.commands.statements import looks_like_calls
 from planrunner.plan.digest import digest
 from planrunner.plan.files import File
 from planrunner.plan.load import Loaded, load

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planrunner.plan.commandlist import commands
-from planrunner.plan.matching import name_matches, path_matches, words_match
+from planrunner.plan.patterns import name_matches, path_matches, words_match
 from planrunner.plan.rights import Level, Right, Use, capability, host, named, path
+from planrunner.plan.shell.commands import commands
 
 PUSH = {"uses": "shell", "run": "git push *"}
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from planrunner.plan.commandlist import commands
 from planrunner.plan.rights import Level, Use, capability
-from planrunner.plan.setvariables import set_in, steers
+from planrunner.plan.shell.commands import commands
+from planrunner.plan.shell.variables import set_in, steers
 
 
 def verdict(said: Any, script: str, final: bool = True, values: Any = None, **around: Any) -> str:

@@ -13,7 +13,7 @@ from shells_at_work import SHELLS, Bench
 
 from planrunner.app.proof.programs import programs
 from planrunner.plan.model import Task
-from planrunner.plan.shellargs import passed_on
+from planrunner.plan.shell.commands import passed_on
 
 VALUE = "sesame"
 VARIABLES = {"x": VALUE, "y": "bb", "PR_0": "bb"}

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from shell_scripts import SCRIPTS, UNSEEN
 from shells_at_work import PROGRAMS, SHELLS, Bench
 
-from planrunner.plan.commandlist import commands
-from planrunner.plan.matching import Loose, words_may_match
+from planrunner.plan.patterns import Loose, words_may_match
 from planrunner.plan.rights import Level, Use, capability
-from planrunner.plan.taint.commands import asks
+from planrunner.plan.shell.commands import commands
+from planrunner.plan.taint.positions import asks
 
 VALUES = {"PR_0": "bb"}
 VARIABLES = {**VALUES, "x": "bb cc"}

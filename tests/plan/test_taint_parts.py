@@ -9,10 +9,9 @@ import pytest
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.signature import describe
 from planrunner.plan.expressions.parse import parse
-from planrunner.plan.taint.commands import asks, in_arguments, in_script
-from planrunner.plan.taint.hosts import host_of, in_authority
-from planrunner.plan.taint.known import is_closed, known, makes_rules, member, row
-from planrunner.plan.taint.reads import carried, expressed, searched
+from planrunner.plan.taint.flow import carried, expressed, searched
+from planrunner.plan.taint.positions import asks, host_of, in_arguments, in_authority, in_script
+from planrunner.plan.taint.traits import is_closed, known, makes_rules, member, row
 
 A, B = ("tasks", "a", "outputs", "x"), ("params", "b")
 

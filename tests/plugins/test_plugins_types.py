@@ -10,7 +10,7 @@ import pytest
 from planrunner.api import Context, Doc, Preview, capability
 from planrunner.capabilities.jsonschema import faults as misfits
 from planrunner.capabilities.signature import describe, schema_of
-from planrunner.plan.rules.constants import faults
+from planrunner.plan.rules.capability import faults
 from planrunner.testing.capability import call_capability
 from planrunner.testing.running import run_plan
 

@@ -6,7 +6,7 @@ import pytest
 
 from planrunner.plan.load import load
 from planrunner.plan.rules.view import Project
-from planrunner.plan.shellargs import passed_on
+from planrunner.plan.shell.commands import passed_on
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 

@@ -18,9 +18,9 @@ from planrunner.capabilities.contract import Call, Context, Failure
 from planrunner.capabilities.descriptions import description_of
 from planrunner.capabilities.files.beneath import Beneath, scope_in
 from planrunner.engine.services import AttemptServices
+from planrunner.plan.access import Ground, files, touched
 from planrunner.plan.model import Task
 from planrunner.plan.rights import Level
-from planrunner.plan.touching import Ground, files, touched
 from tests.security.security_desk import Desk
 
 DENIED = 12

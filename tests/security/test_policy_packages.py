@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from planrunner.plan.commandlist import commands
-from planrunner.plan.installs import installed
-from planrunner.plan.matching import UNKNOWN
+from planrunner.plan.patterns import UNKNOWN
+from planrunner.plan.shell.commands import commands
+from planrunner.plan.shell.programs import installed
 from tests.security.security_desk import Desk
 
 INSTALLS = [

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from planrunner.capabilities.python.looking import judge, worst
 from planrunner.capabilities.python.verdicts import of_bandit, verdict
-from planrunner.plan.pythonrules import RULES
-from planrunner.plan.pythonscan import LARGEST, scan
+from planrunner.plan.python.rules import RULES
+from planrunner.plan.python.scan import LARGEST, scan
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -240,7 +240,7 @@ def test_mutated_programs_have_an_answer() -> None:
 
 
 def test_the_parser_says_nothing_on_standard_error(tmp_path: Path) -> None:
-    code = "from planrunner.plan.pythonscan import scan; scan(r\"x = '\\d' is 'a'\"); scan('1 is 1')"
+    code = "from planrunner.plan.python.scan import scan; scan(r\"x = '\\d' is 'a'\"); scan('1 is 1')"
     done = subprocess.run(
         [sys.executable, "-W", "always", "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
     )

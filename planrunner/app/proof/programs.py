@@ -6,9 +6,9 @@ import re
 
 from planrunner.capabilities.shell import POSIX_SHELLS
 from planrunner.plan.model import Action, Task
-from planrunner.plan.shellcommand import Command, Word, started
-from planrunner.plan.shellscan import Scan
-from planrunner.plan.shellwords import simple_command
+from planrunner.plan.shell.scan import Scan
+from planrunner.plan.shell.script import simple_command
+from planrunner.plan.shell.words import Command, Word, started
 
 _BUILT_IN = frozenset(
     ": [ alias break cd continue declare echo exit export false getopts hash let local popd printf pushd pwd read"

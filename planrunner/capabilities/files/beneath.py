@@ -18,7 +18,7 @@ from typing import Literal
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.files import syscalls
 from planrunner.capabilities.files.scope import Scope, scope_of
-from planrunner.plan import filepaths
+from planrunner.plan import patterns
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
@@ -34,8 +34,8 @@ def steps(directory: str, path: str) -> list[str]:
     path that leaves it."""
     if "\0" in path or not path:
         raise Failure(f"{path!r} is no path")
-    parts = filepaths.steps(directory, path)
-    if parts is None and (plain := filepaths.without_parents(directory, path)):
+    parts = patterns.steps(directory, path)
+    if parts is None and (plain := patterns.without_parents(directory, path)):
         why = f"{path} goes up with `..`, and no path does: write `{plain}`"
         raise Failure(why, "policy", rule="files.beneath")
     if parts is None:

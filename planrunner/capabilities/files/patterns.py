@@ -8,7 +8,7 @@ from fnmatch import translate
 from functools import lru_cache
 
 from planrunner.capabilities.contract import Failure
-from planrunner.plan.matching import through
+from planrunner.plan.patterns import through
 
 _MOST = 64
 """Parts of one pattern."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from planrunner.capabilities.descriptions import description_of
-from planrunner.plan.touching import touched
+from planrunner.plan.access import touched
 
 
 def written(capability: str, inputs: Mapping[str, Any]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from planrunner.capabilities.contract import Call, Context, Failure, Json
 from planrunner.capabilities.python import looking, scan
 from planrunner.capabilities.verbatim import require_verbatim
-from planrunner.plan.pythonrules import is_one_template
+from planrunner.plan.python.rules import is_one_template
 
 
 class Work(NamedTuple):

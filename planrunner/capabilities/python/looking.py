@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from planrunner.capabilities.contract import Context
 from planrunner.capabilities.python.interpreter import on_path
 from planrunner.capabilities.python.verdicts import OPTIONS, ORDER, verdict
-from planrunner.plan.pythonrules import RULES
-from planrunner.plan.pythonscan import scan as scan_text
+from planrunner.plan.python.rules import RULES
+from planrunner.plan.python.scan import scan as scan_text
 
 if TYPE_CHECKING:
     from planrunner.plan.rights import Level

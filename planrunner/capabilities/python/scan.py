@@ -12,7 +12,7 @@ from planrunner.capabilities.programs import Program, run
 from planrunner.capabilities.python import looking
 from planrunner.capabilities.python.looking import Judged
 from planrunner.capabilities.python.verdicts import PATIENCE, of_bandit
-from planrunner.plan.pythonscan import LARGEST
+from planrunner.plan.python.scan import LARGEST
 
 _MOST = 200
 

@@ -1,4 +1,4 @@
-"""The values of a call as inputs of its task: literals as data, names as templates of what they stand for."""
+"""What the names in a command stand for: capabilities, results of calls, and the inputs that take them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from planrunner.plan.commands.calls import CommandError
-from planrunner.plan.commands.fitting import fitting, outputs_of
+from planrunner.plan.commands.calls import CommandError, Word
 from planrunner.plan.model import Capability, Field
 from planrunner.plan.nearest import nearest
 
@@ -154,3 +153,70 @@ def _inside(name: str, value: Json, steps: list[Step]) -> Json:
 
 def _plain(path: str) -> bool:
     return all(character.isalnum() or character in "._[]\"'-" for character in path)
+
+
+_MAPS = frozenset({"map", "any"})
+
+
+def outputs_of(capability: Capability) -> tuple[Field, ...]:
+    """The outputs that are known to be all; empty where the capability may give others."""
+    return () if capability.open_outputs else capability.outputs
+
+
+def fitting(outputs: tuple[Field, ...], field: Field) -> str | None:
+    """What a whole result is for an input: empty for the map of all outputs, which an input of the type map or any
+    takes; else the name of the first output of the type of the input, or the first of unknown type. None: nothing."""
+    if field.type in _MAPS:
+        return ""
+    for wanted in (field.type, "any"):
+        for output in outputs:
+            if output.type == wanted:
+                return output.name
+    return None
+
+
+VERBS: Mapping[str, str] = {
+    "cite": "research.cite",
+    "dedupe": "research.dedupe",
+    "facts": "research.facts",
+    "fetch": "research.fetch",
+    "rank": "research.rank",
+    "search": "research.search",
+    "summarize": "llm.complete",
+}
+"""The verbs that mean the same whatever else is installed."""
+
+FRAMED: Mapping[str, tuple[str, str]] = {
+    "summarize": ("prompt", "Summarize what follows, and name the source of each statement.\n\n"),
+}
+"""Verbs that put words before what they are given: the input that gets them, and the words."""
+
+
+def capability_of(verb: Word, capabilities: Mapping[str, Capability], family: str = "") -> Capability:
+    """The capability that a call names, one of ``family`` before others. Raises CommandError where there is none, or
+    more than one."""
+    own = capabilities.get(f"{family}.{verb.text}") if family else None
+    if own is not None:
+        return own
+    name = VERBS.get(verb.text, verb.text)
+    found = capabilities.get(name)
+    if found is not None:
+        return found
+    if name != verb.text:
+        message = f"`{verb.text}` stands for `{name}`, which is not installed"
+        raise CommandError(message, verb.start, verb.end, "`planrunner capabilities` lists what is", "PLAN007")
+    alike = [other for other in capabilities if "." not in name and other.rpartition(".")[2] == name]
+    if len(alike) == 1:
+        return capabilities[alike[0]]
+    if alike:
+        shown = " or ".join(f"`{other}`" for other in sorted(alike)[:8])
+        raise CommandError(f"`{name}` may be {shown}", verb.start, verb.end, "write the whole name", "PLAN215")
+    raise _unknown(verb, capabilities)
+
+
+def _unknown(verb: Word, capabilities: Mapping[str, Capability]) -> CommandError:
+    short = {other.rpartition(".")[2]: other for other in capabilities} | dict(VERBS)
+    near = nearest(verb.text, [*VERBS, *capabilities] if "." in verb.text else [*VERBS, *short, *capabilities])
+    meant = f", did you mean `{near}`?" if near else ""
+    way = "" if near else "`planrunner capabilities` lists the installed ones"
+    return CommandError(f"unknown capability `{verb.text}`{meant}", verb.start, verb.end, way, "PLAN007")

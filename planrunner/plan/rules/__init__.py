@@ -1,1 +1,1 @@
-"""The lint rules: one file each with the codes it gives and ``check(view)``; ``table`` lists them and runs them."""
+"""The lint rules: each with its codes and a function of the view; ``table`` lists them and runs them."""

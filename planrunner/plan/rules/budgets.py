@@ -1,13 +1,13 @@
-"""What is to happen when a budget runs short is there, and subplans are no deeper than their budget allows."""
+"""Budgets and limits: depth of subplans, what happens when one is exhausted, what tasks may spend, labels of limits."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from planrunner.diagnostics import Diagnostic
+from planrunner.diagnostics import Diagnostic, Label
 from planrunner.plan.model import Budgets, Task
-from planrunner.plan.rules.view import PlanView, every_task, find_word, span_of
+from planrunner.plan.rules.view import PlanView, every_task, find_word, label_of_no_task, names, span_of
 from planrunner.source import Span
 
 CODES = ("PLAN503", "PLAN505")
@@ -58,4 +58,76 @@ def _plan_place(view: PlanView, key: str) -> Span:
     """Where a key of the plan's budgets stands, before its first task; else the plan's name."""
     end = min((task.span.start for task in view.plan.tasks), default=len(view.source.text))
     found = re.compile(rf"\b{key}\b").search(view.source.text, view.plan.span.start, end)
+    return Span(*found.span()) if found else view.plan.span
+
+
+SPENDING_CODES = ("PLAN506",)
+
+LABELLED = 5
+"""How many of the other tasks a finding points at."""
+_PRICED = ("cost", "tokens")
+"""What an attempt may use any amount of; of calls it sets one aside where nothing is said."""
+
+
+def check_spending(view: PlanView) -> Iterable[Diagnostic]:
+    """One finding for the plan and each of what is spent, since one default mends it for all tasks."""
+    if not view.whole:
+        return
+    spending: dict[str, list[Task]] = {}
+    for task, what in _unlimited(view, view.plan.tasks, (view.plan.budgets,)):
+        spending.setdefault(what, []).append(task)
+    for what, tasks in spending.items():
+        yield _finding(what, tasks)
+
+
+def _unlimited(view: PlanView, tasks: Iterable[Task], around: tuple[Budgets, ...]) -> Iterator[tuple[Task, str]]:
+    """The tasks that spend what a budget around them limits and say nothing of it themselves."""
+    limited = [what for what in _PRICED if any(getattr(budgets, what) is not None for budgets in around)]
+    for task in tasks:
+        capability = view.capabilities.get(task.uses) if limited else None
+        for what in capability.spends if capability is not None else ():
+            if what in limited and getattr(task.budgets, what) is None:
+                yield task, what
+        if inner := (*task.subplan, *(task.loop.tasks if task.loop is not None else ())):
+            yield from _unlimited(view, inner, (*around, task.budgets))
+
+
+def _finding(what: str, tasks: list[Task]) -> Diagnostic:
+    first, *others = tasks
+    if not others:
+        message = f"`{first.uses}` of `{first.id}` spends {what}, which a budget limits, without a limit of its own"
+        return Diagnostic("PLAN506", message, span_of(first, "uses"), help=f"add `budgets: {{{what}: …}}`")
+    message = f"{len(tasks)} tasks spend {what}, which a budget limits, without a limit of their own: "
+    return Diagnostic(
+        "PLAN506",
+        message + names(task.id for task in tasks),
+        span_of(first, "uses"),
+        labels=tuple(Label(span_of(task, "uses"), f"`{task.id}` as well") for task in others[:LABELLED]),
+        help=f"give all tasks a limit by `defaults: {{budgets: {{{what}: …}}}}`, or each its own `budgets`",
+    )
+
+
+LIMIT_CODES = ("PLAN213",)
+
+_KEY = r"(?m)(?:^|[{,])\s*[\"']?limits[\"']?\s*:"
+
+
+def check_limits(view: PlanView) -> Iterable[Diagnostic]:
+    if not view.plan.limits or not view.whole:
+        return
+    tasks = list(every_task(view.plan.tasks))
+    if any(task.subplan_file and task.sub is None for task in tasks):
+        return  # its tasks have labels that are not known here
+    labels = dict.fromkeys(label for task in tasks for label in task.labels)
+    for label, _ in view.plan.limits:
+        if label not in labels:
+            message = f"the limit `{label}` holds nothing back: no task has that label"
+            yield label_of_no_task(view, ("PLAN213", message, _place(view, label)), label, list(labels))
+
+
+def _place(view: PlanView, label: str) -> Span:
+    """Where the label stands under `limits`, or the plan's name where it is written in another way."""
+    text = view.source.text
+    key = re.search(_KEY, text)
+    found = re.compile(rf"(?<![\w-]){re.escape(label)}(?![\w-])").search(text, key.end()) if key else None
     return Span(*found.span()) if found else view.plan.span

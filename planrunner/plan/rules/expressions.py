@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from planrunner.diagnostics import Diagnostic
-from planrunner.plan.rules.expression_checks import judged
-from planrunner.plan.rules.reading import expressions_of
+from planrunner.diagnostics import Diagnostic, Edit, Fix
+from planrunner.plan.expressions.check import Problem, check_condition
+from planrunner.plan.expressions.check import check as check_value
+from planrunner.plan.expressions.paths import children, path_of
+from planrunner.plan.nearest import nearest
+from planrunner.plan.rules.namespace import OUTCOME, Naming
+from planrunner.plan.rules.texts import Site, expressions_of, place_of
 from planrunner.plan.rules.view import PlanView
+from planrunner.source import Span
 
 CODES = ("PLAN201", "PLAN202", "PLAN204", "PLAN205", "PLAN206", "PLAN207", "PLAN208", "PLAN703")
 
@@ -17,3 +22,112 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
     if not sites:
         return ()
     return judged(view, sites)
+
+
+_SETTINGS = {
+    "timeout": ("time", "number", "string"),
+    "delay": ("time", "number", "string"),
+    "retry": ("number",),
+    "max_parallel": ("number",),
+    "tolerate": ("number", "string", "percent"),
+}
+"""The kinds of values that settings take which are computed."""
+_TAKES = {"timeout": "a duration such as `5m`", "delay": "a duration such as `5m`"}
+_CRITERIA = frozenset({"expect", "postconditions", "checks", "done"})
+
+
+def judged(view: PlanView, sites: Iterable[Site]) -> Iterable[Diagnostic]:
+    """The findings about expressions of one view."""
+    naming: Naming | None = None
+    seen: dict[tuple[str, str], list[Problem]] = {}
+    for site in sites:
+        key = (site.expression.text, site.key)
+        problems = seen.get(key)
+        if problems is None:
+            naming = naming or Naming(view)
+            problems = [*_problems(site, naming), *_outside_choices(view, site)]
+            if all(path[0] in OUTCOME for path in site.expression.paths):
+                seen[key] = problems  # names that mean the same for every task: judged once
+        for problem in problems:
+            if site.key == "next" and problem.code == "PLAN206" and "always false" in problem.message:
+                continue  # the edge is dead, which `reach` says
+            yield _finding(view, site, problem)
+
+
+def _problems(site: Site, naming: Naming) -> list[Problem]:
+    names = naming.names(site.here, site.moment)
+    if site.key in _SETTINGS:
+        type_, problems = check_value(site.expression, names)
+        if type_.kind not in ("any", *_SETTINGS[site.key]):
+            end = len(site.expression.text)
+            said = f"`{site.expression.text}` is not a value for `{site.key}`"
+            problems.append(Problem("PLAN205", said, 0, end, f"it takes {_TAKES.get(site.key, 'a whole number')}"))
+        return problems
+    if site.key not in ("foreach", "matrix", "options"):
+        return check_condition(site.expression, names)
+    type_, problems = check_value(site.expression, names)
+    if type_.kind not in ("any", "list", "map", "object"):
+        end = len(site.expression.text)
+        problems.append(
+            Problem("PLAN205", f"`{site.expression.text}` is no list", 0, end, f"`{site.key}` goes through a list")
+        )
+    return problems
+
+
+def _outside_choices(view: PlanView, site: Site) -> Iterable[Problem]:
+    """Comparisons of a parameter with a text that is none of its choices."""
+    choices = {param.name: param.choices for param in view.plan.params if param.choices}
+    waiting = [site.expression.tree] if choices and ("params" in site.expression.text) else []
+    while waiting:
+        tree = waiting.pop()
+        waiting += children(tree)
+        if tree[0] != "compare" or tree[3] not in ("==", "!="):
+            continue
+        for side, other in ((tree[4], tree[5]), (tree[5], tree[4])):
+            path = path_of(side)
+            allowed = choices.get(path[1]) if path is not None and len(path) == 2 and path[0] == "params" else None
+            if allowed and path is not None and other[0] == "const" and other[3] not in allowed:
+                said = ", ".join(f"`{each}`" for each in allowed[:8])
+                near = nearest(str(other[3]), [str(each) for each in allowed])
+                help_ = f"did you mean `{near}`?" if near else f"its choices are {said}"
+                message = f"the parameter `{path[1]}` is never `{str(other[3])[:40]}`"
+                yield Problem("PLAN206", message, other[1], other[2], help_)
+
+
+def _finding(view: PlanView, site: Site, problem: Problem) -> Diagnostic:
+    span = place_of(view, site, problem.start, problem.end)
+    code = problem.code
+    help_ = problem.help
+    if site.key == "join" and code == "PLAN205" and site.expression.text[problem.start : problem.end] in view.positions:
+        name = site.expression.text[problem.start : problem.end]
+        help_ = (
+            f"ask how it ended: `{name}.ok`; for tasks that must all have completed write a list: `needs: [{name}, …]`"
+        )
+    if code == "PLAN206" and site.key in _CRITERIA and "always true" in problem.message:
+        code, help_ = "PLAN703", "a criterion that cannot fail lets everything pass"
+    return Diagnostic(code, worded(problem.message), span, help=help_, fix=renamed(view, span, problem))
+
+
+_WORDING = {"`params` has no ": "the plan has no parameter ", "`tasks` has no ": "no task is called "}
+
+
+def worded(message: str) -> str:
+    """A message about the members of a group of names in the words that plans use for them."""
+    for group, words in _WORDING.items():
+        if message.startswith(group):
+            return words + message[len(group) :]
+    return message
+
+
+def renamed(view: PlanView, span: Span, problem: Problem) -> Fix | None:
+    """The fix for a misspelt name, where the help names the right one and the name stands in the text as it is."""
+    before, _, rest = problem.help.partition("did you mean `")
+    meant = rest.partition("`")[0]
+    if (
+        before
+        or not meant
+        or not rest.startswith(f"{meant}`?")
+        or f"`{view.source.text[span.start : span.end]}`" not in problem.message
+    ):
+        return None
+    return Fix(f"write `{meant}`", (Edit(span, meant),), safe=False)

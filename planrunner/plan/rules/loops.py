@@ -1,4 +1,5 @@
-"""Loops carry a bound: no edge leads back to an earlier task, no ``loop`` or ``rework`` stands without ``max``."""
+"""Circles: no task waits for itself, loops and edges that lead back carry a bound, and rework leads to a task that ran
+before."""
 
 from __future__ import annotations
 
@@ -6,8 +7,41 @@ from collections.abc import Iterable
 
 from planrunner.diagnostics import Diagnostic, Label
 from planrunner.plan.model import Task
-from planrunner.plan.rules.view import PlanView, sent_back, span_of
+from planrunner.plan.rules.view import PlanView, find_word, sent_back, span_of
 from planrunner.source import Span
+
+CYCLE_CODES = ("PLAN103", "PLAN104")
+
+LABELS = 12
+"""A label for each step, up to this many: a longer circle is printed whole in the message and labelled in part."""
+
+
+def check_cycles(view: PlanView) -> Iterable[Diagnostic]:
+    graph = view.graph
+    for here in graph.loners:
+        task = graph.tasks[here]
+        yield Diagnostic("PLAN104", f"`{task.id}` needs itself", find_word(view, task, task.id, "needs"))
+    for cycle in graph.cycles():
+        yield _circle(view, cycle)
+
+
+def _circle(view: PlanView, cycle: list[int]) -> Diagnostic:
+    tasks = [view.graph.tasks[here] for here in cycle]
+    steps = list(zip(tasks, tasks[1:] + tasks[:1], strict=True))
+    places = [
+        (find_word(view, task, need.id, "needs"), f"`{task.id}` needs `{need.id}`") for task, need in steps[:LABELS]
+    ]
+    path = " -> ".join(f"`{task.id}`" for task in [*tasks, tasks[0]])
+    (span, label), rest = places[0], places[1:]
+    return Diagnostic(
+        "PLAN103",
+        f"tasks wait for each other in a circle: {path}",
+        span,
+        label=label,
+        labels=tuple(Label(*place) for place in rest),
+        help="remove one of these needs; to repeat tasks until they succeed use `loop` or a gate's `rework`",
+    )
+
 
 CODES = ("PLAN109",)
 
@@ -45,3 +79,33 @@ def _edge_place(task: Task, target: Task) -> Span:
         if edge.target == target.id and edge.span.end:
             return edge.span
     return span_of(task, "next", "on_failure", "on_success")
+
+
+REWORK_CODES = ("PLAN115",)
+
+
+def check_rework(view: PlanView) -> Iterable[Diagnostic]:
+    found: list[tuple[int, int, Span]] = []
+    for here, task in enumerate(view.plan.tasks):
+        if task.edges or task.gate is not None:
+            for target, _, span in sent_back(task):
+                there = view.graph.find(target)
+                if there >= 0:
+                    found.append((there, here, span))
+    if found:
+        earlier = view.graph.precedes([(there, here) for there, here, _ in found])
+        for (there, here, span), is_before in zip(found, earlier, strict=True):
+            if not is_before or there == here:
+                yield _sent_ahead(view, there, here, span)
+
+
+def _sent_ahead(view: PlanView, there: int, here: int, span: Span) -> Diagnostic:
+    task, target = view.plan.tasks[here], view.plan.tasks[there]
+    place = span if span.end else task.span
+    if there == here:
+        help_ = "to try it again use `retry`"
+        return Diagnostic("PLAN115", f"`{task.id}` sends the run back to itself", place, help=help_)
+    labels = (Label(target.span, f"`{target.id}` is defined here"),)
+    message = f"`{task.id}` sends the run back to `{target.id}`, which need not run before it"
+    help_ = f"name a task that `{task.id}` needs, directly or by others"
+    return Diagnostic("PLAN115", message, place, labels=labels, help=help_)

@@ -1,19 +1,23 @@
-"""What a policy refuses a task already as it is written: such a plan does not start."""
+"""What is allowed: a policy refuses no task as it is written, its entries can match, and a task uses only the
+capabilities that it lists."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 
 from planrunner.diagnostics import Diagnostic
-from planrunner.plan.commandlist import unread
+from planrunner.plan.access import Ground, refused_tasks
+from planrunner.plan.holding import every
 from planrunner.plan.judging import Wanted, refusal
 from planrunner.plan.model import Task
+from planrunner.plan.nearest import nearest
+from planrunner.plan.policyentries import Known, Misfit, misfits
 from planrunner.plan.rights import Right
-from planrunner.plan.rules.places import Within, place_of, value_place
-from planrunner.plan.rules.reading import Text
-from planrunner.plan.rules.view import PlanView, find_word, span_of
-from planrunner.plan.standing import refused_tasks
-from planrunner.plan.touching import Ground
+from planrunner.plan.rules.texts import Text, Within, place_of, value_place
+from planrunner.plan.rules.unused import without_effect
+from planrunner.plan.rules.view import PlanView, find_word, has_key, names, span_of
+from planrunner.plan.shell.commands import unread
 from planrunner.source import Span
 
 CODES = ("PLAN801",)
@@ -96,3 +100,78 @@ def _place_of_file(view: PlanView, task: Task, wanted: Wanted) -> Span:
     action = task.degraded if key == "degraded" else task.rollback
     inputs = task.inputs if key == "with" or action is None else {"with": action.inputs}
     return value_place(view, Within(task, str(key), inputs), tuple(path))[0]
+
+
+ENTRY_CODES = ("PLAN802", "PLAN803")
+
+
+def check_entries(view: PlanView) -> Iterable[Diagnostic]:
+    if not view.whole:
+        return
+    owners = [Task(view.plan.id, policy=view.plan.policy, spans=_spans(view))] if view.plan.policy else []
+    owners += [task for task in written(view) if task.policy]
+    if not owners:
+        return
+    built_in = getattr(view.capabilities, "built_in", view.capabilities.keys)
+    known = Known(view.capabilities.get, built_in, view.capabilities.keys)
+    for owner in owners:
+        yield from (_finding(view, owner, found) for found in misfits(owner.policy, known))
+
+
+def _finding(view: PlanView, owner: Task, found: Misfit) -> Diagnostic:
+    place, _ = value_place(view, Within(owner, "policy", owner.policy), found.path)
+    return Diagnostic(found.code, found.message, place, help=found.help)
+
+
+def _spans(view: PlanView) -> tuple[tuple[str, Span], ...]:
+    """Where the plan's own policy stands; its tasks are indented deeper."""
+    key = r"[\"']?(polic(?:y|ies))[\"']?\s*[:={]"
+    text = view.source.text
+    match = re.search(rf"(?m)^{key}", text) or re.search(rf"(?m)(?:^\s+|[{{,]\s*){key}", text)
+    return (("policy", Span(*match.span(1)) if match is not None else view.plan.span),)
+
+
+CAPABILITY_CODES = ("PLAN009",)
+
+
+def check_capabilities(view: PlanView) -> Iterable[Diagnostic]:
+    for task in view.plan.tasks:
+        notes = task.notes if isinstance(task.notes, dict) else {}
+        said = notes.get("capabilities")
+        if said and has_key(task, "capabilities"):
+            yield from _held_to(view, task, [said] if isinstance(said, str) else [str(each) for each in said])
+
+
+def _held_to(view: PlanView, task: Task, allowed: list[str]) -> Iterator[Diagnostic]:
+    """An unknown name limits nothing by itself: where all are unknown, they name tools that people have."""
+    known = list(view.capabilities)
+    unknown = [name for name in allowed if not any(_means(name, other) for other in known)]
+    for name in unknown:
+        near = nearest(name, known)
+        meant = f", did you mean `{near}`?" if near else ""
+        what = f"`capabilities` of `{task.id}`"
+        instead = f"`{name}` is neither a capability nor a family of them{meant}"
+        yield without_effect(what, find_word(view, task, name, "capabilities"), instead)
+    if len(unknown) == len(allowed):
+        return
+    for used in dict.fromkeys(_used(task)):
+        if not any(_means(name, used) for name in allowed):
+            message = f"`{task.id}` uses `{used}`, and its `capabilities` allow {names(allowed)} alone"
+            span = span_of(task, "uses", "run", "command", "capabilities")
+            yield Diagnostic("PLAN009", message, span, help=f"add `{used}` to `capabilities`, or use one of them")
+
+
+def _used(task: Task) -> Iterator[str]:
+    """What the task and those inside it call, what undoes or replaces them included."""
+    for each in every((task,)):
+        yield from (name for name in (each.uses, *_beside(each)) if name)
+
+
+def _beside(task: Task) -> Iterator[str]:
+    yield from (action.uses for action in (task.rollback, task.degraded) if action is not None)
+
+
+def _means(allowed: str, name: str) -> bool:
+    """Whether an entry, a name or a family with or without ``.*``, means a capability."""
+    family = allowed.removesuffix(".*")
+    return name == allowed or name.startswith(f"{family}.")

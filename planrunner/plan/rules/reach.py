@@ -1,4 +1,4 @@
-"""Edges that can never fire, and tasks that only such edges lead to."""
+"""Places in the graph: edges that can never fire, tasks that only such edges lead to, roles that do not fit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from planrunner.diagnostics import Diagnostic, Label
 from planrunner.plan.expressions.constants import constant
 from planrunner.plan.model import Edge, Expression, Task
-from planrunner.plan.rules.reading import strings
+from planrunner.plan.rules.texts import strings
 from planrunner.plan.rules.view import PlanView, span_of
 from planrunner.source import Span
 
@@ -93,3 +93,29 @@ def _report(view: PlanView, here: int) -> Diagnostic:
             if edge.target == task.id
         ]
     return Diagnostic("PLAN105", f"no path leads to `{task.id}`", task.span, "never starts", tuple(labels[:6]))
+
+
+ROLE_CODES = ("PLAN110",)
+
+_MEANING = {
+    "START": "no task before it",
+    "EXIT": "no task after it",
+    "LINEAR": "one task before and one after",
+    "DECISION": "edges that an outcome or a condition chooses",
+    "BRANCH": "more than one task after it, whatever happens",
+    "SPLIT": "a fan-out, a loop or a subplan",
+    "MERGE": "more than one task before it",
+}
+
+
+def check_roles(view: PlanView) -> Iterable[Diagnostic]:
+    for here, task in enumerate(view.plan.tasks):
+        if task.role:
+            played = view.graph.roles(here)
+            if task.role.upper() not in played:
+                meaning = _MEANING.get(task.role.upper(), "no such role")
+                message = (
+                    f"`{task.id}` declares the role {task.role} but its place in the graph is {' and '.join(played)}"
+                )
+                help_ = f"{task.role} means: {meaning}"
+                yield Diagnostic("PLAN110", message, span_of(task, "role"), help=help_)

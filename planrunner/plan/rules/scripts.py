@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.model import Task
-from planrunner.plan.rules.places import place_of
-from planrunner.plan.rules.reading import Text
+from planrunner.plan.rules.texts import Text, place_of
 from planrunner.plan.rules.view import PlanView, span_of
 from planrunner.source import Span
 

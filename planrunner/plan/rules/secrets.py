@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 
 from planrunner.diagnostics import Diagnostic
-from planrunner.plan.rules.secret_checks import judged
-from planrunner.plan.rules.view import PlanView
-from planrunner.plan.wishes import named_credential
+from planrunner.plan.model import Task
+from planrunner.plan.nearest import nearest
+from planrunner.plan.rules.texts import Within, expressions_of, place_of, texts_of, value_place
+from planrunner.plan.rules.view import PlanView, find_word, names, region_of, span_of
+from planrunner.plan.shell.commands import passed_on
+from planrunner.plan.template import references
+from planrunner.plan.wishes import Wish, named_credential, wishes
+from planrunner.source import Span
 
 CODES = ("PLAN821", "PLAN822", "PLAN823", "PLAN824")
 
@@ -16,3 +22,115 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
     if not view.credentials and not any(task.secrets or named_credential(task) for task in view.plan.tasks):
         return ()
     return judged(view)
+
+
+_RECEIVERS = frozenset(("shell", "python", "git", "docker", "kubectl", "validate", "http"))
+"""Families whose capabilities start programs, or take a credential."""
+_PROCESSES = frozenset(("shell", "python"))
+"""Families whose capabilities are one process, which can be given a descriptor."""
+
+
+def judged(view: PlanView) -> Iterable[Diagnostic]:
+    """The findings about the secrets of one view."""
+    for task in view.plan.tasks:
+        declared = list(wishes(task.secrets))
+        yield from _unknown(view, task, declared)
+        yield from _undeclared(view, task, declared)
+        yield from _received(view, task, declared)
+        yield from _arguments(view, task, declared)
+    yield from _templates(view)
+
+
+def _unknown(view: PlanView, task: Task, declared: list[Wish]) -> Iterator[Diagnostic]:
+    for wish in declared:
+        if view.credentials is None or wish.id in view.credentials:
+            continue
+        close = nearest(wish.id, view.credentials)
+        message = f"the project has no credential `{wish.id}`" + (f", did you mean `{close}`?" if close else "")
+        help_ = f"it has {names(view.credentials)}" if view.credentials else _example(wish.id)
+        yield Diagnostic("PLAN821", message, find_word(view, task, wish.id, "secrets"), help="" if close else help_)
+
+
+def _example(name: str) -> str:
+    entry = f"{{id: {name}, auth: {{source: env, env_var: NAME}}}}"
+    return f"list it in planrunner.yaml: `provider_credentials: [{entry}]`"
+
+
+def _undeclared(view: PlanView, task: Task, declared: list[Wish]) -> Iterator[Diagnostic]:
+    name = named_credential(task)
+    if name and name not in {wish.id for wish in declared}:
+        place, _ = value_place(view, Within(task, "with", task.inputs), ("auth", "credential"))
+        message = f"`{task.id}` uses the credential `{name}` and does not declare it"
+        yield Diagnostic("PLAN821", message, place, help=f"add `secrets: [{name}]`")
+
+
+def _received(view: PlanView, task: Task, declared: list[Wish]) -> Iterator[Diagnostic]:
+    if not declared or task.command:
+        return
+    found = view.capabilities.get(task.uses) if task.uses else None
+    family = task.uses.partition(".")[0]
+    if not task.uses or (found is not None and found.plugin == "planrunner" and family not in _RECEIVERS):
+        what = f"`{task.uses}` starts no program" if task.uses else f"`{task.id}` does nothing itself"
+        help_ = "declare it where a program is started" if not task.uses else "take `secrets` away"
+        yield Diagnostic("PLAN824", f"{what}, so it receives no secret", span_of(task, "secrets"), help=help_)
+    elif found is not None and found.plugin == "planrunner" and family not in _PROCESSES:
+        for wish in declared:
+            if wish.way == "fd":
+                message = f"`{task.uses}` is not one process, so it is handed no descriptor"
+                place = find_word(view, task, wish.variable, "secrets")
+                yield Diagnostic("PLAN824", message, place, help="write `as: file`")
+
+
+def _variables(view: PlanView, task: Task) -> dict[str, str]:
+    """The variables that hold the value of a secret, by name, with its id."""
+    known = view.credentials or {}
+    return {
+        wish.variable or known.get(wish.id) or re.sub(r"\W", "_", wish.id).upper(): wish.id
+        for wish in wishes(task.secrets)
+        if wish.way == "env"
+    }
+
+
+def _arguments(view: PlanView, task: Task, declared: list[Wish]) -> Iterator[Diagnostic]:
+    if not declared or not isinstance(task.run, str):
+        return
+    for variable, name in _variables(view, task).items():
+        found = passed_on(task.run, variable)
+        if found is not None:
+            message = f"`${variable}` hands the secret `{name}` to `{found}` as an argument, which every user can read"
+            help_ = f"let the program read its environment, or write `{{id: {name}, as: file}}` and name the file"
+            yield Diagnostic("PLAN823", message, _argument(view, task, variable, found), help=help_)
+
+
+def _argument(view: PlanView, task: Task, variable: str, program: str) -> Span:
+    """The variable in the first line of the script that has it beside the program, or where the script has it first."""
+    region = region_of(view, task, "run")
+    start = region.start
+    for line in view.source.text[region.start : region.end].splitlines(keepends=True):
+        place = re.search(rf"{re.escape(program)}\b.*?\$\{{?({re.escape(variable)})\b", line)
+        if place:
+            return Span(start + place.start(1), start + place.end(1))
+        start += len(line)
+    return find_word(view, task, variable, "run")
+
+
+def _templates(view: PlanView) -> Iterator[Diagnostic]:
+    """``env`` of a template is that of the runner, and whatever a template gives stands in the journal."""
+    everywhere = {variable: name for name, variable in (view.credentials or {}).items() if variable}
+    of_task = [{**everywhere, **_variables(view, task)} for task in view.plan.tasks]
+    for text in texts_of(view):
+        hidden = of_task[text.here] if text.here >= 0 else everywhere
+        for path, start, end in references(text.text):
+            if len(path) > 1 and path[0] == "env" and path[1] in hidden:
+                yield _written(path[1], hidden[path[1]], place_of(view, text, start, end))
+    for site in expressions_of(view):
+        for path in site.expression.paths:
+            if len(path) > 1 and path[0] == "env" and path[1] in of_task[site.here]:
+                at = site.expression.text.find(f"env.{path[1]}")
+                place = place_of(view, site, max(at, 0), max(at, 0) + len(path[1]) + 4)
+                yield _written(path[1], of_task[site.here][path[1]], place)
+
+
+def _written(variable: str, name: str, place: Span) -> Diagnostic:
+    message = f"`env.{variable}` is the secret `{name}`, and no template gives it"
+    return Diagnostic("PLAN822", message, place, help=f"declare `secrets: [{name}]` and let the program read it")

@@ -1,13 +1,26 @@
-"""Every template parses, reads names that exist, and is safe where it stands."""
+"""Templates: syntax, names, places where nothing fills them in or no value is safe."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from planrunner.diagnostics import Diagnostic
-from planrunner.plan.rules.reading import has_templates
-from planrunner.plan.rules.template_checks import judged
-from planrunner.plan.rules.view import PlanView
+from planrunner.plan.expressions.check import Checker, Problem
+from planrunner.plan.expressions.check import check as check_value
+from planrunner.plan.expressions.types import BOOL, NUMBER, Type, object_of
+from planrunner.plan.lower_actions import variable_of
+from planrunner.plan.model import Expression, Task
+from planrunner.plan.rules.expressions import renamed, worded
+from planrunner.plan.rules.namespace import Naming
+from planrunner.plan.rules.texts import Text, has_templates, is_template, place_of, plain_references, texts_of
+from planrunner.plan.rules.view import PlanView, find_text, region_of
+from planrunner.plan.shell.script import problems as script_problems
+from planrunner.plan.template import LOOP, tree_of
+from planrunner.plan.template import problems as template_problems
+from planrunner.plan.template_tree import Branches, Loop, Node, Value
 
 CODES = ("PLAN201", "PLAN202", "PLAN205", "PLAN207", "PLAN208", "PLAN210", "PLAN211", "PLAN217")
 
@@ -16,3 +29,145 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
     if not has_templates(view):
         return ()
     return judged(view)
+
+
+_SAME_EVERYWHERE = frozenset({"params", "env", "plan", "run"})
+"""Names that mean the same for every task: a path that begins with one is judged once."""
+
+MOST = 100
+"""Findings with one code about one text."""
+
+_PROGRAM = "name the program itself; tasks with a `when` each may stand for the programs there are"
+
+
+def judged(view: PlanView) -> Iterable[Diagnostic]:
+    """The findings about the templates of one view."""
+    naming = Naming(view)
+    seen: dict[tuple[str, ...], list[Problem]] = {}
+    for text in texts_of(view):
+        reads = plain_references(text.text)
+        broken = [] if reads is not None else template_problems(text.text)
+        told = Counter[str]()
+        for problem in _few(_with_script(broken, text), told):
+            yield _finding(view, text, problem, 0)
+        if reads is None and not broken:
+            computed = _computed(tree_of(text.text).nodes, naming.names(text.here, text.moment))
+            for problem in _few(computed, told):
+                yield _finding(view, text, problem, 0)
+        for path, start, end in reads or ():
+            found = seen.get(path)
+            if found is None:
+                found = _path_problems(path, end - start, naming.names(text.here, text.moment))
+                if path[0] in _SAME_EVERYWHERE:
+                    seen[path] = found
+            for problem in _few(found, told):
+                yield _finding(view, text, problem, start)
+    yield from _programs(view)
+
+
+def _few(problems: Iterable[Problem], told: Counter[str]) -> Iterable[Problem]:
+    """The problems of one text, at most ``MOST`` with one code: to find the place of each costs the text's length."""
+    for problem in problems:
+        told[problem.code] += 1
+        if told[problem.code] <= MOST:
+            yield problem
+
+
+def _with_script(broken: list[Problem], text: Text) -> list[Problem]:
+    """The problems of a template, and of its place in a script; one that is never closed is told once."""
+    if not text.script:
+        return broken
+    return [*broken, *(problem for problem in script_problems(text.text) if not broken or problem.code != "PLAN210")]
+
+
+def _path_problems(path: tuple[str, ...], length: int, names: Mapping[str, Type]) -> list[Problem]:
+    """What is wrong with a path, with offsets from where it begins; ``length`` characters of text stand for it."""
+    tree: Any = ("name", 0, len(path[0]) if len(path) > 1 else length, path[0])
+    for number, member in enumerate(path[1:], 2):
+        end = length if number == len(path) else min(tree[2] + 1 + len(member), length)
+        tree = ("attr", 0, end, tree, member)
+    _, problems = check_value(Expression(".".join(path), tree, (path,)), names)
+    return [problem for problem in problems if problem.code != "PLAN204"]
+
+
+def _computed(nodes: Iterable[Node], names: Mapping[str, Type]) -> list[Problem]:
+    """What is wrong with the expressions of a text, with offsets from its start."""
+    found: list[Problem] = []
+    _walk(nodes, Checker(names), found)
+    return [problem for problem in found if problem.code != "PLAN204"]
+
+
+def _walk(nodes: Iterable[Node], checker: Checker, found: list[Problem]) -> None:
+    for node in nodes:
+        if isinstance(node, Value):
+            checker.type(node.code.tree)
+            _take(checker, node.code.start, found)
+        elif isinstance(node, Branches):
+            for code, body in node.found:
+                if code is not None:
+                    checker.flag(code.tree)
+                    _take(checker, code.start, found)
+                _walk(body, checker, found)
+        elif isinstance(node, Loop):
+            around = checker.bound
+            checker.bind(node.code.tree)
+            _take(checker, node.code.start, found)
+            checker.bound = {**checker.bound, "loop": _LOOP}
+            _walk(node.body, checker, found)
+            checker.bound = around
+            _walk(node.otherwise, checker, found)
+
+
+def _take(checker: Checker, start: int, found: list[Problem]) -> None:
+    """Move what was found to the offsets of the whole text."""
+    found += [each._replace(start=each.start + start, end=each.end + start) for each in checker.problems]
+    checker.problems.clear()
+
+
+_LOOP = object_of({name: BOOL if name in ("first", "last") else NUMBER for name in LOOP}, "`loop`")
+
+
+def _finding(view: PlanView, text: Text, problem: Problem, offset: int) -> Diagnostic:
+    span = place_of(view, text, problem.start + offset, problem.end + offset)
+    help_ = _OWN_TEMPLATE if _own_template(view, text, problem) else _variable(view, text, problem) or problem.help
+    return Diagnostic(problem.code, worded(problem.message), span, help=help_, fix=renamed(view, span, problem))
+
+
+_OWN_TEMPLATE = (
+    "the plan fills this in before the task starts; what the task is to fill in stands between `{% raw %}` and "
+    "`{% endraw %}`, or in a file named by `template`"
+)
+
+
+def _own_template(view: PlanView, text: Text, problem: Problem) -> bool:
+    """Whether a name that nothing defines stands in a template that the capability fills in by itself, later."""
+    task = view.plan.tasks[text.here] if text.here >= 0 else None
+    if task is None or task.uses != "files.template" or problem.code != "PLAN201" or "did you mean" in problem.help:
+        return False
+    return text.key == "with" and isinstance(task.inputs, dict) and task.inputs.get("text") == text.text
+
+
+def _variable(view: PlanView, text: Text, problem: Problem) -> str:
+    """How a script reads the input that a name in a template means."""
+    task = view.plan.tasks[text.here] if text.here >= 0 else None
+    found = re.fullmatch(r"nothing is called `(\w+)` here", problem.message)
+    if task is None or found is None or task.uses != "shell" or text.key != "run":
+        return ""
+    name = variable_of(found[1])
+    return f"the script has it as the variable `${name}`" if name in dict(task.env) else ""
+
+
+def _programs(view: PlanView) -> Iterable[Diagnostic]:
+    for task in view.plan.tasks:
+        if "{" in task.shell and _names_program(task):
+            part = re.search(r"\{[{%].*?(?:[%}]\}|$)", task.shell)
+            span = find_text(view, part[0] if part else task.shell, region_of(view, task, "shell"))
+            message = "`shell` is taken literally, the template in it is not filled in"
+            yield Diagnostic("PLAN217", message, span, help=_PROGRAM)
+
+
+def _names_program(task: Task) -> bool:
+    """Whether a template stands where the program of a script is named: none is called so, and the task fails. Behind
+    it, as in ``env A={{ x }} bash``, the task may do something; a ``run`` that is a list needs no such program."""
+    program = task.shell.split(maxsplit=1)[0] if task.shell.split() else ""
+    return isinstance(task.run, str) and task.uses == "shell" and is_template(program)

@@ -1,4 +1,4 @@
-"""Every parameter is read somewhere."""
+"""What has no effect: keys that a run does not carry out, parameters that nothing reads."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import re
 from collections.abc import Iterable
 
 from planrunner.diagnostics import Diagnostic
+from planrunner.plan.lower_task import HANDED_DOWN
+from planrunner.plan.model import Task
 from planrunner.plan.nearest import nearest
-from planrunner.plan.rules.reading import strings
-from planrunner.plan.rules.view import PlanView, every_task
+from planrunner.plan.rules.texts import strings
+from planrunner.plan.rules.view import PlanView, every_task, has_key, names, plan_key, span_of
+from planrunner.source import Span
 
 PARAM_CODES = ("PLAN209",)
 
@@ -48,3 +51,101 @@ def _read_by_commands(view: PlanView) -> set[str]:
 def _subtracted(name: str, read: set[str]) -> bool:
     """``params.a-b`` may be a subtraction that reads ``a``."""
     return any(other.startswith(f"{name}-") for other in read)
+
+
+KEY_CODES = ("PLAN020", "PLAN021")
+
+NOT_OBEYED = frozenset(["tools", "data", "foreign", "autonomous", "budgets", "plans"])
+"""Keys of a policy that no run obeys where a plan says them."""
+
+
+def check_keys(view: PlanView) -> Iterable[Diagnostic]:
+    if view.whole and isinstance(view.plan.policy, dict):
+        off = {"autonomous"} if view.plan.policy.get("autonomous") is False else set()  # nothing plans on its own
+        idle = [str(key) for key in view.plan.policy if key in NOT_OBEYED - off]
+        if idle:
+            place = plan_key(view, "policies" if "\npolicies" in view.source.text else "policy")
+            what = f"the plan's `policy` for {names(idle)}"
+            instead = "no plan makes plans on its own here" if idle == ["autonomous"] else "it limits nothing"
+            yield _finding(what, place, instead)
+
+    if not view.outer:
+        yield from _idle_keys(view)
+    for task in view.plan.tasks:
+        yield from _out_of_place(task)
+        if isinstance(task.notes, dict) and "validation" in task.notes and has_key(task, "validation"):
+            what = f"`validation` of `{task.id}`"
+            yield without_effect(what, span_of(task, "validation"), "a list of expressions or words is checked")
+
+
+_OF_CONTAINERS = ["stdout", "heartbeat", "on_doubt", "backup", "artifacts", "degraded"]
+"""Keys without an effect on a task with steps or rounds, which starts nothing itself."""
+
+_OF_LINKED = [*_OF_CONTAINERS, *HANDED_DOWN]
+"""The same of a task whose subplan is a plan of its own, which says its environment itself."""
+
+_OF_PEOPLE = [
+    *_OF_CONTAINERS,
+    "with",
+    "env",
+    "cwd",
+    "delay",
+    "timeout",
+    "timebox",
+    "watchdog",
+    "retry",
+    "fresh",
+    "rollback",
+]
+"""Keys without an effect on a gate or an instruction: there is no attempt to be timed, repeated or undone."""
+
+
+def _out_of_place(task: Task) -> Iterable[Diagnostic]:
+    """Keys of a task that belong to work which it does not do itself."""
+    if task.loop is not None or task.steps or task.subplan:
+        idle, why, help_ = _OF_CONTAINERS, "the tasks inside it do the work", "write it on the tasks inside"
+    elif task.subplan_file:
+        idle, why, help_ = _OF_LINKED, "its subplan is a plan of its own", "write it there; `params` hands values over"
+    elif task.gate is not None or not (task.uses or task.run is not None):
+        idle, why, help_ = _OF_PEOPLE, "people do this task", "write it on the task that does the work"
+        if has_key(task, "timeout") or has_key(task, "timebox"):
+            help_ = "how long people have is `expires` of a gate, or `deadline`"
+    else:
+        return
+    keys = [key for key in idle if has_key(task, key) and not _is_told_elsewhere(task, key)]
+    if keys:
+        what = f"{names(keys)} of `{task.id}` {'has' if len(keys) == 1 else 'have'} no effect"
+        yield Diagnostic("PLAN021", f"{what}: {why}", span_of(task, *keys), help=help_)
+
+
+def _is_told_elsewhere(task: Task, key: str) -> bool:
+    """A rollback in words and the inputs of an instruction are for people to read; a delay of a task without any action
+    is an error already."""
+    return (
+        (key == "rollback" and task.rollback is None)
+        or (key == "with" and task.gate is None)
+        or (key == "delay" and not task.command)
+    )
+
+
+IDLE = {
+    "hypotheses": "nothing tracks them",
+    "memory": "nothing is remembered between runs",
+    "labels": "limits and policies look at the labels of tasks",
+}
+"""Keys of a plan that nothing looks at, and what that means."""
+
+
+def _idle_keys(view: PlanView) -> Iterable[Diagnostic]:
+    notes = view.plan.notes if isinstance(view.plan.notes, dict) else {}
+    for key, instead in IDLE.items():
+        if notes.get(key) or (key == "hypotheses" and view.plan.hypotheses):
+            yield without_effect(f"`{key}` of a plan", plan_key(view, key), instead)
+
+
+def without_effect(what: str, span: Span, instead: str) -> Diagnostic:
+    return Diagnostic("PLAN021", f"{what} has no effect in this version: {instead}", span)
+
+
+def _finding(what: str, span: Span, instead: str) -> Diagnostic:
+    return Diagnostic("PLAN020", f"{what} is not executed by this version: {instead}", span)

@@ -6,12 +6,18 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from planrunner.plan.model import Action
-from planrunner.plan.taint.commands import VARIABLE, Position, in_arguments, in_script, use_of_input
-from planrunner.plan.taint.flow import Flow, actions_of, placed, read, texts
-from planrunner.plan.taint.hosts import HOLE, in_authority
-from planrunner.plan.taint.known import DIGEST, STEERING, files_of, makes_rules
+from planrunner.plan.taint.flow import Flow, actions_of, holes, placed, read, searched, texts
 from planrunner.plan.taint.levels import Cell, Place, meant
-from planrunner.plan.taint.reads import holes, searched
+from planrunner.plan.taint.positions import (
+    HOLE,
+    VARIABLE,
+    Position,
+    in_arguments,
+    in_authority,
+    in_script,
+    use_of_input,
+)
+from planrunner.plan.taint.traits import DIGEST, STEERING, files_of, makes_rules
 
 Json = Any
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from planrunner.errors import PlanInvalid, UsageError
-from planrunner.plan.matching import path_matches
+from planrunner.plan.patterns import path_matches
 from planrunner.plan.rights import Level, texts
 from planrunner.safety.project import read_settings, unsound
 from planrunner.safety.sandbox.confinement import Missing, Refused

@@ -18,14 +18,67 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from planrunner.plan.expressions.values import text_of
-from planrunner.plan.filepaths import placed, steps
-from planrunner.plan.judging import Wanted
-from planrunner.plan.looking import looks_at, paths_of
-from planrunner.plan.rights import Level, Right, holds_template, restricts
+from planrunner.plan.holding import inside
+from planrunner.plan.judging import Wanted, judged
+from planrunner.plan.patterns import placed, steps
+from planrunner.plan.rights import Level, Right, holds_template, narrows, restricts
 from planrunner.plan.rights import path as right_to
 
 if TYPE_CHECKING:
-    from planrunner.plan.model import Capability, Gate, Task
+    from planrunner.plan.model import Capability, Gate, Plan, Task
+
+
+def looks_at(wanted: str, evidence: Json) -> list[dict[str, Json]]:
+    """What has to be looked at, by the kind of the gate: a bare path is a file, a report of tests, or a part of the
+    tree whose changes are reviewed."""
+    items = evidence if isinstance(evidence, list) else [] if evidence is None else [evidence]
+    paths = [item for item in items if isinstance(item, str)]
+    found: list[dict[str, Json]] = []
+    if wanted == "tests":
+        found += [{"kind": "junit", "path": path} for path in paths]
+    elif wanted == "diff":
+        if not any(isinstance(item, dict) and "diff" in item for item in items):
+            found.append({"kind": "diff", "paths": paths})
+    else:
+        found += [{"kind": "file", "path": path} for path in paths]
+    for item in items:
+        if not isinstance(item, str):
+            found += _explicit(item)
+    kind = {"tests": "junit", "schema": "schema"}.get(wanted)
+    if kind is not None and not any(look["kind"] == kind for look in found):
+        found.append({"kind": kind, "name": "evidence"})
+    return found
+
+
+def _explicit(item: Json) -> list[dict[str, Json]]:
+    if not isinstance(item, dict):
+        return [{"kind": "text", "name": "", "value": item}]
+    if "schema" in item:
+        return [{"kind": "schema", "path": item.get("file", item.get("path")), "schema": item["schema"]}]
+    if "diff" in item:
+        what, paths = item["diff"], item.get("paths", [])
+        more = paths if isinstance(paths, list) else [paths]
+        named = [*(what if isinstance(what, list) else []), *more]
+        return [{"kind": "diff", "range": what if isinstance(what, str) else "", "paths": named}]
+    found: list[dict[str, Json]] = []
+    for key, value in item.items():
+        kind = {"file": "file", "files": "file", "path": "file", "junit": "junit", "tests": "junit"}.get(key)
+        if kind is None:
+            found.append({"kind": "text", "name": key, "value": value})
+        else:
+            found += [{"kind": kind, "path": path} for path in (value if isinstance(value, list) else [value])]
+    return found
+
+
+def paths_of(look: dict[str, Json]) -> Iterator[tuple[str, bool]]:
+    """The paths that a look names, each with whether it may stand for several files: a pattern of files, or a folder
+    whose changes are reviewed."""
+    if look["kind"] == "diff":
+        yield from ((path, True) for path in (look.get("range"), *look["paths"]) if isinstance(path, str) and path)
+    else:
+        named = (path for path in (look.get("path"), look.get("schema")) if isinstance(path, str) and path)
+        yield from ((path, look["kind"] == "file" and any(sign in path for sign in "*?[")) for path in named)
+
 
 Json = Any
 
@@ -176,3 +229,41 @@ def _file_of(form: str, text: str) -> tuple[str, bool]:
         place = text.rpartition(":")[0]
         return (place, False) if place.endswith(".py") else (text, True)
     return text, form == "file-diff" or (form == "file-pattern" and _is_pattern(text))
+
+
+class Standing(NamedTuple):
+    """A task with the levels that hold for it, the operator's first, and the variables that the plan around it sets;
+    ``name`` is its path (``owner/inner``)."""
+
+    name: str
+    task: Task
+    levels: tuple[Level, ...]
+    env: tuple[tuple[str, str], ...]
+
+
+def standing(plan: Plan, operator: tuple[Level, ...] = ()) -> Iterator[Standing]:
+    """Every task, in the order of the text."""
+    around = _with(operator, Level("the plan", plan.policy))
+    todo = [("", task, around, plan.env) for task in reversed(plan.tasks)]
+    while todo:
+        prefix, task, around, env = todo.pop()
+        levels = _with(around, Level(f"task {task.id}", task.policy))
+        name = prefix + task.id
+        yield Standing(name, task, levels, env)
+        inner = levels
+        if task.sub is not None:
+            inner = _with(inner, Level(f"the plan {task.sub.id}", task.sub.policy, task.sub.file))
+            env = task.sub.env
+        todo += ((f"{name}/", each, inner, env) for each in reversed(inside(task)))
+
+
+def _with(levels: tuple[Level, ...], more: Level) -> tuple[Level, ...]:
+    return (*levels, more) if narrows(more.data) else levels
+
+
+def refused_tasks(plan: Plan, operator: tuple[Level, ...], ground: Ground) -> Iterator[tuple[str, Task, Wanted, Right]]:
+    """What the levels refuse, whatever the templates come to, with the path of each task."""
+    for name, task, levels, env in standing(plan, operator):
+        for wanted, right in (*judged(levels, task, env), *files(levels, task, ground)):
+            if right is not None and right.verdict == "deny":
+                yield name, task, wanted, right

@@ -1,8 +1,9 @@
-"""The commands of a script as far as they can be told without running it, for patterns of a policy.
+"""The commands of a script as far as they can be told without running it, for patterns of a policy, and the programs
+that get a variable as an argument.
 
 Only what is plain is told: words, quotes, redirections, lists of commands, the words around ``if`` and ``while``.
-Anything else (substitutions, functions, here documents …) makes the whole script one that nobody can tell, and so does
-whatever shells read differently.
+Anything else (substitutions, functions, here documents …) makes the whole script one whose commands are not known, and
+so does whatever shells read differently.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
-from planrunner.plan.matching import UNKNOWN, Loose
-from planrunner.plan.setvariables import steers
-from planrunner.plan.shellcommand import LEADS, Command, Word
-from planrunner.plan.shellscan import Scan
+from planrunner.plan.patterns import UNKNOWN, Loose
+from planrunner.plan.shell.scan import Scan
+from planrunner.plan.shell.variables import steers
+from planrunner.plan.shell.words import LEADS, Command, Word, started
 
 _LEADS = LEADS | frozenset("fi done }".split())
 _REFUSED = frozenset("for case esac function select coproc in [[ ]] time shopt".split())
@@ -181,3 +182,72 @@ def _spreads(shape: str) -> bool:
     ranged = "[" in shape and "]" in shape
     braced = "{" in shape and ("," in shape or ".." in shape)
     return ranged or braced or any(sign in shape for sign in "*?~")
+
+
+_BUILT_IN = frozenset(
+    ": . [ [[ alias break case cd continue echo eval exit export false for local printf read readonly return select set"
+    " shift source test true type umask unset wait".split()
+)
+"""Words with which no process begins, so that no arguments can be read."""
+
+
+def passed_on(script: str, variable: str) -> str | None:
+    """A program of a script that gets ``$variable`` among its arguments; None where none does. Words of the grammar,
+    assignments, redirections and here-strings are no arguments."""
+    if variable not in script:
+        return None
+    reader = _Passing(script, re.compile(rf"\$(?:{variable}\b|\{{{variable}(?:[}}\[#%/,^@=?-]|:[^+]))"))
+    reader.run()
+    return reader.found[0] if reader.found else None
+
+
+class _Passing(Scan):
+    """Notes the words that hold the variable; ``found`` are the programs that get one of them."""
+
+    def __init__(self, text: str, wanted: re.Pattern[str]) -> None:
+        super().__init__(text, "PR_")
+        self.found: list[str] = []
+        self.holding: dict[int, Word] = {}
+        """The words with the variable by their ``id``; they are kept, so that no other word comes to have it."""
+        self._wanted = wanted
+        self._around: Word | None = None
+
+    def command(self) -> Command:
+        return _Arguments(self)
+
+    def _substituted(self, script: str) -> None:
+        inner = _Passing(script, self._wanted)
+        inner.run()
+        self.found += inner.found
+
+    def _nested(self) -> None:
+        around, self._around = self._around, None
+        super()._nested()
+        self._around = around
+
+    def _dollar(self, word: Word | None, quoted: bool) -> None:
+        around, word = self._around, word or self._around
+        if word is not None and self._wanted.match(self.text, self.at):
+            self.holding[id(word)] = word
+        if self.text.startswith("${", self.at):
+            self._around = word  # `${a:-$b}` is made of both
+        super()._dollar(word, quoted)
+        self._around = around
+
+
+class _Arguments(Command):
+    """The words of one command after the other."""
+
+    __slots__ = ("_reader",)
+
+    def __init__(self, reader: _Passing) -> None:
+        super().__init__(reader.problems)
+        self._reader = reader
+
+    def goes(self, sign: str, word: Word) -> None:
+        """What a redirection names, or gives to be read, is no argument."""
+
+    def judge(self, words: list[Word]) -> None:
+        program, *arguments = started(words) or [Word()]
+        if program.text not in _BUILT_IN and any(id(word) in self._reader.holding for word in arguments):
+            self._reader.found.append(program.text)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from planrunner.plan.pythonrules import (
+from planrunner.plan.python.rules import (
     BUILTINS,
     ESCAPES,
     LOADS,

@@ -23,7 +23,7 @@ from planrunner.plan.expressions.types import (
     of_schema,
 )
 from planrunner.plan.model import Capability, Fanout, Gate, Output, Task
-from planrunner.plan.rules.reading import Moment, bound_names
+from planrunner.plan.rules.texts import Moment, bound_names
 from planrunner.plan.rules.view import PlanView, sends_back
 
 RESULTS = ("ok", "completed", "failed", "skipped", "omitted", "cut_off", "cancelled", "done")
