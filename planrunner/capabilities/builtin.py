@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.descriptions import description_of
 
 TARGETS: dict[str, str] = {
@@ -92,11 +93,31 @@ SEAMS: dict[str, tuple[str, str]] = {
 """Capabilities to which plugins add something: the hook that is called before the first use, and what it is given."""
 
 
+EXTRAS = {"llm": "llm", "research": "web", "sql": "sql"}
+"""Families whose libraries an extra of planrunner brings, with its name."""
+
+
 def load(target: str) -> Callable[..., Any]:
-    """The function that ``module:function`` names; raises ImportError or AttributeError."""
+    """The function that ``module:function`` names.
+
+    Raises Failure where a built-in needs a library that an extra brings, else ImportError or AttributeError.
+    """
     module, _, name = target.partition(":")
-    function: Callable[..., Any] = getattr(__import__(module, fromlist=[name]), name)
+    try:
+        function: Callable[..., Any] = getattr(__import__(module, fromlist=[name]), name)
+    except ImportError as error:
+        raise _lacking(module, error) from None
     return function
+
+
+def _lacking(module: str, error: ImportError) -> Exception:
+    """The failure of a family whose extra is not installed; any other error as it is."""
+    family = module.removeprefix("planrunner.capabilities.").partition(".")[0]
+    library = (error.name or "").partition(".")[0]
+    if family not in EXTRAS or not module.startswith("planrunner.capabilities.") or library == "planrunner":
+        return error
+    extra = EXTRAS[family]
+    return Failure(f"{family} needs the extra `{extra}`: pip install 'planrunner[{extra}]' ({error})")
 
 
 def planrunner_register_capabilities(register: Callable[..., None]) -> None:

@@ -226,6 +226,8 @@ def located(resolve: Callable[[str], Callable[..., Any]], name: str) -> Binding 
         return bind(name, getattr(declaration_of(function), part), None if part == "undo" else function)
     except KeyError:
         return Outcome("logic", f"no installed capability is named `{name}`")
+    except Failure as failure:  # a built-in lacks the libraries of an extra
+        return outcome_of_fault(failure)
     except BaseException as error:  # a plugin that cannot be imported fails its tasks, not the run
         if interrupts(error):
             raise

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planrunner.capabilities.contract import Failure
-from planrunner.capabilities.files import hunks
-from planrunner.capabilities.files.patch import parse
+from planrunner.capabilities.files.hunks import Misfit, apply_hunks
+from planrunner.capabilities.files.patch import parse_diff
 
 SONG = "".join(f"line {number}\n" for number in range(1, 21))
 DIFF = """\
@@ -339,15 +339,15 @@ def test_what_git_diff_writes_is_applied_to_the_letter(
     diff = subprocess.run(command, cwd=scratch, capture_output=True, check=False).stdout.decode()
     if diff:
         diff = diff.replace("+++ b/new\n", "+++ b/old\n", 1).replace("a/old b/new", "a/old b/old", 1)
-        (patch,) = parse(diff)
-        assert hunks.apply(before, patch.hunks) == wanted
+        (patch,) = parse_diff(diff)
+        assert apply_hunks(before, patch.hunks) == wanted
 
 
 @given(st.text(alphabet="@-+ 0123456789,\nab\\/\r`", max_size=200))
 def test_any_text_is_a_diff_or_a_failure(noise: str) -> None:
     for head in ("", "--- a/x\n+++ b/x\n", "--- a/x\n+++ b/x\n@@ -1 +1 @@\n"):
         try:
-            for patch in parse(head + noise):
-                hunks.apply("a\nb\n", patch.hunks)
-        except (Failure, hunks.Misfit):
+            for patch in parse_diff(head + noise):
+                apply_hunks("a\nb\n", patch.hunks)
+        except (Failure, Misfit):
             continue

@@ -210,7 +210,7 @@ def test_whoever_looks_at_the_status_while_files_are_switched_disturbs_nothing(
     git(work, "commit", "-q", "-m", "other")
     git(work, "switch", "-q", "main")
     was = standing(work)
-    real = trees.go
+    real = trees.move_files
 
     def looked(*given: Any) -> None:
         os.utime(work / "b.txt", (1, 1))
@@ -218,7 +218,7 @@ def test_whoever_looks_at_the_status_while_files_are_switched_disturbs_nothing(
         real(*given)
         git(work, "status")
 
-    monkeypatch.setattr(trees, "go", looked)
+    monkeypatch.setattr(trees, "move_files", looked)
     done = bench.act(switch, ref="other")
     assert git(work, "status", "--porcelain") == ""
     done.undo()
@@ -233,7 +233,7 @@ def test_a_plan_does_not_say_whom_the_user_trusts(
     (tmp_path / "evil/git").mkdir(parents=True)
     (tmp_path / "evil/git/config").write_text("[safe]\n\tdirectory = /plan\n")
     bench.env = {"XDG_CONFIG_HOME": str(tmp_path / "evil")}
-    assert "/plan" not in own_settings.values(bench.context(), "safe.directory")
+    assert "/plan" not in own_settings.user_values(bench.context(), "safe.directory")
 
 
 def test_a_branch_that_gave_its_name_to_a_folder_of_branches_is_followed_and_taken_back(

@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planrunner.capabilities.contract import Call, Context, Failure
-from planrunner.capabilities.research.addresses import canonical, owner
+from planrunner.capabilities.research.addresses import canonical
 from planrunner.capabilities.research.cite import cite
 from planrunner.capabilities.research.dedupe import dedupe
-from planrunner.capabilities.research.facts import facts
+from planrunner.capabilities.research.facts import facts, owner
 from planrunner.capabilities.research.rank import rank
 from planrunner.capabilities.research.words import sentences, words
 from planrunner.engine.services import AttemptServices

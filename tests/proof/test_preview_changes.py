@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from planrunner.capabilities.files.patch import parse
+from planrunner.capabilities.files.patch import parse_diff
 
 Write = Callable[[str, str], str]
 Call = Callable[..., tuple[int, str, str]]
@@ -95,7 +95,7 @@ def test_what_cannot_be_seen_is_written_out(write: Write, call: Call, data: Data
     assert r"stage git.add stage b\nc" in lines
     assert any(line.startswith("writes ") and r"a\n\033[31m\u202e.txt" in line for line in lines)
     diff = {row["task"]: row for row in data("preview", name, "--changes")[1]["changes"]}["note"]["diff"]
-    assert parse(diff)[0].new == "a\n\x1b[31m\u202e.txt"
+    assert parse_diff(diff)[0].new == "a\n\x1b[31m\u202e.txt"
 
 
 def test_a_script_and_a_program_are_shown_as_they_would_be_called(

@@ -30,7 +30,7 @@ _LATE = "-late"
 """After the name of a record: nothing could be captured before the first attempt."""
 
 
-def opened(context: Context, looks: bool = False, directory: str = "") -> Beneath:
+def open_tree(context: Context, looks: bool = False, directory: str = "") -> Beneath:
     """The working directory of a call, or another one. Whoever only ``looks`` may do so where there is no state folder,
     and makes none. Raises Failure (policy where the task works in `.git` or in the state folder), StorageFailed."""
     state, directory = "", directory or context.call.directory
@@ -66,7 +66,7 @@ class Verb:
     def act(self, context: Context, **inputs: Json) -> dict[str, Json]:
         """Carry out what is planned, all or nothing, once in a visit of the task. Gives the outputs. Raises Failure."""
         name = self._record(context, inputs)
-        with opened(context) as tree:
+        with open_tree(context) as tree:
             earlier = records.load(context, name)
             if earlier is not None and (settle(tree, earlier.steps) or self._stands(tree, earlier.steps)):
                 return earlier.outputs
@@ -80,7 +80,7 @@ class Verb:
 
     def preview(self, context: Context, **inputs: Json) -> Preview:
         """What would change, as a unified diff."""
-        with opened(context, looks=True) as tree:
+        with open_tree(context, looks=True) as tree:
             return preview(merged(self._planned(inputs)(context, tree).changes), lambda path: read(tree, path))
 
     def capture(self, context: Context, **inputs: Json) -> dict[str, Json]:
@@ -91,7 +91,7 @@ class Verb:
         """
         name = self._record(context, inputs)
         found: dict[str, Json] = {"format": _FORMAT, "record": name}
-        with opened(context) as tree:
+        with open_tree(context) as tree:
             try:
                 changes = merged(self._planned(inputs)(context, tree).changes)
             except Failure as failure:
@@ -173,7 +173,7 @@ def undone(context: Context, before: dict[str, Json], outputs: dict[str, Json] |
         raise Failure("what was kept for the undo was written by another version")
     if outputs is not None and outputs.get("changed") is False:
         return {"changed": False, "restored": 0}  # whoever made it so, it was not this task
-    with opened(context) as tree:
+    with open_tree(context) as tree:
         earlier = records.load(context, before["record"])
         changes = _captured_changes(context, before, earlier)
         _refuse_foreign(tree, changes, earlier, cut_off=True)

@@ -17,23 +17,23 @@ class Replacement(NamedTuple):
     number: int
 
 
-def apply(text: str, blocks: Sequence[Replacement]) -> str:
+def apply_replacements(text: str, blocks: Sequence[Replacement]) -> str:
     """The text after the blocks, one after the other. Raises Misfit when one fits nowhere, or at several places, and
     they were not applied before."""
     try:
-        return _applied(text, blocks, recognise=True)
+        return _block_applied(text, blocks, recognise=True)
     except Misfit:
         turned = [block._replace(search=block.replace, replace=block.search) for block in reversed(blocks)]
         try:
-            before = _applied(text, turned, recognise=False)
-            if _applied(before, blocks, recognise=False) == text:
+            before = _block_applied(text, turned, recognise=False)
+            if _block_applied(before, blocks, recognise=False) == text:
                 return text
         except Misfit:
             pass
         raise
 
 
-def _applied(text: str, blocks: Sequence[Replacement], recognise: bool) -> str:
+def _block_applied(text: str, blocks: Sequence[Replacement], recognise: bool) -> str:
     for block in blocks:
         text = _replaced(text, block, recognise)
     return text

@@ -11,12 +11,12 @@ from typing import Annotated, Any, NamedTuple, TypedDict
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.files import blocks as search_and_replace
-from planrunner.capabilities.files import hunks, patch
 from planrunner.capabilities.files.acting import Plan, Verb, undone
 from planrunner.capabilities.files.beneath import Beneath
+from planrunner.capabilities.files.blocks import Replacement, apply_replacements
 from planrunner.capabilities.files.changes import Change, Planned, ways
-from planrunner.capabilities.files.patch import FilePatch
+from planrunner.capabilities.files.hunks import Misfit, apply_hunks
+from planrunner.capabilities.files.patch import FilePatch, parse_diff
 from planrunner.capabilities.files.standing import Standing, content, file_of, look
 
 Json = Any
@@ -127,7 +127,7 @@ def _edit(diff: str = "", blocks: Sequence[Mapping[str, Json]] = ()) -> Plan:
     def plan(_: Context, tree: Beneath) -> Planned:
         desk = _Desk(tree)
         if diff:
-            for each in patch.parse(diff):
+            for each in parse_diff(diff):
                 _patch(desk, each)
         else:
             _replace(desk, blocks)
@@ -148,15 +148,15 @@ def _patch(desk: _Desk, each: FilePatch) -> None:
             if text is None or not each.old:
                 _make(desk, each, text)
             else:
-                desk.becomes(path, hunks.apply(text, each.hunks))
-    except hunks.Misfit as misfit:
+                desk.becomes(path, apply_hunks(text, each.hunks))
+    except Misfit as misfit:
         raise Failure(f"{path}: {misfit}") from None
 
 
 def _make(desk: _Desk, each: FilePatch, present: str | None) -> None:
     if any(hunk.old for hunk in each.hunks):
         raise Failure(f"{each.new} is not there" if present is None else f"{each.new} is there already")
-    text = hunks.apply("", each.hunks)
+    text = apply_hunks("", each.hunks)
     if present not in (None, "", text):
         raise Failure(f"{each.new} is there already, with other content")
     desk.becomes(each.new, text)
@@ -166,7 +166,7 @@ def _remove(desk: _Desk, each: FilePatch) -> None:
     text = desk.text(each.old)
     if text is None:
         return
-    if any(hunk.new for hunk in each.hunks) or hunks.apply(text, each.hunks):
+    if any(hunk.new for hunk in each.hunks) or apply_hunks(text, each.hunks):
         raise Failure(f"{each.old}: the diff removes the file but not all of its lines")
     desk.becomes(each.old, None)
 
@@ -174,17 +174,17 @@ def _remove(desk: _Desk, each: FilePatch) -> None:
 def _rename(desk: _Desk, each: FilePatch) -> None:
     old, new = desk.text(each.old), desk.text(each.new)
     if old is None and new is not None:
-        if hunks.apply(new, each.hunks) != new:
+        if apply_hunks(new, each.hunks) != new:
             raise Failure(f"{each.old} is not there, and {each.new} is not what it would become")
         return
     if old is None or new is not None:
         raise Failure(f"{each.old} is not there" if old is None else f"{each.new} is there already")
-    desk.becomes(each.new, hunks.apply(old, each.hunks), like=each.old)
+    desk.becomes(each.new, apply_hunks(old, each.hunks), like=each.old)
     desk.becomes(each.old, None)
 
 
 def _replace(desk: _Desk, blocks: Sequence[Mapping[str, Json]]) -> None:
-    found: dict[str, list[search_and_replace.Replacement]] = {}
+    found: dict[str, list[Replacement]] = {}
     for number, block in enumerate(blocks, 1):
         replacement = _block(block, number)
         found.setdefault(desk.key(block["path"]), []).append(replacement)
@@ -196,12 +196,12 @@ def _replace(desk: _Desk, blocks: Sequence[Mapping[str, Json]]) -> None:
         if text is None:
             raise Failure(f"{path} is not there")
         try:
-            desk.becomes(path, search_and_replace.apply(text, replacements))
-        except hunks.Misfit as misfit:
+            desk.becomes(path, apply_replacements(text, replacements))
+        except Misfit as misfit:
             raise Failure(f"{path}: {misfit}") from None
 
 
-def _block(block: Mapping[str, Json], number: int) -> search_and_replace.Replacement:
+def _block(block: Mapping[str, Json], number: int) -> Replacement:
     unknown = sorted(set(block) - {"path", "search", "replace", "all"})
     if unknown:
         raise Failure(f"block {number} has the unknown key `{unknown[0]}`: expected path, search, replace, all")
@@ -210,7 +210,7 @@ def _block(block: Mapping[str, Json], number: int) -> search_and_replace.Replace
         raise Failure(f"block {number} needs `path`, `search` and `replace` as text")
     if not isinstance(block.get("all", False), bool):
         raise Failure(f"block {number}: `all` must be true or false")
-    return search_and_replace.Replacement(block["search"], block["replace"], block.get("all", False), number)
+    return Replacement(block["search"], block["replace"], block.get("all", False), number)
 
 
 _EDIT = Verb("files.edit", _edit)

@@ -38,22 +38,22 @@ def _joined(text: _Text) -> str:
     return "\n".join(text.lines) + ("\n" if text.ended and text.lines else "")
 
 
-def apply(text: str, hunks: Sequence[Hunk]) -> str:
+def apply_hunks(text: str, hunks: Sequence[Hunk]) -> str:
     """The text after the hunks. Raises Misfit, the first one told, when they neither fit nor were applied before."""
     try:
-        return _applied(text, hunks, recognise=True)
+        return _hunk_applied(text, hunks, recognise=True)
     except Misfit:
         backward = [hunk.reversed() for hunk in hunks]
         try:
-            before = _applied(text, backward, recognise=False)
-            if _applied(before, hunks, recognise=False) == text:
+            before = _hunk_applied(text, backward, recognise=False)
+            if _hunk_applied(before, hunks, recognise=False) == text:
                 return text
         except Misfit:
             pass
         raise
 
 
-def _applied(text: str, hunks: Sequence[Hunk], recognise: bool) -> str:
+def _hunk_applied(text: str, hunks: Sequence[Hunk], recognise: bool) -> str:
     """First to the letter; then, where only one side ends its lines with a carriage return, without regard to it."""
     try:
         return _joined(_laid(_split(text), hunks, recognise))
@@ -128,7 +128,7 @@ def _find(lines: list[str], hunk: Hunk, where: tuple[int, int | None, int], reco
     """Where the old side stands, and whether the new one stands there already."""
     low, expected, number = where
     if not hunk.old and lines:
-        raise Misfit(f"{_named(hunk, number)} has no context: nothing says where its lines belong")
+        raise Misfit(f"{_label(hunk, number)} has no context: nothing says where its lines belong")
     places = _places(lines, hunk.old, low)
     if recognise:
         done = {place: first for place in places for first in _covers(lines, hunk, place)}
@@ -141,8 +141,8 @@ def _find(lines: list[str], hunk: Hunk, where: tuple[int, int | None, int], reco
         return places[0], False
     if places:
         told = ", ".join(str(place + 1) for place in places[:4]) + (" …" if len(places) > 4 else "")
-        raise Misfit(f"{_named(hunk, number)} fits at lines {told}, and not at the line it names: give more context")
-    raise Misfit(f"{_named(hunk, number)} does not fit: {nearest(lines, hunk.old, expected)}")
+        raise Misfit(f"{_label(hunk, number)} fits at lines {told}, and not at the line it names: give more context")
+    raise Misfit(f"{_label(hunk, number)} does not fit: {nearest(lines, hunk.old, expected)}")
 
 
 def _places(lines: list[str], wanted: Sequence[str], low: int) -> list[int]:
@@ -171,7 +171,7 @@ def _covers(lines: list[str], hunk: Hunk, place: int) -> list[int]:
     return [start for start in starts if start >= 0 and lines[start : start + len(hunk.new)] == list(hunk.new)]
 
 
-def _named(hunk: Hunk, number: int) -> str:
+def _label(hunk: Hunk, number: int) -> str:
     return f"hunk {number} (`{hunk.header[:60]}`)"
 
 

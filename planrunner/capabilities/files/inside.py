@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from zlib import crc32
 
 from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.files.acting import opened
+from planrunner.capabilities.files.acting import open_tree
 from planrunner.capabilities.files.standing import contents
 
 LIMIT = 16 << 20
@@ -24,7 +24,7 @@ def read_inside(context: Context, path: str, limit: int = LIMIT) -> bytes | None
     """The content of a file, relative to the working directory; None where there is none. Links are followed as long
     as they stay inside. Raises Failure: ``policy`` for a path that leads out, ``logic`` for one that cannot be read or
     has more than ``limit`` bytes."""
-    with opened(context, looks=True) as tree:
+    with open_tree(context, looks=True) as tree:
         try:
             handle = tree.open_to_read(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -70,7 +70,7 @@ def remove_inside(context: Context, path: str) -> None:
 @contextlib.contextmanager
 def _folder(context: Context, path: str) -> Iterator[tuple[int, str]]:
     """The folder of a path that may be written, open, and the name in it."""
-    with opened(context) as tree:
+    with open_tree(context) as tree:
         parts = tree.writable(path)
         try:
             folder = tree.folder(parts[:-1])

@@ -72,7 +72,7 @@ class _Section:
         self.hunks: list[Hunk] = []
 
 
-def parse(diff: str) -> tuple[FilePatch, ...]:
+def parse_diff(diff: str) -> tuple[FilePatch, ...]:
     """The files of a diff. Raises Failure that names the line; the class is ``policy`` for what is refused."""
     lines = diff.removesuffix("\n").split("\n")
     sections: list[_Section] = []

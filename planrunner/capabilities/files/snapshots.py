@@ -17,7 +17,7 @@ from typing import IO, Annotated, Any, NamedTuple
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.files import records
-from planrunner.capabilities.files.acting import Plan, Verb, opened, read, undone
+from planrunner.capabilities.files.acting import Plan, Verb, open_tree, read, undone
 from planrunner.capabilities.files.beneath import Beneath
 from planrunner.capabilities.files.changes import Change, Planned, ways
 from planrunner.capabilities.files.finding import matching, names
@@ -96,7 +96,7 @@ def snapshot(
     """
     check({"path": path, "patterns": patterns, "exclude": exclude})
     what = _Range(tuple(names(patterns)), tuple(names(exclude)))
-    with opened(context) as tree:
+    with open_tree(context) as tree:
         parts = [] if path == "." else tree.writable(path, "read")
         found = _tree(context, tree, parts, what)
         if tree.scope is not None:

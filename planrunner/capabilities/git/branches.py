@@ -6,9 +6,10 @@ from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.git import moving, names
+from planrunner.capabilities.git import moving
 from planrunner.capabilities.git.command import plain_call, shown
 from planrunner.capabilities.git.index import digest
+from planrunner.capabilities.git.names import checked_reference
 from planrunner.capabilities.git.records import Record
 from planrunner.capabilities.git.repository import (
     Head,
@@ -46,7 +47,7 @@ def _preview_branch(
     context: Context, name: str, start: str = "HEAD", switch: bool = False, exists: str = "fail"
 ) -> Preview:
     repository = open_repository(context)
-    full = names.reference(name)
+    full = checked_reference(name)
     now = value_of(repository, f"refs/heads/{full}") if exists == "use" else ""
     commit = now or commit_of(repository, start)
     calls = [] if now else [plain_call("update-ref", f"refs/heads/{full}", commit, "0" * len(commit))]
@@ -69,7 +70,7 @@ def _capture_branch(
     context: Context, name: str, start: str = "HEAD", switch: bool = False, exists: str = "fail"
 ) -> dict[str, Any]:
     repository = open_repository(context)
-    full = f"refs/heads/{names.reference(name)}"
+    full = f"refs/heads/{checked_reference(name)}"
     before: dict[str, Any] = {"slot": slot(context), "made": full}
     if switch:
         new = value_of(repository, full) or commit_of(repository, start)
@@ -130,7 +131,7 @@ def branch(
     if exists not in ("fail", "use"):
         raise Failure(f"`exists` takes fail or use, found {exists}")
     repository = open_repository(context)
-    full = names.reference(name)
+    full = checked_reference(name)
     reference = f"refs/heads/{full}"
     record = Record(context, f"{slot(context)}-branch")
     noted, now = record.read(), value_of(repository, reference)
@@ -207,7 +208,7 @@ def _switch(context: Context, repository: Repository, to: Head) -> str:
 def _destination(repository: Repository, ref: str, detach: bool) -> Head:
     if detach:
         return Head("", commit_of(repository, ref))
-    full = f"refs/heads/{names.reference(ref)}"
+    full = f"refs/heads/{checked_reference(ref)}"
     commit = value_of(repository, full)
     if not commit:
         raise Failure(f"there is no branch `{ref}`", "unknown_ref")

@@ -9,11 +9,12 @@ from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.git import names, scopes
+from planrunner.capabilities.git import scopes
 from planrunner.capabilities.git.addresses import Address, connected, parsed
 from planrunner.capabilities.git.command import SETTINGS, Git, Refused, plain_call
 from planrunner.capabilities.git.fetching import listed
 from planrunner.capabilities.git.holding import held
+from planrunner.capabilities.git.names import checked_path, checked_reference
 from planrunner.capabilities.git.places import folder_of, is_empty_place
 from planrunner.capabilities.git.remotes import PACKS, Remote
 from planrunner.capabilities.git.repository import Repository, head_of, open_repository, slot
@@ -39,11 +40,11 @@ def _remote(context: Context, url: str) -> Remote:
     return Remote("origin", address, connected(context, Git(context, context.call.directory), address))
 
 
-def _command(address: Address, branch: str, depth: int, tags: bool, name: str, staged: str) -> list[str]:
+def _clone_command(address: Address, branch: str, depth: int, tags: bool, name: str, staged: str) -> list[str]:
     options = ["--template=", "--no-local", "--no-recurse-submodules", "--no-progress", "--origin=origin", *PACKS]
     options += [f"--config={MARK}={name}"]
     if branch:
-        options.append(f"--branch={names.reference(branch)}")
+        options.append(f"--branch={checked_reference(branch)}")
     if depth:
         options += [f"--depth={int(depth)}", "--no-single-branch"]
     if not tags:
@@ -51,20 +52,22 @@ def _command(address: Address, branch: str, depth: int, tags: bool, name: str, s
     return ["clone", *options, "--end-of-options", address.text, staged]
 
 
-def _preview(context: Context, url: str, path: str, branch: str = "", depth: int = 0, tags: bool = True) -> Preview:
+def _preview_clone(
+    context: Context, url: str, path: str, branch: str = "", depth: int = 0, tags: bool = True
+) -> Preview:
     remote = _remote(context, url)
-    command = _command(remote.address, branch, depth, tags, slot(context), names.path(path))
+    command = _clone_command(remote.address, branch, depth, tags, slot(context), checked_path(path))
     return Preview(f"clone {remote.address.text} into {path}", "", (plain_call(*command),))
 
 
 @looking
-def _capture(context: Context, path: str, **_: Any) -> dict[str, Any]:
+def _capture_clone(context: Context, path: str, **_: Any) -> dict[str, Any]:
     folder_of(context, path)  # a path that the attempt will refuse is noted so
     return {"slot": slot(context), "path": path}
 
 
 @taking_back
-def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> bool:
+def _undo_clone(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> bool:
     place = folder_of(context, before["path"])
     staged = _staged(place, before["slot"])
     ours = _is_ours(context, place, before["slot"])
@@ -85,9 +88,9 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
     effect="idempotent",
     risks=("reaches over the network",),
     spends=("calls",),
-    preview=_preview,
-    capture=_capture,
-    undo=_undo,
+    preview=_preview_clone,
+    capture=_capture_clone,
+    undo=_undo_clone,
     own=("*",),
     preconditions=("program git",),
 )
@@ -109,7 +112,7 @@ def clone(
         staged = _staged(place, name)
         shutil.rmtree(staged, ignore_errors=True)
         try:
-            remote.ask(*_command(remote.address, branch, depth, tags, name, staged))
+            remote.ask(*_clone_command(remote.address, branch, depth, tags, name, staged))
             made = open_repository(context, staged)
             if head := head_of(made).commit:
                 scopes.require_committed(made, head, place)

@@ -10,10 +10,11 @@ from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.git import index, names, scopes
+from planrunner.capabilities.git import index, scopes
 from planrunner.capabilities.git.command import plain_call, shown
 from planrunner.capabilities.git.identity import identities
 from planrunner.capabilities.git.messages import composed
+from planrunner.capabilities.git.names import checked_reference
 from planrunner.capabilities.git.records import Record
 from planrunner.capabilities.git.repository import (
     Head,
@@ -69,7 +70,7 @@ def _preview(context: Context, **inputs: Any) -> Preview:
     meant = inputs.get("branch", "")
     calls = (
         plain_call("commit-tree", ready.tree, *parent, "-m", message),
-        plain_call("update-ref", f"refs/heads/{names.reference(meant)}" if meant else "HEAD", "COMMIT", head.commit),
+        plain_call("update-ref", f"refs/heads/{checked_reference(meant)}" if meant else "HEAD", "COMMIT", head.commit),
     )
     place = meant or f"the branch HEAD is on then (now {head.name or 'none'})"
     return Preview(f"commit to {place}: {inputs['subject']}", shown(diff), calls)
@@ -179,7 +180,7 @@ def commit(
 
 
 def _must_be_on(head: Head, branch: str) -> None:
-    if branch and head.branch != f"refs/heads/{names.reference(branch)}":
+    if branch and head.branch != f"refs/heads/{checked_reference(branch)}":
         place = short(head.branch) if head.branch else "no branch"
         raise Failure(f"HEAD is on {place}, not on `{branch}`: somebody else has switched, or nobody has yet", "moved")
 

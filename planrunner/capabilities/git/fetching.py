@@ -9,8 +9,8 @@ from typing import Annotated, Any, NamedTuple, TypedDict
 
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.git import names
 from planrunner.capabilities.git.command import Refused, plain_call
+from planrunner.capabilities.git.names import checked_reference
 from planrunner.capabilities.git.records import Record
 from planrunner.capabilities.git.remotes import PACKS, Remote, remote_of
 from planrunner.capabilities.git.repository import Repository, open_repository, reason, slot
@@ -44,7 +44,7 @@ class Fetched(NamedTuple):
 
 
 def _spec(branches: list[str], tags: bool, aside: str) -> list[str]:
-    found = [f"+refs/heads/{names.reference(name)}:{aside}/heads/{name}" for name in branches]
+    found = [f"+refs/heads/{checked_reference(name)}:{aside}/heads/{name}" for name in branches]
     found = found or [f"+refs/heads/*:{aside}/heads/*"]
     return [*found, *([f"+refs/tags/*:{aside}/tags/*"] if tags else [])]
 
@@ -71,7 +71,7 @@ def _preview(
 @looking
 def _capture(context: Context, remote: str = "origin", **_: Any) -> dict[str, Any]:
     repository = open_repository(context)
-    names.reference(remote, "remote")
+    checked_reference(remote, "remote")
     return {"slot": slot(context), "top": repository.top}
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
+
+import httpx2
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.git.command import shown
 from planrunner.capabilities.http.client import client, refusal
-
-if TYPE_CHECKING:
-    import httpx2
-
 
 KINDS = ("github", "gitlab", "gitea")
 
@@ -56,8 +54,6 @@ class Place(NamedTuple):
     def call(self, context: Context, method: str, path: str, headers: dict[str, str], **options: Any) -> Any:
         """Ask the forge; gives the JSON of its answer. Raises Failure: denied, transient or logic."""
         headers = {"Accept": "application/json", **headers}
-        import httpx2  # late: takes a tenth of a second
-
         try:
             with client(context, timeout=30.0, follow_redirects=False) as http:
                 answer = http.request(method, self.url.rstrip("/") + path, headers=headers, **options)

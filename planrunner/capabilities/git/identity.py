@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.git.own_settings import value
+from planrunner.capabilities.git.own_settings import user_value
 
 if TYPE_CHECKING:
     from planrunner.capabilities.git.repository import Repository
@@ -49,8 +49,8 @@ def _parsed(text: str) -> Person:
 
 def _usual(context: Context, repository: Repository) -> Person | None:
     project = context.settings("git")
-    name = project.get("name") or repository.get("user.name") or value(context, "user.name")
-    email = project.get("email") or repository.get("user.email") or value(context, "user.email")
+    name = project.get("name") or repository.get("user.name") or user_value(context, "user.name")
+    email = project.get("email") or repository.get("user.email") or user_value(context, "user.email")
     return Person(_plain(name), _plain(email)) if name and email else None
 
 

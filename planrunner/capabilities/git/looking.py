@@ -8,7 +8,8 @@ from typing import Annotated, NamedTuple, TypedDict
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.durations import size
-from planrunner.capabilities.git import names, scopes
+from planrunner.capabilities.git import scopes
+from planrunner.capabilities.git.names import checked_path
 from planrunner.capabilities.git.repository import Repository, commit_of, open_repository
 from planrunner.capabilities.git.staging import File
 
@@ -85,7 +86,7 @@ def diff(
     if target and not base:
         raise Failure("`target` needs a `base` to be compared with")
     wanted = [*(("--cached",) if staged else ()), *(commit_of(repository, name) for name in (base, target) if name)]
-    wanted += ["--", *(names.path(path) for path in paths or ())]
+    wanted += ["--", *(checked_path(path) for path in paths or ())]
     scopes.require_named(context, paths or ())
     listed = repository.git.items("diff", *PLAIN, "--numstat", "-z", *wanted)
     scopes.require(context, "read", repository.top, map(_path, listed))
@@ -113,7 +114,7 @@ def log(
     if not 0 < limit <= 10_000:
         raise Failure("`limit` must be between 1 and 10000")
     wanted = [commit_of(repository, ref), *(f"^{commit_of(repository, name)}" for name in (since,) if name)]
-    return History(_commits(repository, [f"--max-count={limit}", *wanted, "--", *map(names.path, paths or ())]))
+    return History(_commits(repository, [f"--max-count={limit}", *wanted, "--", *map(checked_path, paths or ())]))
 
 
 @capability(

@@ -82,7 +82,7 @@ def _counted(paths: int) -> str:
     return "1 path conflicts" if paths == 1 else f"{paths} paths conflict"
 
 
-def _preview(context: Context, ref: str, ff: FastForward = "auto", **_: Any) -> Preview:
+def _preview_merge(context: Context, ref: str, ff: FastForward = "auto", **_: Any) -> Preview:
     repository = open_repository(context)
     result = _result(repository, ref, ff)
     if result.how == "up_to_date":
@@ -98,7 +98,7 @@ def _preview(context: Context, ref: str, ff: FastForward = "auto", **_: Any) -> 
 
 
 @looking
-def _capture(context: Context, ref: str, ff: FastForward = "auto", **_: Any) -> dict[str, Any]:
+def _capture_merge(context: Context, ref: str, ff: FastForward = "auto", **_: Any) -> dict[str, Any]:
     repository = open_repository(context)
     try:
         new = _result(repository, ref, ff).tree
@@ -118,8 +118,8 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
     "git.merge",
     effect="idempotent",
     risks=("moves the branch", "replaces files of the working tree"),
-    preview=_preview,
-    capture=_capture,
+    preview=_preview_merge,
+    capture=_capture_merge,
     undo=_undo,
     foreign=("conflicts", "messages"),
     own=("commit", "previous", "how", "index_sha256"),

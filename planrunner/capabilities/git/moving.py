@@ -73,7 +73,7 @@ def go(context: Context, repository: Repository, new: str, to: Head, what: str) 
 
 def _change_files(repository: Repository, record: Record, copy: index.Copy, commits: tuple[str, str]) -> None:
     try:
-        trees.go(repository, copy, *commits)
+        trees.move_files(repository, copy, *commits)
     except Failure as failure:
         if failure.failure == "dirty":  # nothing was touched
             record.drop()

@@ -9,14 +9,14 @@ from planrunner.capabilities.contract import Failure
 _NO_REF = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(/|$)")
 
 
-def revision(text: str) -> str:
+def checked_revision(text: str) -> str:
     """A name for one commit, such as ``HEAD~2``, ``main`` or a digest. Raises Failure."""
     if not text or text.startswith("-") or ".." in text or any(ord(char) < 33 or ord(char) == 127 for char in text):
         raise _unfit(f"{text!r} names no commit", text)
     return text
 
 
-def reference(text: str, kind: str = "branch") -> str:
+def checked_reference(text: str, kind: str = "branch") -> str:
     """The short name of a branch or tag, as git takes it. Raises Failure."""
     parts = text.split("/")
     wrong = not text or text in ("@", "HEAD") or text.startswith(("-", "/", ".")) or text.endswith(("/", "."))
@@ -25,7 +25,7 @@ def reference(text: str, kind: str = "branch") -> str:
     return text
 
 
-def path(text: str, what: str = "path") -> str:
+def checked_path(text: str, what: str = "path") -> str:
     """A path below the working directory, taken literally. Raises Failure (policy) for one that leads out of it."""
     if not text or "\0" in text:
         raise Failure(f"{text!r} is no {what}")

@@ -9,12 +9,12 @@ from planrunner.capabilities.git.command import program
 from planrunner.capabilities.programs import Program, run
 
 
-def value(context: Context, key: str) -> str:
+def user_value(context: Context, key: str) -> str:
     """The value of a setting such as ``user.name``; empty where there is none."""
-    return next(iter(values(context, key)[-1:]), "")
+    return next(iter(user_values(context, key)[-1:]), "")
 
 
-def values(context: Context, key: str) -> list[str]:
+def user_values(context: Context, key: str) -> list[str]:
     """All values of a setting. The user's own files are read for this alone; they decide nothing else."""
     names = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
     hidden = {name: None for name in context.environment() if name.startswith(("GIT_", "LD_"))}

@@ -6,13 +6,13 @@ import os
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.files.beneath import scope_in
-from planrunner.capabilities.git import names
+from planrunner.capabilities.git.names import checked_path
 
 
 def folder_of(context: Context, path: str) -> str:
     """The absolute path of a folder to make or remove. Raises Failure (policy) for one outside, behind a link, or where
     nothing may be written."""
-    parts = [part for part in names.path(path).split("/") if part not in ("", ".")]
+    parts = [part for part in checked_path(path).split("/") if part not in ("", ".")]
     if not parts:
         raise Failure(
             f"`{path}` is the working directory itself: name a folder to make in it", "policy", rule="files.root"

@@ -6,10 +6,10 @@ from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.git import names
 from planrunner.capabilities.git.command import Refused, plain_call
 from planrunner.capabilities.git.commits import contains
 from planrunner.capabilities.git.fetching import QUIET
+from planrunner.capabilities.git.names import checked_reference
 from planrunner.capabilities.git.records import Record
 from planrunner.capabilities.git.remotes import PACKS, Remote, failure_of, kind_of, remote_of
 from planrunner.capabilities.git.repository import (
@@ -73,8 +73,8 @@ def _full(repository: Repository, target: str, given: bool) -> str:
     """The full name of a reference there: what is a tag here and no branch is pushed as a tag."""
     for prefix in ("refs/heads/", "refs/tags/"):
         if target.startswith(prefix):
-            return prefix + names.reference(target.removeprefix(prefix))
-    name = names.reference(target)
+            return prefix + checked_reference(target.removeprefix(prefix))
+    name = checked_reference(target)
     is_tag = value_of(repository, f"refs/tags/{name}") and not value_of(repository, f"refs/heads/{name}")
     return f"refs/tags/{name}" if is_tag and not given else f"refs/heads/{name}"
 

@@ -6,9 +6,9 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.git import names
 from planrunner.capabilities.git.addresses import Address, connected, parsed
 from planrunner.capabilities.git.command import Git, Refused
+from planrunner.capabilities.git.names import checked_reference
 from planrunner.capabilities.git.scopes import require_repository
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def failure_of(message: str, kind: str) -> Failure:
 
 def remote_of(context: Context, repository: Repository, name: str, url: str = "", push: bool = False) -> Remote:
     """The remote of a name, at ``url`` or where the repository's settings say. Raises Failure where nothing says."""
-    names.reference(name, "remote")
+    checked_reference(name, "remote")
     configured = (push and repository.get(f"remote.{name}.pushurl")) or repository.get(f"remote.{name}.url")
     text = url or configured
     if not text:

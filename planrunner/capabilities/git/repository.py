@@ -9,9 +9,10 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.git import configuration, names
+from planrunner.capabilities.git import configuration
 from planrunner.capabilities.git.command import SETTINGS, Git, Refused
-from planrunner.capabilities.git.own_settings import values
+from planrunner.capabilities.git.names import checked_revision
+from planrunner.capabilities.git.own_settings import user_values
 
 UNDER_WAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "sequencer")
 
@@ -68,7 +69,7 @@ def _find(git: Git) -> tuple[str, str, str]:
     except Refused as refused:
         if "dubious ownership" not in refused.said:
             raise _no_repository(git.directory, refused) from None
-        trusted = tuple(("safe.directory", path) for path in values(git.context, "safe.directory"))
+        trusted = tuple(("safe.directory", path) for path in user_values(git.context, "safe.directory"))
         answer = git._replace(settings=git.settings + trusted).text(*asked)
     lines = answer.split("\n")
     if len(lines) != 3:
@@ -120,7 +121,7 @@ def commit_of(repository: Repository, name: str) -> str:
 
 def object_of(repository: Repository, name: str, kind: str) -> str:
     """The object of a kind (commit, tree, object) that a name stands for. Raises Failure where there is none."""
-    wanted = f"{names.revision(name)}^{{{kind}}}"
+    wanted = f"{checked_revision(name)}^{{{kind}}}"
     found = repository.git.run("rev-parse", "--quiet", "--verify", "--end-of-options", wanted, ok=(0, 1, 128))
     digest = found.text.strip().splitlines()
     if found.code or not digest:

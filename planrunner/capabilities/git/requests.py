@@ -8,9 +8,9 @@ from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.git import names
 from planrunner.capabilities.git.addresses import admitted, must_not_be_overheard, parsed, secret_of
 from planrunner.capabilities.git.forges import KINDS, Forge, Gitea, GitHub, GitLab, Place, Request, Wanted
+from planrunner.capabilities.git.names import checked_reference
 from planrunner.capabilities.git.records import Record
 from planrunner.capabilities.git.repository import head_of, open_repository, slot
 from planrunner.capabilities.git.undoing import looking, taking_back
@@ -82,8 +82,8 @@ def _wanted(context: Context, inputs: dict[str, Any]) -> Wanted:
     head = inputs.get("head") or head_of(open_repository(context)).name
     if not head:
         raise Failure("HEAD is on no branch: say which with `head`")
-    base = names.reference(inputs.get("base", "main"))
-    return Wanted(names.reference(head), base, title, str(inputs.get("body", "")), bool(inputs.get("draft", False)))
+    base = checked_reference(inputs.get("base", "main"))
+    return Wanted(checked_reference(head), base, title, str(inputs.get("body", "")), bool(inputs.get("draft", False)))
 
 
 def _preview(context: Context, **inputs: Any) -> Preview:

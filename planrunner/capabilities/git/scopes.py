@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote
 
 from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.files.acting import opened
+from planrunner.capabilities.files.acting import open_tree
 from planrunner.capabilities.files.beneath import scope_in
 from planrunner.capabilities.files.readable import require_let
 
@@ -33,7 +33,7 @@ def require_moved(repository: Repository, paths: Collection[str]) -> None:
     """Raises Failure (policy) for the first of the paths below the top of a working tree that may not be replaced, by a
     file scope or because it rules over plans."""
     context = repository.git.context
-    with opened(context, looks=context.call.dry, directory=repository.top) as tree:
+    with open_tree(context, looks=context.call.dry, directory=repository.top) as tree:
         tree.scope = None  # its paths start at the top, those of a policy at the working directory
         for path in paths:
             try:

@@ -8,8 +8,9 @@ from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.git import index, names, scopes
+from planrunner.capabilities.git import index, scopes
 from planrunner.capabilities.git.command import Refused, plain_call, shown
+from planrunner.capabilities.git.names import checked_path
 from planrunner.capabilities.git.records import Record
 from planrunner.capabilities.git.repository import Repository, open_repository, slot
 from planrunner.capabilities.git.undoing import looking, taking_back
@@ -111,7 +112,7 @@ def stage(repository: Repository, paths: list[str], copy: str, force: bool = Fal
     if not paths:
         raise Failure("`paths` names nothing to stage")
     options = ("--all", *(("--force",) if force else ()))
-    given = "\0".join(names.path(path) for path in paths)
+    given = "\0".join(checked_path(path) for path in paths)
     scopes.require_named(repository.git.context, paths)
     scopes.require_changed(repository, copy, paths, ("--others", *(() if force else ("--exclude-standard",))))
     try:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, NamedTuple, TypedDict
 
 from planrunner.capabilities.contract import Context
 from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.git import names
+from planrunner.capabilities.git.names import checked_path
 from planrunner.capabilities.git.repository import open_repository
 
 Untracked = Literal["no", "normal", "all"]
@@ -50,7 +50,7 @@ def status(
     repository = open_repository(context)
     arguments = ["status", "--porcelain=v2", "--branch", "-z", f"--untracked-files={untracked}"]
     arguments += ["--ignore-submodules=all", f"--ignored={'traditional' if ignored else 'no'}", "--no-renames", "--"]
-    return parsed(repository.git.run(*arguments, *(names.path(path) for path in paths or ())).stdout)
+    return parsed(repository.git.run(*arguments, *(checked_path(path) for path in paths or ())).stdout)
 
 
 def parsed(data: bytes) -> Status:

@@ -7,9 +7,9 @@ from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.git import names
 from planrunner.capabilities.git.command import plain_call
 from planrunner.capabilities.git.identity import identities
+from planrunner.capabilities.git.names import checked_reference
 from planrunner.capabilities.git.records import Record
 from planrunner.capabilities.git.repository import (
     Repository,
@@ -38,7 +38,7 @@ class Deleted(NamedTuple):
 
 
 def _full(name: str) -> str:
-    return f"refs/tags/{names.reference(name, 'tag')}"
+    return f"refs/tags/{checked_reference(name, 'tag')}"
 
 
 def _preview_tag(context: Context, name: str, ref: str = "HEAD", message: str = "", author: str = "") -> Preview:

@@ -8,9 +8,10 @@ from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.git import index, names, scopes
+from planrunner.capabilities.git import index, scopes
 from planrunner.capabilities.git.command import plain_call
 from planrunner.capabilities.git.holding import held
+from planrunner.capabilities.git.names import checked_path, checked_reference
 from planrunner.capabilities.git.places import folder_of, is_empty_place
 from planrunner.capabilities.git.records import Record
 from planrunner.capabilities.git.repository import (
@@ -116,7 +117,7 @@ def _preview_add(context: Context, path: str, ref: str = "HEAD", branch: str = "
     commit = commit_of(repository, ref)
     calls = [plain_call(*_add_command(folder_of(context, path), commit, slot(context)))]
     if branch:
-        full = f"refs/heads/{names.reference(branch)}"
+        full = f"refs/heads/{checked_reference(branch)}"
         calls += [plain_call("update-ref", full, commit, "0" * len(commit)), plain_call("symbolic-ref", "HEAD", full)]
     return Preview(f"add the working tree {path} at {commit[:12]}", "", tuple(calls))
 
@@ -125,7 +126,7 @@ def _preview_add(context: Context, path: str, ref: str = "HEAD", branch: str = "
 def _capture_add(context: Context, path: str, ref: str = "HEAD", branch: str = "") -> dict[str, Any]:
     repository = open_repository(context)
     folder_of(context, path)  # a path that the attempt will refuse is noted so
-    full = f"refs/heads/{names.reference(branch)}" if branch else ""
+    full = f"refs/heads/{checked_reference(branch)}" if branch else ""
     return {"slot": slot(context), "path": path, "branch": full, "commit": commit_of(repository, ref)}
 
 
@@ -181,7 +182,7 @@ def worktree_add(
     repository, name = open_repository(context), slot(context)
     place = folder_of(context, path)
     commit = commit_of(repository, ref)
-    full = f"refs/heads/{names.reference(branch)}" if branch else ""
+    full = f"refs/heads/{checked_reference(branch)}" if branch else ""
     ours = _is_ours(repository, place, name)
     if not is_empty_place(place) and not ours:
         raise Failure(f"{path} exists already", "exists")
@@ -272,7 +273,7 @@ def worktree_remove(
     Changes, new files and ignored files are never removed with it: it fails with the class `dirty`.
     """
     repository = open_repository(context)
-    place = folder_of(context, names.path(path))
+    place = folder_of(context, checked_path(path))
     entry = _entry_at(repository, place)
     record = Record(context, slot(context))
     if entry is None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import httpx2
+
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.http.charsets import is_charset
 from planrunner.capabilities.http.expected import PASSING, check_schema
@@ -13,8 +15,6 @@ from planrunner.capabilities.http.received import Received, name_of
 from planrunner.capabilities.soundness import not_json
 
 if TYPE_CHECKING:
-    import httpx2
-
     from planrunner.capabilities.http.asking import Ask
 
 
@@ -151,8 +151,6 @@ def _type(response: httpx2.Response) -> str:
 def _shown(ask: Ask, response: httpx2.Response) -> str:
     """The address that answered; where a redirect led elsewhere, the query may be a ticket of that place."""
     url = response.url.copy_with(username=None, password=None, fragment=None)
-    import httpx2  # late: loaded long since where there is an answer
-
     first = httpx2.URL(ask.url)
     same = (first.scheme, first.host, first.port) == (url.scheme, url.host, url.port)
     return str(url if same else url.copy_with(query=None))

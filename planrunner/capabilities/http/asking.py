@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import httpx2
+
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.durations import seconds
 from planrunner.capabilities.durations import size as bytes_of
@@ -143,14 +145,12 @@ def _method(method: Any) -> str:
 def _url(url: Any, query: Any) -> str:
     if not isinstance(url, str):
         raise Failure(f"`url` must be text, found {str(url)[:200]}")
-    import httpx2  # late: checks that need no library come first
-
     try:
         parsed = httpx2.URL(url)
     except (httpx2.InvalidURL, TypeError, ValueError) as error:
-        raise Failure(f"`{_shown(url)}` is no address: {error}") from None
+        raise Failure(f"`{_without_password(url)}` is no address: {error}") from None
     if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise Failure(f"`{_shown(url)}` is no address that starts with http:// or https:// and a host")
+        raise Failure(f"`{_without_password(url)}` is no address that starts with http:// or https:// and a host")
     if parsed.userinfo:
         raise Failure("the address holds credentials, which would stand in the journal: give them by `auth`")
     if query is not None:
@@ -158,7 +158,7 @@ def _url(url: Any, query: Any) -> str:
     return str(parsed.copy_with(fragment=None))
 
 
-def _shown(url: str) -> str:
+def _without_password(url: str) -> str:
     """An address for a message; what stands before an @ may be a password."""
     before, at, after = url.rpartition("@")
     return (f"{before.partition('://')[0]}://***@{after}" if at else url)[:200]

@@ -7,7 +7,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -17,9 +17,8 @@ import httpx2
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.http.guard import Endpoint, Guard
 from planrunner.capabilities.http.origins import REDIRECT_BODY, keep_to_origin
+from planrunner.capabilities.http.transport import Result
 from planrunner.capabilities.http.watch import SLICE, Watch
-
-Result = TypeVar("Result")
 
 
 class AsyncGuardedTransport(httpx2.AsyncHTTPTransport):

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import httpx2
 
 from planrunner import __version__
 from planrunner.capabilities.contract import Context, Failure
@@ -16,10 +18,6 @@ from planrunner.capabilities.http.async_transport import AsyncGuardedTransport
 from planrunner.capabilities.http.guard import Guard
 from planrunner.capabilities.http.transport import CountingClient, GuardedTransport
 from planrunner.capabilities.http.watch import Watch
-
-if TYPE_CHECKING:
-    import httpx2
-
 
 TIMEOUT: Mapping[str, float | None] = {"connect": 10.0, "read": 30.0, "write": 30.0, "pool": 30.0}
 """Seconds for the parts of a request; between two pieces of an answer `read` counts anew."""
@@ -37,8 +35,6 @@ def client(context: Context, *, timeout: Any = None, base_url: str = "", **optio
     """
     parts, total = _parts(timeout)
     transport = GuardedTransport(*_made_of(context, total))
-    import httpx2  # late: takes a tenth of a second
-
     return CountingClient(
         context, transport=transport, timeout=httpx2.Timeout(**parts), base_url=base_url, **_options(options)
     )
@@ -48,8 +44,6 @@ def async_client(context: Context, *, timeout: Any = None, base_url: str = "", *
     """The asynchronous counterpart of ``client``, for libraries that want one."""
     parts, total = _parts(timeout)
     transport = AsyncGuardedTransport(*_made_of(context, total))
-    import httpx2  # late, as above
-
     return httpx2.AsyncClient(
         transport=transport, timeout=httpx2.Timeout(**parts), base_url=base_url, **_options(options)
     )

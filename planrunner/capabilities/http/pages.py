@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Unpack
+from typing import Annotated, Any, NamedTuple, Unpack
+
+import httpx2
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
@@ -13,10 +15,6 @@ from planrunner.capabilities.http.inputs import INLINE, Answer, Paging, Url
 from planrunner.capabilities.http.pointer import ABSENT, at, checked_pointer
 from planrunner.capabilities.http.sending import opened, send_with
 from planrunner.jsontext import shown
-
-if TYPE_CHECKING:
-    import httpx2
-
 
 _WAYS = "`link`, or a mapping: `next: /pointer`, `cursor: /pointer` with `parameter`, or `page: NAME` or `offset: NAME`"
 
@@ -147,8 +145,6 @@ def _next(ask: Ask, way: Way, answer: Answer, number: int | None) -> str:
 
 
 def _with(url: str, parameter: str, value: Any) -> str:
-    import httpx2  # late: the client has loaded it
-
     return str(httpx2.URL(url).copy_set_param(parameter, value))
 
 
@@ -156,8 +152,6 @@ def _joined(ask: Ask, reference: str) -> str:
     """The address that a page names, at the origin of the first one."""
     if not reference:
         return ""
-    import httpx2  # late, as above
-
     here = httpx2.URL(ask.url)
     try:
         there = here.join(reference)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable
 
 from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.files.acting import opened
+from planrunner.capabilities.files.acting import open_tree
 from planrunner.capabilities.files.beneath import Beneath
 from planrunner.capabilities.files.changes import Change, stepped, ways
 from planrunner.capabilities.files.standing import Standing, look
@@ -17,7 +17,7 @@ from planrunner.capabilities.files.switching import perform
 def standing(context: Context, path: str) -> Standing | None:
     """The file at a path, None where there is none. Raises Failure for what is no file, or cannot be one; policy for a
     link, and for a path that plans do not write to."""
-    with opened(context) as tree:
+    with open_tree(context) as tree:
         return _standing(tree, path)
 
 
@@ -29,7 +29,7 @@ def put(
     Meanwhile files lie beside it whose names begin with ``mark``; ``clean`` knows them by it after a kill. Raises
     Failure where it cannot be done, also because somebody else changes the file at the same time.
     """
-    with opened(context) as tree:
+    with open_tree(context) as tree:
         before = _standing(tree, path)
         change = Change("/".join(tree.writable(path)), before, wanted, source)
         perform(tree, stepped(tree, (change,), mark))
@@ -37,7 +37,7 @@ def put(
 
 def clean(context: Context, path: str, mark: str) -> None:
     """Remove what a kill left beside a path."""
-    with opened(context) as tree, contextlib.suppress(OSError, Failure):
+    with open_tree(context) as tree, contextlib.suppress(OSError, Failure):
         parts = tree.writable(path)
         (step,) = stepped(tree, (Change("/".join(parts), None, None),), mark)
         folder = tree.folder(parts[:-1])

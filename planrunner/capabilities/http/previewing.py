@@ -50,13 +50,13 @@ def _content_words(content: Content) -> list[str]:
     words: list[str] = []
     for name, value in (content.form or {}).items():
         for each in value if isinstance(value, list) else [value]:
-            words += [option, f"{name}={_shown(each)}"]
+            words += [option, f"{name}={_as_text(each)}"]
     for field, each in content.files.items():
         words += ["-F", f"{field}=@{each.path};filename={each.name};type={each.type}"]
     return words
 
 
-def _shown(value: Any) -> str:
+def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

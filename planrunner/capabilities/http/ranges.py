@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import httpx2
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.http.answering import Told, answer_of
@@ -13,10 +15,6 @@ from planrunner.capabilities.http.partial import Partial
 from planrunner.capabilities.http.received import Received
 from planrunner.capabilities.http.sending import answered
 from planrunner.capabilities.http.trying import Passing, rest, retry_after
-
-if TYPE_CHECKING:
-    import httpx2
-
 
 _PROGRESS = 1 << 16
 """Bytes after which a connection that breaks off does not count as a try."""

@@ -7,15 +7,13 @@ import os
 import tempfile
 import zlib
 from collections.abc import Iterator
-from typing import IO, TYPE_CHECKING
+from typing import IO
+
+import httpx2
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.files.naming import artifact_name
 from planrunner.unnamed import unnamed
-
-if TYPE_CHECKING:
-    import httpx2
-
 
 _STEP = 1 << 16
 

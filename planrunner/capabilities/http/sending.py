@@ -6,7 +6,8 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+
+import httpx2
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.http.answering import Told, answer_of
@@ -15,9 +16,6 @@ from planrunner.capabilities.http.client import client, refusal
 from planrunner.capabilities.http.inputs import Answer
 from planrunner.capabilities.http.received import Received
 from planrunner.capabilities.http.trying import Passing, persist, retry_after
-
-if TYPE_CHECKING:
-    import httpx2
 
 
 def send(context: Context, ask: Ask) -> Answer:
@@ -67,8 +65,6 @@ def answered(ask: Ask, connected: httpx2.Client, more: Mapping[str, str] | None 
     """
     with ExitStack() as files:
         request = _request(ask, connected, more, files)
-        import httpx2  # late: the client has loaded it
-
         try:
             response = connected.send(request, stream=True)
             try:
@@ -91,8 +87,6 @@ def _classified(ask: Ask, first: httpx2.Request, error: Exception) -> Exception:
     if failure := refusal(error):
         return failure
     said = ask.credentials.masked(f"{ask.shown}: {_words(error)}")
-    import httpx2  # late, as above
-
     if isinstance(error, (httpx2.TimeoutException, httpx2.NetworkError, httpx2.RemoteProtocolError)):
         if _untrusted(error):
             return Failure(said)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from urllib.parse import quote, urljoin, urlsplit, urlunsplit
 
 from planrunner.capabilities.contract import Failure
@@ -58,20 +57,3 @@ def origin(url: str) -> str:
 
 def host(url: str) -> str:
     return urlsplit(url).hostname or ""
-
-
-def owner(url: str) -> str:
-    """The part of the host that somebody has registered: ``bbc.co.uk`` for ``www.bbc.co.uk``, the last two parts where
-    no public suffix is known, and an IP address as a whole. Two sources are independent only where owners differ."""
-    name = host(url)
-    try:
-        return str(ipaddress.ip_address(name))
-    except ValueError:
-        pass
-    try:
-        from tld import get_tld  # late: reads its table of suffixes
-    except ImportError:
-        raise Failure("research needs the extra `web`: pip install 'planrunner[web]'") from None
-    found = get_tld(f"http://{name}/", as_object=True, fail_silently=True, search_private=True)
-    registered = getattr(found, "fld", None)
-    return str(registered) if registered else ".".join(name.split(".")[-2:])

@@ -8,7 +8,7 @@ from urllib.parse import quote as percent
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.research.addresses import owner
+from planrunner.capabilities.research.facts import owner
 from planrunner.capabilities.research.given import Item, given, text_of
 
 _MOST_SHOWN = 20_000

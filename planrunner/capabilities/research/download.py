@@ -6,6 +6,8 @@ import hashlib
 from email.message import Message
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import httpx2
+
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.http.expected import PASSING
 from planrunner.capabilities.http.partial import Partial
@@ -91,8 +93,6 @@ def _asked(url: str, kept: tuple[Page, bytes] | None, tools: Tools, rest: float)
             headers.update({"range": f"bytes={have}-", "if-range": part.validator})
         elif kept is not None:
             headers.update(kept[0].validators)
-        import httpx2  # late: the client has loaded it
-
         try:
             with tools.wire.get(url, headers) as answer:
                 if answer.status_code == 304 and kept is not None and not have:

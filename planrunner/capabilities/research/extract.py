@@ -6,6 +6,8 @@ import json
 from html.parser import HTMLParser
 from typing import Any, NamedTuple
 
+from trafilatura import bare_extraction
+
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.http.charsets import is_charset
 
@@ -62,11 +64,6 @@ def decoded(body: bytes, charset: str) -> str:
 
 
 def _html(body: bytes, charset: str, url: str) -> Extract:
-    try:
-        from trafilatura import bare_extraction  # late, and an extra
-    except ImportError as error:
-        missing = f" ({error.name or error})" if not str(error).startswith("No module named 'trafilatura'") else ""
-        raise Failure(f"research needs the extra `web`: pip install 'planrunner[web]'{missing}", "missing") from None
     page = decoded(body, charset) if charset or _is_utf8(body) else body
     options: dict[str, Any] = {"with_metadata": True, "include_comments": False, "include_tables": True}
     found: Any = bare_extraction(page, url=url, **options) if len(body) <= _LARGEST_ARTICLE else None

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any, NamedTuple
 
+from tld import get_tld
+
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.research.addresses import owner
+from planrunner.capabilities.research.addresses import host
 from planrunner.capabilities.research.bm25 import Index, scores
 from planrunner.capabilities.research.given import Item, given, texts_of
 from planrunner.capabilities.research.support import Fact, grouped
@@ -184,3 +187,16 @@ def _fact(item: Item, text: str, span: tuple[int, int]) -> Fact:
         "fetched_at": str(item.get("fetched_at") or ""),
     }
     return Fact(" ".join(quote.split()), evidence)
+
+
+def owner(url: str) -> str:
+    """The part of the host that somebody has registered: ``bbc.co.uk`` for ``www.bbc.co.uk``, the last two parts where
+    no public suffix is known, and an IP address as a whole. Two sources are independent only where owners differ."""
+    name = host(url)
+    try:
+        return str(ipaddress.ip_address(name))
+    except ValueError:
+        pass
+    found = get_tld(f"http://{name}/", as_object=True, fail_silently=True, search_private=True)
+    registered = getattr(found, "fld", None)
+    return str(registered) if registered else ".".join(name.split(".")[-2:])

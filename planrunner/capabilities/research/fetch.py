@@ -83,8 +83,6 @@ def fetch(
     for item, outcome in zip(items, outcomes):
         if isinstance(outcome, Got):
             outcome = _doc(context, item, outcome, limits.shown, found.query)
-        if outcome.get("failure") == "missing":  # no page can be had without what is not installed
-            raise Failure(outcome["reason"])
         (failed if "failure" in outcome else docs).append(outcome)
         if context.cancelled():
             raise Failure("fetching was stopped", "interrupted")

@@ -6,6 +6,9 @@ import hashlib
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import httpx2
+from protego import Protego
+
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.http.expected import PASSING
 from planrunner.capabilities.research.addresses import host, joined, origin
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 
 _KEPT_FOR = 86_400.0
 _LARGEST = 500 << 10
-_MOST_REDIRECTS = 5
+_MOST_RULE_REDIRECTS = 5
 _LONGEST_REST = 30.0
 
 
@@ -78,10 +81,6 @@ class Robots:
     def _parsed(self, text: str | None) -> Rules:
         if text is None:
             return Rules(None)
-        try:
-            from protego import Protego  # late, and an extra
-        except ImportError:
-            raise Failure("research needs the extra `web`: pip install 'planrunner[web]'", "missing") from None
         parsed = Protego.parse(text)
         return Rules(parsed, float(parsed.crawl_delay(self._name) or 0.0))
 
@@ -98,7 +97,7 @@ class Robots:
 
     def _fetched(self, url: str) -> tuple[Page, bytes]:
         at, status, body = url, 0, b""
-        for _ in range(_MOST_REDIRECTS + 1):
+        for _ in range(_MOST_RULE_REDIRECTS + 1):
             status, body, target = self._asked(at)
             if not target:
                 break
@@ -111,8 +110,6 @@ class Robots:
 
     def _asked(self, url: str) -> tuple[int, bytes, str]:
         """Status, body and where a redirect leads."""
-        import httpx2
-
         try:
             with self._turns.turn(host(url)), self._wire.get(url, {"accept": "text/plain"}) as answer:
                 status = answer.status_code

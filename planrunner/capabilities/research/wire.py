@@ -7,16 +7,13 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+
+import httpx2
 
 from planrunner import __version__
 from planrunner.capabilities.contract import Context, Failure, Json
 from planrunner.capabilities.http.client import client
 from planrunner.capabilities.http.expected import PASSING
-
-if TYPE_CHECKING:
-    import httpx2
-
 
 _TIMES = {"connect": 10.0, "read": 20.0}
 _HTTP_DATE = "%Y-%m-%dT%H:%M:%SZ"
@@ -44,11 +41,8 @@ class Wire:
 
     def json(self, url: str, parameters: Mapping[str, str], largest: int) -> Json:
         """JSON. Raises Failure for an answer that is not 200, redirects too, with its `status` in the outputs."""
-        import httpx2
-        from httpx2 import URL
-
         try:
-            address = URL(url).copy_merge_params(dict(parameters))
+            address = httpx2.URL(url).copy_merge_params(dict(parameters))
             with self._client.stream("GET", address, headers={"accept": "application/json"}) as answer:
                 if answer.status_code != 200:
                     kind = "transient" if answer.status_code in PASSING else "logic"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import quote, quote_plus
 
 from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.files.acting import opened
+from planrunner.capabilities.files.acting import open_tree
 
 if TYPE_CHECKING:
     from sqlalchemy import URL
@@ -122,7 +122,7 @@ def _of_the_project(context: Context, database: str) -> Database:
     path = os.path.realpath(os.path.join(root, given))
     if not given or given == ":memory:" or url.query or not path.startswith(f"{root.rstrip('/')}/"):
         raise Failure(f"{database} is no file below the working directory", "policy", rule="files.beneath")
-    with opened(context, looks=context.call.dry) as tree:  # as it is written, and where links lead to
+    with open_tree(context, looks=context.call.dry) as tree:  # as it is written, and where links lead to
         for way in (os.path.normpath(os.path.join(root, given)), path):
             if way.startswith(f"{root.rstrip('/')}/"):
                 tree.writable(os.path.relpath(way, root))
