@@ -6,8 +6,8 @@ import gc
 import os
 import sys
 
-from planrunner.cli.closed import open_standard_streams
 from planrunner.cli.guard import guarded
+from planrunner.cli.output import open_standard_streams
 
 
 def main(argv: list[str] | None = None) -> int:

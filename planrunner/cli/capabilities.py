@@ -1,4 +1,4 @@
-"""``planrunner capabilities``."""
+"""``planrunner capabilities``, ``schema`` and ``rule``: what plans can say."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import Any
 
 import click
 
-from planrunner.app.authoring import capability, catalogue
+from planrunner.app.authoring import capability, catalogue, schema_for
 from planrunner.app.example import example_tasks
+from planrunner.app.rules import explain_rule, rule_objects
 from planrunner.app.schemas import input_schema
 from planrunner.capabilities.preconditions import described
 from planrunner.cli.completion import completes
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import output
-from planrunner.errors import NotFound
+from planrunner.diagnostics import RULES
+from planrunner.errors import NotFound, UsageError
 from planrunner.machine.ledger import SPENDABLE
 from planrunner.plan.model import Capability, Field
 from planrunner.views.terminal import table
@@ -125,3 +127,61 @@ def _field(field: Field, width: int, is_input: bool) -> str:
 def _alternatives(field: Field) -> list[dict[str, Any]]:
     wanted: dict[str, Any] = field.schema or {}
     return [wanted, *wanted.get("anyOf", ())]
+
+
+@click.command("schema")
+@click.argument("path", required=False, type=click.Path())
+@click.option("--write", metavar="FILE", help="Write to a file, with the inputs of the installed capabilities.")
+def schema_command(path: str | None, write: str | None) -> int:
+    """Print the JSON Schema of plans; PATH is `capabilities`, `project` (planrunner.yaml), `run` (what `exec --json`
+    prints) or a path of keys such as tasks.retry or project.models.
+
+    \b
+    Examples:
+      planrunner schema tasks.retry
+      planrunner schema capabilities
+      planrunner schema project
+      planrunner schema run
+      planrunner schema --write plans/plan.schema.json
+    """
+    text = json.dumps(schema_for(path, complete=write is not None), indent=2, ensure_ascii=False) + "\n"
+    if write is None:
+        click.echo(text, nl=False)
+        return 0
+    try:
+        with open(write, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise UsageError(f"`{write}` cannot be written: {error.strerror}") from error
+    click.echo(f"wrote {write}", err=True)
+    return 0
+
+
+@click.command("rule")
+@click.argument(
+    "code",
+    required=False,
+    shell_complete=completes(lambda ctx, word: [(each.code, each.title) for each in RULES.values()]),
+)
+@click.option("--all", "every", is_flag=True, help="Every rule.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def rule_command(code: str | None, every: bool, as_json: bool) -> int:
+    """Explain a lint rule, by code or by name.
+
+    \b
+    Examples:
+      planrunner rule PLAN103
+      planrunner rule dependency-cycle
+      planrunner rule --all --json
+    """
+    if every == (code is not None):
+        raise UsageError("name one rule, or ask for --all", "planrunner rule PLAN103")
+    found = rule_objects(None if every else code)
+    if as_json:
+        click.echo(json.dumps({"format": 1, "rules": found} if every else found[0], indent=2, ensure_ascii=False))
+    elif every:
+        for rule in found:
+            click.echo(f"{rule['code']}  {rule['severity']:<8} {rule['name']:<24} {rule['title']}")
+    else:
+        click.echo(explain_rule(found[0]["code"]))
+    return 0

@@ -1,4 +1,4 @@
-"""``planrunner convert``."""
+"""``planrunner convert`` and ``graph``: a plan in another form."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ import sys
 
 import click
 
-from planrunner.app.authoring import convert_text
-from planrunner.app.planfile import read_regular
+from planrunner.app.authoring import convert_text, draw_graph, load_plan
+from planrunner.app.inspect import look
+from planrunner.app.planfile import plan_named, read_regular
+from planrunner.cli.group import given_settings
+from planrunner.cli.settings import output
 from planrunner.errors import UsageError
 from planrunner.plan.files import decode
 from planrunner.source import Notation
+from planrunner.views.graph import render_text
+from planrunner.views.status import run_statuses
 
 _NOTATIONS: dict[str, Notation] = {"yaml": "yaml", "plan": "text", "json": "json"}
 
@@ -41,4 +46,39 @@ def convert_command(plan: str, target: str, path: str | None, stdin_filename: st
     except OSError as error:
         raise UsageError(f"`{path}` cannot be written: {error.strerror}") from error
     click.echo(f"wrote {path}", err=True)
+    return 0
+
+
+@click.command("graph")
+@click.argument("plan", required=False, type=click.Path())
+@click.option(
+    "--format", "form", type=click.Choice(["text", "mermaid", "dot", "json"]), default="text", help="What to write."
+)
+@click.option("--run", metavar="RUN", help="Colour by how a run stands; without PLAN its own plan is drawn.")
+@click.pass_context
+def graph_command(ctx: click.Context, /, plan: str | None, form: str, run: str | None) -> int:
+    """Draw the graph of a plan.
+
+    \b
+    Examples:
+      planrunner graph plans/release.yaml
+      planrunner graph plans/release.yaml --format mermaid
+      planrunner graph --run last --format dot | dot -Tsvg > run.svg
+    """
+    given = given_settings(ctx)
+    plan = plan if plan is None else plan_named(plan)
+    statuses = None
+    if run is not None:
+        state = look(run, given.state).state
+        statuses = run_statuses(state)
+        drawn = state.plan if plan is None else load_plan(plan)
+    elif plan is not None:
+        drawn = load_plan(plan)
+    else:
+        raise UsageError("name a plan or a run", "planrunner graph plans/release.yaml")
+    screen = output(given)
+    if form == "text":
+        screen.write(render_text(drawn, screen, statuses))
+    else:
+        screen.write(draw_graph(drawn, form, statuses))
     return 0

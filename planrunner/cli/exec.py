@@ -6,10 +6,9 @@ from typing import Any
 
 import click
 
-from planrunner.cli import running
-from planrunner.cli.group import given_settings
+from planrunner.cli import runner
+from planrunner.cli.group import given_settings, plan_missing
 from planrunner.cli.options import NO_SANDBOX, OUTPUT, OUTPUT_HELP, PROGRESS, UNATTENDED, ExecOptions, pair
-from planrunner.cli.plans import plan_missing
 from planrunner.cli.settings import messages
 
 
@@ -62,4 +61,4 @@ def exec_command(ctx: click.Context, /, **options: Any) -> int:
     """
     if options["plan"] is None:
         return plan_missing(messages(given_settings(ctx)))
-    return running.exec_plan(given_settings(ctx), ExecOptions(**options))
+    return runner.exec_plan(given_settings(ctx), ExecOptions(**options))

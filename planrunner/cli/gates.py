@@ -1,17 +1,25 @@
-"""``planrunner gates``."""
+"""``planrunner gates``, ``approve``, ``reject`` and ``answer``."""
 
 from __future__ import annotations
 
 import json
+import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 import click
 
-from planrunner.app.gates import waiting
-from planrunner.cli.completion import RUN
+from planrunner.app.gates import Voted, vote, waiting
+from planrunner.cli.completion import GATE, RUN
 from planrunner.cli.group import given_settings
-from planrunner.cli.settings import output
+from planrunner.cli.options import ResumeOptions, pair, parse_amounts
+from planrunner.cli.runner import note, resume_run
+from planrunner.cli.settings import Settings, output
+from planrunner.errors import DENIED, MISMATCH, OK, Denied, PlanrunnerError, RecordMismatch, UsageError
 from planrunner.views.gates import budget_gate_lines, decided_lines, gate_lines, gate_objects, watchdog_lines
+
+Json = Any
 
 
 @click.command("gates")
@@ -58,3 +66,153 @@ def gates_command(ctx: click.Context, /, run: str, as_json: bool) -> int:
             lines += decided_lines(screen, one.state, one.decided)
     screen.write("\n".join(lines or ["nothing waits for people"]) + "\n")
     return 0
+
+
+_Command = Callable[..., Any]
+
+_OPTIONS = (
+    click.option("--as", "by", metavar="NAME", default="", help="Who you are, where the system does not know."),
+    click.option("--role", "roles", multiple=True, metavar="ROLE", help="A role you have; may be repeated."),
+    click.option(
+        "--shown", default="", metavar="DIGEST", help="Only if this is what is asked: see `planrunner gates`."
+    ),
+    click.option("--resume", "go_on", is_flag=True, help="Go on with the run at once."),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+)
+
+
+def amounts(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
+    """The values of ``--add``."""
+    try:
+        return parse_amounts(values)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
+
+
+def voting_options(command: _Command) -> _Command:
+    """The options that the three commands have in common."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def cast(given: Settings, run: str, gate: str, body: dict[str, Json], *, go_on: bool, as_json: bool) -> int:
+    """Vote, tell what became of it, and go on with the run where that is wanted; the exit code of the contract."""
+    voted = vote(run, gate, {name: value for name, value in body.items() if value}, given.state)
+    for one in voted:
+        note(one.steered)
+    refused = [one for one in voted if not one.steered.answer.applied]
+    if as_json:
+        sys.stdout.write(json.dumps([_as_data(one) for one in voted], ensure_ascii=False) + "\n")
+        sys.stdout.flush()
+    else:
+        _tell(given, voted)
+    if refused:
+        raise _refusal(given, refused[0])
+    steered = voted[-1].steered
+    if go_on and not steered.held and not steered.ended:
+        return resume_run(given, ResumeOptions(steered.run_id))
+    return OK
+
+
+def _as_data(voted: Voted) -> dict[str, Json]:
+    answer = voted.steered.answer
+    return {
+        "format": 1,
+        "run_id": voted.steered.run_id,
+        "gate": voted.gate,
+        "applied": answer.applied,
+        "message": answer.message,
+        "held": voted.steered.held,
+    }
+
+
+def _tell(given: Settings, voted: list[Voted]) -> None:
+    for one in voted:
+        if one.steered.answer.applied:
+            sys.stderr.write(f"run {one.steered.run_id}: {one.steered.answer.message}\n")
+    last = voted[-1].steered
+    if last.answer.applied and not last.held and not last.ended:
+        sys.stderr.write(f"  {given.program} resume {last.run_id}\n")
+
+
+def _refusal(given: Settings, voted: Voted) -> PlanrunnerError:
+    answer = voted.steered.answer
+    kinds: dict[int, type[PlanrunnerError]] = {MISMATCH: RecordMismatch, DENIED: Denied}
+    kind = kinds.get(answer.code, UsageError)
+    return kind(f"run {voted.steered.run_id}: {answer.message}", f"{given.program} gates {voted.steered.run_id}")
+
+
+@click.command("approve")
+@click.argument("run", shell_complete=RUN)
+@click.argument("gate", shell_complete=GATE)
+@click.option("--reason", default="", metavar="TEXT", help="Why; kept with the decision.")
+@click.option(
+    "--add", multiple=True, metavar="WHAT=AMOUNT", callback=amounts, help="Of a budget: how much more; may be repeated."
+)
+@voting_options
+@click.pass_context
+def approve_command(ctx: click.Context, /, run: str, gate: str, go_on: bool, as_json: bool, **body: Any) -> int:
+    """Approve what a gate asks. GATE is the path of a task, the end of one, or a pattern such as `each[*]/sign`.
+
+    The approval is for what the gate shows now and nothing else: with --shown it is refused when that is not what you
+    looked at. A budget that tasks wait for (`budget`, or TASK/budget) is approved of with --add.
+
+    \b
+    Examples:
+      planrunner approve last sign-off --reason "the notes are complete"
+      planrunner approve last sign-off --as ana --role release --shown 1f2e3d4c5b6a
+      planrunner approve last 'deploy[*]/sign' --resume
+      planrunner approve last budget --add 'cost=$2' --resume
+    """
+    return cast(given_settings(ctx), run, gate, {"verdict": "approve", **body}, go_on=go_on, as_json=as_json)
+
+
+@click.command("reject")
+@click.argument("run", shell_complete=RUN)
+@click.argument("gate", shell_complete=GATE)
+@click.option("--reason", required=True, metavar="TEXT", help="Why; handed to the tasks that are done again.")
+@click.option("--rework", is_flag=True, help="Only if that sends the run back instead of failing the gate.")
+@voting_options
+@click.pass_context
+def reject_command(ctx: click.Context, /, run: str, gate: str, go_on: bool, as_json: bool, **body: Any) -> int:
+    """Reject what a gate asks: one rejection by somebody who may decide is enough.
+
+    What follows is the plan's to say (`on_reject`): the gate fails, another task runs, or the run goes back to an
+    earlier task with your reason as the comment. A budget that is rejected stops what it is for.
+
+    \b
+    Examples:
+      planrunner reject last sign-off --reason "the second figure is wrong"
+      planrunner reject last sign-off --reason "shorter, please" --rework --resume
+    """
+    return cast(given_settings(ctx), run, gate, {"verdict": "reject", **body}, go_on=go_on, as_json=as_json)
+
+
+def _fields(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    found = {}
+    for value in values:
+        split = pair(value)
+        if split is None:
+            raise click.BadParameter(f"`{value}` is not FIELD=VALUE", ctx, param)
+        found[split[0]] = split[1]
+    return found
+
+
+@click.command("answer")
+@click.argument("run", shell_complete=RUN)
+@click.argument("gate", shell_complete=GATE)
+@click.argument("choice", metavar="[OPTION]", default="")
+@click.option("-f", "--field", "fields", multiple=True, metavar="FIELD=VALUE", callback=_fields, help="Fill a field.")
+@click.option("--reason", default="", metavar="TEXT", help="Why; kept with the decision.")
+@voting_options
+@click.pass_context
+def answer_command(ctx: click.Context, /, run: str, gate: str, go_on: bool, as_json: bool, **body: Any) -> int:
+    """Choose an option of a gate, or fill its form. What you give becomes outputs of the gate.
+
+    \b
+    Examples:
+      planrunner answer last way later --reason "after the holidays"
+      planrunner answer last limits -f size=50MB -f strict=yes --resume
+    """
+    return cast(given_settings(ctx), run, gate, {"verdict": "approve", **body}, go_on=go_on, as_json=as_json)

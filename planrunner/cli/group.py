@@ -4,19 +4,68 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
+from json import dumps
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem, shell_complete
 
 from planrunner import __version__
-from planrunner.cli.errorobject import write_error
-from planrunner.cli.plans import list_plans
 from planrunner.cli.settings import COLORS, Settings, output, settings
 from planrunner.cli.table import ALIASES, COMMANDS, MEANT, help_text, module_of
 from planrunner.errors import INTERRUPTED, USAGE
+from planrunner.views.terminal import Terminal, cut, harmless, pad, width
+
+
+def write_error(
+    arguments: Sequence[str], message: str, hint: str, code: int, findings: list[dict[str, Any]] | None = None
+) -> None:
+    """The error as an object on standard output, for a call that asks for JSON there."""
+    if "--json" not in arguments:
+        return
+    error: dict[str, Any] = {"message": message, "hint": hint, "exit_code": code}
+    if findings is not None:
+        error["findings"] = findings
+    try:
+        sys.stdout.write(dumps({"format": 1, "error": error}, ensure_ascii=False) + "\n")
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        pass  # it stands on standard error
+
+
+def plan_lines(screen: Terminal) -> list[str]:
+    """A line for each plan of the project: its file and its title. Empty where the project has no plan."""
+    from planrunner.app.planfiles import project_plans
+
+    plans = project_plans()
+    column = min(48, max((width(path) for path, _ in plans), default=0))
+    edge = screen.edge()
+    return [
+        cut(f"  {pad(harmless(path), column)}  {harmless(title)}".rstrip(), edge, screen.unicode)
+        for path, title in plans
+    ]
+
+
+def list_plans(screen: Terminal) -> bool:
+    """Write the plans of the project and what to do with them; False where there are none."""
+    lines = plan_lines(screen)
+    if lines:
+        tips = ["", "run one: planrunner exec PLAN", "all commands: planrunner --help"]
+        screen.write("\n".join([screen.paint("plans of this project", "bold"), *lines, *tips]) + "\n")
+    return bool(lines)
+
+
+def plan_missing(screen: Terminal) -> int:
+    """Say that a plan has to be named, and which there are; the exit code of a wrong call."""
+    lines = plan_lines(screen)
+    known = (
+        ["plans of this project:", *lines] if lines else ["  this project has no plan; `planrunner init` writes one"]
+    )
+    screen.write("\n".join(["error: no plan named; write `planrunner exec PLAN`", *known]) + "\n")
+    return USAGE
 
 
 class LazyGroup(click.Group):

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TextIO
 
-from planrunner.cli.errorobject import write_error
-from planrunner.cli.group import run
-from planrunner.cli.screen import guard_terminals
+from planrunner.cli.group import run, write_error
+from planrunner.cli.output import guard_terminals
 from planrunner.cli.settings import ABOUT_RUNS, Settings, messages, reworded
 from planrunner.errors import INTERNAL, INTERRUPTED, USAGE, Denied, PlanInvalid, PlanrunnerError
 from planrunner.process import set_own_process

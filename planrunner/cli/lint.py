@@ -1,4 +1,4 @@
-"""``planrunner lint``."""
+"""``planrunner lint`` and ``fmt``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import click
 
-from planrunner.app.authoring import Checked, Choice, check_codes, reaches
-from planrunner.app.linting import diff_text, lint_paths, write_text
+from planrunner.app.authoring import Checked, Choice, check_codes, format_text, reaches
+from planrunner.app.linting import diff_text, lint_paths, read_files, write_text
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import Settings, output
 from planrunner.diagnostics import Severity
@@ -106,3 +106,40 @@ def print_findings(given: Settings, form: str, results: list[Checked]) -> None:
 def _print_diff(results: list[Checked]) -> None:
     for checked in results:
         click.echo(diff_text(checked.source.name, checked.before, checked.source.text), nl=False)
+
+
+@click.command("fmt")
+@click.argument("paths", nargs=-1, type=click.Path())
+@click.option("--check", is_flag=True, help="Write nothing; code 1 where a plan is not in canonical form.")
+@click.option("--diff", is_flag=True, help="Write nothing; show what would change.")
+@click.option("--stdin-filename", default="<stdin>", metavar="NAME", help="What the plan on standard input is called.")
+def fmt_command(paths: tuple[str, ...], check: bool, diff: bool, stdin_filename: str) -> int:
+    """Rewrite plans in the canonical form: canonical keys in one order and one layout. Comments stay.
+
+    PATH is a file, a folder or `-`, which reads standard input and writes standard output.
+
+    \b
+    Examples:
+      planrunner fmt plans/release.yaml
+      planrunner fmt --check
+      planrunner fmt - --stdin-filename x.plan < x.plan
+    """
+    if "-" in paths and len(paths) > 1:
+        raise UsageError("standard input comes alone")
+    stdin = sys.stdin.buffer.read() if "-" in paths else b""
+    changed = 0
+    for file in read_files(paths, (stdin_filename, stdin)):
+        name, before = file.source.name, file.source.text
+        after = format_text(file)
+        changed += before != after
+        if diff:
+            click.echo(diff_text(name, before, after), nl=False)
+        elif check:
+            if before != after:
+                click.echo(name)
+        elif "-" in paths:
+            click.echo(after, nl=False)
+        elif before != after:
+            write_text(name, after)
+            click.echo(f"formatted {name}", err=True)
+    return 1 if changed and (check or diff) else 0

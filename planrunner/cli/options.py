@@ -1,9 +1,73 @@
-"""The options of ``exec`` and ``resume`` once they are read, by whichever reader.
-
-Plain classes: making a named tuple of ten fields takes longer than reading the arguments.
-"""
+"""Options that several commands share, and values as people type them: amounts, durations, points of time."""
 
 from __future__ import annotations
+
+import time
+from datetime import datetime
+from typing import Any
+
+import click
+
+from planrunner.plan.expressions.quantities import parse_count, parse_duration, parse_money
+
+ADDABLE = ("time", "cost", "tokens", "calls", "attempts", "iterations")
+
+
+def parse_amount(what: str, text: str) -> float | None:
+    """Seconds, dollars or a count; None for what is no such amount, or nothing."""
+    if what not in ADDABLE:
+        return None
+    parse = {"time": parse_duration, "cost": parse_money}.get(what, parse_count)
+    more = parse(text)
+    if more is None and what == "cost":
+        more = parse_count(text)
+    return more or None
+
+
+def parse_amounts(values: tuple[str, ...]) -> dict[str, float]:
+    """The values of ``--add``. Raises ValueError with the first that is none."""
+    found = {}
+    for value in values:
+        what, _, text = value.partition("=")
+        more = parse_amount(what, text)
+        if more is None:
+            raise ValueError(f"`{value}` is not 'cost=$2', time=10m, tokens=50k or the like")
+        found[what] = more
+    return found
+
+
+class Lasting(click.ParamType[float]):
+    """Seconds of ``90m`` or ``1d``."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        found = parse_duration(value)
+        if found is None:
+            self.fail(f"`{value}` is no duration: write `90m`, `12h` or `7d`", param, ctx)
+        return float(found)
+
+
+class Moment(click.ParamType[float]):
+    """Seconds since 1970 of ``2h`` (ago), ``2026-11-20`` or ``2026-11-20T14:30``; without a zone it is local time."""
+
+    name = "moment"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        ago = parse_duration(value)
+        if ago is not None:
+            return time.time() - ago
+        try:
+            return datetime.fromisoformat(value).timestamp()
+        except (ValueError, OverflowError, OSError):
+            self.fail(
+                f"`{value}` is no time: write how long ago, as `90m`, or a date, as `2026-11-20T14:30`", param, ctx
+            )
+
 
 RESOLUTIONS = ("retry", "completed", "failed", "rollback")
 

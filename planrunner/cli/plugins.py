@@ -2,15 +2,163 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from typing import NamedTuple
 
 import click
 
+from planrunner.app.cases import run_cases
+from planrunner.app.plugins import (
+    Examined,
+    Plugin,
+    check,
+    described,
+    examine,
+    plugin,
+    plugin_object,
+    plugins,
+    trust_file,
+    untrust_file,
+)
 from planrunner.app.scaffold import write
-from planrunner.cli import plugin_lists, trusting
 from planrunner.cli.group import given_settings, nearest
 from planrunner.cli.settings import Settings, output
 from planrunner.errors import UsageError
+from planrunner.plugins import problems
+from planrunner.views.terminal import harmless, table
+
+
+def show_all(given: Settings, as_json: bool) -> int:
+    """Every plugin, with what went wrong."""
+    found = plugins()
+    told = problems.fetch()  # they are shown here, beside the plugins they are of
+    if as_json:
+        click.echo(json.dumps({"format": 1, "plugins": [plugin_object(each) for each in found]}, indent=2))
+        return 0
+    if not found:
+        click.echo("no plugins; `planrunner plugins new NAME` writes one")
+        return 0
+    screen = output(given)
+    rows = [(harmless(each.name), each.version or "-", _families(each), _state(each)) for each in found]
+    screen.write("\n".join(table(screen, ("NAME", "VERSION", "FAMILIES", "STATE"), rows)) + "\n")
+    shown = dict.fromkeys((*(problem for each in found for problem in each.problems), *told))
+    for problem in shown:
+        click.echo(f"problem: {problem}")
+    return 0
+
+
+def _families(found: Plugin) -> str:
+    """Those of a file that is not trusted are text of somebody else."""
+    return harmless(", ".join(found.families)) or "-"
+
+
+def _state(found: Plugin) -> str:
+    count = len(found.capabilities)
+    what = [f"{count} capabilit{'y' if count == 1 else 'ies'}"] if count else []
+    what += [hook.removeprefix("planrunner_") for hook in found.hooks if hook != "planrunner_register_capabilities"]
+    return f"{found.state}: {', '.join(what)}" if what else found.state
+
+
+def show_one(name: str, as_json: bool) -> int:
+    """One plugin with its capabilities. Raises NotFound."""
+    found = plugin(name)
+    problems.fetch()
+    if as_json:
+        click.echo(json.dumps({"format": 1, **plugin_object(found)}, indent=2))
+        return 0
+    click.echo(f"{harmless(found.name)} {found.version}".rstrip() + f": {_state(found)}")
+    if found.families:
+        click.echo(f"families: {_families(found)}")
+    for each in described(found.capabilities) if found.state == "ready" else ():
+        click.echo(f"  {each.name:<20} {each.effect:<11} {each.summary}")
+    for problem in found.problems:
+        click.echo(f"problem: {problem}")
+    return 0
+
+
+def judge(name: str, as_json: bool, cases: str) -> int:
+    """What is wrong with the capabilities of one plugin or all, on the cases of a file too; 1 where something is."""
+    found, verdicts = check(name or None)
+    problems.fetch()
+    faulty = [each for each in verdicts if each.faults]
+    broken = [each for each in found if each.problems]
+    if as_json:
+        data = {
+            "problems": [problem for each in broken for problem in each.problems],
+            "capabilities": {each.capability: list(each.faults) for each in verdicts},
+        }
+        click.echo(json.dumps({"format": 1, **data}, indent=2))
+    else:
+        for each in broken:
+            click.echo("\n".join(f"problem: {problem}" for problem in each.problems))
+        for verdict in verdicts:
+            click.echo(f"{verdict.capability}: " + ("; ".join(verdict.faults) or "sound"))
+        if not verdicts and not broken:
+            click.echo("no capabilities of plugins to check")
+    code = 1 if faulty or broken else 0
+    return run_cases(cases) or code if cases else code
+
+
+def trust(given: Settings, name: str, yes: bool) -> int:
+    """Trust a file once somebody said so. Raises NotFound, and UsageError where nobody can be asked."""
+    examined = examine(name)
+    click.echo("\n".join(_visible(line) for line in "\n".join(_examined(examined)).split("\n")))
+    if examined.file.standing == "trusted":
+        click.echo(f"{examined.file.name} is trusted already, as it is now")
+        return 0
+    if not yes:
+        if given.no_input or not (sys.stdin.isatty() and sys.stdout.isatty()):
+            raise UsageError("nobody is here to ask whether to trust it", "read it, then add --yes")
+        if not click.confirm("trust exactly this text?", default=False):
+            click.echo("not trusted")
+            return 1
+    trust_file(examined)
+    click.echo(f"{examined.file.name} is trusted as it is now; after a change it is not, until you trust it again")
+    return 0
+
+
+def _examined(examined: Examined) -> list[str]:
+    file, found = examined.file, examined.scan
+    lines = [f"{file.name}: {len(file.text)} bytes, {file.text.count(chr(10).encode())} lines; it would be executed"]
+    for each in found.capabilities:
+        options = f", {', '.join(each.options)}" if each.options else ""
+        lines += [
+            f"  capability {each.name} (effect {each.effect}{options})",
+            f"    {each.signature}, line {each.line}",
+        ]
+    lines += [f"  hook {hook}" for hook in found.hooks]
+    if found.imports:
+        lines.append(f"  imports {', '.join(found.imports)}")
+    if not (found.capabilities or found.hooks):
+        lines.append("  no capability and no hook is written out in it")
+    lines.append("  every statement outside its functions runs when it is loaded, and may register more than this")
+    if hidden := _hidden(file.text.decode("utf-8", "replace")):
+        lines.append(f"  characters that do not show: {', '.join(hidden)}")
+    if examined.diff:
+        lines += ["changed since it was trusted:", examined.diff.rstrip("\n")]
+    return lines
+
+
+def _visible(line: str) -> str:
+    """A line in which nothing hides: neither what moves the cursor nor what turns the direction of the text."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in line)
+
+
+def _hidden(text: str) -> list[str]:
+    """The first characters that a reader would not see, each with its line."""
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        found += [f"U+{ord(char):04X} in line {number}" for char in line if not char.isprintable() and char != "\t"]
+    return found[:5]
+
+
+def untrust(name: str) -> int:
+    """Trust nothing of a file any more."""
+    had = untrust_file(name)
+    click.echo(f"{name} is {'no longer' if had else 'not'} trusted")
+    return 0
+
 
 _ACTIONS = ("list", "show", "new", "check", "trust", "untrust")
 
@@ -60,14 +208,14 @@ def plugins_command(ctx: click.Context, /, action: str, **options: str | bool) -
 
 def _show(given: Settings, action: str, chosen: Options) -> int:
     if action == "list":
-        return plugin_lists.show_all(given, chosen.as_json)
+        return show_all(given, chosen.as_json)
     if action == "show":
-        return plugin_lists.show_one(chosen.name, chosen.as_json)
-    return plugin_lists.judge(chosen.name, chosen.as_json, chosen.cases)
+        return show_one(chosen.name, chosen.as_json)
+    return judge(chosen.name, chosen.as_json, chosen.cases)
 
 
 def _trust(given: Settings, action: str, chosen: Options) -> int:
-    return trusting.untrust(chosen.name) if action == "untrust" else trusting.trust(given, chosen.name, chosen.yes)
+    return untrust(chosen.name) if action == "untrust" else trust(given, chosen.name, chosen.yes)
 
 
 def _write(given: Settings, chosen: Options) -> int:

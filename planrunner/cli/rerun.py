@@ -1,16 +1,127 @@
-"""``planrunner rerun``."""
+"""``planrunner rerun`` and ``retry``."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from json import dumps
 from typing import Any
 
 import click
 
-from planrunner.app.rerun import RerunRequest
-from planrunner.cli.anew import anew_options, begin
+from planrunner.app.rerun import RerunRequest, Stale, begin_anew
+from planrunner.app.rerun import preview as stale_set
+from planrunner.app.revising import ReviseRequest
 from planrunner.cli.completion import RUN, TASK
 from planrunner.cli.group import given_settings
-from planrunner.errors import UsageError
+from planrunner.cli.options import ACCEPT_POLICY, OUTPUT, OUTPUT_HELP, PROGRESS, UNATTENDED
+from planrunner.cli.revise import PARAMS, PLAN, revised_first
+from planrunner.cli.runner import attended, lay_environment, report, tell_edited, watch
+from planrunner.cli.settings import Settings
+from planrunner.errors import OK, UsageError
+
+_Command = Callable[..., Any]
+
+_OPTIONS = (
+    click.option("--preview", is_flag=True, help="Only tell what would begin anew."),
+    click.option("--unattended", is_flag=True, help=UNATTENDED),
+    click.option("--no-wait", is_flag=True, help="At a terminal too, leave with code 8 where a gate waits."),
+    click.option("--accept-policy", is_flag=True, help=ACCEPT_POLICY),
+    click.option("--progress", type=click.Choice(PROGRESS), default="auto", help="How progress is shown."),
+    click.option("--output", type=click.Choice(OUTPUT), help=OUTPUT_HELP),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+    PLAN,
+    PARAMS,
+)
+
+
+def anew_options(command: _Command) -> _Command:
+    """The options that both commands have."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def begin(given: Settings, request: RerunRequest, *, preview: bool, as_json: bool, **how: Any) -> int:
+    """Show what begins anew, and unless it is a ``preview`` do it; ``how`` are the other options that both commands
+    have. The exit code of the run."""
+    mended, params = how.pop("mended"), how.pop("params")
+    if mended is not None:
+        request = _revised(given, request, ReviseRequest(request.run, mended, params), preview, how["progress"])
+    elif params:
+        raise click.UsageError("-p goes with --plan")
+    if mended is None:
+        tell_edited(given, request.run)
+    stale = stale_set(request, given.state, acting=not preview)
+    if preview and as_json:
+        sys.stdout.write(dumps({"format": 1, **stale._asdict()}, ensure_ascii=False) + "\n")
+        return OK
+    if preview:
+        sys.stdout.write(_in_full(stale))
+        return OK
+    if how["progress"] != "quiet" and (stale.again or stale.perhaps):
+        sys.stderr.write(_told(stale))
+    lay_environment(given)
+    seen = watch(given, how["progress"], how["output"])
+    onlooker = seen if how["no_wait"] or how["unattended"] else attended(given, seen)
+    request = request._replace(unattended=how["unattended"], accepts_policy=how["accept_policy"])
+    result = begin_anew(request, given.state, onlooker)
+    return report(result, as_json)
+
+
+def _revised(
+    given: Settings, request: RerunRequest, revision: ReviseRequest, preview: bool, progress: str
+) -> RerunRequest:
+    """The request as it stands after the run was revised."""
+    if preview:
+        raise click.UsageError(
+            f"`planrunner revise {request.run} {revision.plan} --preview` shows what a revision does"
+        )
+    if request.retry and request.tasks:
+        raise click.UsageError("with --plan everything runs again that failed or has changed: name no task")
+    return request._replace(run=revised_first(given, revision, progress == "quiet"))
+
+
+def _told(stale: Stale) -> str:
+    lines = [f"run {stale.run_id}", f"  begins anew: {_names(stale.again)}"]
+    if stale.perhaps:
+        lines.append(f"  re-runs only if its inputs have changed: {_names(stale.perhaps)}")
+    return "\n".join([*lines, _kept(stale)]) + "\n"
+
+
+def _kept(stale: Stale) -> str:
+    if stale.kept == 1:
+        return "  1 task that went well stays as it is"
+    return f"  {stale.kept} tasks that went well stay as they are"
+
+
+def _in_full(stale: Stale) -> str:
+    """The stale set, a task a line, with the digest of the call that the next one is compared with."""
+    width = max(map(len, (*stale.again, *stale.perhaps)), default=0)
+    lines = [f"run {stale.run_id}"]
+    if stale.again:
+        lines += ["  begins anew:", *[_line(stale, name, width) for name in stale.again]]
+    if stale.perhaps:
+        lines.append("  re-runs only if its inputs have changed:")
+        lines += [_line(stale, name, width) for name in stale.perhaps]
+    return "\n".join([*lines, _kept(stale)]) + "\n"
+
+
+def _line(stale: Stale, name: str, width: int) -> str:
+    told = []
+    if name in stale.inside:
+        count = len(stale.inside[name])
+        told.append("1 task inside is compared" if count == 1 else f"{count} tasks inside are compared one by one")
+    elif name in stale.calls:
+        told.append(f"was called with {stale.calls[name][:12]}")
+    if name in stale.finals:
+        told.append("under `finally`")
+    return f"    {name.ljust(width)}  {', '.join(told)}".rstrip()
+
+
+def _names(names: tuple[str, ...]) -> str:
+    shown = ", ".join(names[:12])
+    return f"{shown} and {len(names) - 12} more" if len(names) > 12 else shown
 
 
 @click.command("rerun")
@@ -38,3 +149,23 @@ def rerun_command(ctx: click.Context, /, run: str, tasks: tuple[str, ...], **how
     if wide["downstream"] and wide["keep_unchanged"]:
         raise UsageError("--downstream and --keep-unchanged exclude each other", "planrunner rerun --help")
     return begin(given_settings(ctx), RerunRequest(run, tasks, **wide), **how)
+
+
+@click.command("retry")
+@click.argument("run", shell_complete=RUN)
+@click.argument("tasks", nargs=-1, metavar="[TASK]...", shell_complete=TASK)
+@anew_options
+@click.pass_context
+def retry_command(ctx: click.Context, /, run: str, tasks: tuple[str, ...], **how: Any) -> int:
+    """Begin anew what failed, was cancelled or was undone, with what did not come about because of it, and go on.
+
+    A failed item of a fan-out, or a failed step of a subplan, is tried again alone; what went well stays. What stands
+    under `finally` runs again.
+
+    \b
+    Examples:
+      planrunner retry last
+      planrunner retry last "fetch[3]"
+      planrunner retry last "polish#2/draft"
+    """
+    return begin(given_settings(ctx), RerunRequest(run, tasks, retry=True), **how)

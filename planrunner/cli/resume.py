@@ -8,10 +8,9 @@ import click
 
 from planrunner.app.forking import ForkRequest, fork
 from planrunner.app.revising import ReviseRequest
-from planrunner.cli import running
+from planrunner.cli import runner
+from planrunner.cli.checkpoints import Manner, put_back, tell_of_files
 from planrunner.cli.completion import RUN
-from planrunner.cli.filesback import Manner, put_back
-from planrunner.cli.fork import tell_of_files
 from planrunner.cli.group import given_settings
 from planrunner.cli.options import (
     ACCEPT_POLICY,
@@ -103,4 +102,4 @@ def resume_command(
         options["settle"] = ()
     elif params:
         raise click.UsageError("-p goes with --plan")
-    return running.resume_run(given, ResumeOptions(**options))
+    return runner.resume_run(given, ResumeOptions(**options))

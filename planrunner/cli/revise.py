@@ -1,4 +1,4 @@
-"""``planrunner revise``, and ``--plan`` of the commands that go on with a run."""
+"""``planrunner revise`` and ``diff``, and ``--plan`` of the commands that continue a run."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 
 import click
 
-from planrunner.app.revising import ReviseRequest, preview, revise
+from planrunner.app.revising import ReviseRequest, compared, preview, revise
 from planrunner.cli.completion import RUN
-from planrunner.cli.consent import consent
 from planrunner.cli.exec import pairs
 from planrunner.cli.group import given_settings
-from planrunner.cli.settings import Settings, messages
+from planrunner.cli.prompts import consent
+from planrunner.cli.settings import Settings, messages, output
 from planrunner.errors import OK
-from planrunner.views.revision import revision_lines, revision_object
+from planrunner.views.revision import difference_lines, difference_object, revision_lines, revision_object
 
 _Command = Callable[..., Any]
 
@@ -78,3 +78,29 @@ def revised_first(given: Settings, request: ReviseRequest, quiet: bool) -> str:
         screen = messages(given)
         screen.write("".join(f"{line}\n" for line in revision_lines(screen, made)))
     return made.run_id
+
+
+@click.command("diff")
+@click.argument("one")
+@click.argument("other")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def diff_command(ctx: click.Context, /, one: str, other: str, as_json: bool) -> int:
+    """Show what differs between two plans: tasks, edges, gates, budgets, policy, parameters.
+
+    Each is a plan file or a revision of a run: RUN@1 is the plan it began with, RUN the one it has now.
+
+    \b
+    Examples:
+      planrunner diff last@1 last@2
+      planrunner diff last release.yaml
+    """
+    given = given_settings(ctx)
+    found = compared(one, other, given.state)
+    if as_json:
+        data = {"format": 1, "one": one, "other": other, "differences": difference_object(found)}
+        sys.stdout.write(dumps(data, ensure_ascii=False, default=str) + "\n")
+        return 0
+    lines = difference_lines(output(given), found) or ["the plans are the same"]
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    return 0

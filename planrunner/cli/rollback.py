@@ -8,11 +8,9 @@ import click
 
 from planrunner.app.rollback import RollbackRequest, preview, roll_back
 from planrunner.cli.completion import RUN
-from planrunner.cli.envfiles import lay_environment
 from planrunner.cli.group import given_settings
 from planrunner.cli.options import OUTPUT, OUTPUT_HELP, PROGRESS
-from planrunner.cli.renderer import watch
-from planrunner.cli.running import write_object
+from planrunner.cli.runner import lay_environment, watch, write_object
 from planrunner.cli.settings import Settings
 from planrunner.errors import FAILED, OK, WAITING
 from planrunner.views.terminal import harmless

@@ -13,7 +13,7 @@ from planrunner.app.inspect import recent_runs
 from planrunner.app.pruning import prune
 from planrunner.app.queries import STATUSES, RunQuery
 from planrunner.cli.group import given_settings
-from planrunner.cli.moments import Lasting, Moment
+from planrunner.cli.options import Lasting, Moment
 from planrunner.cli.settings import note_stranger, output
 from planrunner.views.artifacts import pruned as lines
 from planrunner.views.digest import digest_lines, digest_object

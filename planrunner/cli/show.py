@@ -1,22 +1,31 @@
-"""``planrunner show``."""
+"""``planrunner show``, ``why``, ``logs`` and ``events``."""
 
 from __future__ import annotations
 
 import json
+import sys
+import time
+from typing import Any
 
 import click
 
+from planrunner.app import histories
 from planrunner.app.calls import called
-from planrunner.app.inspect import look
-from planrunner.cli.completion import RUN, TASK
+from planrunner.app.inspect import POLL, Log, journal_entries, logs, look, read_log, why_task
+from planrunner.app.queries import EntryQuery, wanted
+from planrunner.cli.completion import RUN, RUN_OR_TASK, TASK, completes
 from planrunner.cli.group import given_settings
-from planrunner.cli.running import tell_edited
-from planrunner.cli.settings import note_stranger, output
+from planrunner.cli.output import byte_writer
+from planrunner.cli.runner import tell_edited
+from planrunner.cli.settings import Settings, messages, note_stranger, output
 from planrunner.errors import UsageError
+from planrunner.journal.codec import event_types
 from planrunner.views import run as picture
 from planrunner.views.ending import ending
+from planrunner.views.progress.jsonl import entry_line, entry_text, header_line
 from planrunner.views.revision import revision_history, revisions
 from planrunner.views.run import call_lines, run_object
+from planrunner.views.terminal import harmless
 from planrunner.views.tree import tree
 
 
@@ -80,4 +89,138 @@ def _calls(ctx: click.Context, run: str, task: str, inputs: bool, as_json: bool)
         return 0
     screen = output(given)
     screen.write("\n".join(call_lines(screen, found)) + "\n")
+    return 0
+
+
+@click.command("why")
+@click.argument("words", nargs=-1, required=True, metavar="[RUN] TASK", shell_complete=RUN_OR_TASK)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def why_command(ctx: click.Context, /, words: tuple[str, ...], as_json: bool) -> int:
+    """Tell why a task ran, waited, was skipped, was tried again or failed. Without RUN it is the last one.
+
+    TASK is a path as the run shows it (`polish#2/draft`, `fan[3]`), or the end of one that no other task has; a round
+    of a loop (`polish#2`) is explained as a whole.
+
+    \b
+    Examples:
+      planrunner why explain
+      planrunner why 20261121-2259 sign-off
+      planrunner why last 'fan[3]'
+    """
+    if len(words) > 2:
+        raise click.UsageError("give a run and a task, or a task")
+    run = words[0] if len(words) == 2 else "last"
+    found = look(run, given_settings(ctx).state)
+    told = why_task(found, words[-1])
+    if as_json:
+        answer = {"format": 1, "run_id": found.row.run, **told._asdict()}
+        click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
+    else:
+        click.echo("\n".join(harmless(line) for line in told.why))
+    return 0
+
+
+@click.command("logs")
+@click.argument("run", default="last", shell_complete=RUN)
+@click.argument("task", required=False, shell_complete=TASK)
+@click.option("-f", "--follow", is_flag=True, help="Go on as long as the run does.")
+@click.option("--attempt", type=click.IntRange(1), metavar="N", help="Only attempt N.")
+@click.option("--tail", type=click.IntRange(0), metavar="N", help="Only the last N lines of each.")
+@click.pass_context
+def logs_command(
+    ctx: click.Context, /, run: str, task: str | None, follow: bool, attempt: int | None, tail: int | None
+) -> int:
+    """Print what the tasks of a run wrote. RUN is an id, the start of one, or `last`. TASK is a
+    path, with all that it holds (`fan`, `polish#2`), or the end of some (`draft`).
+
+    \b
+    Examples:
+      planrunner logs last test
+      planrunner logs last test --attempt 2 --tail 50
+      planrunner logs last 'fan[3]'
+      planrunner logs last -f
+    """
+    given = given_settings(ctx)
+    printed: dict[tuple[str, int], int] = {}
+    last = b"\n"
+    sys.stdout.flush()
+    while True:
+        found = look(run, given.state)
+        chosen = logs(found, task, attempt)
+        for log in chosen:
+            heading = f"==> {log.task}, attempt {log.attempt} <==\n" if task is None or len(chosen) > 1 else ""
+            if heading and not last.endswith(b"\n"):
+                heading = f"\n{heading}"
+            last = _print(given, log, tail, printed, heading) or last
+        if not (follow and found.row.held):
+            return 0
+        time.sleep(POLL)
+
+
+def _print(given: Settings, log: Log, tail: int | None, printed: dict[tuple[str, int], int], heading: str) -> bytes:
+    """Print what was not printed yet, byte for byte where that is no terminal; its last piece. Headings are messages,
+    the text is data."""
+    key = (log.task, log.attempt)
+    first = key not in printed
+    after = printed.get(key, 0)
+    piece = b""
+    write = byte_writer()
+    for piece in read_log(log, after, tail if first else None):
+        if heading:
+            messages(given).write(heading)
+            heading = ""
+        write(piece)
+        after += len(piece)
+    sys.stdout.flush()
+    printed[key] = after if tail is None or not first else log.size()
+    return piece
+
+
+@click.command("events")
+@click.argument("run", default="last", shell_complete=RUN)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
+@click.option(
+    "--type",
+    "types",
+    multiple=True,
+    metavar="TYPE",
+    help="Only such as attempt_ended; repeatable.",
+    shell_complete=completes(lambda ctx, word: [(kind, "") for kind in sorted(event_types())]),
+)
+@click.option("--task", default="", metavar="PATH", help="Only entries about a task and all that it holds.")
+@click.option("--after", type=click.IntRange(0), default=0, metavar="SEQ", help="Only what follows this entry.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="At most N entries.")
+@click.option("-f", "--follow", is_flag=True, help="Go on as long as the run does.")
+@click.option("--export", metavar="FILE", help="Write the run with its plan to a file, for `planrunner replay FILE`.")
+@click.pass_context
+def events_command(
+    ctx: click.Context, /, run: str, as_json: bool, follow: bool, export: str | None, **asked: Any
+) -> int:
+    """Print the journal of a run. RUN is an id, the start of one, or `last`.
+
+    \b
+    Examples:
+      planrunner events last
+      planrunner events last --type attempt_ended --task 'fan[3]'
+      planrunner events last --json --after 500 --limit 500
+      planrunner events last --export tests/release.jsonl
+    """
+    if export is not None:
+        if any(asked.values()):
+            raise UsageError("`--export` writes the whole run: leave out what chooses entries")
+        histories.export(run, given_settings(ctx).state, export)
+        return 0
+    started = False
+    for row, entry in wanted(EntryQuery(**asked), journal_entries(run, given_settings(ctx).state, follow)):
+        if as_json and not started:
+            sys.stdout.write(header_line(row.run, row.plan_id) + "\n")
+        started = True
+        if as_json:
+            sys.stdout.write(entry_line(entry) + "\n")
+        else:
+            moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.at))
+            sys.stdout.write(f"{entry.seq:>5} {moment}.{int(entry.at * 1000) % 1000:03d} {entry_text(entry)}\n")
+        if follow:
+            sys.stdout.flush()
     return 0

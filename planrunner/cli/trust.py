@@ -1,4 +1,4 @@
-"""``planrunner trust``."""
+"""``planrunner trust`` and ``policy``."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Any
 import click
 
 from planrunner.app.admission import Examined
+from planrunner.app.policies import explain
 from planrunner.app.trusted import examined, forget, listed, project_object, trust_plan, trust_project
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import Settings, output
 from planrunner.errors import DENIED, OK, UsageError
-from planrunner.views.rights import LONGEST_PATH, item, powers_lines
+from planrunner.views.rights import LONGEST_PATH, item, powers_lines, render
 
 
 @click.command("trust")
@@ -117,3 +118,35 @@ def _forget(named: str) -> int:
 
 def _path(path: str) -> str:
     return item(path, LONGEST_PATH)
+
+
+@click.group("policy")
+def policy_command() -> None:
+    """Policies: what plans and their tasks may do.
+
+    \b
+    Examples:
+      planrunner policy explain plans/release.yaml
+      planrunner policy explain plans/release.yaml --json
+    """
+
+
+@policy_command.command("explain")
+@click.argument("plan", type=click.Path())
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def explain_(plan: str, as_json: bool) -> int:
+    """Tell for each task of PLAN what it may do, and which line says so.
+
+    The exit code is 12 where a policy refuses something that a task wants.
+
+    \b
+    Examples:
+      planrunner policy explain plans/release.yaml
+    """
+    found, tasks = explain(plan)
+    if as_json:
+        told = [{**task._asdict(), "said": [each._asdict() for each in task.said]} for task in tasks]
+        click.echo(json.dumps({"format": 1, "plan": found.id, "tasks": told}, indent=2, ensure_ascii=False))
+    else:
+        click.echo(render(f"{found.id} ({plan})", tasks))
+    return DENIED if any(each.verdict == "deny" for task in tasks for each in task.said) else 0

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from planrunner.cli.screen import tame
+from planrunner.cli.output import tame
 
 ROOT = Path(__file__).resolve().parents[2]
 HOSTILE = (

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from planrunner import __version__
-from planrunner.cli import guard, running
+from planrunner.cli import guard
 from planrunner.cli.complete import FILES, SCRIPTS, candidates
 from planrunner.cli.crash import write_report
 from planrunner.cli.settings import Settings, terminal
@@ -59,7 +59,7 @@ def test_errors_end_with_the_code_of_the_contract(monkeypatch, capsys, error, co
     def fail(given, options):
         raise error
 
-    monkeypatch.setattr(running, "exec_plan", fail)
+    monkeypatch.setattr(runner, "exec_plan", fail)
     assert guard.guarded(["exec", "p.yaml"]) == code
     assert "Traceback" not in capsys.readouterr().err
 
@@ -71,7 +71,7 @@ def test_a_fault_of_our_own_gives_4_and_a_report_without_parameter_values(monkey
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".planrunner").mkdir()
     monkeypatch.delenv("PLANRUNNER_STATE", raising=False)
-    monkeypatch.setattr(running, "exec_plan", fail)
+    monkeypatch.setattr(runner, "exec_plan", fail)
     assert guard.guarded(["exec", "p.yaml", "-p", "token=s3cret"]) == 4
     printed = capsys.readouterr().err
     assert "ZeroDivisionError: oops" in printed

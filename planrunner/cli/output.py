@@ -1,12 +1,10 @@
-"""Standard output and standard error where they are terminals: what tasks, plans and files say cannot act on them.
+"""Standard streams: open even where they were closed, and harmless where they are terminals.
 
-A log or a name may hold sequences that move the cursor, rename the window, answer for the person or hide a line. Into a
-file or a pipe every byte goes as it is. On a terminal a line that begins anew is a line of its own, and whatever else
-would act stands as ``\\u001b``, which in JSON means the same.
-"""
+What tasks, plans and files say cannot act on a terminal: only colours and line breaks get through."""
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from codecs import getincrementaldecoder
@@ -14,6 +12,35 @@ from collections.abc import Callable
 from typing import Any, TextIO
 
 from planrunner.views.terminal import escaped, quiet
+
+
+def open_standard_streams() -> None:
+    """Put ``/dev/null`` wherever a standard descriptor is closed, and a stream where the interpreter made none.
+
+    The descriptor matters as much as the stream: left free, it would go to the next file that is opened, and whatever
+    a task or the interpreter prints would end up in that file.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            _fill(number)
+    if sys.stdin is None:
+        sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
+
+
+def _fill(number: int) -> None:
+    null = os.open(os.devnull, os.O_RDWR)
+    if null == number:
+        os.set_inheritable(null, True)
+    else:
+        os.dup2(null, number)
+        os.close(null)
+
 
 _ACTING = re.compile(r"\x1b\[[0-9;]*m|[\x00-\x08\x0b-\x1f\x7f]|\x1b")
 _HIDES = re.compile(r"[\[;]0*8[;m]")

@@ -1,4 +1,4 @@
-"""Runs a plan and shows it: what ``exec`` and ``resume`` share, free of click."""
+"""Runs a plan and shows it: what the commands that start, continue and steer runs share."""
 
 from __future__ import annotations
 
@@ -8,24 +8,109 @@ from functools import partial
 from json import dumps
 from shlex import quote
 from time import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planrunner.app.admission import Answer
-from planrunner.app.control import take_back_pause
+from planrunner.app.control import Steered, take_back_pause
 from planrunner.app.edited import edited_plan
 from planrunner.app.execute import ExecRequest, RunResult, Watch, execute
 from planrunner.app.planfile import plan_named
-from planrunner.cli.envfiles import lay_environment
-from planrunner.cli.options import ExecOptions, ResumeOptions
-from planrunner.cli.renderer import watch
-from planrunner.cli.settings import Settings, reworded
-from planrunner.cli.steering import report_steered
-from planrunner.errors import Denied, PlanrunnerError, RunHeld
-from planrunner.journal.workspace import find_state, program
+from planrunner.cli.options import PROGRESS, ExecOptions, ResumeOptions
+from planrunner.cli.settings import Settings, messages, reworded, terminal
+from planrunner.errors import NO_PLAN, OK, Denied, NotFound, PlanrunnerError, RunHeld, UsageError
+from planrunner.journal.workspace import NAME, find_project, find_state, program, why_outside
 from planrunner.machine.events import Entry
 from planrunner.machine.state import State
+from planrunner.safety.envfiles import env_variables
+from planrunner.views.progress.github import GithubProgress
+from planrunner.views.progress.jsonl import JsonLinesProgress
+from planrunner.views.progress.plain import PlainProgress, QuietProgress
 from planrunner.views.run import run_object
 from planrunner.views.status import is_dry
+
+if TYPE_CHECKING:
+    from planrunner.app.execute import Watch
+    from planrunner.cli.settings import Settings
+
+
+def lay_environment(given: Settings, plan: str | None = None) -> None:
+    """Set what the environment files of the project say and what is not set yet; of a project from outside nothing.
+    Raises as ``env_variables``."""
+    state = find_state(plan, given.state)
+    project = os.path.dirname(state) if os.path.basename(state) == NAME else find_project(plan)
+    settings = os.path.join(project, "planrunner.yaml")
+    if not os.path.lexists(settings) or why_outside(settings) or (plan is not None and why_outside(plan)):
+        return
+    for name, value in env_variables(project).items():
+        os.environ.setdefault(name, value)
+
+
+def watch(given: Settings, mode: str, output: str | None = None) -> Watch:
+    """The renderer for a progress mode; only that one is imported. JSON lines are data and go to standard output.
+    ``output`` is how the output of tasks is shown; None leaves it to the renderer."""
+    mode = _mode(given, mode)
+    if output not in (None, "none") and mode in ("jsonl", "quiet"):
+        raise UsageError(
+            f"--output {output} has no effect with --progress {mode}", "it works with tree, plain and github"
+        )
+    if mode == "tree":
+        from planrunner.views.progress.tree import TreeProgress
+
+        return TreeProgress(messages(given), output or "none")
+    if mode == "jsonl":
+        return JsonLinesProgress(terminal(sys.stdout, given))
+    if mode == "github":
+        return GithubProgress(messages(given), output or "grouped")
+    if mode == "quiet":
+        return QuietProgress(messages(given))
+    return PlainProgress(messages(given), output=output or "grouped")
+
+
+def _mode(given: Settings, mode: str) -> str:
+    """``auto`` is PLANRUNNER_PROGRESS, else groups in GitHub Actions, a tree where the cursor can be moved, and lines
+    elsewhere."""
+    if mode == "auto":
+        mode = os.environ.get("PLANRUNNER_PROGRESS") or "auto"
+        if mode not in PROGRESS:
+            raise UsageError(f"PLANRUNNER_PROGRESS is `{mode}`", f"it may be {', '.join(PROGRESS)}")
+    if mode == "auto":
+        in_github = os.environ.get("GITHUB_ACTIONS") == "true"
+        mode = "github" if in_github else "tree" if messages(given).live else "plain"
+    return mode
+
+
+def tell(sentence: str) -> None:
+    """Say on standard error why there is no answer yet."""
+    sys.stderr.write(f"{sentence}\n")
+    sys.stderr.flush()
+
+
+def note(steered: Steered) -> None:
+    """Tell what else came up when a run was asked."""
+    for notice in steered.notices:
+        tell(f"note: {notice}")
+
+
+def report_steered(steered: Steered, as_json: bool) -> int:
+    """Tell what became of a request; raises UsageError where it was refused, NotFound for a task that there is not."""
+    note(steered)
+    if not steered.answer.applied:
+        kind = NotFound if steered.answer.code == NO_PLAN else UsageError
+        raise kind(f"run {steered.run_id}: {steered.answer.message}", f"planrunner show {steered.run_id}")
+    if as_json:
+        found = {
+            "format": 1,
+            "run_id": steered.run_id,
+            "applied": True,
+            "message": steered.answer.message,
+            "held": steered.held,
+            "ended": steered.ended or None,
+        }
+        sys.stdout.write(dumps(found, ensure_ascii=False) + "\n")
+    else:
+        sys.stderr.write(f"run {steered.run_id}: {steered.answer.message}\n")
+    return OK
+
 
 STDIN = "<stdin>"
 """What a plan on standard input is called; it counts as a file of the working directory."""
@@ -84,7 +169,7 @@ def _executed(given: Settings, options: ExecOptions, request: ExecRequest) -> Ru
 
 
 def _ask(given: Settings, alone: bool, found: dict[str, Any]) -> Answer:
-    from planrunner.cli.consent import consent
+    from planrunner.cli.prompts import consent
 
     return consent(given, alone, found)
 
@@ -107,7 +192,7 @@ def resume_run(given: Settings, options: ResumeOptions) -> int:
     seen = watch(given, options.progress, options.output)
     onlooker = seen if options.no_wait or options.unattended else attended(given, seen)
     tell_edited(given, options.run)
-    from planrunner.cli.doubts import decided
+    from planrunner.cli.prompts import decided
 
     settle = decided(given, options)
     from planrunner.app.resuming import Manner, resume
@@ -141,7 +226,7 @@ def attended(given: Settings, seen: Watch) -> Watch:
     """The watch that also asks what gates ask, where somebody sits at a terminal; else the watch alone."""
     if given.no_input or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return seen
-    from planrunner.cli.desk import Desk
+    from planrunner.cli.prompts import Desk
 
     return Desk(given, seen)
 

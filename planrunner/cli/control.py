@@ -1,0 +1,122 @@
+"""``planrunner pause``, ``cancel`` and ``budget``."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import click
+
+from planrunner.app.control import Steered, steer
+from planrunner.app.inspect import look
+from planrunner.app.resuming import resume
+from planrunner.cli.completion import RUN
+from planrunner.cli.gates import amounts
+from planrunner.cli.group import given_settings
+from planrunner.cli.runner import report_steered, tell, watch
+from planrunner.cli.settings import Settings, output
+from planrunner.errors import RunHeld, UsageError
+from planrunner.views.budget import budget_table, reserves_object
+from planrunner.views.run import budget_object
+
+
+@click.command("pause")
+@click.argument("run", shell_complete=RUN)
+@click.option("--reason", default="", metavar="TEXT", help="Why; kept with the run.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def pause_command(ctx: click.Context, /, run: str, reason: str, as_json: bool) -> int:
+    """Let what runs end, start nothing more, and park the run. RUN is an id, the start of one, or `last`.
+
+    The process that holds the run leaves with code 8; `planrunner resume` goes on.
+
+    \b
+    Examples:
+      planrunner pause last
+      planrunner pause 20261121 --reason "the network is being mended"
+    """
+    steered = steer(run, "pause", {"reason": reason} if reason else {}, given_settings(ctx).state, tell=tell)
+    return report_steered(steered, as_json)
+
+
+@click.command("cancel")
+@click.argument("run", shell_complete=RUN)
+@click.option("--reason", default="", metavar="TEXT", help="Why; kept with the run.")
+@click.option(
+    "--task",
+    default="",
+    metavar="TASK",
+    help="Stop only what this task does now, or abandon it where it waits for people; the run goes on.",
+)
+@click.option("--now", is_flag=True, help="Kill what runs at once, and leave out what stands under `finally`.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def cancel_command(ctx: click.Context, /, run: str, reason: str, task: str, now: bool, as_json: bool) -> int:
+    """Stop a run for good. RUN is an id, the start of one, or `last`.
+
+    What runs is asked to end and killed when it does not; what has not started is cancelled; tasks under `finally` run.
+    Where no process holds the run, this one carries it to its end.
+
+    \b
+    Examples:
+      planrunner cancel last --reason "wrong branch"
+      planrunner cancel 20261121 --now
+      planrunner cancel last --task "fetch[3]"
+    """
+    given = given_settings(ctx)
+    body = {**({"reason": reason} if reason else {}), **({"now": True} if now else {})}
+    if task:
+        return report_steered(steer(run, "cancel", {**body, "task": task}, given.state, tell=tell), as_json)
+    steered = steer(run, "cancel", body, given.state, tell=tell)
+    if steered.answer.applied and not steered.held and not steered.ended:
+        steered = finish(given, steered)
+    return report_steered(steered, as_json)
+
+
+def finish(given: Settings, steered: Steered) -> Steered:
+    """Drive a run that nobody holds from what was asked of it to its end; how it stands then."""
+    try:
+        result = resume(steered.run_id, (), given.state, watch(given, "auto"))
+    except RunHeld:
+        return steered._replace(held=True)  # another process was quicker and goes on with what was asked
+    except UsageError:
+        ended = look(steered.run_id, given.state).row.status
+        if not ended:
+            raise
+        return steered._replace(ended=ended)  # another process was quicker and is done with it
+    return steered._replace(ended=result.status if result.state.ended_at is not None else "")
+
+
+@click.command("budget")
+@click.argument("run", default="last", shell_complete=RUN)
+@click.option("--add", multiple=True, metavar="WHAT=AMOUNT", callback=amounts, help="Add to a limit; may be repeated.")
+@click.option("--task", default="", metavar="TASK", help="The limit of this task, not of the plan.")
+@click.option("--reason", default="", metavar="TEXT", help="Why; kept with the run.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def budget_command(
+    ctx: click.Context, /, run: str, add: dict[str, float], task: str, reason: str, as_json: bool
+) -> int:
+    """Show what a run has used, set aside and may use, or add to a limit. RUN is an id, the start of one, or `last`.
+
+    A run that waits because a budget is used up goes on with `planrunner resume`, one that ended for it with
+    `planrunner retry`.
+
+    \b
+    Examples:
+      planrunner budget
+      planrunner budget last --add 'cost=$2' --reason "the corpus is larger than we thought"
+      planrunner budget last --task research --add tokens=50k
+    """
+    given = given_settings(ctx)
+    if add:
+        body = {"add": add, **({"scope": task} if task else {}), **({"reason": reason} if reason else {})}
+        return report_steered(steer(run, "budget", body, given.state, tell=tell), as_json)
+    found = look(run, given.state)
+    if as_json:
+        data = {"format": 1, "run_id": found.row.run, "budget": budget_object(found.state, time.time())}
+        data["rollbacks"] = reserves_object(found.state)
+        click.echo(json.dumps(data, indent=2))
+        return 0
+    output(given).write("\n".join(budget_table(found.state, time.time())) + "\n")
+    return 0

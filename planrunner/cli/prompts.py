@@ -1,0 +1,403 @@
+"""Prompts at the terminal: may a plan run, what became of an interrupted task, what the gates of a run ask."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from planrunner.app.admission import Answer, Wish, admit
+from planrunner.app.asking import user
+from planrunner.app.execute import RunResult, Watch, warn
+from planrunner.app.gates import Ballots
+from planrunner.app.inspect import look
+from planrunner.app.settling import Doubt, open_doubts
+from planrunner.cli.options import Pairs, ResumeOptions, parse_amount
+from planrunner.cli.settings import Settings, messages
+from planrunner.errors import PlanInvalid, UsageError
+from planrunner.journal.workspace import find_project
+from planrunner.machine.events import Entry
+from planrunner.machine.gate import GateState
+from planrunner.machine.shortages import Wanted
+from planrunner.machine.state import State
+from planrunner.machine.votes import Vote, turned_away
+from planrunner.plan.model import Param, Plan
+from planrunner.plan.params import bind, takes
+from planrunner.plugins.registry import Registry
+from planrunner.safety.people import read_project
+from planrunner.safety.project import unsound
+from planrunner.views.gates import budget_gate_lines, gate_lines, suggestion, waiting_budgets, waiting_gates
+from planrunner.views.rights import powers_lines
+from planrunner.views.terminal import foreign, harmless
+
+Json = Any
+
+
+def consent(given: Settings, alone: bool, found: dict[str, Json]) -> Answer:
+    """Show a plan and ask about it; with ``alone`` nobody is asked, wherever the command runs."""
+    show(given, found)
+    if alone or given.no_input or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return "nobody"
+    screen = messages(given)
+    while True:
+        screen.write("Run it? yes, no, or always exactly this [y/N/a] ")
+        answer = sys.stdin.readline().strip().lower()
+        if answer in ("y", "yes"):
+            return "once"
+        if answer in ("a", "always"):
+            return "always"
+        if answer in ("", "n", "no"):
+            return "no"
+
+
+def vouch(given: Settings, path: str, params: tuple[tuple[str, Json], ...]) -> None:
+    """Have somebody say that a plan may run, where its effects are real and no run keeps the answer. Raises Denied."""
+    admit(Wish(path, params, ask=partial(consent, given, False)), Registry(project=find_project(path)))
+
+
+def show(given: Settings, found: dict[str, Json]) -> None:
+    """Tell what a plan may do, on standard error."""
+    screen = messages(given)
+    screen.write("".join(f"{line}\n" for line in (_head(found), *powers_lines(screen, found))))
+
+
+def _head(found: dict[str, Json]) -> str:
+    """Why somebody is asked."""
+    if found["origin"] == "outside":
+        changed = " It has changed since it was trusted." if found["trusted"] == "changed" else ""
+        return f"A plan from outside the project wants to run.{changed}"
+    if found["outside"]:
+        return "A plan of the project wants to act outside of it."
+    return "A plan of the project wants to run, and the policy has somebody asked."
+
+
+_ANSWERS = {"r": "retry", "c": "completed", "f": "failed", "b": "rollback"}
+
+
+def decided(given: Settings, options: ResumeOptions) -> Pairs:
+    """What the options say of tasks in doubt, or else the person at the terminal; nothing where nobody can be asked."""
+    alone = options.unattended or options.no_wait or given.no_input
+    if options.settle or alone or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return options.settle
+    found: list[tuple[str, str]] = []
+    looked = look(options.run, given.state)
+    for doubt in () if looked.row.held or looked.row.status else open_doubts(looked.state):
+        answer = _asked(given, doubt)
+        if not answer:
+            break
+        found.append((doubt.task, answer))
+    return tuple(found)
+
+
+def _asked(given: Settings, doubt: Doubt) -> str:
+    """The answer about one task; empty to decide later."""
+    screen = messages(given)
+    command = doubt.command.splitlines()
+    lines = [f"`{doubt.name}` was interrupted, result unknown", *(f"    {line}" for line in command)]
+    screen.write("".join(f"{foreign(screen, line)}\n" for line in lines))
+    back = ", roll[b]ack" if doubt.undoable else ""
+    while True:
+        screen.write(f"[r]etry, [c]ompleted, [f]ailed{back}, [q] decide later: ")
+        line = sys.stdin.readline()
+        word = line.strip().lower()
+        answer = _ANSWERS.get(word, word)
+        if not line or word in ("q", "quit"):
+            return ""
+        if answer in _ANSWERS.values() and (doubt.undoable or answer != "rollback"):
+            return answer
+
+
+def turned_away_here(state: State, task: str, gate: GateState) -> str:
+    """Why whoever sits at the terminal may not decide a gate; empty where they may."""
+    by = user()
+    try:
+        people = read_project(str(state.environment.get("directory") or ".")).people or {}
+    except UsageError as error:
+        return error.message
+    except PlanInvalid as error:
+        return unsound(error)
+    return turned_away(state, gate, Vote(task, "approve", by, by, people.get(by, ())))
+
+
+class GateForm:
+    """The questions of one gate in their order: the decision, each field, the reason. ``sent`` is the number of the
+    request once it is made, ``kind`` what kind it is."""
+
+    kind = "vote"
+
+    def __init__(self, task: str, number: int, gate: GateState) -> None:
+        request = gate.request
+        self._task = task
+        self._number = number
+        self._shown = gate.shown
+        self.sent: int | None = None
+        self._options = [str(option["name"]) for option in request.get("options", ())]
+        self._fields = list(request.get("form", ()))
+        self._body: dict[str, Json] = {}
+        self.wrong = ""
+        """What could not be made of the last answer; empty where it was understood."""
+
+    def stands(self, state: State) -> bool:
+        """Whether the question is still the same, and nobody has answered it."""
+        found = state.tasks[self._number]
+        gate = found.gate
+        return found.status == "blocked" and gate is not None and gate.waits and gate.shown == self._shown
+
+    def prompt(self) -> str:
+        if not self._body:
+            choices = "/".join(self._options) if self._options else "yes"
+            return f"{choices}/no, q to leave it > "
+        field = self._next_field()
+        if field is not None:
+            return _field_prompt(field)
+        return "reason > "
+
+    def _next_field(self) -> dict[str, Json] | None:
+        if self._body.get("verdict") == "reject":
+            return None
+        return next((field for field in self._fields if field["name"] not in self._body["fields"]), None)
+
+    def take(self, line: str) -> dict[str, Json] | None:
+        """The next answer; the data of the vote once everything is said."""
+        self.wrong = ""
+        if not self._body:
+            self._decide(line)
+            return None
+        field = self._next_field()
+        if field is not None:
+            self.wrong = _misfit(field, line)
+            if not self.wrong:
+                self._body["fields"][field["name"]] = line
+            return None
+        if self._body["verdict"] == "reject" and not line:
+            self.wrong = "a rejection needs a reason"
+            return None
+        given = {name: value for name, value in self._body["fields"].items() if value != ""}
+        return {**self._body, "fields": given, "reason": line, "shown": self._shown, "gate": self._task}
+
+    def _decide(self, line: str) -> None:
+        if line in self._options:
+            self._body = {"verdict": "approve", "choice": line, "fields": {}}
+        elif line.lower() in ("y", "yes", "approve") and not self._options:
+            self._body = {"verdict": "approve", "fields": {}}
+        elif line.lower() in ("n", "no", "reject"):
+            self._body = {"verdict": "reject", "fields": {}}
+        elif line:
+            self.wrong = f"`{harmless(line)}` is no answer: say {' or '.join([*(self._options or ['yes']), 'no'])}"
+
+
+def _field_prompt(field: dict[str, Json]) -> str:
+    """``size (a size such as 50MB): how big it may get [5MB] > ``"""
+    kind = takes(str(field.get("type", "any")))
+    if field.get("choices"):
+        kind = "one of " + ", ".join(map(str, field["choices"]))
+    about = f": {field['description']}" if field.get("description") else ""
+    default = f" [{field['default']}]" if "default" in field else "" if field.get("required") else " [nothing]"
+    return harmless(f"{field['name']} ({kind}){about}{default} > ")
+
+
+def _misfit(field: dict[str, Json], line: str) -> str:
+    """What is wrong with what was typed for a field; what is left empty takes its default."""
+    if not line:
+        needed = field.get("required") and "default" not in field
+        return f"`{field['name']}` cannot be left empty" if needed else ""
+    param = Param(**{**field, "choices": tuple(field.get("choices", ()))})
+    return harmless("; ".join(bind([param], {param.name: line}, "field").problems))
+
+
+class BudgetForm:
+    """How much is added to a limit, or that nothing is and why."""
+
+    kind = "budget"
+
+    def __init__(self, asked: Wanted) -> None:
+        self._asked = asked
+        self._body: dict[str, Json] = {}
+        self.sent: int | None = None
+        self.wrong = ""
+
+    def stands(self, state: State) -> bool:
+        """As of a gate: whether tasks still wait for it."""
+        return any(
+            (each.scope, each.what) == (self._asked.scope, self._asked.what)
+            for each in waiting_budgets(state, state.active_since or 0.0)
+        )
+
+    def prompt(self) -> str:
+        if self._body:
+            return "reason > "
+        example = suggestion(self._asked).partition("=")[2].strip("'")
+        return f"how much {self._asked.what} to add, such as {example}, or no, q to leave it > "
+
+    def take(self, line: str) -> dict[str, Json] | None:
+        """The next answer; the data of the request once everything is said."""
+        self.wrong = ""
+        if self._body:
+            if "refuse" in self._body and not line:
+                self.wrong = "a rejection needs a reason"
+                return None
+            return {**self._body, "scope": self._asked.scope, "reason": line}
+        if line.lower() in ("n", "no", "reject"):
+            self._body = {"refuse": [self._asked.what]}
+        elif more := parse_amount(self._asked.what, line):
+            self._body = {"add": {self._asked.what: more}}
+        elif line:
+            self.wrong = f"`{harmless(line)}` is no amount of {self._asked.what}"
+        return None
+
+
+class Desk:
+    """A watch around another one. When nothing runs any more and a gate waits, its question is put to whoever sits at
+    the terminal; the answer goes the way of every vote."""
+
+    attended = True
+
+    def __init__(self, given: Settings, inner: Watch) -> None:
+        self._given = given
+        self._inner = inner
+        self._screen = messages(given)
+        self._state: State | None = None
+        self._ballots: Ballots | None = None
+        self._form: GateForm | BudgetForm | None = None
+        self._typed = b""
+        self._left = False
+        self._news = False
+        self._asked = False
+        """Whether the line of the cursor is a question, with nothing typed and sent off yet."""
+
+    def started(self, run_id: str, plan: Plan, state: State) -> None:
+        self._state = state
+        self._inner.started(run_id, plan, state)
+
+    def warn(self, texts: Sequence[str]) -> None:
+        warn(self._inner, texts)
+
+    def event(self, entry: Entry) -> None:
+        self._break_line()
+        self._inner.event(entry)
+        self._news = True
+
+    def output(self, task: str, attempt: int, stream: str, data: bytes) -> None:
+        self._inner.output(task, attempt, stream, data)
+
+    def tick(self, now: float) -> None:
+        state = self._state
+        if self._form is not None and state is not None:
+            if self._news:
+                self._news = False
+                self._inner.tick(now)
+                self._let_go()
+            self._at_the_prompt(state, self._form)
+            return
+        self._inner.tick(now)
+        if state is not None and not self._left and not state.running and state.counts.get("blocked"):
+            self._ask_next(state, now)
+
+    def ended(self, result: RunResult) -> None:
+        if self._ballots is not None:
+            self._ballots.close()
+        self._inner.ended(result)
+
+    def _ask_next(self, state: State, now: float) -> None:
+        """Put the first question that there is."""
+        told: list[str] = []
+        for number in waiting_gates(state):
+            gate = state.tasks[number].gate
+            assert gate is not None
+            lines = gate_lines(self._screen, state, number, time.time(), True)
+            refusal = turned_away_here(state, state.specs[number].id, gate)
+            if not refusal:
+                self._ask(GateForm(state.specs[number].id, number, gate), lines)
+                return
+            told += [*lines, f"    {harmless(refusal)}"]
+        if budgets := waiting_budgets(state, now):
+            self._ask(BudgetForm(budgets[0]), budget_gate_lines(self._screen, state, budgets[0]))
+        elif told:
+            self._let_go()
+            self._screen.write("\n".join(["", *told, ""]))
+            self._leave()
+
+    def _ask(self, form: GateForm | BudgetForm, lines: list[str]) -> None:
+        self._let_go()
+        self._form = form
+        self._screen.write("\n".join(["", *lines, ""]))
+        self._prompt(form)
+
+    def _let_go(self) -> None:
+        let_go = getattr(self._inner, "let_go", None)
+        if let_go is not None:
+            let_go()
+
+    def _prompt(self, form: GateForm | BudgetForm) -> None:
+        self._screen.write(form.prompt())
+        self._asked = True
+
+    def _break_line(self) -> None:
+        """What is told while a question stands begins on a line of its own."""
+        if self._asked:
+            self._screen.write("\n")
+            self._asked = False
+
+    def _at_the_prompt(self, state: State, form: GateForm | BudgetForm) -> None:
+        """Read what was typed; leave the question when somebody else has answered or it is asked anew."""
+        if form.sent is not None:
+            answer = self._votes().answered(form.sent)
+            if answer is not None:
+                self._screen.write(f"{answer.message}\n")
+                self._form = None
+            return
+        if not form.stands(state):
+            self._break_line()
+            self._screen.write("answered elsewhere, or changed\n")
+            self._form = None
+            return
+        line = self._line()
+        if line is None:
+            if not (self._asked or self._left):
+                self._prompt(form)  # something was told meanwhile
+            return
+        self._asked = False
+        body = form.take(line)
+        if form.wrong:
+            self._screen.write(f"{form.wrong}\n")
+        if body is not None:
+            form.sent = self._votes().post(state.run_id, body, form.kind)
+        elif not self._left:
+            self._prompt(form)
+
+    def _line(self) -> str | None:
+        """A line from the terminal; None while there is none. The end of the input leaves the run waiting."""
+        readable, _, _ = select.select([sys.stdin.fileno()], [], [], 0)
+        if not readable:
+            return None
+        data = os.read(sys.stdin.fileno(), 4096)
+        self._typed += data
+        if not data:
+            self._leave()
+            return None
+        line, newline, rest = self._typed.partition(b"\n")
+        if not newline:
+            return None
+        self._typed = rest
+        text = line.decode("utf-8", "replace").strip()
+        if text in ("q", "quit"):
+            self._leave()
+            return None
+        return text
+
+    def _leave(self) -> None:
+        """Nobody answers here: the run parks as it would without a terminal."""
+        assert self._state is not None
+        self._left = True
+        self._asked = False
+        self._form = None
+        self._votes().leave(self._state.run_id)
+
+    def _votes(self) -> Ballots:
+        if self._ballots is None:
+            self._ballots = Ballots(self._given.state)
+        return self._ballots

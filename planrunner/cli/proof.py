@@ -1,0 +1,219 @@
+"""``planrunner test``, ``chaos`` and ``replay``."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from planrunner.app.proof.chaos import ChaosRequest, chaos, chaos_object
+from planrunner.app.proof.realchaos import real_chaos
+from planrunner.app.proof.testing import Tested, test_paths, tested_object
+from planrunner.app.replay import replay_run
+from planrunner.cli.completion import RUN
+from planrunner.cli.exec import pairs
+from planrunner.cli.group import given_settings
+from planrunner.cli.prompts import vouch
+from planrunner.cli.settings import messages, output
+from planrunner.errors import FAILED, INVALID, MISMATCH, OK, UsageError
+from planrunner.plan.expressions.quantities import parse_duration, parse_percent
+from planrunner.views.findings import render_text
+from planrunner.views.proof import chaos_lines, junit, replay_lines, replay_object, test_lines
+from planrunner.views.terminal import Terminal
+
+
+def _share(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    if value is None:
+        return None
+    share = parse_percent(value if value.rstrip().endswith("%") else f"{value}%")
+    if share is None or share > 1:
+        raise click.BadParameter(f"`{value}` is not a percentage such as 80%", ctx, param)
+    return share
+
+
+@click.command("test")
+@click.argument("paths", nargs=-1, type=click.Path())
+@click.option("-k", "pattern", default="", metavar="PATTERN", help="Only cases whose file::name holds this.")
+@click.option("--coverage", is_flag=True, help="List what no case reached.")
+@click.option("--min-coverage", callback=_share, metavar="PERCENT", help="Code 1 where a plan is covered less.")
+@click.option("--junit", metavar="FILE", help="Write JUnit XML as well.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def test_command(
+    ctx: click.Context, /, paths: tuple[str, ...], pattern: str, coverage: bool, min_coverage: float | None,
+    junit: str | None, as_json: bool,
+) -> int:  # fmt: skip
+    """Test plans in imagined worlds: nothing is run, time is virtual. PATH is a test file, a plan or a folder.
+
+    Tests are files called *.test.yaml beside a plan or under `tests`. A plan that no test file names is tested by the
+    cases that follow from it: all goes well, each task fails once, each person says no.
+
+    Codes: 0 all hold, 1 an expectation does not hold or too little is covered, 3 no plan and no test, 5 a test file or
+    a plan has faults.
+
+    \b
+    Examples:
+      planrunner test
+      planrunner test plans/release.yaml --coverage
+      planrunner test -k 'sign-off' --junit build/junit.xml
+    """
+    tested = test_paths(paths, pattern)
+    screen = output(given_settings(ctx))
+    found = tested_object(tested)
+    if junit is not None:
+        _write_junit(junit, found)
+    if as_json:
+        screen.write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+    elif tested.results or not tested.invalid:
+        screen.write("".join(f"{line}\n" for line in test_lines(screen, found, coverage)))
+    complaints = messages(given_settings(ctx))
+    return _code(tested, found, min_coverage, complaints)
+
+
+def _code(tested: Tested, found: dict[str, Any], least: float | None, screen: Terminal) -> int:
+    if tested.invalid:
+        for source, findings in tested.invalid:
+            screen.write(render_text(findings, source, screen.color) + "\n")
+        screen.write(f"error: {len(tested.invalid)} of the files cannot be used\n")
+        return INVALID
+    if found["failed"]:
+        return FAILED
+    thin = {path: one["share"] for path, one in found["coverage"].items() if least is not None and one["share"] < least}
+    for path, share in thin.items():
+        screen.write(f"error: `{path}` is covered to {share:.0%}, {least:.0%} is wanted\n")
+    return FAILED if thin else OK
+
+
+def _write_junit(path: str, found: dict[str, Any]) -> None:
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(junit(found))
+    except OSError as error:
+        raise UsageError(f"`{path}` cannot be written: {error.strerror}") from error
+
+
+def _kills(ctx: click.Context, param: click.Parameter, value: str) -> int | None:
+    if value == "all":
+        return None
+    if not value.isdigit() or not int(value):
+        raise click.BadParameter(f"`{value}` is neither a number nor `all`", ctx, param)
+    return int(value)
+
+
+def _seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    if value is None:
+        return None
+    found = parse_duration(value)
+    if found is None:
+        raise click.BadParameter(f"`{value}` is not a duration such as 60s", ctx, param)
+    return found
+
+
+def _writes(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[tuple[int, str], ...]:
+    found = []
+    for word in (value or "").split(",") if value else ():
+        number, colon, side = word.strip().partition(":")
+        if not number.isdigit() or not int(number) or (colon and side not in ("before", "after")):
+            raise click.BadParameter(f"`{word}` is not a write such as 17, 17:before or 17:after", ctx, param)
+        found.append((int(number), side))
+    return tuple(found)
+
+
+@click.command("chaos")
+@click.argument("plan", type=click.Path())
+@click.option("-p", "--param", "params", multiple=True, metavar="NAME=VALUE", callback=pairs, help="Set a parameter.")
+@click.option("--kills", default="all", metavar="all|N", callback=_kills, help="Every write (all), or N of them.")
+@click.option("--pairs", "pair_count", default=24, type=click.IntRange(0), metavar="N", help="Runs killed twice (24).")
+@click.option("--seed", default=0, type=click.IntRange(0), metavar="N", help="Random durations and failures.")
+@click.option("--time", "limit", metavar="TIME", callback=_seconds, help="Stop after so long, such as 60s.")
+@click.option("--only-write", "only", metavar="N", callback=_writes, help="Repeat one run: 17, or 17:after,19:before.")
+@click.option("--after/--before", default=False, help="Whether the entries of --only-write reach the disk.")
+@click.option("--real", is_flag=True, help="Run the real plan in scratch copies of the project: its effects are real.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def chaos_command(ctx: click.Context, /, **options: Any) -> int:
+    """Kill a run at every journal write, resume it, and compare how it ends.
+
+    The run takes place in an imagined world in which all goes well, or by --seed. Codes: 0 the end is always the same,
+    1 it is not, with the command that shows it again.
+
+    \b
+    Examples:
+      planrunner chaos plans/release.yaml
+      planrunner chaos plans/release.yaml --seed 7 --time 60s
+      planrunner chaos plans/release.yaml --only-write 17 --after
+    """
+    given = given_settings(ctx)
+    only = tuple((write, side == "after" if side else options["after"]) for write, side in options["only"])
+    request = ChaosRequest(
+        options["plan"],
+        options["params"],
+        options["kills"],
+        options["seed"],
+        options["limit"],
+        options["pair_count"],
+        only,
+    )
+    shown = _Shown(messages(given))
+    if options["real"]:
+        vouch(given, options["plan"], options["params"])
+        found = real_chaos(request, shown)
+    else:
+        found = chaos_object(request, chaos(request, shown))
+    shown.clear()
+    screen = output(given)
+    if options["as_json"]:
+        screen.write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+    else:
+        screen.write("".join(f"{line}\n" for line in chaos_lines(screen, found)))
+    return OK if found["held"] else FAILED
+
+
+class _Shown:
+    """A line on standard error that counts runs, where the cursor can be moved."""
+
+    __slots__ = ("_screen", "_written")
+
+    def __init__(self, screen: Terminal) -> None:
+        self._screen = screen
+        self._written = False
+
+    def __call__(self, done: int, every: int) -> None:
+        if self._screen.live and done % 10 == 0:
+            self._screen.write(f"\r{done} of {every} runs killed")
+            self._written = True
+
+    def clear(self) -> None:
+        if self._written:
+            self._screen.write("\r\x1b[K")
+
+
+@click.command("replay")
+@click.argument("run", default="last", shell_complete=RUN)
+@click.option("--plan", type=click.Path(), metavar="FILE", help="Replay with an edited plan instead of the run's own.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def replay_command(ctx: click.Context, /, run: str, plan: str | None, as_json: bool) -> int:
+    """Decide a recorded run again from its outcomes, offline, and tell the first difference (exit code 10). RUN is an
+    id, the start of one, `last`, or a file that `planrunner events --export` wrote.
+
+    \b
+    Examples:
+      planrunner replay last
+      planrunner replay last --plan release-edited.yaml
+      planrunner replay tests/release.jsonl
+    """
+    report = replay_run(run, given_settings(ctx).state, plan)
+    if as_json:
+        head = {
+            "format": 1,
+            "run_id": report.run_id,
+            "plan": report.plan_id,
+            "revision": report.revision,
+            "edited": report.edited or None,
+        }
+        click.echo(json.dumps({**head, **replay_object(report.replayed)}, indent=2, ensure_ascii=False, default=str))
+    else:
+        click.echo("\n".join(replay_lines(report.run_id, report.replayed, bool(report.edited))))
+    return MISMATCH if report.replayed.difference is not None else 0
