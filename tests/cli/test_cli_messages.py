@@ -59,7 +59,7 @@ def test_errors_end_with_the_code_of_the_contract(monkeypatch, capsys, error, co
     def fail(given, options):
         raise error
 
-    monkeypatch.setattr(runner, "exec_plan", fail)
+    monkeypatch.setattr("planrunner.cli.runner.exec_plan", fail)
     assert guard.guarded(["exec", "p.yaml"]) == code
     assert "Traceback" not in capsys.readouterr().err
 
@@ -71,7 +71,7 @@ def test_a_fault_of_our_own_gives_4_and_a_report_without_parameter_values(monkey
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".planrunner").mkdir()
     monkeypatch.delenv("PLANRUNNER_STATE", raising=False)
-    monkeypatch.setattr(runner, "exec_plan", fail)
+    monkeypatch.setattr("planrunner.cli.runner.exec_plan", fail)
     assert guard.guarded(["exec", "p.yaml", "-p", "token=s3cret"]) == 4
     printed = capsys.readouterr().err
     assert "ZeroDivisionError: oops" in printed
