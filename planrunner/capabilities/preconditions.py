@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.llm import models
+from planrunner.capabilities.sql import databases
 
 Json = Any
 
@@ -133,8 +134,6 @@ def _database(words: list[str], inputs: Mapping[str, Json], ground: Ground) -> N
     name = inputs.get(words[0])
     if not isinstance(name, str) or "://" in name:
         return
-    from planrunner.capabilities.sql import databases
-
     settings = databases.entry(ground.settings("sql"), name)
     if why := databases.missing_address(name, settings, ground.environment):
         raise Unmet(why, lasting=True)

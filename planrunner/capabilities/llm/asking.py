@@ -6,21 +6,19 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
+
+import httpx2
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.http.client import async_client
+from planrunner.capabilities.llm.conversation import Asked, Reply
 from planrunner.capabilities.llm.failures import failure_of
 from planrunner.capabilities.llm.loading import load
 from planrunner.capabilities.llm.models import Model, chosen, key_of
-from planrunner.capabilities.llm.providers import Asked, Reply, adapter, request
 from planrunner.capabilities.llm.purse import Purse, purse_of
 from planrunner.capabilities.llm.usage import Usage
 from planrunner.capabilities.llm.wire import Exchange, Wire, exchanged
-
-if TYPE_CHECKING:
-    import httpx2
-
 
 Json = Any
 Chains = list[list[Model]]
@@ -47,8 +45,6 @@ def asking(
     ``library`` False is for requests that are made without it. Raises Failure."""
 
     async def inside(purse: Purse, chains: Chains) -> Result:
-        import httpx2  # late: only a task that asks a model needs it
-
         async with (
             async_client(context, follow_redirects=False) as guarded,
             httpx2.AsyncClient(transport=Wire(guarded), timeout=None) as client,
@@ -124,14 +120,14 @@ class Asker:
         return result, digests
 
     async def _send(self, exchange: Exchange, asked: Asked, stream: bool) -> Reply:
-        load(self.context, {exchange.model.provider})  # of a model that stands in for another
-        made = adapter(exchange.model, self.client)
+        speaker = load(self.context, {exchange.model.provider})  # of a model that stands in for another
+        made = speaker.adapter(exchange.model, self.client)
         if not stream:
-            return _blinded(await request(made, exchange.model, asked, None), exchange)
+            return _blinded(await speaker.request(made, exchange.model, asked, None), exchange)
         shown = exchange.redactor.stream()
         write = self.context.log.write
         try:
-            reply = await request(
+            reply = await speaker.request(
                 made, exchange.model, asked, lambda piece: write(shown.take(piece.encode("utf-8", "replace")))
             )
         finally:

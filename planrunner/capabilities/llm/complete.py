@@ -7,8 +7,7 @@ from typing import Annotated, Any, NamedTuple
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.llm.asking import asking
-from planrunner.capabilities.llm.conversation import conversation, offered
-from planrunner.capabilities.llm.providers import Asked
+from planrunner.capabilities.llm.conversation import Asked, conversation, offered
 from planrunner.capabilities.llm.shapes import MOST_REPAIRS, shaped
 from planrunner.capabilities.llm.usage import usage_of
 

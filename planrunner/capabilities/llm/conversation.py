@@ -38,6 +38,23 @@ class Tool(NamedTuple):
     schema: dict[str, Json]
 
 
+class Asked(NamedTuple):
+    """One request: what is said, what is offered, and what shape the answer should have."""
+
+    messages: list[Message]
+    tools: list[Tool]
+    schema: Json
+    parameters: dict[str, Json]
+
+
+class Reply(NamedTuple):
+    """What came back, in one shape for all providers."""
+
+    text: str
+    calls: tuple[ToolCall, ...]
+    finish_reason: str
+
+
 def conversation(system: str, prompt: str, messages: list[Json]) -> list[Message]:
     """The turns in their order: system first, then the messages, then the prompt. Raises Failure for none at all or
     for one that cannot be read."""

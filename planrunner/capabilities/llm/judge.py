@@ -8,9 +8,8 @@ from typing import Annotated, Any, NamedTuple
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.llm.asking import asking
-from planrunner.capabilities.llm.conversation import Message
+from planrunner.capabilities.llm.conversation import Asked, Message
 from planrunner.capabilities.llm.models import judge_of
-from planrunner.capabilities.llm.providers import Asked
 from planrunner.capabilities.llm.shapes import shaped
 from planrunner.capabilities.llm.usage import usage_of
 

@@ -1,20 +1,16 @@
-"""Importing the library, which takes a second or two: beside the attempt, so that a stop need not wait for it."""
+"""The library that speaks to providers, imported in a thread: it takes seconds, and a stop need not wait for it."""
 
 from __future__ import annotations
 
 import threading
 import warnings
 from collections.abc import Iterable
+from importlib import import_module
+from typing import Any
 
 from planrunner.capabilities.contract import Context, Failure
 
-_PARTS = {
-    "openai": ("pydantic_ai.models.openai", "pydantic_ai.providers.openai"),
-    "openai-compatible": ("pydantic_ai.models.openai", "pydantic_ai.providers.openai"),
-    "anthropic": ("pydantic_ai.models.anthropic", "pydantic_ai.providers.anthropic"),
-    "google": ("pydantic_ai.models.google", "pydantic_ai.providers.google"),
-    "ollama": ("pydantic_ai.models.ollama", "pydantic_ai.providers.ollama"),
-}
+_SPEAKER = "planrunner.capabilities.llm.providers"
 
 _WRITERS = ("pydantic_ai", "openai", "anthropic", "google.genai", "genai_prices")
 """Whose warnings would be written over the live view."""
@@ -23,12 +19,12 @@ _one_at_a_time = threading.Lock()  # modules that import each other are not made
 _loaded: set[str] = set()
 
 
-def load(context: Context, providers: Iterable[str]) -> None:
-    """Import what speaks for the providers. Raises Failure where the extra is not installed, or the attempt is
-    stopped."""
+def load(context: Context, providers: Iterable[str]) -> Any:
+    """The module ``llm.providers``, with what it needs for these providers. Raises Failure where the extra is not
+    installed, or the attempt is stopped."""
     missing = sorted(set(providers) - _loaded)
     if not missing:
-        return
+        return import_module(_SPEAKER)
     problems: list[str] = []
     thread = threading.Thread(target=_import, args=(missing, problems), daemon=True, name="planrunner-models")
     thread.start()
@@ -38,13 +34,15 @@ def load(context: Context, providers: Iterable[str]) -> None:
             raise Failure("stopped while its library was being loaded", "interrupted")
     if problems:
         raise Failure(f"llm needs the extra `llm`: pip install 'planrunner[llm]' ({problems[0]})")
+    return import_module(_SPEAKER)
 
 
 def _import(providers: list[str], problems: list[str]) -> None:
     with _one_at_a_time:
         try:
-            for module in ("pydantic_ai.direct", *(part for provider in providers for part in _PARTS[provider])):
-                __import__(module)
+            speaker = import_module(_SPEAKER)
+            for provider in providers:
+                speaker.classes(provider)
         except ImportError as error:
             problems.append(str(error))
             return

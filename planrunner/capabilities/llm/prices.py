@@ -6,6 +6,9 @@ A price that nobody knows is None and never nothing: who has to stay inside a bu
 from __future__ import annotations
 
 import math
+from functools import cache
+from importlib import import_module
+from typing import Any
 
 from planrunner.capabilities.llm.models import Model
 
@@ -20,21 +23,29 @@ def cost(model: Model, input: int, output: int) -> float | None:
 
 
 def _listed(model: Model, input: int, output: int) -> float | None:
-    try:
-        from genai_prices import Usage, calc_price  # late: an extra, and a list of some thousand prices
-    except ImportError:
+    prices = _price_list()
+    if prices is None:
         return None
-    usage = Usage(input_tokens=input, output_tokens=output)
+    usage = prices.Usage(input_tokens=input, output_tokens=output)
     try:
         if model.own_address:
-            found = calc_price(usage, model.model, provider_api_url=model.base_url)
+            found = prices.calc_price(usage, model.model, provider_api_url=model.base_url)
         elif model.provider in _KNOWN:
-            found = calc_price(usage, model.model, provider_id=model.provider)
+            found = prices.calc_price(usage, model.model, provider_id=model.provider)
         else:
             return None
     except (LookupError, ValueError):
         return None
     return _rounded(float(found.total_price))
+
+
+@cache
+def _price_list() -> Any:
+    """The library with some thousand prices; None without the extra `llm`."""
+    try:
+        return import_module("genai_prices")
+    except ImportError:
+        return None
 
 
 def _rounded(dollars: float) -> float:

@@ -4,109 +4,75 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from importlib import import_module
+from typing import Any
 
-from planrunner.capabilities.llm.conversation import Message, Tool, ToolCall
+import httpx2
+from pydantic_ai.direct import model_request, model_request_stream
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelRequestPart,
+    ModelResponse,
+    PartDeltaEvent,
+    PartStartEvent,
+    SystemPromptPart,
+    TextPart,
+    TextPartDelta,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models import Model as Adapter
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.output import OutputObjectDefinition
+from pydantic_ai.profiles import merge_profile
+from pydantic_ai.profiles.openai import OpenAIModelProfile
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import ToolDefinition
+
+from planrunner.capabilities.llm.conversation import Asked, Message, Reply, Tool, ToolCall
 from planrunner.capabilities.llm.models import Model
 from planrunner.capabilities.llm.wire import NO_KEY
 from planrunner.capabilities.soundness import not_json
 
-if TYPE_CHECKING:
-    import httpx2
-    from pydantic_ai.messages import ModelMessage, ModelRequestPart, ModelResponse
-    from pydantic_ai.models import Model as Adapter
-    from pydantic_ai.models import ModelRequestParameters
-    from pydantic_ai.profiles import ModelProfile
-    from pydantic_ai.settings import ModelSettings
-    from pydantic_ai.tools import ToolDefinition
-
-
 Json = Any
 
+_CLASSES = {
+    "openai": ("openai", "OpenAIChatModel", "OpenAIProvider"),
+    "openai-compatible": ("openai", "OpenAIChatModel", "OpenAIProvider"),
+    "anthropic": ("anthropic", "AnthropicModel", "AnthropicProvider"),
+    "google": ("google", "GoogleModel", "GoogleProvider"),
+    "ollama": ("ollama", "OllamaModel", "OllamaProvider"),
+}
+"""Where the library speaks to each provider, and by which classes; each module needs the SDK of its provider alone."""
 
-class Asked(NamedTuple):
-    """One request: what is said, what is offered, and what shape the answer should have."""
-
-    messages: list[Message]
-    tools: list[Tool]
-    schema: Json
-    parameters: dict[str, Json]
+_BOUNDED = ("openai-compatible", "ollama")
+"""Providers whose programs bound replies by `max_tokens`, as nearly all but OpenAI do."""
 
 
-class Reply(NamedTuple):
-    """What came back, in one shape for all providers."""
-
-    text: str
-    calls: tuple[ToolCall, ...]
-    finish_reason: str
+def classes(provider: str) -> tuple[Any, Any]:
+    """The library's model and provider. Raises ImportError where their SDK is not installed."""
+    name, model, speaker = _CLASSES[provider]
+    models, providers = (import_module(f"pydantic_ai.{part}.{name}") for part in ("models", "providers"))
+    return getattr(models, model), getattr(providers, speaker)
 
 
 def adapter(model: Model, client: httpx2.AsyncClient) -> Adapter:
     """The library's model, which sends what it has to send through ``client``."""
-    return _ADAPTERS[model.provider](model, client)
-
-
-def _openai(model: Model, client: httpx2.AsyncClient) -> Adapter:
-    from pydantic_ai.providers.openai import OpenAIProvider
-
-    provider = OpenAIProvider(base_url=model.base_url, api_key=NO_KEY, http_client=client)
-    from pydantic_ai.models.openai import OpenAIChatModel  # late, as everything of the library
-
-    if model.provider == "openai":
-        return OpenAIChatModel(model.model, provider=provider)
-    return OpenAIChatModel(model.model, provider=provider, profile=_older(provider.model_profile(model.model)))
-
-
-def _anthropic(model: Model, client: httpx2.AsyncClient) -> Adapter:
-    from pydantic_ai.providers.anthropic import AnthropicProvider
-
-    provider = AnthropicProvider(base_url=model.base_url, api_key=NO_KEY, http_client=client)
-    from pydantic_ai.models.anthropic import AnthropicModel
-
-    return AnthropicModel(model.model, provider=provider)
-
-
-def _google(model: Model, client: httpx2.AsyncClient) -> Adapter:
-    from pydantic_ai.providers.google import GoogleProvider
-
-    provider = GoogleProvider(base_url=model.base_url, api_key=NO_KEY, http_client=client)
-    from pydantic_ai.models.google import GoogleModel
-
-    return GoogleModel(model.model, provider=provider)
-
-
-def _ollama(model: Model, client: httpx2.AsyncClient) -> Adapter:
-    from pydantic_ai.providers.ollama import OllamaProvider
-
-    provider = OllamaProvider(base_url=model.base_url, api_key=NO_KEY, http_client=client)
-    from pydantic_ai.models.ollama import OllamaModel
-
-    return OllamaModel(model.model, provider=provider, profile=_older(provider.model_profile(model.model)))
-
-
-def _older(profile: ModelProfile | None) -> ModelProfile:
-    """The ways of a model served by a program that bounds its replies by `max_tokens`, as nearly all but OpenAI do."""
-    from pydantic_ai.profiles import merge_profile
-    from pydantic_ai.profiles.openai import OpenAIModelProfile
-
-    return merge_profile(profile, OpenAIModelProfile(openai_chat_supports_max_completion_tokens=False))
-
-
-_ADAPTERS: dict[str, Callable[[Model, httpx2.AsyncClient], Adapter]] = {
-    "openai": _openai,
-    "openai-compatible": _openai,
-    "anthropic": _anthropic,
-    "google": _google,
-    "ollama": _ollama,
-}
+    made, speaker = classes(model.provider)
+    provider = speaker(base_url=model.base_url, api_key=NO_KEY, http_client=client)
+    if model.provider not in _BOUNDED:
+        return made(model.model, provider=provider)  # type: ignore[no-any-return]
+    bounded = OpenAIModelProfile(openai_chat_supports_max_completion_tokens=False)
+    profile = merge_profile(provider.model_profile(model.model), bounded)
+    return made(model.model, provider=provider, profile=profile)  # type: ignore[no-any-return]
 
 
 async def request(adapter: Adapter, model: Model, asked: Asked, on_text: Callable[[str], None] | None) -> Reply:
     """Send one request; with ``on_text`` the text is handed on as it comes. Raises what the library raises."""
     told = _told(asked.messages if asked.schema is None or is_shaped(adapter, model, asked) else _with_shape(asked))
     settings, parameters = _settings(asked.parameters), _parameters(adapter, model, asked)
-    from pydantic_ai.direct import model_request, model_request_stream
-
     if on_text is None:
         return _reply(await model_request(adapter, told, model_settings=settings, model_request_parameters=parameters))
     async with model_request_stream(
@@ -119,8 +85,6 @@ async def request(adapter: Adapter, model: Model, asked: Asked, on_text: Callabl
 
 
 def _text_of(event: Any) -> str:
-    from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
-
     if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
         return event.part.content
     if isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
@@ -132,8 +96,6 @@ def _told(messages: list[Message]) -> list[ModelMessage]:
     """The messages in the library's words: what is no assistant's turn goes together into one request."""
     found: list[ModelMessage] = []
     pending: list[ModelRequestPart] = []
-    from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, ToolCallPart
-
     for message in messages:
         if message.role != "assistant":
             pending.append(_part(message))
@@ -156,8 +118,6 @@ def _with_shape(asked: Asked) -> list[Message]:
 
 
 def _part(message: Message) -> ModelRequestPart:
-    from pydantic_ai.messages import SystemPromptPart, ToolReturnPart, UserPromptPart
-
     if message.role == "system":
         return SystemPromptPart(message.content)
     if message.role == "tool":
@@ -176,19 +136,13 @@ def _settings(parameters: dict[str, Json]) -> ModelSettings:
 
 def _parameters(adapter: Adapter, model: Model, asked: Asked) -> ModelRequestParameters:
     tools = [_tool(tool) for tool in asked.tools]
-    from pydantic_ai.models import ModelRequestParameters
-
     if not is_shaped(adapter, model, asked):
         return ModelRequestParameters(function_tools=tools)
-    from pydantic_ai.output import OutputObjectDefinition
-
     shape = OutputObjectDefinition(json_schema=asked.schema, name="answer")
     return ModelRequestParameters(function_tools=tools, output_mode="native", output_object=shape)
 
 
 def _tool(tool: Tool) -> ToolDefinition:
-    from pydantic_ai.tools import ToolDefinition
-
     return ToolDefinition(name=tool.name, parameters_json_schema=tool.schema, description=tool.description or None)
 
 
@@ -200,8 +154,6 @@ def is_shaped(adapter: Adapter, model: Model, asked: Asked) -> bool:
 
 
 def _reply(response: ModelResponse) -> Reply:
-    from pydantic_ai.messages import TextPart, ToolCallPart
-
     text = _joined("".join(part.content for part in response.parts if isinstance(part, TextPart)))
     calls = [
         ToolCall(part.tool_call_id, part.tool_name, _arguments(part))

@@ -8,9 +8,8 @@ from typing import NamedTuple
 from planrunner.capabilities.contract import Failure, Json
 from planrunner.capabilities.jsonschema import faults
 from planrunner.capabilities.llm.asking import Answer, Asker
-from planrunner.capabilities.llm.conversation import Message
+from planrunner.capabilities.llm.conversation import Asked, Message
 from planrunner.capabilities.llm.models import Model
-from planrunner.capabilities.llm.providers import Asked
 from planrunner.capabilities.schemas import require_schema
 from planrunner.capabilities.soundness import not_json
 

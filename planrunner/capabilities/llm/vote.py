@@ -11,8 +11,7 @@ from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.llm.asking import asking
 from planrunner.capabilities.llm.complete import checked
-from planrunner.capabilities.llm.conversation import conversation
-from planrunner.capabilities.llm.providers import Asked
+from planrunner.capabilities.llm.conversation import Asked, conversation
 from planrunner.capabilities.llm.shapes import shaped
 from planrunner.capabilities.llm.usage import usage_of
 

@@ -14,7 +14,7 @@ from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.files.beneath import scope_in
 from planrunner.capabilities.files.opening import open_inside
 from planrunner.capabilities.sql import keys
-from planrunner.capabilities.sql.databases import Database, find
+from planrunner.capabilities.sql.connections import Database, find
 from planrunner.capabilities.sql.query import limit, rows_of
 from planrunner.capabilities.sql.session import Session, transaction
 from planrunner.capabilities.sql.text import in_a_line, lines, single, statements

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from planrunner.capabilities.contract import Failure
-
-if TYPE_CHECKING:
-    from planrunner.capabilities.sql.databases import Database
-
+from planrunner.capabilities.sql.connections import Database
 
 _POSTGRESQL = (
     ("57014", "timeout"), ("42501", "policy"), ("25006", "policy"), ("55P03", "transient"),

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import tempfile
-from typing import IO, TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import IO, Annotated, Any, NamedTuple
+
+from sqlalchemy import CursorResult
 
 from planrunner.capabilities.contract import OUTPUT_LIMIT, Context, Failure, Json
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.durations import seconds as seconds_of
-from planrunner.capabilities.sql.databases import find
+from planrunner.capabilities.sql.connections import find
 from planrunner.capabilities.sql.session import Session, transaction
 from planrunner.capabilities.sql.text import first_word, single, words
 from planrunner.capabilities.sql.values import Bound, bound, data
 from planrunner.capabilities.verbatim import require_verbatim
-
-if TYPE_CHECKING:
-    from sqlalchemy import CursorResult
-
 
 _BATCH = 100
 _ONLY_READS = "sql.query only reads: {} is for sql.execute"

@@ -7,18 +7,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, CursorResult, Engine, create_engine
+from sqlalchemy.pool import NullPool
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.sql import sqlite
-from planrunner.capabilities.sql.databases import Database
+from planrunner.capabilities.sql.connections import Database
 from planrunner.capabilities.sql.failures import explained
 from planrunner.capabilities.sql.values import Bound
 from planrunner.capabilities.usage import count_call
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection, CursorResult, Engine
-
 
 Result = TypeVar("Result")
 
@@ -172,9 +171,6 @@ def _begun(session: Session, write: bool, keep: bool) -> Iterator[None]:
 
 
 def _engine(database: Database, write: bool) -> Engine:
-    from sqlalchemy import create_engine
-    from sqlalchemy.pool import NullPool
-
     if database.dialect == "sqlite":
         return create_engine(
             "sqlite://", creator=lambda: sqlite.connect(database.path, write), poolclass=NullPool, hide_parameters=True,
