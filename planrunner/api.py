@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING
 
 from planrunner.capabilities.contract import Call as Call
 from planrunner.capabilities.contract import Context as Context
+from planrunner.capabilities.contract import Doc as Doc
 from planrunner.capabilities.contract import Exit as Exit
 from planrunner.capabilities.contract import Failure as Failure
 from planrunner.capabilities.contract import Pause as Pause
 from planrunner.capabilities.contract import Preview as Preview
 from planrunner.capabilities.contract import Spawn as Spawn
-from planrunner.capabilities.declare import Doc as Doc
-from planrunner.capabilities.declare import capability as capability
+from planrunner.capabilities.contract import capability as capability
 from planrunner.machine.events import Entry as Entry
 from planrunner.machine.events import Outcome as Outcome
 from planrunner.plan.model import Capability as Capability
 from planrunner.source import Span as Span
 
 if TYPE_CHECKING:
-    from planrunner.capabilities.durations import money as money
-    from planrunner.capabilities.durations import seconds as seconds
-    from planrunner.capabilities.durations import size as size
+    from planrunner.capabilities.contract import money as money
+    from planrunner.capabilities.contract import seconds as seconds
+    from planrunner.capabilities.contract import size as size
     from planrunner.capabilities.files.inside import read_inside as read_inside
     from planrunner.capabilities.files.inside import remove_inside as remove_inside
     from planrunner.capabilities.files.inside import write_inside as write_inside
@@ -55,12 +55,12 @@ _LATE = {
     "PlanView": "planrunner.plan.rules.view",
     "Rule": "planrunner.diagnostics",
     "Span": "planrunner.source",
-    "money": "planrunner.capabilities.durations",
+    "money": "planrunner.capabilities.contract",
     "read_inside": "planrunner.capabilities.files.inside",
     "remove_inside": "planrunner.capabilities.files.inside",
     "run_program": "planrunner.capabilities.programs",
-    "seconds": "planrunner.capabilities.durations",
-    "size": "planrunner.capabilities.durations",
+    "seconds": "planrunner.capabilities.contract",
+    "size": "planrunner.capabilities.contract",
     "write_inside": "planrunner.capabilities.files.inside",
 }
 """Where to find what few plugins use."""

@@ -17,8 +17,7 @@ from planrunner.errors import NotFound, StorageFailed, UsageError
 from planrunner.journal.records import RunRow
 from planrunner.journal.sqlite import Journal, open_journal
 from planrunner.journal.workspace import NAME, find_project, find_state
-from planrunner.knowledge.artifacts import ArtifactStore
-from planrunner.knowledge.retention import Kept, is_over
+from planrunner.knowledge.artifacts import ArtifactStore, Kept, is_over
 from planrunner.machine.events import AttemptEnded, AttemptStarted
 from planrunner.plan.nearest import nearest
 from planrunner.safety.project import read_data

@@ -10,7 +10,7 @@ from planrunner.app.reading import stored_state
 from planrunner.errors import NotFound, StorageFailed
 from planrunner.journal.sqlite import open_journal
 from planrunner.journal.workspace import find_state
-from planrunner.knowledge import manifests
+from planrunner.knowledge import directories
 from planrunner.knowledge.artifacts import ArtifactStore
 from planrunner.machine.events import Entry, TaskSettled
 from planrunner.machine.judge import unmet
@@ -136,7 +136,7 @@ def _changes(store: ArtifactStore, since: str, files: str) -> dict[str, Json]:
     if not since:
         return {"added": [], "changed": [], "removed": []}
     try:
-        found = manifests.changes(manifests.read(store, since), manifests.read(store, files))
+        found = directories.changes(directories.read(store, since), directories.read(store, files))
     except (NotFound, StorageFailed, ValueError) as problem:
         return {"added": [], "changed": [], "removed": [], "lost": str(problem)}
     return {name: [readable(path) for path in paths] for name, paths in found._asdict().items()}

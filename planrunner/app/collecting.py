@@ -18,8 +18,7 @@ from planrunner.errors import NotFound
 from planrunner.journal.locks import held_runs, lock_path
 from planrunner.journal.sqlite import Journal, open_journal
 from planrunner.journal.workspace import find_state
-from planrunner.knowledge.artifacts import ArtifactStore
-from planrunner.knowledge.collecting import Collected, collect
+from planrunner.knowledge.artifacts import ArtifactStore, Collected, collect
 
 GRACE = 86_400.0
 """Seconds for which a content that nothing refers to is kept all the same."""

@@ -18,9 +18,9 @@ from planrunner.engine.backups import MOST, remove, restore
 from planrunner.engine.patterns import Refused, fits
 from planrunner.engine.trees import Listing, listing
 from planrunner.errors import NotFound, StorageFailed, UsageError
-from planrunner.knowledge import manifests
+from planrunner.knowledge import directories
 from planrunner.knowledge.artifacts import ArtifactStore
-from planrunner.knowledge.manifests import Piece
+from planrunner.knowledge.directories import Piece
 from planrunner.machine.events import CheckpointTaken, Entry
 from planrunner.plan.model import Plan
 
@@ -109,7 +109,7 @@ def _covers(layer: Layer, path: str, there: Listing) -> bool:
 def _want(store: ArtifactStore, found: Sequence[Layer], there: Listing) -> dict[str, Piece]:
     want: dict[str, Piece] = {}
     for layer in found:
-        pieces = manifests.read(store, layer.taken.files).pieces
+        pieces = directories.read(store, layer.taken.files).pieces
         want = {path: piece for path, piece in want.items() if not _covers(layer, path, there)} | pieces
     return want
 

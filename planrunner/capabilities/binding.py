@@ -6,12 +6,10 @@ import _collections_abc as _abc  # what `collections.abc` is, without the packag
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from planrunner.capabilities.arguments import fitted
-from planrunner.capabilities.contract import Context, Failure, Json, Pause, Spawn
-from planrunner.capabilities.declare import Declaration, declaration_of
+from planrunner.capabilities.annotations import fitted, held
+from planrunner.capabilities.contract import Context, Declaration, Failure, Json, Pause, Spawn, declaration_of
 from planrunner.capabilities.faults import interrupts, said, traceback_of
 from planrunner.capabilities.preconditions import require_for
-from planrunner.capabilities.returns import held
 from planrunner.capabilities.soundness import failed, legible, no_process, sound, unfit
 from planrunner.errors import StorageFailed
 from planrunner.machine.events import Outcome

@@ -1,20 +1,28 @@
-"""What planrunner comes with, by name: finding one imports nothing, running one imports its module alone."""
+"""The capabilities that planrunner comes with: by name, and as published in ``schemas/capabilities``.
+
+Finding or describing one imports nothing, running one imports its module alone. The files are made from the signatures
+by ``docs/generate.py``; a test holds each against its function.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable
 from typing import Any
 
 from planrunner.capabilities.contract import Failure
-from planrunner.capabilities.descriptions import description_of
+from planrunner.jsontext import read_json
+from planrunner.plan.model import Capability, Field
+from planrunner.resources import read_data
 
 TARGETS: dict[str, str] = {
-    "docker.build": "planrunner.capabilities.docker.build:build",
-    "docker.image_remove": "planrunner.capabilities.docker.remove:image_remove",
-    "docker.push": "planrunner.capabilities.docker.tag:push",
+    "docker.build": "planrunner.capabilities.docker.images:build",
+    "docker.image_remove": "planrunner.capabilities.docker.images:image_remove",
+    "docker.push": "planrunner.capabilities.docker.images:push",
     "docker.run": "planrunner.capabilities.docker.run:run",
-    "docker.tag": "planrunner.capabilities.docker.tag:tag",
-    "fail": "planrunner.capabilities.control:fail",
+    "docker.tag": "planrunner.capabilities.docker.images:tag",
+    "fail": "planrunner.capabilities.core:fail",
     "files.append": "planrunner.capabilities.files.writing:append",
     "files.copy": "planrunner.capabilities.files.trees:copy",
     "files.delete": "planrunner.capabilities.files.trees:delete",
@@ -55,16 +63,16 @@ TARGETS: dict[str, str] = {
     "http.post": "planrunner.capabilities.http.methods:post",
     "http.put": "planrunner.capabilities.http.methods:put",
     "http.request": "planrunner.capabilities.http.methods:request",
-    "kubectl.apply": "planrunner.capabilities.kubectl.apply:apply",
-    "kubectl.delete": "planrunner.capabilities.kubectl.delete:delete",
-    "kubectl.get": "planrunner.capabilities.kubectl.get:get",
+    "kubectl.apply": "planrunner.capabilities.kubectl.objects:apply",
+    "kubectl.delete": "planrunner.capabilities.kubectl.objects:delete",
+    "kubectl.get": "planrunner.capabilities.kubectl.objects:get",
     "kubectl.rollout_status": "planrunner.capabilities.kubectl.rollout:rollout_status",
     "kubectl.rollout_undo": "planrunner.capabilities.kubectl.rollout:rollout_undo",
     "llm.complete": "planrunner.capabilities.llm.complete:complete",
     "llm.embed": "planrunner.capabilities.llm.embed:embed",
     "llm.judge": "planrunner.capabilities.llm.judge:decide",
     "llm.vote": "planrunner.capabilities.llm.vote:vote",
-    "noop": "planrunner.capabilities.control:noop",
+    "noop": "planrunner.capabilities.core:noop",
     "python.run": "planrunner.capabilities.python.run:run",
     "python.scan": "planrunner.capabilities.python.scan:scan",
     "research.cite": "planrunner.capabilities.research.cite:cite",
@@ -73,11 +81,11 @@ TARGETS: dict[str, str] = {
     "research.fetch": "planrunner.capabilities.research.fetch:fetch",
     "research.rank": "planrunner.capabilities.research.rank:rank",
     "research.search": "planrunner.capabilities.research.search:search",
-    "shell": "planrunner.capabilities.shell:shell",
-    "sleep": "planrunner.capabilities.control:sleep",
-    "sql.execute": "planrunner.capabilities.sql.execute:execute",
-    "sql.query": "planrunner.capabilities.sql.query:query",
-    "sql.script": "planrunner.capabilities.sql.execute:script",
+    "shell": "planrunner.capabilities.core:shell",
+    "sleep": "planrunner.capabilities.core:sleep",
+    "sql.execute": "planrunner.capabilities.sql.execution:execute",
+    "sql.query": "planrunner.capabilities.sql.execution:query",
+    "sql.script": "planrunner.capabilities.sql.execution:script",
     "validate.bandit": "planrunner.capabilities.validate.code:bandit",
     "validate.json_schema": "planrunner.capabilities.validate.data:json_schema",
     "validate.junit": "planrunner.capabilities.validate.tests:junit",
@@ -124,3 +132,49 @@ def planrunner_register_capabilities(register: Callable[..., None]) -> None:
     """Register the built-ins like any plugin does; ``register`` is described at the hook of this name."""
     for name, target in TARGETS.items():
         register(name, target, description_of(name))
+
+
+Json = Any
+
+_TUPLES = ("risks", "spends", "foreign", "own", "preconditions", "writes")
+_read: dict[str, dict[str, Capability]] = {}
+
+
+def family_of(name: str) -> str:
+    """The family in whose file a capability stands; those without a family are together in ``core``."""
+    family, dot, _ = name.partition(".")
+    return family if dot else "core"
+
+
+def description_of(name: str) -> Capability:
+    """The description of a built-in capability. Raises FileNotFoundError or KeyError for one that is not published."""
+    family = family_of(name)
+    if family not in _read:
+        text = read_data(os.path.join("schemas", "capabilities"), f"{family}.json")
+        _read[family] = {each["name"]: _parsed(each) for each in read_json(text)["capabilities"]}
+    return _read[family][name]
+
+
+def _parsed(data: dict[str, Json]) -> Capability:
+    fields: dict[str, Json] = {**data}
+    for key in _TUPLES:
+        fields[key] = tuple(data.get(key, ()))
+    for key in ("inputs", "outputs"):
+        fields[key] = tuple(Field(**field) for field in data.get(key, ()))
+    return Capability(**fields)
+
+
+def published(family: str, found: list[Capability]) -> str:
+    """The text of the file of a family; what is as by default is left out."""
+    rows = [_sparse(each, Capability._field_defaults) for each in sorted(found)]
+    title = "What `planrunner` can call"
+    whole = {"title": title, "family": family, "format": 1, "capabilities": rows}
+    return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
+
+
+def _sparse(record: Capability | Field, defaults: dict[str, Json]) -> dict[str, Json]:
+    data = {key: value for key, value in record._asdict().items() if key not in defaults or value != defaults[key]}
+    for key in ("inputs", "outputs"):
+        if key in data:
+            data[key] = [_sparse(field, Field._field_defaults) for field in data[key]]
+    return data

@@ -24,7 +24,7 @@ from typing import (
     is_typeddict,
 )
 
-from planrunner.capabilities.declare import Declaration, Doc, declaration_of
+from planrunner.capabilities.contract import Declaration, Doc, declaration_of
 from planrunner.capabilities.soundness import misdescribed
 from planrunner.plan.model import Capability, Field
 

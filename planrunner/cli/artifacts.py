@@ -18,7 +18,7 @@ from planrunner.cli.options import Lasting
 from planrunner.cli.output import byte_writer
 from planrunner.cli.settings import Settings, output
 from planrunner.errors import FAILED
-from planrunner.knowledge.unpacking import unpack
+from planrunner.knowledge.directories import unpack
 from planrunner.views.artifacts import checked, details, rows
 from planrunner.views.artifacts import collected as lines
 

@@ -9,12 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from planrunner.capabilities.binding import Binding, bind, invoke, outcome_of_fault
-from planrunner.capabilities.contract import Call, Context, Exit, Failure, Pause, Spawn
-from planrunner.capabilities.declare import declaration_of
+from planrunner.capabilities.contract import Call, Context, Exit, Failure, Pause, Spawn, declaration_of
 from planrunner.capabilities.faults import interrupts, said
-from planrunner.capabilities.outputs import settle_outputs
+from planrunner.capabilities.outputs import known, read_usage, settle_outputs
 from planrunner.capabilities.soundness import legible, not_json, sound
-from planrunner.capabilities.usage import known, read_usage
 from planrunner.engine.declared import artifacts
 from planrunner.engine.effects import UNDO
 from planrunner.engine.granting import is_apart, told_unnamed

@@ -20,9 +20,9 @@ from planrunner.engine.patterns import Refused
 from planrunner.engine.trees import listing
 from planrunner.errors import NotFound, StorageFailed
 from planrunner.journal.workspace import private
-from planrunner.knowledge import manifests
+from planrunner.knowledge import directories
 from planrunner.knowledge.artifacts import ArtifactRefused, ArtifactStore
-from planrunner.knowledge.manifests import Manifest, Piece
+from planrunner.knowledge.directories import Manifest, Piece
 from planrunner.machine.events import CheckpointTaken
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _taken(state_dir: str, effect: TakeCheckpoint, redactor: Redactor | None) ->
     problems = unread | reader.problems
     reader.remember(whole=not asked.patterns)
     manifest = Manifest(asked.patterns, {path: piece for path, piece in pieces.items() if piece is not _GONE})
-    answer = answer._replace(problem=_told(problems), files=manifests.keep(store, manifest))
+    answer = answer._replace(problem=_told(problems), files=directories.keep(store, manifest))
     return _counted(store, answer, manifest)
 
 
@@ -82,10 +82,10 @@ def _counted(store: ArtifactStore, answer: CheckpointTaken, manifest: Manifest) 
     if not answer.since:
         return answer
     try:
-        before = manifests.read(store, answer.since)
+        before = directories.read(store, answer.since)
     except (NotFound, ValueError):
         return answer._replace(since="")
-    added, changed, removed = map(len, manifests.changes(before, manifest))
+    added, changed, removed = map(len, directories.changes(before, manifest))
     return answer._replace(added=added, changed=changed, removed=removed)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from planrunner.capabilities.files.scope import Scope, scope_between
 from planrunner.capabilities.jsonschema import faults
-from planrunner.capabilities.validate.junit import NoReport, read_cases
+from planrunner.capabilities.validate.tests import NoReport, read_cases
 from planrunner.engine.effects import Examine, Weigh
 from planrunner.engine.evidence_diffs import diff
 from planrunner.engine.evidence_files import SHOWN, Unfit, digest_of, file_record, read, require_inside

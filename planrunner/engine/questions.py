@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from planrunner.capabilities.bounding import left_behind, overdue
+from planrunner.capabilities.faults import left_behind, overdue
 from planrunner.errors import StorageFailed
 
 if TYPE_CHECKING:

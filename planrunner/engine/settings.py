@@ -85,7 +85,7 @@ def apart(call: Call, settings: LiveSettings) -> Call:
 def _may_be_made(call: Call) -> bool:
     if call.task.uses != "python.run":
         return False
-    from planrunner.capabilities.python.generated import may_be_made
+    from planrunner.capabilities.python.scan import may_be_made
 
     return may_be_made(call)
 

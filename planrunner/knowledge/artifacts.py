@@ -1,7 +1,10 @@
-"""Artifacts by content: a file is kept once, under its SHA-256, and never changes again.
+"""Artifacts by content: kept once under their SHA-256, cleaned of secrets, and removed when nothing refers to them.
 
 ``artifacts/sha256/ab/cdef…`` holds the bytes of the artifact whose digest is ``abcdef…``. A directory is kept as a tar
-archive that is the same for the same content: sorted, without owners and times.
+archive that is the same for the same content: sorted, without owners and times. A content never changes.
+
+A process that keeps a content, or refers to one, renews its age under a shared lock; the collector looks at the age
+once more while it is alone. A removal is one ``unlink``: killed at any point, it leaves each content whole or gone.
 """
 
 from __future__ import annotations
@@ -12,18 +15,20 @@ import hashlib
 import os
 import stat
 import tarfile
-from collections.abc import Callable, Iterable, Iterator
+import tempfile
+from collections.abc import Callable, Container, Iterable, Iterator
 from io import BufferedRandom, BufferedReader
+from itertools import islice
 from tarfile import TarFile, TarInfo
-from typing import TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from planrunner.errors import NotFound, StorageFailed
-from planrunner.knowledge.cleaning import clean, secrets_in
+from planrunner.plan.expressions.quantities import parse_duration
+from planrunner.plan.lower_parts import versions_kept
 from planrunner.unnamed import give_name, unnamed
 
 if TYPE_CHECKING:
     from planrunner.redaction import Redactor
-
 
 _CHUNK = 1 << 20
 _DEEPEST = 64
@@ -361,3 +366,140 @@ def _names(directory: str) -> list[str]:
         return os.listdir(directory)
     except OSError:
         return []
+
+
+_LOOKED_AT = 1 << 16
+"""Bytes at the beginning of a file that tell whether it is text."""
+
+
+class Found(NamedTuple):
+    """What would be written for the secrets of a file, and whether the file is text, in which that can be done."""
+
+    masks: tuple[str, ...]
+    is_text: bool
+
+
+def secrets_in(file: IO[bytes], redactor: Redactor) -> Found:
+    """Look through an open file; it stands anywhere afterwards."""
+    file.seek(0)
+    head = file.read(_LOOKED_AT)
+    file.seek(0)
+    stream = redactor.stream()
+    for chunk in _blocks(file):
+        stream.take(chunk)
+    stream.rest()
+    return Found(tuple(sorted(mask.decode() for mask in stream.met)), _is_text(head))
+
+
+def clean(file: IO[bytes], redactor: Redactor) -> tuple[str, int]:
+    """Write a file anew without the secrets in it; gives its SHA-256 and its size in bytes."""
+    hashed, size = hashlib.sha256(), 0
+    with tempfile.TemporaryFile() as copy:
+        file.seek(0)
+        stream = redactor.stream()
+        for chunk in _blocks(file):
+            copy.write(stream.take(chunk))
+        copy.write(stream.rest())
+        copy.seek(0)
+        file.seek(0)
+        file.truncate()
+        for chunk in _blocks(copy):
+            hashed.update(chunk)
+            size += file.write(chunk)
+    return hashed.hexdigest(), size
+
+
+def _blocks(file: IO[bytes]) -> Iterator[bytes]:
+    while chunk := file.read(1 << 20):
+        yield chunk
+
+
+def _is_text(head: bytes) -> bool:
+    """Whether bytes are UTF-8 without a NUL, the last character perhaps cut off."""
+    if b"\0" in head:
+        return False
+    try:
+        head.decode()
+    except UnicodeDecodeError as error:
+        return len(head) == _LOOKED_AT and error.start >= len(head) - 3
+    return True
+
+
+_BATCH = 64
+"""Contents that are looked at while everybody else waits."""
+
+
+class Collected(NamedTuple):
+    """Digests that were removed (or would be), and their bytes; how many others are kept, and their bytes; how many of
+    those nothing refers to, but are too young."""
+
+    removed: tuple[str, ...]
+    freed: int
+    kept: int
+    held: int
+    young: int
+
+
+def collect(store: ArtifactStore, live: Container[str], before: float, dry: bool = False) -> Collected:
+    """Remove every content that is not ``live`` and that nobody has touched since ``before`` (seconds since 1970).
+    Raises StorageFailed."""
+    removed: list[str] = []
+    freed = kept = held = young = 0
+    rest = iter(store)
+    while batch := list(islice(rest, _BATCH)):
+        for sha256, size, gone in _looked_at(store, batch, live, before, dry):
+            if gone:
+                removed.append(sha256)
+                freed += size
+                continue
+            kept += 1
+            held += size
+            young += sha256 not in live
+    if not dry:
+        store.sweep(before)
+    return Collected(tuple(removed), freed, kept, held, young)
+
+
+def _looked_at(
+    store: ArtifactStore, batch: list[str], live: Container[str], before: float, dry: bool
+) -> Iterator[tuple[str, int, bool]]:
+    """Each content with its size, and whether it went."""
+    try:
+        lock = store.guard(alone=not dry)
+        try:
+            for sha256 in batch:
+                path = store.path_of(sha256)
+                try:
+                    found = os.lstat(path)
+                except FileNotFoundError:
+                    continue
+                gone = sha256 not in live and found.st_mtime < before
+                if gone and not dry:
+                    os.unlink(path)
+                yield sha256, found.st_size, gone
+        finally:
+            os.close(lock)
+    except OSError as error:
+        raise StorageFailed(f"artifacts cannot be removed: {error.strerror}: `{error.filename}`") from error
+
+
+class Kept(NamedTuple):
+    """What decides about one version: when it was made (seconds since 1970), whether its run has ended for good, and
+    how many newer versions there are."""
+
+    made: float
+    ended: bool
+    newer: int
+
+
+def is_over(retention: str, version: Kept, now: float) -> bool:
+    """Whether nobody wants the content any more. While its run may still go on, everything is kept; a word that says
+    nothing keeps it too."""
+    if not version.ended:
+        return False
+    if retention == "run":
+        return True
+    if most := versions_kept(retention):
+        return version.newer >= most
+    lasting = parse_duration(retention)
+    return lasting is not None and now - version.made >= lasting

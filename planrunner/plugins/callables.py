@@ -18,7 +18,7 @@ from typing import (
     is_typeddict,
 )
 
-from planrunner.capabilities.declare import BESIDE, Declaration, Doc, declaration_of
+from planrunner.capabilities.contract import BESIDE, Declaration, Doc, declaration_of
 from planrunner.capabilities.signature import annotations_of, is_vehicle, schema_of
 
 _ANYTHING = (None, Any, object, type(None))

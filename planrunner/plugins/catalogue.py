@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from planrunner.capabilities import builtin
-from planrunner.capabilities.declare import declaration_of
+from planrunner.capabilities.contract import declaration_of
 from planrunner.capabilities.faults import interrupts
 from planrunner.capabilities.signature import describe
 from planrunner.capabilities.soundness import misdescribed

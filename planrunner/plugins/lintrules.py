@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from planrunner.capabilities.bounding import Overdue, within
-from planrunner.capabilities.faults import interrupts
+from planrunner.capabilities.faults import Overdue, interrupts, within
 from planrunner.diagnostics import RULES, Diagnostic, Rule
 from planrunner.plugins.problems import Problems, one_line
 from planrunner.plugins.wellformed import odd_finding, odd_rule

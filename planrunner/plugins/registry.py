@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from planrunner.api import SUPPORTED
 from planrunner.capabilities import builtin
-from planrunner.capabilities.descriptions import description_of
+from planrunner.capabilities.builtin import description_of
 from planrunner.capabilities.faults import interrupts
 from planrunner.diagnostics import Diagnostic, Rule
 from planrunner.journal.workspace import find_project

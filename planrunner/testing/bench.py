@@ -12,9 +12,8 @@ from types import SimpleNamespace, TracebackType
 from typing import Any, NamedTuple
 
 from planrunner.capabilities.binding import Binding, bind, invoke
-from planrunner.capabilities.bounding import Overdue, within
-from planrunner.capabilities.contract import Call, Context
-from planrunner.capabilities.declare import BESIDE, Declaration, declaration_of
+from planrunner.capabilities.contract import BESIDE, Call, Context, Declaration, declaration_of
+from planrunner.capabilities.faults import Overdue, within
 from planrunner.engine.attempts import Attempt, markers
 from planrunner.engine.effects import StartCall
 from planrunner.engine.live import LiveEffects, LiveSettings

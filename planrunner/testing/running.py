@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from planrunner.app.execute import ExecRequest, RunResult, execute
-from planrunner.capabilities.declare import declaration_of
+from planrunner.capabilities.contract import declaration_of
 from planrunner.plugins.registry import Registry
 from planrunner.testing.silent import Silent
 

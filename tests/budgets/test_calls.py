@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from planrunner.capabilities import builtin
-from planrunner.capabilities.descriptions import description_of
+from planrunner.capabilities.builtin import description_of
 
 ROOT = Path(__file__).resolve().parents[2]
 

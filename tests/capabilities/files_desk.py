@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from planrunner.capabilities.builtin import TARGETS, load
-from planrunner.capabilities.contract import Call, Context
-from planrunner.capabilities.declare import Declaration, declaration_of
+from planrunner.capabilities.contract import Call, Context, Declaration, declaration_of
 from planrunner.engine.services import AttemptServices
 from planrunner.journal.sqlite import open_journal
 from planrunner.plan.model import Task

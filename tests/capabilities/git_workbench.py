@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from planrunner.capabilities.contract import Call, Context, basic_environment
-from planrunner.capabilities.declare import declaration_of
+from planrunner.capabilities.contract import Call, Context, basic_environment, declaration_of
 from planrunner.plan.model import Task
 
 PERSON = {

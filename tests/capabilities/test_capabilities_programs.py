@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from planrunner.capabilities.binding import bind, invoke
-from planrunner.capabilities.contract import Call, Context, Failure
-from planrunner.capabilities.declare import capability
+from planrunner.capabilities.contract import Call, Context, Failure, capability
 from planrunner.capabilities.programs import Program, run, run_program
 from planrunner.machine.events import Outcome
 from planrunner.plan.model import Task

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planrunner.capabilities.contract import OUTPUT_LIMIT, Call, Context, Exit, Failure
+from planrunner.capabilities.core import classify, shell
 from planrunner.capabilities.outputs import parse_outputs, read_output_file, settle_outputs, typed
-from planrunner.capabilities.shell import classify, shell
 from planrunner.machine.events import Outcome
 from planrunner.plan.model import Output, Task
 

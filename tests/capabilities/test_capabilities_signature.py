@@ -7,9 +7,8 @@ from typing import Annotated, Any, Literal, NamedTuple, Optional, TypedDict, Unp
 import pytest
 
 from planrunner.capabilities import builtin
-from planrunner.capabilities.contract import Context, Spawn
-from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.descriptions import description_of
+from planrunner.capabilities.builtin import description_of
+from planrunner.capabilities.contract import Context, Doc, Spawn, capability
 from planrunner.capabilities.signature import describe
 from planrunner.plan.model import Capability, Field
 from planrunner.plugins.registry import Registry

@@ -12,11 +12,8 @@ from typing import Any
 
 import pytest
 
-from planrunner.capabilities.contract import Call, Context, Failure
-from planrunner.capabilities.declare import declaration_of
-from planrunner.capabilities.kubectl.apply import apply
-from planrunner.capabilities.kubectl.delete import delete
-from planrunner.capabilities.kubectl.get import get
+from planrunner.capabilities.contract import Call, Context, Failure, declaration_of
+from planrunner.capabilities.kubectl.objects import apply, delete, get
 from planrunner.capabilities.kubectl.rollout import rollout_status, rollout_undo
 from planrunner.engine.services import AttemptServices
 from planrunner.plan.model import Task

@@ -15,12 +15,9 @@ from typing import Any
 
 import pytest
 
-from planrunner.capabilities.contract import Call, Context, Failure
-from planrunner.capabilities.declare import declaration_of
-from planrunner.capabilities.docker.build import build
-from planrunner.capabilities.docker.remove import image_remove
+from planrunner.capabilities.contract import Call, Context, Failure, declaration_of
+from planrunner.capabilities.docker.images import build, image_remove, push, tag
 from planrunner.capabilities.docker.run import run
-from planrunner.capabilities.docker.tag import push, tag
 from planrunner.engine.services import AttemptServices
 from planrunner.plan.model import Task
 
@@ -406,7 +403,7 @@ def test_importing_a_capability_loads_nothing_heavy() -> None:
     import subprocess
 
     program = (
-        "import sys; import planrunner.capabilities.docker.run, planrunner.capabilities.kubectl.apply; "
+        "import sys; import planrunner.capabilities.docker.run, planrunner.capabilities.kubectl.objects; "
         "print([name for name in ('ssl', 'httpx2') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

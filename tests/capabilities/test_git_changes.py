@@ -240,7 +240,7 @@ def test_killed_at_any_moment_it_goes_on_or_is_taken_back(
 
 
 def _captured(bench: Bench, key: str, function: Any, inputs: dict[str, Any]) -> tuple[Any, Any]:
-    from planrunner.capabilities.declare import declaration_of
+    from planrunner.capabilities.contract import declaration_of
 
     declaration: Any = declaration_of(function)
     return declaration, declaration.capture(bench.context(key), **inputs)

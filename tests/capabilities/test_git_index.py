@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from git_workbench import Bench, Done, git, repository, standing
 
-from planrunner.capabilities.contract import Failure
-from planrunner.capabilities.declare import declaration_of
+from planrunner.capabilities.contract import Failure, declaration_of
 from planrunner.capabilities.git.commits import commit
 from planrunner.capabilities.git.staging import add
 from planrunner.capabilities.git.worktrees import worktree_add

@@ -9,8 +9,7 @@ import pytest
 from git_server import peer, served
 from git_workbench import Bench, git, repository
 
-from planrunner.capabilities.contract import Failure
-from planrunner.capabilities.declare import declaration_of
+from planrunner.capabilities.contract import Failure, declaration_of
 from planrunner.capabilities.git.forges import Gitea
 from planrunner.capabilities.git.requests import pull_request
 

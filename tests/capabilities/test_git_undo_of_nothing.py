@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from git_workbench import Bench, Done, git, repository, standing
 
-from planrunner.capabilities.contract import Failure
-from planrunner.capabilities.declare import declaration_of
+from planrunner.capabilities.contract import Failure, declaration_of
 from planrunner.capabilities.git import branches, tags
 from planrunner.capabilities.git import commits as committing
 from planrunner.capabilities.git.branches import branch, switch

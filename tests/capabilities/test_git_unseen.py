@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from git_workbench import Bench, git, repository, standing
 
-from planrunner.capabilities.contract import Failure
-from planrunner.capabilities.declare import declaration_of
+from planrunner.capabilities.contract import Failure, declaration_of
 from planrunner.capabilities.git import own_settings, trees
 from planrunner.capabilities.git.branches import branch, switch
 from planrunner.capabilities.git.cloning import clone

@@ -19,8 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from http_workbench import Peer, Project, Seen, answer
 
 from planrunner.capabilities.builtin import TARGETS, load
-from planrunner.capabilities.contract import Failure
-from planrunner.capabilities.declare import declaration_of
+from planrunner.capabilities.contract import Failure, declaration_of
 from planrunner.capabilities.files import switching
 from planrunner.capabilities.files.records import forget_old
 

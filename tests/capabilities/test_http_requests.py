@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from http_workbench import Peer, Project, Seen, answer, as_json
 
 from planrunner.capabilities.builtin import TARGETS, load
-from planrunner.capabilities.declare import declaration_of
+from planrunner.capabilities.contract import declaration_of
 
 
 @pytest.fixture

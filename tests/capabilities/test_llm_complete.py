@@ -413,7 +413,7 @@ class TestInputs:
 def test_without_the_library_the_extra_is_named_and_nothing_is_spent(
     odd: Odd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("planrunner.capabilities.llm.loading._loaded", set())
+    monkeypatch.setattr("planrunner.capabilities.llm.asker._loaded", set())
     for name in [name for name in sys.modules if name.partition(".")[0] == "pydantic_ai"]:
         monkeypatch.setitem(sys.modules, name, None)
     attempt = Attempt(tmp_path, odd.settings())

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from llm_parts import CANARY, Attempt, Models, Odd
 
 from planrunner.capabilities.contract import Failure
-from planrunner.capabilities.llm.embed import embed
-from planrunner.capabilities.llm.hashing import vector
+from planrunner.capabilities.llm.embed import embed, vector
 
 
 @pytest.fixture(autouse=True)

@@ -16,11 +16,8 @@ from llm_parts import CANARY, Attempt, Models, Odd, used
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.llm.complete import complete
-from planrunner.capabilities.llm.meter import Meter
 from planrunner.capabilities.llm.models import Model, Price
-from planrunner.capabilities.llm.notes import Noted, Notes
-from planrunner.capabilities.llm.prices import cost
-from planrunner.capabilities.llm.purse import Purse, Tokens
+from planrunner.capabilities.llm.usage import Meter, Noted, Notes, Purse, Tokens, cost
 from planrunner.capabilities.llm.vote import vote
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planrunner.capabilities.python.data import Unfit, arguments, fitted, outputs_of
+from planrunner.capabilities.python.child import Unfit, arguments, fitted, outputs_of
 
 
 @dataclass

@@ -16,10 +16,8 @@ from typing import Any
 
 import pytest
 
-from planrunner.capabilities.contract import Call, Context, Failure
-from planrunner.capabilities.declare import declaration_of
-from planrunner.capabilities.sql.execute import execute, script
-from planrunner.capabilities.sql.query import query
+from planrunner.capabilities.contract import Call, Context, Failure, declaration_of
+from planrunner.capabilities.sql.execution import execute, query, script
 from planrunner.plan.model import Task
 
 PEER = Path(__file__).resolve().parents[2] / "plans" / "capabilities" / "peers" / "postgresql.py"

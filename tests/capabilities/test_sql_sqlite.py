@@ -11,11 +11,9 @@ from typing import Any
 
 import pytest
 
-from planrunner.capabilities.contract import Call, Context, Failure
-from planrunner.capabilities.declare import declaration_of
-from planrunner.capabilities.sql.execute import execute, script
-from planrunner.capabilities.sql.query import query
-from planrunner.capabilities.sql.text import lines, statements
+from planrunner.capabilities.contract import Call, Context, Failure, declaration_of
+from planrunner.capabilities.sql.execution import execute, query, script
+from planrunner.capabilities.sql.statements import lines, statements
 from planrunner.plan.model import Task
 
 BOOK = "sqlite:///book.db"

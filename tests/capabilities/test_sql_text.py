@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planrunner.capabilities.contract import Failure
-from planrunner.capabilities.sql.text import first_word, pieces, single, statements
-from planrunner.capabilities.sql.values import bound
+from planrunner.capabilities.sql.statements import bound, first_word, pieces, single, statements
 
 STRINGS = [
     ("sqlite", "SELECT ':no;' , \";:no\", `;:no`, [;:no] -- ;:no"),

@@ -11,8 +11,7 @@ from typing import Any
 import pytest as real_pytest
 
 from planrunner.capabilities.contract import Call, Context, Failure
-from planrunner.capabilities.validate.junit import Case, NoReport, read_cases
-from planrunner.capabilities.validate.tests import example, junit, pytest
+from planrunner.capabilities.validate.tests import Case, NoReport, example, junit, pytest, read_cases
 from planrunner.plan.model import Task
 
 ROOT = Path(__file__).parents[2]

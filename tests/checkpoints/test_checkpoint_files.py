@@ -15,9 +15,9 @@ from planrunner.engine.checkpoints import INDEX, taken
 from planrunner.engine.effects import TakeCheckpoint
 from planrunner.engine.patterns import fits, matching
 from planrunner.errors import StorageFailed
-from planrunner.knowledge import manifests
+from planrunner.knowledge import directories
 from planrunner.knowledge.artifacts import ArtifactStore
-from planrunner.knowledge.manifests import Manifest, Piece, changes
+from planrunner.knowledge.directories import Manifest, Piece, changes
 from planrunner.machine.events import CheckpointAsked, CheckpointTaken
 
 OLD = 1_600_000_000
@@ -37,7 +37,7 @@ class Tree:
         return found
 
     def pieces(self, found: CheckpointTaken) -> dict[str, Piece]:
-        return manifests.read(ArtifactStore(str(self.state)), found.files).pieces
+        return directories.read(ArtifactStore(str(self.state)), found.files).pieces
 
     def index(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads((self.state / INDEX).read_text())["files"]

@@ -18,7 +18,7 @@ from planrunner.app.reading import stored_plan, stored_state
 from planrunner.app.resuming import resume
 from planrunner.engine.replaying import replay
 from planrunner.journal.sqlite import open_journal
-from planrunner.knowledge import manifests
+from planrunner.knowledge import directories
 from planrunner.knowledge.artifacts import ArtifactStore
 from planrunner.machine.events import CheckpointTaken
 from planrunner.testing.crashes import die_at, in_child
@@ -110,7 +110,7 @@ def check(folder: Path) -> None:
     held = {}
     for entry in entries:
         if isinstance(entry.event, CheckpointTaken):
-            piece = manifests.read(store, entry.event.files).pieces["now"]
+            piece = directories.read(store, entry.event.files).pieces["now"]
             held[entry.event.task, entry.event.round] = store.read(piece.sha256).decode().strip()
     assert held == EXPECTED
 

@@ -11,7 +11,7 @@ from planrunner.app.authoring import Choice, mend_file, registry
 from planrunner.app.linting import decode, diff_text, write_text
 from planrunner.app.planfiles import find_plans
 from planrunner.app.schemas import input_schema, part
-from planrunner.capabilities.descriptions import description_of
+from planrunner.capabilities.builtin import description_of
 from planrunner.capabilities.jsonschema import faults
 from planrunner.errors import NotFound, UsageError
 from planrunner.plan.fixes import Applied

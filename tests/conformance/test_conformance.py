@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from planrunner.capabilities import bounding, builtin
+from planrunner.capabilities import builtin, faults
 from planrunner.testing import bench
 from planrunner.testing.conformance import Case, Check, checks
 from planrunner.testing.conformance.suite import load_cases
@@ -30,7 +30,7 @@ def _busy(monkeypatch: pytest.MonkeyPatch) -> None:
     one that is not stopped is still found."""
     monkeypatch.setattr(bench, "LOOK", 240.0)
     monkeypatch.setattr(bench, "SOON", 20.0)
-    monkeypatch.setattr(bounding, "GRACE", 20.0)
+    monkeypatch.setattr(faults, "GRACE", 20.0)
 
 
 @pytest.mark.usefixtures("_busy")

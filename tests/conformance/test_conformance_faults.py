@@ -15,7 +15,7 @@ from unittest import SkipTest
 import pytest
 
 from planrunner.api import Context, Doc, Failure, Preview, capability
-from planrunner.capabilities import bounding
+from planrunner.capabilities import faults
 from planrunner.testing import bench
 from planrunner.testing.conformance import ASPECTS, Case, Ready, checks
 from planrunner.testing.conformance.tracing import _audited, can_trace
@@ -153,7 +153,7 @@ def test_what_never_comes_back_is_found_and_named(
     aspect: str, part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bench, "LOOK", 0.2)
-    monkeypatch.setattr(bounding, "GRACE", 0.2)
+    monkeypatch.setattr(faults, "GRACE", 0.2)
 
     def hang(context: Context, **_: Any) -> Any:
         time.sleep(600)

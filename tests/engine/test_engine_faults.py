@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from planrunner.capabilities.contract import Context, Failure, Pause, Spawn
-from planrunner.capabilities.declare import capability
+from planrunner.capabilities.contract import Context, Failure, Pause, Spawn, capability
 from planrunner.capabilities.soundness import not_json
 from planrunner.engine.effects import Probe
 from planrunner.engine.threads import Workers

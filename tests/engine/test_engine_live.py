@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from planrunner.capabilities.contract import Context, Failure, Pause, Spawn
-from planrunner.capabilities.declare import capability
+from planrunner.capabilities.contract import Context, Failure, Pause, Spawn, capability
 from planrunner.engine import strays
 from planrunner.engine.effects import Observe, Probe, StartCall
 from planrunner.engine.facts import observe
@@ -460,7 +459,7 @@ class TestCost:
     def test_live_processes_and_shell_load_nothing_heavy(self) -> None:
         program = (
             "import typing, select, signal, sys; before = set(sys.modules)\n"
-            "import planrunner.engine.live, planrunner.capabilities.shell, planrunner.plugins\n"
+            "import planrunner.engine.live, planrunner.capabilities.core, planrunner.plugins\n"
             "registry = planrunner.plugins.Registry(); registry.find('shell'); registry.resolve('shell')\n"
             "print(*sorted(name for name in set(sys.modules) - before if not name.startswith('planrunner')))\n"
         )

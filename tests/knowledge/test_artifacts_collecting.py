@@ -15,10 +15,8 @@ from pathlib import Path
 import pytest
 
 from planrunner.errors import StorageFailed, UsageError
-from planrunner.knowledge.artifacts import ArtifactStore
-from planrunner.knowledge.collecting import collect
-from planrunner.knowledge.retention import Kept, is_over
-from planrunner.knowledge.unpacking import unpack
+from planrunner.knowledge.artifacts import ArtifactStore, Kept, collect, is_over
+from planrunner.knowledge.directories import unpack
 
 ROOT = Path(__file__).parents[2]
 
@@ -141,7 +139,7 @@ def test_a_content_just_kept_is_there_however_often_others_collect(store: Artifa
 COLLECT = """
 import sys, time
 from planrunner.knowledge.artifacts import ArtifactStore
-from planrunner.knowledge.collecting import collect
+from planrunner.knowledge.artifacts import collect
 print("begun", flush=True)
 live = {line.strip() for line in open(sys.argv[2])}
 while True:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import pytest
 
-from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.contract import Doc, capability
 from planrunner.capabilities.signature import describe
 from planrunner.plan.expressions.parse import parse
 from planrunner.plan.taint.flow import carried, expressed, searched

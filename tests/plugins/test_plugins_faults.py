@@ -17,7 +17,7 @@ import pytest
 ODD = """
     from typing import Annotated, Literal
     from planrunner.capabilities.contract import Context, Preview
-    from planrunner.capabilities.declare import Declaration, Doc, TAG, capability
+    from planrunner.capabilities.contract import Declaration, Doc, TAG, capability
 
     def tagged(declaration):
         def function() -> None:

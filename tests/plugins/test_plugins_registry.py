@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from planrunner.capabilities import builtin
-from planrunner.capabilities.declare import capability
-from planrunner.capabilities.descriptions import description_of
+from planrunner.capabilities.builtin import description_of
+from planrunner.capabilities.contract import capability
 from planrunner.diagnostics import Diagnostic, Rule
 from planrunner.machine.events import Entry, TaskQueued
 from planrunner.plan.load import load
@@ -52,7 +52,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]
 
 
 WEATHER = """
-    from planrunner.capabilities.declare import capability
+    from planrunner.capabilities.contract import capability
 
     @capability("weather.now", effect="read")
     def now(city: str) -> str:
@@ -155,7 +155,7 @@ class TestFamilies:
 
     def test_a_description_that_cannot_be_read_leaves_out_that_capability(self, site) -> None:
         source = """
-            from planrunner.capabilities.declare import capability
+            from planrunner.capabilities.contract import capability
 
             @capability("odd.one")
             def one(x: NoSuchName) -> None: ...
@@ -198,8 +198,8 @@ class TestFamilies:
         described = Capability("lazy.one", "Lazy.")
 
         def planrunner_register_capabilities(register: Callable[..., None]) -> None:
-            register("lazy.one", "planrunner.capabilities.control:noop", described)
-            register("lazy.two", "planrunner.capabilities.control:noop")
+            register("lazy.one", "planrunner.capabilities.core:noop", described)
+            register("lazy.two", "planrunner.capabilities.core:noop")
 
         registry = Registry(plugins=False)
         plugin = SimpleNamespace(planrunner_register_capabilities=planrunner_register_capabilities)
@@ -279,7 +279,7 @@ class TestHooks:
 
     def test_general_plugins_come_from_their_own_group(self, site) -> None:
         source = """
-            from planrunner.capabilities.declare import capability
+            from planrunner.capabilities.contract import capability
 
             seen = []
 

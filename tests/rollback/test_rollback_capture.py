@@ -17,7 +17,7 @@ import pytest
 PLUGIN = """
     import sys, time, threading
     from planrunner.capabilities.contract import Context
-    from planrunner.capabilities.declare import capability
+    from planrunner.capabilities.contract import capability
 
 
     def _capture(context: Context, how: str) -> dict:

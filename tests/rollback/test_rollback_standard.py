@@ -31,7 +31,7 @@ EVERY = int(os.environ.get("PLANRUNNER_KILLED_PLANS", "10")) > 10
 LEDGER = """
     import os
     from planrunner.capabilities.contract import Context, Failure
-    from planrunner.capabilities.declare import capability
+    from planrunner.capabilities.contract import capability
 
 
     def _capture(context: Context, account: str, amount: str) -> dict:

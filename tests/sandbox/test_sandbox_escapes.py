@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from sandbox_project import STRICT, Project, limited, needs_bubblewrap, needs_landlock
 
-from planrunner.capabilities.contract import Context
-from planrunner.capabilities.declare import capability
+from planrunner.capabilities.contract import Context, capability
 from planrunner.capabilities.programs import run_program
 from planrunner.engine import confining
 from planrunner.engine.calls import Place, tidy

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from sandbox_project import Project, needs_bubblewrap
 
-from planrunner.capabilities.contract import Context
-from planrunner.capabilities.declare import capability
+from planrunner.capabilities.contract import Context, capability
 from planrunner.capabilities.programs import run_program
 from planrunner.machine.events import Outcome
 from planrunner.plan.rights import Level

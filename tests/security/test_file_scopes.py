@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planrunner.capabilities.builtin import TARGETS, load
+from planrunner.capabilities.builtin import TARGETS, description_of, load
 from planrunner.capabilities.contract import Call, Context, Failure
-from planrunner.capabilities.descriptions import description_of
 from planrunner.capabilities.files.beneath import Beneath, scope_in
 from planrunner.engine.services import AttemptServices
 from planrunner.plan.access import Ground, files, touched

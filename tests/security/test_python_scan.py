@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planrunner.capabilities.python.looking import judge, worst
+from planrunner.capabilities.python.scan import judge, worst
 from planrunner.capabilities.python.verdicts import of_bandit, verdict
 from planrunner.plan.python.rules import RULES
 from planrunner.plan.python.scan import LARGEST, scan

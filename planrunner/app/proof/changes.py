@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from planrunner.app.proof.envelope import Sight
 from planrunner.app.proof.names import walk
 from planrunner.capabilities.binding import Binding, invoke
-from planrunner.capabilities.bounding import Overdue, within
 from planrunner.capabilities.contract import Call, Context
+from planrunner.capabilities.faults import Overdue, within
 from planrunner.capabilities.soundness import no_preview
 from planrunner.engine.attempts import located
 from planrunner.engine.questions import LOOK

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from planrunner.capabilities.shell import POSIX_SHELLS
+from planrunner.capabilities.core import POSIX_SHELLS
 from planrunner.plan.model import Action, Task
 from planrunner.plan.shell.scan import Scan
 from planrunner.plan.shell.script import simple_command

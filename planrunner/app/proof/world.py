@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from planrunner.app.proof.names import best, matches, walk, written
 from planrunner.app.proof.reads import Shape, fitting
 from planrunner.capabilities.contract import Call, Exit, Failure
+from planrunner.capabilities.core import classify
 from planrunner.capabilities.outputs import stdout_outputs
-from planrunner.capabilities.shell import classify
 from planrunner.capabilities.soundness import sound
 from planrunner.engine.effects import Examine
 from planrunner.engine.imagined import Script

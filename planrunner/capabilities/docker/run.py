@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 
 from planrunner.capabilities.clients import Request, bounded, call, inside, refused, variables, word
-from planrunner.capabilities.contract import Context, Failure, Preview
-from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.docker.engine import LABEL, Engine, engine_of, key_of, reference, request
-from planrunner.capabilities.durations import size
+from planrunner.capabilities.contract import Context, Doc, Failure, Preview, capability, size
+from planrunner.capabilities.docker.images import LABEL, Engine, engine_of, key_of, reference, request
 from planrunner.capabilities.programs import Ended
 
 _TARGET = r"/[A-Za-z0-9_./+@-]*"

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, TypedDict
 
-from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.contract import Context, Doc, Failure, capability
 from planrunner.capabilities.files.acting import Plan, Verb, undone
 from planrunner.capabilities.files.beneath import Beneath
 from planrunner.capabilities.files.blocks import Replacement, apply_replacements

@@ -6,8 +6,7 @@ import stat
 from collections.abc import Iterator
 from typing import Annotated, Any, NamedTuple
 
-from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.contract import Context, Doc, Failure, capability
 from planrunner.capabilities.files.beneath import APART, Beneath, scope_in
 from planrunner.capabilities.files.inputs import check
 from planrunner.capabilities.files.patterns import Patterns

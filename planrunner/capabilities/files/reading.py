@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 from typing import Annotated, NamedTuple
 
-from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.durations import size
+from planrunner.capabilities.contract import Context, Doc, Failure, capability, size
 from planrunner.capabilities.files.beneath import Beneath, scope_in
 from planrunner.capabilities.files.inputs import check
 from planrunner.capabilities.files.standing import contents, sha256

@@ -14,8 +14,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import IO, Annotated, Any, NamedTuple
 
-from planrunner.capabilities.contract import Context, Failure, Preview
-from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.contract import Context, Doc, Failure, Preview, capability
 from planrunner.capabilities.files import records
 from planrunner.capabilities.files.acting import Plan, Verb, open_tree, read, undone
 from planrunner.capabilities.files.beneath import Beneath

@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated, Literal, NamedTuple
 
-from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.contract import Context, Doc, Failure, capability
 from planrunner.capabilities.files.acting import Plan, Verb, read, undone
 from planrunner.capabilities.files.beneath import Beneath
 from planrunner.capabilities.files.changes import AS_IT_COMES, Change, Planned, ways

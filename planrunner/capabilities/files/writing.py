@@ -6,8 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, NamedTuple
 
-from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.contract import Context, Doc, Failure, capability
 from planrunner.capabilities.files.acting import Plan, Verb, undone
 from planrunner.capabilities.files.beneath import Beneath
 from planrunner.capabilities.files.changes import Change, Planned, Step, ways

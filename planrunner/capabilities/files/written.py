@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
-from planrunner.capabilities.descriptions import description_of
+from planrunner.capabilities.builtin import description_of
 from planrunner.plan.access import touched
 
 

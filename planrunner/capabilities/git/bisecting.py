@@ -11,9 +11,7 @@ import shutil
 import time
 from typing import Annotated, Any, NamedTuple, TypedDict
 
-from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.durations import seconds
+from planrunner.capabilities.contract import Context, Doc, Failure, capability, seconds
 from planrunner.capabilities.git.command import SETTINGS, Git
 from planrunner.capabilities.git.commits import contains
 from planrunner.capabilities.git.fetching import listed

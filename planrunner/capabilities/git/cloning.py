@@ -7,8 +7,7 @@ import os
 import shutil
 from typing import Annotated, Any, NamedTuple
 
-from planrunner.capabilities.contract import Context, Failure, Preview
-from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.contract import Context, Doc, Failure, Preview, capability
 from planrunner.capabilities.git import scopes
 from planrunner.capabilities.git.addresses import Address, connected, parsed
 from planrunner.capabilities.git.command import SETTINGS, Git, Refused, plain_call

@@ -8,8 +8,7 @@ import os
 from collections.abc import Iterator
 from typing import Annotated, Any, NamedTuple
 
-from planrunner.capabilities.contract import Context, Failure, Preview
-from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.contract import Context, Doc, Failure, Preview, capability
 from planrunner.capabilities.git import index, scopes
 from planrunner.capabilities.git.command import plain_call, shown
 from planrunner.capabilities.git.identity import identities

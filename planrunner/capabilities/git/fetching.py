@@ -7,8 +7,7 @@ import contextlib
 import os
 from typing import Annotated, Any, NamedTuple, TypedDict
 
-from planrunner.capabilities.contract import Context, Failure, Preview
-from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.contract import Context, Doc, Failure, Preview, capability
 from planrunner.capabilities.git.command import Refused, plain_call
 from planrunner.capabilities.git.names import checked_reference
 from planrunner.capabilities.git.records import Record

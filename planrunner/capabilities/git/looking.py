@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 from typing import Annotated, NamedTuple, TypedDict
 
-from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.durations import size
+from planrunner.capabilities.contract import Context, Doc, Failure, capability, size
 from planrunner.capabilities.git import scopes
 from planrunner.capabilities.git.names import checked_path
 from planrunner.capabilities.git.repository import Repository, commit_of, open_repository

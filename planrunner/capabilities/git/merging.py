@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from typing import Annotated, Any, Literal, NamedTuple
 
-from planrunner.capabilities.contract import Context, Failure, Preview
-from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.contract import Context, Doc, Failure, Preview, capability
 from planrunner.capabilities.git import index, moving
 from planrunner.capabilities.git.command import plain_call, shown
 from planrunner.capabilities.git.commits import contains, make

@@ -6,8 +6,7 @@ import re
 from difflib import unified_diff
 from typing import Annotated, Any, NamedTuple
 
-from planrunner.capabilities.contract import Context, Failure, Preview
-from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.contract import Context, Doc, Failure, Preview, capability
 from planrunner.capabilities.git.addresses import admitted, must_not_be_overheard, parsed, secret_of
 from planrunner.capabilities.git.forges import KINDS, Forge, Gitea, GitHub, GitLab, Place, Request, Wanted
 from planrunner.capabilities.git.names import checked_reference

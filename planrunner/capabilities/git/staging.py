@@ -6,8 +6,7 @@ import itertools
 import os
 from typing import Annotated, Any, NamedTuple
 
-from planrunner.capabilities.contract import Context, Failure, Preview
-from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.contract import Context, Doc, Failure, Preview, capability
 from planrunner.capabilities.git import index, scopes
 from planrunner.capabilities.git.command import Refused, plain_call, shown
 from planrunner.capabilities.git.names import checked_path

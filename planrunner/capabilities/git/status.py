@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, NamedTuple, TypedDict
 
-from planrunner.capabilities.contract import Context
-from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.contract import Context, Doc, capability
 from planrunner.capabilities.git.names import checked_path
 from planrunner.capabilities.git.repository import open_repository
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from typing import Annotated, Any, NamedTuple
 
-from planrunner.capabilities.contract import Context, Failure, Preview
-from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.contract import Context, Doc, Failure, Preview, capability
 from planrunner.capabilities.git.command import plain_call
 from planrunner.capabilities.git.identity import identities
 from planrunner.capabilities.git.names import checked_reference

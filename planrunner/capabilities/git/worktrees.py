@@ -6,8 +6,7 @@ import contextlib
 import os
 from typing import Annotated, Any, NamedTuple
 
-from planrunner.capabilities.contract import Context, Failure, Preview
-from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.contract import Context, Doc, Failure, Preview, capability
 from planrunner.capabilities.git import index, scopes
 from planrunner.capabilities.git.command import plain_call
 from planrunner.capabilities.git.holding import held

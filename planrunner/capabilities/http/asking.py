@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 import httpx2
 
-from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.durations import seconds
-from planrunner.capabilities.durations import size as bytes_of
+from planrunner.capabilities.contract import Context, Failure, seconds
+from planrunner.capabilities.contract import size as bytes_of
 from planrunner.capabilities.http.content import Content, content_of, plain_values
 from planrunner.capabilities.http.credentials import Credentials, credentials_of
 from planrunner.capabilities.http.expected import Expected, expected_of

@@ -7,8 +7,7 @@ import json
 import time
 from typing import Annotated, Any, NamedTuple, Unpack
 
-from planrunner.capabilities.contract import Context, Failure, Preview
-from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.contract import Context, Doc, Failure, Preview, capability
 from planrunner.capabilities.files.acting import kept
 from planrunner.capabilities.files.naming import artifact_name
 from planrunner.capabilities.files.standing import Standing, standing_of

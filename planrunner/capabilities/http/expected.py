@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import Failure
-from planrunner.capabilities.jsonschema import faults
-from planrunner.capabilities.schemas import require_schema
+from planrunner.capabilities.jsonschema import faults, require_schema
 from planrunner.jsontext import shown
 from planrunner.plan.http_forms import parse_status
 

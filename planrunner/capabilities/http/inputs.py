@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, NamedTuple, TypedDict
 
-from planrunner.capabilities.declare import Doc
+from planrunner.capabilities.contract import Doc
 
 Url = Annotated[str, Doc("address, http or https, without credentials", form="http-address")]
 _Span = Annotated[int | float | str, Doc("", "duration")]

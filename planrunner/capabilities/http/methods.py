@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, Unpack
 
-from planrunner.capabilities.contract import Context, Preview
-from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.contract import Context, Doc, Preview, capability
 from planrunner.capabilities.http.asking import asked
 from planrunner.capabilities.http.inputs import FOREIGN, OWN, SHAPED, Answer, Creating, Reading, Sending, Url
 from planrunner.capabilities.http.previewing import preview_of, previewed

@@ -8,8 +8,7 @@ from typing import Annotated, Any, NamedTuple, Unpack
 
 import httpx2
 
-from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.contract import Context, Doc, Failure, capability
 from planrunner.capabilities.http.asking import Ask, asked
 from planrunner.capabilities.http.inputs import INLINE, Answer, Paging, Url
 from planrunner.capabilities.http.pointer import ABSENT, at, checked_pointer

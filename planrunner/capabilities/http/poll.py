@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from typing import Annotated, Any, NamedTuple, Unpack
 
-from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.contract import Context, Doc, Failure, capability
 from planrunner.capabilities.http.asking import Ask, Patience, asked, seconds_of
 from planrunner.capabilities.http.expected import PASSING, Expected
 from planrunner.capabilities.http.inputs import FOREIGN, INLINE, OWN, SHAPED, Answer, Polling, Url

@@ -23,7 +23,7 @@ from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.http.guard import Endpoint, Guard
 from planrunner.capabilities.http.origins import REDIRECT_BODY, keep_to_origin
 from planrunner.capabilities.http.watch import SLICE, Watch
-from planrunner.capabilities.usage import count_call
+from planrunner.capabilities.outputs import count_call
 
 Result = TypeVar("Result")
 

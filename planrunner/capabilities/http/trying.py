@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.http.asking import Ask
 from planrunner.capabilities.http.watch import SLICE
-from planrunner.capabilities.usage import may_call
+from planrunner.capabilities.outputs import may_call
 
 Result = TypeVar("Result")
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.clients import Request, bounded, call, word
-from planrunner.capabilities.contract import Context, Failure, Preview
-from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.durations import seconds
-from planrunner.capabilities.kubectl.cluster import Cluster, Object, identity, objects_in
-from planrunner.capabilities.kubectl.restore import noted, restored
+from planrunner.capabilities.contract import Context, Doc, Failure, Preview, capability, seconds
+from planrunner.capabilities.kubectl.cluster import Cluster, Object, identity, noted, objects_in, restored
 
 _RESOURCE = r"(deployment|daemonset|statefulset)(\.apps)?/[a-z0-9][a-z0-9.-]*"
 _REVISION = "deployment.kubernetes.io/revision"

@@ -1,16 +1,163 @@
-"""Texts as vectors: asked of a model in batches and remembered by content, or made without one."""
+"""Texts as vectors: asked of a model in batches and kept by content, or made of words without a model."""
 
 from __future__ import annotations
 
 import json
+import math
+import os
+import re
+from collections.abc import Iterator
 from hashlib import sha256
+from itertools import pairwise
 from typing import Annotated, Any, NamedTuple
+from zlib import crc32
 
-from planrunner.capabilities.contract import OUTPUT_LIMIT, Context, Failure, Json
-from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.llm.embedding import embedded
-from planrunner.capabilities.llm.hashing import DIMENSIONS, vector
+from planrunner.capabilities.contract import OUTPUT_LIMIT, Context, Doc, Failure, Json, capability
+from planrunner.capabilities.llm.asker import Asker, Chains, asking
+from planrunner.capabilities.llm.models import Model
 from planrunner.capabilities.llm.usage import usage_of
+from planrunner.capabilities.llm.wire import Exchange
+
+DIMENSIONS = 256
+
+
+def vector(text: str, dimensions: int = DIMENSIONS) -> list[float]:
+    """The vector of a text, of length one (of a text without words: all zeros); the same on every machine.
+
+    Every word, every pair of words and every four letters in a row count in the place that their CRC-32 gives, up or
+    down by its highest bit.
+    """
+    found = [0.0] * dimensions
+    for feature, weight in _features(text):
+        number = crc32(feature.encode())
+        found[number % dimensions] += weight if number < 1 << 31 else -weight
+    length = math.sqrt(math.fsum(value * value for value in found))
+    return [round(value / length, 6) + 0.0 for value in found] if length else found
+
+
+def _features(text: str) -> Iterator[tuple[str, float]]:
+    words = re.findall(r"\w+", text.casefold())
+    for word in words:
+        yield f"w {word}", 1.0
+        for at in range(len(word) - 3):
+            yield f"g {word[at : at + 4]}", 0.5
+    for one, other in pairwise(words):
+        yield f"b {one} {other}", 0.75
+
+
+class Remembered:
+    """Vectors by model, length and content, one file each, under a folder that may be lost at any time. What was put
+    there by anybody but planrunners of this user is not remembered."""
+
+    __slots__ = ("_context", "_folder", "_space")
+
+    def __init__(self, context: Context, space: str) -> None:
+        self._context = context
+        self._folder = context.cache("embeddings")
+        self._space = space
+
+    def get(self, text: str) -> list[float] | None:
+        """The vector of a text; None where none is remembered, or what is does not read as one."""
+        name = self._name(text)
+        try:
+            with open(self._path(name), encoding="utf-8") as file:
+                stored = self._context.opened(f"vector {name}", file.read())
+            found = None if stored is None else json.loads(stored)
+        except (OSError, ValueError):
+            return None
+        return found if is_vector(found) else None
+
+    def put(self, text: str, vector: list[float]) -> None:
+        """Remember a vector; whoever reads at the same time sees all of it or nothing."""
+        name = self._name(text)
+        path = self._path(name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        partial = f"{path}.{os.getpid()}.{id(vector):x}"
+        with open(partial, "w", encoding="utf-8") as file:
+            file.write(self._context.vouched(f"vector {name}", json.dumps(vector)))
+        os.replace(partial, path)
+
+    def _name(self, text: str) -> str:
+        return sha256(f"{self._space}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._folder, name[:2], f"{name}.json")
+
+
+def is_vector(value: Json) -> bool:
+    """Whether it is a list of finite numbers."""
+    numbers = (int, float)
+    return (
+        isinstance(value, list)
+        and len(value) > 0
+        and all(isinstance(each, numbers) and not isinstance(each, bool) and each - each == 0 for each in value)
+    )
+
+
+_SPEAKERS = ("openai", "openai-compatible", "ollama")
+
+
+class Embedded(NamedTuple):
+    """Vectors in the order of the texts, how many of them were remembered, and what was asked."""
+
+    vectors: list[list[float]]
+    cached: int
+    attempts: list[dict[str, Json]]
+
+
+def embedded(context: Context, texts: list[str], name: str, batch: int, dimensions: int | None) -> Embedded:
+    """The vectors of a model. Raises Failure; what was had before it stays remembered."""
+
+    async def work(asker: Asker, chains: Chains) -> Embedded:
+        model = chains[0][0]
+        if model.provider not in _SPEAKERS:
+            said = f"`{model.name}` is of {model.provider}; vectors come from {', '.join(_SPEAKERS)}, or from `hash`"
+            raise Failure(said)
+        size = dimensions or model.dimensions
+        remembered = Remembered(context, f"{model.base_url} {model.model} {size}")
+        known = {text: vector for text in dict.fromkeys(texts) if (vector := remembered.get(text)) is not None}
+        missing = [text for text in dict.fromkeys(texts) if text not in known]
+        cached = sum(text in known for text in texts)
+        attempts: list[dict[str, Json]] = []
+        asker.purse.check_calls(-(-len(missing) // batch))
+        for at in range(0, len(missing), batch):
+            part = missing[at : at + batch]
+            for text, vector in zip(part, await _batch(asker, model, part, size, attempts), strict=True):
+                remembered.put(text, vector)
+                known[text] = vector
+        return Embedded([known[text] for text in texts], cached, attempts)
+
+    return asking(context, [name], work, library=False)
+
+
+async def _batch(
+    asker: Asker, model: Model, texts: list[str], size: int | None, attempts: list[dict[str, Json]]
+) -> list[list[float]]:
+    body: dict[str, Json] = {"model": model.model, "input": texts, "encoding_format": "float"}
+    if size is not None:
+        body["dimensions"] = size
+
+    async def send(exchange: Exchange) -> list[list[float]]:
+        response = await asker.client.post(f"{model.base_url}/embeddings", json=body, timeout=model.timeout)
+        response.raise_for_status()
+        return _vectors(response.content, len(texts))
+
+    found, _ = await asker.exchange(model, 0, send, attempts)
+    return found
+
+
+def _vectors(reply: bytes, number: int) -> list[list[float]]:
+    """Raises ValueError for a reply that does not hold exactly one vector for each text."""
+    document = json.loads(reply)
+    data = document.get("data") if isinstance(document, dict) else None
+    if not isinstance(data, list) or not all(isinstance(each, dict) for each in data):
+        raise ValueError("it has no list `data`")
+    found = {each.get("index", at): each.get("embedding") for at, each in enumerate(data)}
+    vectors = [found.get(at) for at in range(number)]
+    if len(data) != number or not all(is_vector(each) for each in vectors):
+        raise ValueError(f"it does not hold one vector of numbers for each of {number} texts")
+    return [list(map(float, each)) for each in vectors if each is not None]
+
 
 LARGEST_BATCH = 256
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Annotated, Any, NamedTuple
 
-from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.llm.asking import asking
-from planrunner.capabilities.llm.conversation import Asked, Message
+from planrunner.capabilities.contract import Context, Doc, Failure, capability
+from planrunner.capabilities.llm.asker import asking
+from planrunner.capabilities.llm.complete import shaped
+from planrunner.capabilities.llm.messages import Asked, Message
 from planrunner.capabilities.llm.models import judge_of
-from planrunner.capabilities.llm.shapes import shaped
 from planrunner.capabilities.llm.usage import usage_of
 
 Json = Any

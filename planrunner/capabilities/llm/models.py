@@ -6,8 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.durations import money, seconds
+from planrunner.capabilities.contract import Context, Failure, money, seconds
 from planrunner.capabilities.http.headers import is_line
 from planrunner.plan.nearest import nearest
 

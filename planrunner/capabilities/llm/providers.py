@@ -31,7 +31,7 @@ from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
-from planrunner.capabilities.llm.conversation import Asked, Message, Reply, Tool, ToolCall
+from planrunner.capabilities.llm.messages import Asked, Message, Reply, Tool, ToolCall
 from planrunner.capabilities.llm.models import Model
 from planrunner.capabilities.llm.wire import NO_KEY
 from planrunner.capabilities.soundness import not_json

@@ -7,12 +7,10 @@ import json
 from collections import Counter
 from typing import Annotated, Any, NamedTuple
 
-from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.llm.asking import asking
-from planrunner.capabilities.llm.complete import checked
-from planrunner.capabilities.llm.conversation import Asked, conversation
-from planrunner.capabilities.llm.shapes import shaped
+from planrunner.capabilities.contract import Context, Doc, Failure, capability
+from planrunner.capabilities.llm.asker import asking
+from planrunner.capabilities.llm.complete import checked, shaped
+from planrunner.capabilities.llm.messages import Asked, conversation
 from planrunner.capabilities.llm.usage import usage_of
 
 Json = Any

@@ -1,19 +1,256 @@
 """The process in which Python of a project runs. It is started as a script, by whatever interpreter the project uses,
-and so imports nothing of planrunner: the order comes as JSON on standard input, the answer goes as JSON into a file."""
+and so imports nothing of planrunner: the order comes as JSON on standard input, the answer goes as JSON into a file.
+Arguments become what annotations want, results JSON data."""
 
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
+import decimal
+import enum
 import importlib.util
 import inspect
 import json
 import linecache
 import os
+import pathlib
 import resource
 import sys
 import traceback
 import types
+import typing
 from typing import Any
+
+DEEPEST = 100
+"""Levels of a result."""
+
+
+_NOT_REQUIRED: Any = getattr(typing, "NotRequired", None)
+_WRAPPERS = tuple(filter(None, (getattr(typing, name, None) for name in ("Annotated", "NotRequired", "Required"))))
+"""What stands around a type; older Pythons do not have all of it."""
+_UNIONS = (typing.Union, getattr(types, "UnionType", typing.Union))
+
+
+class Unfit(Exception):
+    """An argument, a result or the order itself is not what it has to be; ``failure`` is the class of the failure,
+    ``rule`` the one that refuses what is asked for."""
+
+    def __init__(self, message: str, failure: str = "logic", rule: str = "") -> None:
+        super().__init__(message)
+        self.failure = failure
+        self.rule = rule
+
+
+def arguments(function: Any, args: dict[str, Any]) -> dict[str, Any]:
+    """The arguments as the annotations of the function want them."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return args
+    hints = _hints(function)
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    named = [name for name, each in parameters.items() if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
+    unknown = [] if takes_any else [name for name in args if name not in named]
+    missing = [name for name in named if parameters[name].default is inspect.Parameter.empty and name not in args]
+    if unknown or missing:
+        words = ["has no parameter " + _names(unknown)] * bool(unknown) + ["needs " + _names(missing)] * bool(missing)
+        raise Unfit(f"the function {' and '.join(words)}")
+    return {name: fitted(value, hints.get(name, Any), f"args.{name}") for name, value in args.items()}
+
+
+def _hints(what: Any) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(what, include_extras=True) if _WRAPPERS else typing.get_type_hints(what)
+    except Exception:  # a name that only type checkers know
+        given = getattr(what, "__annotations__", {})
+        return {name: hint for name, hint in given.items() if not isinstance(hint, str)}
+
+
+def _names(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def fitted(value: Any, hint: Any, where: str) -> Any:
+    """The JSON value as the annotation wants it; raises Unfit. An annotation that says nothing about data lets all
+    pass."""
+    origin = typing.get_origin(hint)
+    if origin in _WRAPPERS:
+        return fitted(value, typing.get_args(hint)[0], where)
+    if origin is typing.Literal:
+        if not any(type(value) is type(choice) and value == choice for choice in typing.get_args(hint)):
+            raise Unfit(f"`{where}` is {_shown(value)}, and may be {_choices(typing.get_args(hint))}")
+        return value
+    if origin in _UNIONS:
+        return _any_of(value, typing.get_args(hint), where)
+    if isinstance(hint, type) and _is_dataclass(hint):
+        fields = [each for each in _fields(hint) if each.init]
+        needed = [each.name for each in fields if each.default is each.default_factory]  # both are missing
+        return hint(**_members(value, hint, needed, [each.name for each in fields], where))
+    if isinstance(hint, type) and hasattr(hint, "__total__"):  # a TypedDict
+        optional = [name for name, inner in _hints(hint).items() if typing.get_origin(inner) is _NOT_REQUIRED]
+        needed = sorted(set(getattr(hint, "__required_keys__", ())).difference(optional))
+        return _members(value, hint, needed, list(hint.__annotations__), where)
+    if isinstance(hint, type) and issubclass(hint, tuple) and hasattr(hint, "_fields"):
+        record: Any = hint
+        needed = [name for name in record._fields if name not in record._field_defaults]
+        return record(**_members(value, record, needed, list(record._fields), where))
+    return _plain(value, origin or hint, typing.get_args(hint), where)
+
+
+def _is_dataclass(what: Any) -> bool:
+    return hasattr(what, "__dataclass_fields__")
+
+
+def _fields(what: Any) -> Any:
+    return sys.modules["dataclasses"].fields(what)  # whoever made the class has loaded it
+
+
+def _any_of(value: Any, hints: tuple[Any, ...], where: str) -> Any:
+    problems = []
+    for hint in hints:
+        try:
+            return fitted(value, hint, where)
+        except Unfit as unfit:
+            problems.append(str(unfit))
+    wanted = [_kind(hint) for hint in hints]
+    if len({*wanted}) < len(wanted) or any(problem.startswith(f"`{where}.") for problem in problems):
+        raise Unfit(problems[-1] if hints[-1] is not type(None) else problems[0])
+    raise Unfit(f"`{where}` has to be {' or '.join(wanted)}, found {_shown(value)}")
+
+
+def _members(value: Any, record: Any, needed: list[str], known: list[str], where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise Unfit(f"`{where}` has to be a map, found {_shown(value)}")
+    unknown, missing = [name for name in value if name not in known], [name for name in needed if name not in value]
+    if unknown or missing:
+        words = ["does not know " + _names(unknown)] * bool(unknown) + ["needs " + _names(missing)] * bool(missing)
+        raise Unfit(f"`{where}` {' and '.join(words)}")
+    hints = _hints(record)
+    return {name: fitted(item, hints.get(name, Any), f"{where}.{name}") for name, item in value.items()}
+
+
+def _plain(value: Any, kind: Any, inner: tuple[Any, ...], where: str) -> Any:
+    """A value for one of the types that Python comes with."""
+    if kind is None or kind is type(None):
+        return value if value is None else _refuse(value, "nothing", where)
+    if kind in (int, str, bool):
+        return value if type(value) is kind else _refuse(value, _kind(kind), where)
+    if kind is float:
+        return float(value) if type(value) in (int, float) else _refuse(value, "a number", where)
+    if kind in (list, set, frozenset, tuple):
+        return _items(value, kind, inner, where)
+    if kind is dict:
+        if not isinstance(value, dict):
+            _refuse(value, "a map", where)
+        hint = inner[1] if len(inner) == 2 else Any
+        return {name: fitted(item, hint, f"{where}.{name}") for name, item in value.items()}
+    if isinstance(kind, type):
+        return _made(value, kind, where)
+    return value
+
+
+def _items(value: Any, kind: Any, inner: tuple[Any, ...], where: str) -> Any:
+    if not isinstance(value, list):
+        _refuse(value, "a list", where)
+    hints = list(inner[:1] or (Any,)) * len(value)
+    if kind is tuple and inner and inner[-1] is not Ellipsis:
+        if len(inner) != len(value):
+            _refuse(value, f"a list of {len(inner)}", where)
+        hints = list(inner)
+    return kind(fitted(item, hint, f"{where}[{at}]") for at, (item, hint) in enumerate(zip(value, hints)))
+
+
+def _made(value: Any, kind: type, where: str) -> Any:
+    """A value that is written as text, or as the value of an enumeration; other classes get the data as it is."""
+    makers: dict[Any, Any] = {
+        dt.datetime: dt.datetime.fromisoformat,
+        dt.date: dt.date.fromisoformat,
+        dt.time: dt.time.fromisoformat,
+        decimal.Decimal: decimal.Decimal,
+        pathlib.Path: pathlib.Path,
+    }
+    make = kind if issubclass(kind, enum.Enum) else makers.get(kind)
+    if make is None:
+        return value
+    if not isinstance(value, str) and kind in makers and not (kind is decimal.Decimal and type(value) is int):
+        _refuse(value, f"the text of a {kind.__name__}", where)
+    try:
+        return make(value)
+    except (ValueError, ArithmeticError):
+        return _refuse(value, f"a {kind.__name__}", where)
+
+
+_KINDS: dict[Any, str] = {
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    bool: "true or false",
+    list: "a list",
+    dict: "a map",
+    type(None): "nothing",
+}
+
+
+def _kind(hint: Any) -> str:
+    return _KINDS.get(typing.get_origin(hint) or hint) or str(getattr(hint, "__name__", hint))
+
+
+def _refuse(value: Any, wanted: str, where: str) -> Any:
+    raise Unfit(f"`{where}` has to be {wanted}, found {_shown(value)}")
+
+
+def _choices(choices: tuple[Any, ...]) -> str:
+    return " or ".join(json.dumps(choice) for choice in choices)
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else text[:59] + "…"
+
+
+def outputs_of(result: Any) -> dict[str, Any]:
+    """The outputs that a result stands for: a mapping or a record by name, anything else as ``value``."""
+    if result is None:
+        return {}
+    data = plain_data(result, "the result", 0)
+    return data if isinstance(data, dict) else {"value": data}
+
+
+def plain_data(value: Any, where: str, depth: int) -> Any:
+    """A result as JSON data; raises Unfit where it is none."""
+    if depth > DEEPEST:
+        raise Unfit(f"{where} goes deeper than {DEEPEST} levels, or around in a circle")
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, str):
+        return _text(value, where)
+    if isinstance(value, float):
+        if value - value != 0:
+            raise Unfit(f"{where} is {value}, which JSON cannot hold")
+        return value
+    if _is_dataclass(value) and not isinstance(value, type):
+        value = {each.name: getattr(value, each.name) for each in _fields(value)}
+    elif hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, dict):
+        if bad := [key for key in value if not isinstance(key, str)]:
+            raise Unfit(f"{where} has the key {bad[0]!r}, which is not text")
+        return {_text(k, where): plain_data(item, f"{where}.{k}", depth + 1) for k, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain_data(item, f"{where}[{at}]", depth + 1) for at, item in enumerate(value)]
+    if isinstance(value, (dt.date, dt.time)):
+        return value.isoformat()
+    if isinstance(value, (decimal.Decimal, pathlib.PurePath)):
+        return str(value)
+    raise Unfit(f"{where} is a {type(value).__name__}, which is not JSON data")
+
+
+def _text(value: str, where: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise Unfit(f"{where} holds text that is not Unicode") from None
+    return value
 
 
 def _beside(name: str) -> Any:
@@ -24,10 +261,6 @@ def _beside(name: str) -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-_data = _beside("data")
-Unfit = _data.Unfit
 
 
 def main() -> int:
@@ -42,7 +275,7 @@ def main() -> int:
 def answered(order: dict[str, Any]) -> dict[str, Any]:
     """Failure class, message and outputs of what was ordered."""
     try:
-        return {"failure": "", "message": "", "outputs": _data.outputs_of(_result(order))}
+        return {"failure": "", "message": "", "outputs": outputs_of(_result(order))}
     except Unfit as unfit:
         return {**_failed(unfit.failure, str(unfit)), "rule": unfit.rule}
     except SystemExit as end:
@@ -97,7 +330,7 @@ def _executed(code: types.CodeType, path: str, args: dict[str, Any]) -> Any:
 
 
 def _called(function: Any, args: dict[str, Any]) -> Any:
-    result = function(**_data.arguments(function, args))
+    result = function(**arguments(function, args))
     if inspect.iscoroutine(result):
         return asyncio.run(result)
     return result

@@ -8,13 +8,22 @@ import tempfile
 import time
 from typing import Annotated, Any
 
-from planrunner.capabilities.contract import OUTPUT_LIMIT, Context, Exit, Failure, Json, Preview, Spawn
-from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.durations import size
+from planrunner.capabilities.contract import (
+    OUTPUT_LIMIT,
+    Context,
+    Doc,
+    Exit,
+    Failure,
+    Json,
+    Preview,
+    Spawn,
+    capability,
+    size,
+)
+from planrunner.capabilities.core import classify
 from planrunner.capabilities.files.readable import require_let
-from planrunner.capabilities.python.generated import Work, file_of, guard, require_said
-from planrunner.capabilities.python.interpreter import interpreter
-from planrunner.capabilities.shell import classify
+from planrunner.capabilities.programs import interpreter
+from planrunner.capabilities.python.scan import Work, file_of, guard, require_said
 from planrunner.machine.events import Outcome
 from planrunner.unnamed import open_told
 

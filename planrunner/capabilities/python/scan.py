@@ -1,18 +1,79 @@
-"""``python.scan``: what Python would do that nobody should let it do unseen, found without running it."""
+"""``python.scan``, and the guard of code made during a run: judged by rules and policies, without running it."""
 
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated, Any, NamedTuple, TypedDict
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypedDict
 
-from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.contract import Call, Context, Doc, Failure, Json, capability
 from planrunner.capabilities.files.inside import read_inside
-from planrunner.capabilities.programs import Program, run
-from planrunner.capabilities.python import looking
-from planrunner.capabilities.python.looking import Judged
-from planrunner.capabilities.python.verdicts import PATIENCE, of_bandit
+from planrunner.capabilities.preconditions import require_verbatim
+from planrunner.capabilities.programs import Program, on_path, run
+from planrunner.capabilities.python.verdicts import OPTIONS, ORDER, PATIENCE, of_bandit, verdict
+from planrunner.plan.python.rules import RULES, is_one_template
 from planrunner.plan.python.scan import LARGEST
+from planrunner.plan.python.scan import scan as scan_text
+
+if TYPE_CHECKING:
+    from planrunner.plan.rights import Level
+
+
+class Judged(NamedTuple):
+    """One finding: ``verdict`` is allow, ask or deny, ``by`` the level of policy that says so (empty: nobody had to);
+    ``line`` and ``column`` count from 1."""
+
+    rule: str
+    verdict: str
+    by: str
+    message: str
+    line: int
+    column: int
+    snippet: str
+
+    @property
+    def said(self) -> str:
+        """It in a clause, with its place and the name of its rule."""
+        by = f", {self.verdict} in {self.by}" if self.by else ""
+        return f"line {self.line}: {self.message} (scan.{self.rule}{by})"
+
+
+def levels_of(rights: Iterable[Level]) -> list[list[Any]]:
+    """The levels of policy that say something about the scan, as ``verdict`` takes them."""
+    found = ((level, level.data.get("python")) for level in rights if isinstance(level.data, dict))
+    return [[level.name, section, level.is_operators] for level, section in found if section]
+
+
+def judge(text: str, levels: Any) -> list[Judged]:
+    """What the rules find in a text, the worst first; a text that nobody can read is denied."""
+    found = []
+    for each in scan_text(text):
+        rule = RULES[each.rule]
+        said, by = verdict(each.rule, rule.verdict, levels)
+        what = f"{rule.why}: {each.what}" if each.what else rule.why
+        found.append(Judged(each.rule, said, by, what, each.line, each.column, each.snippet))
+    return worst_first(found)
+
+
+def worst_first(found: Iterable[Judged]) -> list[Judged]:
+    return sorted(found, key=lambda each: -ORDER[each.verdict])
+
+
+def worst(found: Sequence[Judged]) -> str:
+    """The strictest verdict; ``allow`` where nothing was found."""
+    return max((each.verdict for each in found), key=ORDER.__getitem__, default="allow")
+
+
+def bandit_command(context: Context) -> list[str]:
+    """The words that start Bandit, the one that came with planrunner or on the PATH; none where it is not there."""
+    if find_spec("bandit") is not None:
+        return [sys.executable, "-I", "-m", "bandit", *OPTIONS]
+    program = on_path(context, "bandit")
+    return [program, *OPTIONS] if program else []
+
 
 _MOST = 200
 
@@ -54,12 +115,12 @@ def scan(
     if bool(file) == bool(code):
         raise Failure("give one of `file` and `code`")
     data = content(context, file) if file else code.encode("utf-8", "surrogatepass")
-    levels = looking.levels_of(context.call.rights)
+    levels = levels_of(context.call.rights)
     text = decoded(data)
-    found = looking.judge(text, levels)
+    found = judge(text, levels)
     tools = ["rules"]
-    if bandit and not any(each.rule == "unreadable" for each in found) and (words := looking.bandit_command(context)):
-        found = looking.worst_first([*found, *_told(context, words, data, levels)])
+    if bandit and not any(each.rule == "unreadable" for each in found) and (words := bandit_command(context)):
+        found = worst_first([*found, *_told(context, words, data, levels)])
         tools.append("bandit")
     report = _report(found, data, tools)
     if fail and report.worst == "deny":
@@ -99,7 +160,106 @@ def _told(context: Context, words: list[str], data: bytes, levels: Any) -> list[
 def _report(found: list[Judged], data: bytes, tools: list[str]) -> Report:
     counts = {word: sum(each.verdict == word for each in found) for word in ("deny", "ask", "allow")}
     shown: list[Any] = [{key: value for key, value in each._asdict().items() if key != "by"} for each in found[:_MOST]]
-    strictest = looking.worst(found)
+    strictest = worst(found)
     digest = hashlib.sha256(data).hexdigest()
     total = {"total": len(found), **counts}
     return Report(strictest, strictest == "allow", total, shown, len(found) > _MOST, digest, tools)
+
+
+class Work(NamedTuple):
+    """What is to be run: ``kind`` is function, file or code. ``made`` is what the plan says of it: True: it is made
+    while the run goes on, False: it is not, None: it is if its file changed since the run began."""
+
+    kind: str
+    target: str
+    made: bool | None = None
+
+
+_GRAIN = 0.005
+"""Seconds by which the time of a file may lag behind the clock."""
+
+
+def require_said(context: Context, work: Work) -> None:
+    """Refuse an answer to whether code is made while the run goes on that is itself made while the run goes on, and
+    code that a template is filled into, but for a text that is all of it and said to be made. Raises Failure."""
+    if work.made is not None:
+        require_verbatim(context, "generated", "write true or false")
+    if work.kind == "code" and not (work.made and is_one_template(_written(context, "code"))):
+        require_verbatim(context, "code", "hand values over in `args`")
+
+
+def _written(context: Context, name: str) -> Json:
+    inputs = context.call.task.inputs
+    return inputs.get(name) if isinstance(inputs, dict) else None
+
+
+def guard(context: Context, work: Work, path: str) -> dict[str, Any] | None:
+    """What the process that runs the code holds it against, or None for code that was there before the run; ``path`` is
+    that of its file. Raises Failure (policy) where a rule denies it, or asks for a person who has not seen it."""
+    if not (work.made if work.made is not None else _changed(context.call, path)):
+        return None
+    if work.kind != "code" and not path:
+        raise Failure(f"there is no file of {work.target} to look at: name it as `file.py:function`")
+    data = content(context, path) if path else work.target.encode("utf-8", "surrogatepass")
+    levels = levels_of(context.call.rights)
+    found = judge(decoded(data), levels)
+    name, strictest = path or "the code", worst(found)
+    if strictest == "deny":
+        raise Failure(denied(name, found), "policy", rule=f"scan.{found[0].rule}")
+    digest = hashlib.sha256(data).hexdigest()
+    seen = f"sha256:{digest}" in context.call.approved
+    way = f"nobody has seen {name}: {_gate(context, path)}"
+    if strictest == "ask" and not seen:
+        raise Failure(f"{way}. It is asked about for {found[0].said}", "policy", rule=f"scan.{found[0].rule}")
+    return {
+        "name": name,
+        "sha256": digest,
+        "levels": levels,
+        "bandit": bandit_command(context),
+        "seen": seen,
+        "way": way,
+    }
+
+
+def _gate(context: Context, path: str) -> str:
+    """The line of the plan that puts the code before a person."""
+    task = context.call.task
+    name = task.id.rpartition("/")[2].partition("[")[0]
+    needs = ", ".join(task.needs)
+    shown = path or f'{{code: "{str(_written(context, "code")).strip()}"}}'
+    line = f"- {{id: review-{name}, needs: [{needs}], gate: approval, ask: Run this code, evidence: [{shown}]}}"
+    return f"add `{line}` and let `{name}` need it"
+
+
+def may_be_made(call: Call) -> bool:
+    """Whether what a call of ``python.run`` runs is said to be made while the run goes on, or looks like it."""
+    said = call.inputs.get("generated")
+    if said is not None:
+        return said is not False
+    kind = "file" if call.inputs.get("file") else "function"
+    target = call.inputs.get(kind)
+    return isinstance(target, str) and _changed(call, file_of(call, Work(kind, target)))
+
+
+def file_of(call: Call, work: Work) -> str:
+    """The file of a script or a function, relative to the working directory; empty where a module has none there, and
+    for code that stands in the plan."""
+    if work.kind == "code":
+        return ""
+    place = work.target if work.kind == "file" else work.target.rpartition(":")[0]
+    if work.kind == "file" or place.endswith(".py"):
+        return place
+    base = place.replace(".", "/")
+    names = (f"{start}{base}{end}" for start in ("", "src/") for end in (".py", "/__init__.py"))
+    return next((name for name in names if os.path.isfile(os.path.join(call.directory, name))), "")
+
+
+def _changed(call: Call, path: str) -> bool:
+    """Whether the file came or changed after the run began, going by a time that no program can set."""
+    began = call.began
+    if not path or not began:
+        return False
+    try:
+        return os.stat(os.path.join(call.directory, path)).st_ctime > began - _GRAIN
+    except (OSError, ValueError):
+        return False  # whoever runs it says what is wrong with it

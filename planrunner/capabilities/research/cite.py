@@ -6,8 +6,7 @@ import json
 from typing import Annotated, Any, NamedTuple
 from urllib.parse import quote as percent
 
-from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.contract import Context, Doc, Failure, capability
 from planrunner.capabilities.research.facts import owner
 from planrunner.capabilities.research.given import Item, given, text_of
 

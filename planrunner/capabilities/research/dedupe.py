@@ -5,8 +5,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import Annotated, Any, NamedTuple
 
-from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.contract import Context, Doc, Failure, capability
 from planrunner.capabilities.research.addresses import canonical
 from planrunner.capabilities.research.given import Item, given, texts_of
 from planrunner.capabilities.research.words import words

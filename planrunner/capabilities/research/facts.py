@@ -9,8 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 from tld import get_tld
 
-from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.contract import Context, Doc, Failure, capability
 from planrunner.capabilities.research.addresses import host
 from planrunner.capabilities.research.bm25 import Index, scores
 from planrunner.capabilities.research.given import Item, given, texts_of

@@ -6,9 +6,7 @@ import threading
 import time
 from typing import Annotated, Any, NamedTuple
 
-from planrunner.capabilities.contract import Context, Failure, Json
-from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.durations import seconds, size
+from planrunner.capabilities.contract import Context, Doc, Failure, Json, capability, seconds, size
 from planrunner.capabilities.research.addresses import canonical, host
 from planrunner.capabilities.research.download import Got, Tools, download
 from planrunner.capabilities.research.extract import extract, kind_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from planrunner.capabilities.bounding import Overdue, within
 from planrunner.capabilities.contract import Context, Failure, Json
+from planrunner.capabilities.faults import Overdue, within
 
 Provider = Callable[["Search"], "Found"]
 

@@ -1,23 +1,180 @@
-"""One transaction on one connection: read-only or not, bounded in time, stopped when the attempt is."""
+"""One transaction on one connection to a database: read-only or not, bounded in time, stopped when the attempt is."""
 
 from __future__ import annotations
 
+import os
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
+from urllib.parse import quote, quote_plus
 
-from sqlalchemy import Connection, CursorResult, Engine, create_engine
+from sqlalchemy import URL, Connection, CursorResult, Engine, create_engine, make_url
+from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import NullPool
 
 from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.sql import sqlite
-from planrunner.capabilities.sql.connections import Database
-from planrunner.capabilities.sql.failures import explained
-from planrunner.capabilities.sql.values import Bound
-from planrunner.capabilities.usage import count_call
+from planrunner.capabilities.files.acting import open_tree
+from planrunner.capabilities.outputs import count_call
+from planrunner.capabilities.sql.databases import address, entry
+from planrunner.capabilities.sql.statements import Bound
+
+_DRIVERS = {
+    "postgresql": "postgresql+psycopg",
+    "postgres": "postgresql+psycopg",
+    "postgresql+psycopg": "postgresql+psycopg",
+    "sqlite": "sqlite",
+    "sqlite+pysqlite": "sqlite",
+}
+
+
+class Database(NamedTuple):
+    """``path`` is the file of a SQLite database; ``tries`` says that a preview may execute and roll back."""
+
+    name: str
+    dialect: Literal["sqlite", "postgresql"]
+    url: URL
+    path: str = ""
+    tries: bool = False
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether it is a SQLite file that the first task that writes would make."""
+        return bool(self.path) and not os.path.exists(self.path)
+
+    def clean(self, text: str) -> str:
+        """A message without the password."""
+        password = _password(self.url)
+        for secret in {password, quote(password, safe=""), quote_plus(password)} - {""}:
+            text = text.replace(secret, "***")
+        return text
+
+
+def find(context: Context, database: str) -> Database:
+    """The database that a task names. Raises Failure where there is none of that name or planrunner cannot use it."""
+    if not isinstance(database, str):
+        raise Failure("`database` must be text: a name from planrunner.yaml, or sqlite:///file of the project")
+    if "://" in database:
+        return _of_the_project(context, database)
+    settings = entry(context.settings("sql"), database)
+    url = _parsed(address(database, settings), f"the address of the database `{database}`")
+    context.conceal(str(settings.get("url_env") or database), _password(url))
+    path = url.database or "" if url.drivername == "sqlite" else ""
+    if url.drivername == "sqlite" and (path in ("", ":memory:") or "memory" in url.query.get("mode", ())):
+        raise Failure(
+            f"the database `{database}` is one in memory, which would be empty for each task: name a file in its"
+            " address, such as sqlite:///data.db"
+        )
+    if path and not os.path.isabs(path):
+        if context.call.task.cwd:
+            raise Failure(f"the address of `{database}` is relative, and the task has a `cwd`: make it absolute")
+        path = os.path.join(context.call.directory, path)
+    return _made(database, url, path, settings.get("preview") == "rollback")
+
+
+def _password(url: URL) -> str:
+    return str(url.password or url.query.get("password") or "")
+
+
+def _of_the_project(context: Context, database: str) -> Database:
+    url = _parsed(database, "`database`")
+    if url.drivername != "sqlite":
+        raise Failure(
+            "a plan names such a database by its name in planrunner.yaml, not by its address",
+            "policy",
+            rule="sql.address",
+        )
+    given = url.database or ""
+    root = os.path.realpath(context.call.directory)
+    path = os.path.realpath(os.path.join(root, given))
+    if not given or given == ":memory:" or url.query or not path.startswith(f"{root.rstrip('/')}/"):
+        raise Failure(f"{database} is no file below the working directory", "policy", rule="files.beneath")
+    with open_tree(context, looks=context.call.dry) as tree:  # as it is written, and where links lead to
+        for way in (os.path.normpath(os.path.join(root, given)), path):
+            if way.startswith(f"{root.rstrip('/')}/"):
+                tree.writable(os.path.relpath(way, root))
+    return _made(database, url, path)
+
+
+def _parsed(written: str, what: str) -> URL:
+    try:
+        url = make_url(written)
+    except (ArgumentError, ValueError):  # what they say may hold the password
+        raise Failure(f"{what} cannot be read; it looks like postgresql://user@host/name or sqlite:///file") from None
+    if url.drivername not in _DRIVERS:
+        raise Failure(f"{what} is of the kind {url.drivername}; sqlite and postgresql are supported")
+    return url.set(drivername=_DRIVERS[url.drivername])
+
+
+def _made(name: str, url: URL, path: str = "", tries: bool = False) -> Database:
+    return Database(name, "sqlite" if url.drivername == "sqlite" else "postgresql", url, path, tries)
+
+
+_BUSY = ("SQLITE_BUSY", "SQLITE_LOCKED")
+_READS = frozenset((sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE))
+_NEVER = frozenset((sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_SAVEPOINT, sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH))
+_PRAGMAS = frozenset(
+    "application_id collation_list compile_options database_list encoding foreign_key_check foreign_key_list "
+    "function_list index_info index_list index_xinfo integrity_check page_count page_size quick_check "
+    "schema_version table_info table_list table_xinfo user_version".split()
+)
+_TELLS = frozenset("foreign_key_check foreign_key_list index_info index_list index_xinfo integrity_check quick_check "
+                   "table_info table_list table_xinfo".split())  # fmt: skip
+"""Those whose argument names what to tell about, and sets nothing."""
+
+
+class Guarded(sqlite3.Connection):
+    """``trusted`` until the transaction begins, and while planrunner itself says something about it."""
+
+    trusted = True
+    writes = False
+
+
+def connect(path: str, write: bool) -> sqlite3.Connection:
+    """A connection in which the transaction is told by ``own`` alone. A file that is not there is made by the first
+    task that writes."""
+    address = f"file:{quote(path)}?mode={'rwc' if write else 'ro'}"
+    connection = sqlite3.connect(
+        address, uri=True, timeout=0.1, isolation_level=None, check_same_thread=False, cached_statements=0,
+        factory=Guarded,
+    )  # fmt: skip
+    assert isinstance(connection, Guarded)
+    connection.writes = write
+
+    def allowed(action: int, first: str | None, second: str | None, *_: Any) -> int:
+        fine = connection.trusted or _is_allowed(connection.writes, action, first, second)
+        return sqlite3.SQLITE_OK if fine else sqlite3.SQLITE_DENY
+
+    connection.set_authorizer(allowed)
+    return connection
+
+
+def _is_allowed(writes: bool, action: int, first: str | None, second: str | None) -> bool:
+    if action == sqlite3.SQLITE_PRAGMA:
+        name = (first or "").lower()
+        return name in _PRAGMAS and (second is None or name in _TELLS)
+    if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() == "load_extension":
+        return False
+    return action in _READS or (writes and action not in _NEVER)
+
+
+def own(connection: Any, statement: str) -> Any:
+    """Say something about the transaction, which statements of a plan may not; gives the first row, if there is one."""
+    connection.trusted = True
+    try:
+        return connection.execute(statement).fetchone()
+    finally:
+        connection.trusted = False
+
+
+def is_busy(error: BaseException) -> bool:
+    """Whether somebody else holds the database for the moment."""
+    original = getattr(error, "orig", None) or error
+    return str(getattr(original, "sqlite_errorname", "")).startswith(_BUSY)
+
 
 Result = TypeVar("Result")
 
@@ -69,12 +226,12 @@ class Session:
             count = result.rowcount if verb in _CHANGING else 0
             return lambda: count
         before = self._changes  # SQLite counts when the statement is over
-        return lambda: 0 if self._raw.total_changes == before else int(sqlite.own(self._raw, "SELECT changes()")[0])
+        return lambda: 0 if self._raw.total_changes == before else int(own(self._raw, "SELECT changes()")[0])
 
     def say(self, words: str) -> None:
         """What planrunner itself has to say about the transaction."""
         if self.dialect == "sqlite":
-            self.guarded(lambda: sqlite.own(self._raw, words))
+            self.guarded(lambda: own(self._raw, words))
         else:
             self.guarded(lambda: self._connection.exec_driver_sql(words))
 
@@ -107,7 +264,7 @@ class Session:
             try:
                 return work()
             except Exception as error:
-                waits = self.dialect == "sqlite" and sqlite.is_busy(error) and time.monotonic() < deadline
+                waits = self.dialect == "sqlite" and is_busy(error) and time.monotonic() < deadline
                 if not waits or self._context.cancelled():
                     raise
 
@@ -173,7 +330,7 @@ def _begun(session: Session, write: bool, keep: bool) -> Iterator[None]:
 def _engine(database: Database, write: bool) -> Engine:
     if database.dialect == "sqlite":
         return create_engine(
-            "sqlite://", creator=lambda: sqlite.connect(database.path, write), poolclass=NullPool, hide_parameters=True,
+            "sqlite://", creator=lambda: connect(database.path, write), poolclass=NullPool, hide_parameters=True,
             isolation_level="AUTOCOMMIT",
         )  # fmt: skip
     try:
@@ -236,3 +393,66 @@ def _reached(context: Context, engine: Engine) -> Connection:
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+
+_POSTGRESQL = (
+    ("57014", "timeout"), ("42501", "policy"), ("25006", "policy"), ("55P03", "transient"),
+    ("08", "transient"), ("40", "transient"), ("53", "transient"), ("57P", "transient"), ("23", "constraint"),
+)  # fmt: skip
+"""How an SQLSTATE begins, and the failure class; `logic` for all others."""
+
+_SQLITE = (
+    ("SQLITE_BUSY", "transient"), ("SQLITE_LOCKED", "transient"), ("SQLITE_CONSTRAINT", "constraint"),
+    ("SQLITE_AUTH", "policy"), ("SQLITE_READONLY", "policy"), ("SQLITE_INTERRUPT", "timeout"),
+)  # fmt: skip
+
+
+_OF_THE_FILE = ("SQLITE_CANTOPEN", "SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_READONLY", "SQLITE_IOERR")
+
+
+def explained(error: Exception, database: Database, connecting: bool = False) -> Exception:
+    """The failure for an error of SQLAlchemy or a driver; what is none of a database comes back as it is."""
+    if isinstance(error, Failure):
+        return error
+    if isinstance(error, (OverflowError, UnicodeError)):
+        return Failure(f"a value is nothing that the database can hold: {error}")
+    original: Any = getattr(error, "orig", None) or (error if hasattr(error, "sqlite_errorname") else None)
+    if original is None:
+        return error
+    if database.dialect == "sqlite":
+        code = str(getattr(original, "sqlite_errorname", ""))
+        return _failure(f"SQLite: {original}{_place(code, database)}", _of(_SQLITE, code))
+    state = str(original.sqlstate or "") if hasattr(original, "sqlstate") else ""
+    failure = _of(_POSTGRESQL, state)
+    if not state and type(original).__name__ == "OperationalError":
+        failure = "transient"  # refused, lost or never there
+    return _failure(database.clean(f"PostgreSQL: {_said(original, connecting)}"), failure)
+
+
+def _failure(message: str, failure: str) -> Failure:
+    """What a database does not let its user do is refused by a rule of its own."""
+    return Failure(message, failure, rule="sql.denied" if failure == "policy" else "")
+
+
+def _place(code: str, database: Database) -> str:
+    """Which file is meant where the file itself is the trouble."""
+    if not code.startswith(_OF_THE_FILE):
+        return ""
+    folder = os.path.dirname(database.path)
+    if not os.path.isdir(folder):
+        return f": {database.path}; there is no folder {folder}"
+    missing = "; it is not there, and the first task that writes makes it" * database.is_missing
+    return f": {database.path}{missing}"
+
+
+def _of(table: tuple[tuple[str, str], ...], code: str) -> str:
+    return next((failure for start, failure in table if code.startswith(start)), "logic")
+
+
+def _said(original: Any, connecting: bool) -> str:
+    told = getattr(original, "diag", None)
+    if told is None or not told.message_primary:
+        text = " ".join(str(original).split())
+        return f"cannot be reached: {text}" if connecting else text
+    more = [part for part in (told.message_detail, told.message_hint) if part]
+    return " · ".join([told.message_primary, *more])

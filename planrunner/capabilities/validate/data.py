@@ -5,13 +5,19 @@ from __future__ import annotations
 import os
 from typing import Annotated, Any
 
-from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.contract import Context, Doc, Failure, capability
 from planrunner.capabilities.files.readable import require_let
-from planrunner.capabilities.jsonschema import faults
-from planrunner.capabilities.schemas import require_schema
-from planrunner.capabilities.validate.evidence import Evidence, Finding, evidence, finding, judged
-from planrunner.capabilities.validate.paths import Pattern, found_files, names
+from planrunner.capabilities.jsonschema import faults, require_schema
+from planrunner.capabilities.validate.evidence import (
+    Evidence,
+    Finding,
+    Pattern,
+    evidence,
+    finding,
+    found_files,
+    judged,
+    names,
+)
 from planrunner.source import Source
 from planrunner.syntax.read import decode, parse
 from planrunner.syntax.tree import Mapping, Node, Sequence, to_json

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import GeneratorType
 from typing import Any, NamedTuple, Union
 
-from planrunner.capabilities.declare import declaration_of
+from planrunner.capabilities.contract import declaration_of
 
 ASPECTS = ("schema", "docs", "outcome", "cancel", "timeout", "effects", "replay", "twice", "preview", "undo", "secrets")
 """What is checked, in this order."""

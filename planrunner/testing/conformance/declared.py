@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from planrunner.app.schemas import input_schema
-from planrunner.capabilities.arguments import fitted
+from planrunner.capabilities.annotations import fitted
 from planrunner.capabilities.binding import bind
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.jsonschema import faults

@@ -1,4 +1,4 @@
-"""What a task says to a model, as checked data: messages and tools, in one shape for all providers."""
+"""Messages, tools, requests and replies of models: checked data in one shape for all providers."""
 
 from __future__ import annotations
 

@@ -1,13 +1,25 @@
-"""``shell``: run a script or a program. Values of the plan reach it as data, in environment variables or arguments."""
+"""The capabilities without a family: ``shell``, and ``noop``, ``fail`` and ``sleep`` for tests and examples."""
 
 from __future__ import annotations
 
 import os
 import shlex
 import time
+from typing import Annotated, Any, NamedTuple
 
-from planrunner.capabilities.contract import OUTPUT_LIMIT, Context, Exit, Failure, Json, Preview, Spawn
-from planrunner.capabilities.declare import capability
+from planrunner.capabilities.contract import (
+    OUTPUT_LIMIT,
+    Context,
+    Doc,
+    Exit,
+    Failure,
+    Json,
+    Pause,
+    Preview,
+    Spawn,
+    capability,
+    seconds,
+)
 from planrunner.capabilities.outputs import read_output_file, stdout_outputs
 from planrunner.machine.events import Outcome
 
@@ -131,3 +143,32 @@ def classify(ended: Exit, direct: bool = True) -> tuple[str, str]:
 def _with_last_line(message: str, ended: Exit) -> str:
     last = ended.stderr.rstrip().rpartition("\n")[2].strip()
     return f"{message}: {last[:200]}" if last else message
+
+
+class Value(NamedTuple):
+    value: Annotated[Any, Doc("the input, as it was given")]
+
+
+@capability("noop", effect="pure", instant=True)
+def noop(value: Annotated[Any, Doc("what the output `value` shall be")] = None) -> Value:
+    """Do nothing and give back the input."""
+    return Value(value)
+
+
+@capability("fail", effect="pure", instant=True)
+def fail(
+    class_: Annotated[str, Doc("failure class: transient, logic, policy, timeout or one of your own")] = "logic",
+    message: Annotated[str, Doc("what the failure says")] = "failed on request",
+) -> None:
+    """Fail with a class and a message, to try out what a plan does about it."""
+    raise Failure(message, class_)
+
+
+@capability("sleep", effect="pure", process=True)
+def sleep(duration: Annotated[Any, Doc("how long, such as 500ms, 10s or 1h30m", quantity="duration")]) -> Pause:
+    """Let time pass. Takes a concurrency slot, and stops at once when the run is stopped."""
+    try:
+        wait = seconds(duration)
+    except ValueError as error:
+        raise Failure(str(error)) from None
+    return Pause(wait, Outcome())

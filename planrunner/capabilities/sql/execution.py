@@ -1,25 +1,148 @@
-"""``sql.execute`` and ``sql.script``: statements in one transaction, done once."""
+"""``sql.query``, ``sql.execute`` and ``sql.script``: statements in one transaction; what changes data is done once."""
 
 from __future__ import annotations
 
 import json
+import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from io import TextIOWrapper
-from typing import Annotated, Any, NamedTuple
+from typing import IO, Annotated, Any, NamedTuple
 
-from planrunner.capabilities.contract import Context, Failure, Preview
-from planrunner.capabilities.declare import Doc, capability
+from sqlalchemy import CursorResult
+
+from planrunner.capabilities.contract import OUTPUT_LIMIT, Context, Doc, Failure, Json, Preview, capability
+from planrunner.capabilities.contract import seconds as seconds_of
 from planrunner.capabilities.files.beneath import scope_in
 from planrunner.capabilities.files.opening import open_inside
-from planrunner.capabilities.sql import keys
-from planrunner.capabilities.sql.connections import Database, find
-from planrunner.capabilities.sql.query import limit, rows_of
-from planrunner.capabilities.sql.session import Session, transaction
-from planrunner.capabilities.sql.text import in_a_line, lines, single, statements
-from planrunner.capabilities.sql.values import Bound, bound
-from planrunner.capabilities.verbatim import require_verbatim
+from planrunner.capabilities.preconditions import require_verbatim
+from planrunner.capabilities.sql.session import Database, Session, find, transaction
+from planrunner.capabilities.sql.statements import (
+    Bound,
+    bound,
+    data,
+    first_word,
+    in_a_line,
+    lines,
+    single,
+    statements,
+    words,
+)
+
+_BATCH = 100
+_ONLY_READS = "sql.query only reads: {} is for sql.execute"
+_WRITES = frozenset("DELETE INSERT MERGE REPLACE UPDATE".split())
+_READS = frozenset("EXPLAIN PRAGMA SELECT SHOW TABLE VALUES WITH".split())
+"""What a query may begin with: a read-only transaction of PostgreSQL lets `COPY … TO PROGRAM` and `DO` pass."""
+_STREAMED = ("SELECT", "TABLE", "VALUES", "WITH")
+
+
+class Rows(NamedTuple):
+    rows: Annotated[list[dict[str, Any]], Doc("each row as a map from the names of the columns")]
+    columns: Annotated[list[str], Doc("names of the columns in their order")]
+    row_count: Annotated[int, Doc("how many rows are given, or kept")]
+    truncated: Annotated[bool, Doc("whether there are more")]
+
+
+@capability(
+    "sql.query",
+    effect="read",
+    risks=("reads a database, also over the network",),
+    spends=("calls",),
+    foreign=("rows",),
+    own=("columns",),
+    preconditions=("package sqlalchemy sql", "database database"),
+)
+def query(
+    context: Context,
+    statement: Annotated[
+        str, Doc("one statement without templates; `:name` stands for a value of `params`", code="application/sql")
+    ],
+    params: Annotated[dict[str, Any] | None, Doc("values by name; a list fits after IN")] = None,
+    database: Annotated[
+        str, Doc("a name from planrunner.yaml, or sqlite:///file of the project", form="file-database")
+    ] = "main",
+    max_rows: Annotated[int, Doc("the most rows to give; of more, `truncated` tells")] = 1000,
+    keep: Annotated[str, Doc("name of an artifact to keep all rows as, a line of JSON each")] = "",
+    timeout: Annotated[str | float, Doc("the most time for the statement", quantity="duration")] = "1m",
+) -> Rows:
+    """Read rows from SQLite or PostgreSQL.
+
+    The transaction is read-only by the database's own means. Decimals, dates, times and UUIDs come as text (ISO 8601),
+    bytes in base64, NULL as null. Rows together may have 1 MiB; `keep` takes any number of them.
+    """
+    require_verbatim(context, "statement", "name a value with `:name` and hand it over in `params`")
+    if type(max_rows) is not int or max_rows < 0:
+        raise Failure("`max_rows` must be a number of rows, from 0 on")
+    if not isinstance(statement, str):
+        raise Failure("`statement` must be text, one statement; sql.execute takes a list of them")
+    if params is not None and not isinstance(params, dict):
+        raise Failure("`params` must be a map of values by name")
+    where = find(context, database)
+    one = single(statement, where.dialect)
+    word = first_word(one, where.dialect)
+    if word not in _READS:
+        raise Failure(_ONLY_READS.format(word or "this"), "policy", rule="sql.readonly")
+    call = bound(one, where.dialect, params or {})
+    with transaction(context, where, limit(timeout), write=False) as session:
+        result = _run(session, call, one, stream=where.dialect == "postgresql" and word in _STREAMED)
+        found = _kept(context, session, result, max_rows, keep) if keep else rows_of(session, result, max_rows)
+    context.log.write(f"{found.row_count} rows{', and there are more' * found.truncated}\n".encode())
+    return found
+
+
+def _run(session: Session, call: Bound, statement: str, stream: bool) -> CursorResult[Any]:
+    try:
+        return session.run(call, stream)
+    except Failure as failure:
+        wrote = sorted(_WRITES & words(statement, session.dialect)) if failure.failure == "policy" else []
+        if not wrote:
+            raise
+        raise Failure(f"{failure}; {_ONLY_READS.format(wrote[0])}", "policy", rule="sql.readonly") from None
+
+
+def limit(timeout: str | float) -> float:
+    """The seconds that a statement may take; raises Failure."""
+    try:
+        return seconds_of(timeout)
+    except ValueError as error:
+        raise Failure(f"`timeout`: {error}") from None
+
+
+def _kept(context: Context, session: Session, result: CursorResult[Any], most: int, name: str) -> Rows:
+    """All rows into an artifact, the first of them as outputs."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as file:  # without a name: not looked through for secrets yet
+        found = rows_of(session, result, most, file)
+        context.keep_open(file, name, "jsonl")
+    return found
+
+
+def rows_of(session: Session, result: CursorResult[Any], most: int, file: IO[str] | None = None) -> Rows:
+    """The rows of a result as maps, as many as fit, and all of them as lines of the file where one is given. Raises
+    Failure where two columns have one name."""
+    if not result.returns_rows:
+        return Rows([], [], 0, False)
+    columns = list(result.keys())
+    if twice := sorted({name for name in columns if columns.count(name) > 1}):
+        raise Failure(f"two columns are named `{twice[0]}`; give one another name with AS")
+    rows: list[dict[str, Json]] = []
+    size, count, more = 0, 0, False
+    while (file is not None or not more) and (batch := session.guarded(lambda: result.fetchmany(_BATCH))):
+        for values in batch:
+            row = {name: data(value) for name, value in zip(columns, values, strict=True)}
+            line = json.dumps(row)
+            size += len(line)
+            more = more or len(rows) >= most or size > OUTPUT_LIMIT
+            if not more:
+                rows.append(row)
+            if file is not None:
+                file.write(f"{line}\n")
+            count += 1
+    result.close()
+    return Rows(rows, columns, len(rows) if file is None else count, more)
+
 
 _LARGEST = 4 << 20
 """Bytes of a script."""
@@ -217,11 +340,11 @@ def _once(session: Session, work: Work, name: str) -> Executed:
     if not name:
         return _all(session, work)
     digest = sha256(json.dumps([(each.text, each.values) for each in work.statements]).encode()).hexdigest()
-    before = keys.done_before(session, name, digest)
+    before = done_before(session, name, digest)
     if before is not None:
         return Executed(**before)._replace(repeated=True)
     executed = _all(session, work)
-    keys.write_result(session, name, executed._asdict())
+    write_result(session, name, executed._asdict())
     return executed
 
 
@@ -257,3 +380,62 @@ def _previewed(context: Context, work: Work) -> Preview:
         return Preview(f"{summary}: fails as things are now: {failure}", calls=calls)
     calls = tuple(f"{text}  -- {count} rows" for text, count in zip(calls, tried.counts, strict=True))
     return Preview(f"{summary}: {tried.affected} rows affected, tried and rolled back", calls=calls)
+
+
+TABLE = "planrunner_keys"
+
+_MAKE = (
+    f"CREATE TABLE IF NOT EXISTS {TABLE} (key TEXT PRIMARY KEY, digest TEXT NOT NULL, at TEXT NOT NULL, result TEXT)"
+)
+_LOCK = 0x706C616E72756E  # two tasks that make the table at the same time would run into each other
+
+
+def done_before(session: Session, key: str, digest: str) -> dict[str, Any] | None:
+    """The result of the work that this key was used for; None where it has not been, and then the key is taken:
+    whoever comes with the same one waits until this transaction is over. Raises Failure for other work."""
+    marks = _marks(session)
+    _make_table(session)
+    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    taken = session.run(
+        Bound(
+            f"INSERT INTO {TABLE} (key, digest, at) VALUES ({marks('key')}, {marks('digest')}, {marks('at')}) "  # noqa: S608
+            "ON CONFLICT (key) DO NOTHING",
+            {"key": key, "digest": digest, "at": at},
+        )
+    )
+    if taken.rowcount:
+        return None
+    statement = Bound(f"SELECT digest, result FROM {TABLE} WHERE key = {marks('key')}", {"key": key})  # noqa: S608
+    found: Any = session.run(statement).one()
+    if found[0] != digest:
+        raise Failure("this task was done before with other statements or values; run it again as a new visit")
+    return dict(json.loads(found[1] or "{}"))
+
+
+def write_result(session: Session, key: str, result: dict[str, Any]) -> None:
+    """Write the result beside the key."""
+    marks = _marks(session)
+    session.run(
+        Bound(
+            f"UPDATE {TABLE} SET result = {marks('result')} WHERE key = {marks('key')}",  # noqa: S608
+            {"result": json.dumps(result), "key": key},
+        )
+    )
+
+
+def _make_table(session: Session) -> None:
+    if session.dialect == "postgresql":
+        if session.run(Bound(f"SELECT to_regclass('{TABLE}')", {})).scalar() is not None:
+            return
+        session.run(Bound(f"SELECT pg_advisory_xact_lock({_LOCK})", {}))
+    try:
+        session.run(Bound(_MAKE, {}))
+    except Failure as failure:
+        hint = f"; make it once as its owner ({_MAKE}), or do without it by `key: false`"
+        raise Failure(
+            f"the table {TABLE} cannot be made: {failure}{hint}", failure.failure, rule=failure.rule
+        ) from None
+
+
+def _marks(session: Session) -> Any:
+    return (lambda name: f"%({name})s") if session.dialect == "postgresql" else (lambda name: f":{name}")

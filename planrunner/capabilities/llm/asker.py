@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
+import threading
+import warnings
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from hashlib import sha256
+from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
 import httpx2
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.http.client import async_client
-from planrunner.capabilities.llm.conversation import Asked, Reply
-from planrunner.capabilities.llm.failures import failure_of
-from planrunner.capabilities.llm.loading import load
+from planrunner.capabilities.llm.messages import Asked, Reply
 from planrunner.capabilities.llm.models import Model, chosen, key_of
-from planrunner.capabilities.llm.purse import Purse, purse_of
-from planrunner.capabilities.llm.usage import Usage
-from planrunner.capabilities.llm.wire import Exchange, Wire, exchanged
+from planrunner.capabilities.llm.usage import Purse, Usage, purse_of
+from planrunner.capabilities.llm.wire import Exchange, Wire, exchanged, failure_of
 
 Json = Any
 Chains = list[list[Model]]
@@ -201,3 +201,44 @@ def _blinded(reply: Reply, exchange: Exchange) -> Reply:
     redactor = exchange.redactor
     calls = tuple(call._replace(arguments=redactor.data(call.arguments)) for call in reply.calls)
     return reply._replace(text=redactor.text(reply.text), calls=calls)
+
+
+_SPEAKER = "planrunner.capabilities.llm.providers"
+
+_WRITERS = ("pydantic_ai", "openai", "anthropic", "google.genai", "genai_prices")
+"""Whose warnings would be written over the live view."""
+
+_one_at_a_time = threading.Lock()  # modules that import each other are not made for several threads
+_loaded: set[str] = set()
+
+
+def load(context: Context, providers: Iterable[str]) -> Any:
+    """The module ``llm.providers``, with what it needs for these providers. Raises Failure where the extra is not
+    installed, or the attempt is stopped."""
+    missing = sorted(set(providers) - _loaded)
+    if not missing:
+        return import_module(_SPEAKER)
+    problems: list[str] = []
+    thread = threading.Thread(target=_import, args=(missing, problems), daemon=True, name="planrunner-models")
+    thread.start()
+    while thread.is_alive():
+        thread.join(0.1)
+        if context.cancelled():
+            raise Failure("stopped while its library was being loaded", "interrupted")
+    if problems:
+        raise Failure(f"llm needs the extra `llm`: pip install 'planrunner[llm]' ({problems[0]})")
+    return import_module(_SPEAKER)
+
+
+def _import(providers: list[str], problems: list[str]) -> None:
+    with _one_at_a_time:
+        try:
+            speaker = import_module(_SPEAKER)
+            for provider in providers:
+                speaker.classes(provider)
+        except ImportError as error:
+            problems.append(str(error))
+            return
+        for module in _WRITERS:
+            warnings.filterwarnings("ignore", module=module.replace(".", r"\."))
+        _loaded.update(providers)

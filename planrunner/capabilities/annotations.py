@@ -1,5 +1,9 @@
-"""Conversions of JSON values to what an annotation wants: a number or a bool to the text it is written as, an amount
-such as ``30s`` to its number, a whole number written as ``3.0`` to an int; inside lists, maps and records as well."""
+"""The annotations of a plugin: inputs converted to what they want and held to them, outputs held to what they declare.
+
+Text is made where text is wanted, a number of an amount such as ``30s``, an int of ``3.0``; inside lists, maps and
+records as well. The capabilities that come with planrunner check their inputs themselves. A first call reads the
+annotations.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,15 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, NotRequired, Required, Union, Unpack, get_args, get_origin, is_typeddict
 
-from planrunner.capabilities.durations import money, seconds, size
-from planrunner.capabilities.signature import annotations_of, closed, doc_of, schema_of, unpacked
+from planrunner.capabilities.contract import Failure, Json, money, seconds, size
+from planrunner.capabilities.jsonschema import faults
+from planrunner.capabilities.signature import annotations_of, closed, doc_of, outputs_of, schema_of, unpacked
+from planrunner.capabilities.soundness import failed
 from planrunner.jsontext import shown
+from planrunner.machine.events import Outcome
 from planrunner.plan.expressions.values import text_of
+from planrunner.plan.model import Field
 
-Json = Any
 Convert = Callable[[Json], Json]
 
 _AMOUNTS: dict[str, tuple[Callable[[object], float], str]] = {
@@ -162,3 +169,97 @@ def _items(first: Sequence[Convert | None], other: Convert | None) -> Convert | 
 
 def _with(convert: Convert | None, value: Json) -> Json:
     return value if convert is None else convert(value)
+
+
+_PLAIN = {"str": str, "int": int, "bool": bool, "float": float}
+
+_parameters: dict[int, tuple[Callable[..., Any], Mapping[str, Input]]] = {}
+
+
+def fitted(function: Callable[..., Any], given: dict[str, Json]) -> dict[str, Json]:
+    """The inputs as the annotations of ``function`` want them. Raises Failure (logic) that names the first one that
+    does not fit; null stands for what is not given and always fits."""
+    raw = getattr(function, "__annotations__", {})
+    if all(value is None or type(value) is plain_class(raw.get(name)) for name, value in given.items()):
+        return given
+    wanted = _parameters.get(id(function))
+    if wanted is None:
+        wanted = _parameters[id(function)] = (function, _read(function))
+    return {name: _taken(name, value, wanted[1].get(name)) for name, value in given.items()}
+
+
+def plain_class(raw: Any) -> type | None:
+    """The class whose values an annotation takes as they are, as far as that shows without evaluating it."""
+    if isinstance(raw, str):
+        kind, _, more = raw.removeprefix("Annotated[").partition(",")
+        return None if "quantity" in more else _PLAIN.get(kind.strip())
+    kind = getattr(raw, "__origin__", raw)
+    if kind not in _PLAIN.values() or any(getattr(one, "quantity", "") for one in getattr(raw, "__metadata__", ())):
+        return None
+    found: type = kind
+    return found
+
+
+def _read(function: Callable[..., Any]) -> Mapping[str, Input]:
+    try:
+        return inputs_of(function)
+    except TypeError:  # annotations that cannot be read promise nothing
+        return {}
+
+
+def _taken(name: str, value: Json, wanted: Input | None) -> Json:
+    if wanted is None or value is None:
+        return value
+    try:
+        made = value if wanted.convert is None else wanted.convert(value)
+    except ValueError as error:
+        raise Failure(f"the input `{name}`: {error}") from None
+    if problems := faults(wanted.schema, made):
+        raise Failure(f"the input `{name}` does not fit its type: {problems[0].removeprefix('/: ')}")
+    return made
+
+
+_returns: dict[int, tuple[Callable[..., Any], tuple[Field, ...]]] = {}
+
+
+def held(function: Callable[..., Any], name: str, outcome: Outcome) -> Outcome:
+    """The outcome of the capability ``name`` that went well, or a logic failure with the same outputs that names what
+    is not as declared."""
+    raw = getattr(function, "__annotations__", {}).get("return")
+    given = outcome.outputs
+    if raw is None or (len(given) == 1 and type(given.get("value", ...)) is plain_class(raw)):
+        return outcome
+    known = _returns.get(id(function))
+    if known is None:
+        known = _returns[id(function)] = (function, _declared(function))
+    if not known[1]:
+        return outcome
+    outcome = outcome._replace(outputs=_data(given))
+    if why := _misfit(known[1], outcome.outputs):
+        return failed(f"what `{name}` gave is not what it declares: {why}", outcome)
+    return outcome
+
+
+def _declared(function: Callable[..., Any]) -> tuple[Field, ...]:
+    try:
+        return outputs_of(annotations_of(function).get("return"))
+    except TypeError:  # annotations that cannot be read promise nothing
+        return ()
+
+
+def _data(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {name: _data(item) for name, item in value.items()}
+    if hasattr(value, "_asdict"):
+        return _data(value._asdict())
+    return [_data(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _misfit(declared: tuple[Field, ...], given: dict[str, Json]) -> str:
+    for field in declared:
+        if field.name not in given:
+            if field.required and (field.name != "value" or faults(field.schema, None)):
+                return f"the declared output `{field.name}` is missing"
+        elif problems := faults(field.schema, given[field.name]):
+            return f"the output `{field.name}` does not fit its type {field.type}: {problems[0].removeprefix('/: ')}"
+    return ""

@@ -1,0 +1,293 @@
+"""``kubectl.get``, ``kubectl.apply`` and ``kubectl.delete``: objects of a cluster."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, NamedTuple
+
+from planrunner.capabilities.clients import Request, call, refused, word
+from planrunner.capabilities.contract import Context, Doc, Failure, Preview, capability
+from planrunner.capabilities.kubectl.cluster import (
+    MANAGER,
+    RESOURCE,
+    Cluster,
+    Object,
+    as_list,
+    described,
+    digest,
+    identity,
+    is_secret,
+    key,
+    live,
+    manifest,
+    named,
+    noted,
+    objects_in,
+    restored,
+)
+
+_KIND = r"[a-z][a-z0-9.,-]*"
+_NAME = r"[a-z0-9][a-z0-9.:-]*"
+_SELECTOR = r"[A-Za-z0-9!(][A-Za-z0-9_./=!,() -]*"
+_LARGEST = 512 << 10
+
+
+class Objects(NamedTuple):
+    items: Annotated[list[dict[str, Any]], Doc("the objects; none where they are too large, `artifact` has them then")]
+    total: Annotated[int, Doc("how many objects there are")]
+    artifact: Annotated[dict[str, Any] | None, Doc("the objects as JSON, kept where they are more than 512 KiB")]
+
+
+@capability(
+    "kubectl.get",
+    effect="read",
+    risks=("network: talks to a cluster",),
+    spends=("calls",),
+    preconditions=("program kubectl",),
+)
+def get(
+    context: Context,
+    resource: Annotated[str, Doc("kind of the objects, such as pods or deployments.apps")],
+    name: Annotated[str, Doc("one object; default: all of them")] = "",
+    selector: Annotated[str, Doc("labels they have to have, such as app=web")] = "",
+    namespace: Annotated[str, Doc("namespace; default: that of the context")] = "",
+    kube_context: Annotated[str, Doc("context of the kubeconfig; default: the current one")] = "",
+) -> Objects:
+    """Read objects of a Kubernetes cluster. Nothing found is no failure. The values of secrets are left out."""
+    fixed = ["get", "--ignore-not-found", "--output", "json"]
+    if selector:
+        if name:
+            raise Failure("give either `name` or `selector`")
+        fixed += ["--selector", word(selector, "selector", _SELECTOR)]
+    chosen = [word(resource, "resource", _KIND), *([word(name, "name", _NAME)] if name else [])]
+    found = [
+        _without_secrets(each)
+        for each in objects_in(context, Cluster(kube_context, namespace).request(*fixed, "--", *chosen))
+    ]
+    text = json.dumps(found)
+    if len(text) <= _LARGEST:
+        return Objects(found, len(found), None)
+    return Objects([], len(found), context.keep(text.encode(), f"{resource}.json", "application/json"))
+
+
+def _without_secrets(found: dict[str, Any]) -> dict[str, Any]:
+    if found.get("kind") != "Secret":
+        return found
+    hidden: dict[str, Any] = {
+        part: dict.fromkeys(found[part] or (), "(hidden)") for part in ("data", "stringData") if part in found
+    }
+    meta = dict(found.get("metadata") or {})
+    notes = {name: text for name, text in (meta.pop("annotations", None) or {}).items() if "last-applied" not in name}
+    return {**found, **hidden, "metadata": {**meta, **({"annotations": notes} if notes else {})}}
+
+
+class Applied(NamedTuple):
+    objects: Annotated[
+        list[dict[str, Any]],
+        Doc("what was applied: kind, api_version, name, namespace, uid, generation, resource_version, digest"),
+    ]
+    total: Annotated[int, Doc("how many objects there are")]
+
+
+def _apply_request(cluster: Cluster, stdin: bytes, *flags: str) -> Request:
+    fixed = ("apply", "--server-side", "--field-manager", MANAGER, *flags)
+    return cluster.request(*fixed, "--filename", "-", "--output", "json", stdin=stdin)
+
+
+def _flags(force: bool) -> list[str]:
+    return ["--force-conflicts"] * force
+
+
+def _preview_apply(
+    context: Context,
+    manifest: Any = None,
+    path: str = "",
+    namespace: str = "",
+    kube_context: str = "",
+    force: bool = False,
+) -> Preview:
+    """What the server would make of it, by ``kubectl diff``, which hides the values of secrets."""
+    cluster, stdin = Cluster(kube_context, namespace), _stdin(context, manifest, path)
+    fixed = ("diff", "--server-side", "--field-manager", MANAGER, *_flags(force))
+    asked = cluster.request(*fixed, "--filename", "-", stdin=stdin)
+    ended = call(context, asked, fine=(0, 1))
+    if ended.code and not ended.stdout:  # 1 is the code of a difference, and then there is one to see
+        raise refused(asked, ended)
+    said = "apply with changes" if ended.code else "apply without a change"
+    return Preview(said, ended.text, (_apply_request(cluster, stdin, *_flags(force)).shown,))
+
+
+def _capture_apply(
+    context: Context,
+    manifest: Any = None,
+    path: str = "",
+    namespace: str = "",
+    kube_context: str = "",
+    force: bool = False,
+) -> dict[str, Any]:
+    cluster, stdin = Cluster(kube_context, namespace), _stdin(context, manifest, path)
+    names = named(context, cluster, stdin)
+    before = noted(context, cluster, names, live(context, cluster, stdin))
+    if any(is_secret(each) for each in names):
+        return {**before, "manifest": ""}
+    return {**before, "manifest": context.keep(stdin, "kubernetes-manifest", "application/yaml")["sha256"]}
+
+
+def _undo_apply(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> dict[str, Any]:
+    """Ours is what we left behind; where nobody saw that, what applying the manifest again would leave as it is. A
+    manifest with secrets is not kept, so that nothing is known to be ours then."""
+    cluster = Cluster(before["context"], before["namespace"])
+    if outputs is not None:
+        left = {each["digest"] for each in outputs["objects"]}
+        return restored(context, before, lambda held: digest(held) in left)
+    ours: dict[str, Any] = {}
+
+    def is_ours(held: dict[str, Any]) -> bool:
+        if not before["manifest"]:
+            raise Failure(f"the attempt was cut off, and a manifest with secrets is not kept: look at {key(held)}")
+        if not ours:
+            with context.artifact(before["manifest"]) as file:
+                asked = _apply_request(cluster, file.read(), "--force-conflicts", "--dry-run=server")
+            ours.update({key(each): digest(each) for each in objects_in(context, asked)})
+        return bool(ours.get(key(held)) == digest(held))
+
+    return restored(context, before, is_ours)
+
+
+def _stdin(context: Context, given: Any, path: str) -> bytes:
+    return manifest(context, given, path)
+
+
+@capability(
+    "kubectl.apply",
+    effect="idempotent",
+    risks=("network: talks to a cluster", "changes objects of a cluster"),
+    spends=("calls",),
+    preview=_preview_apply,
+    capture=_capture_apply,
+    undo=_undo_apply,
+    preconditions=("program kubectl",),
+)
+def apply(
+    context: Context,
+    manifest: Annotated[
+        Any, Doc("what to apply: YAML or JSON as text, an object, or a list of objects", use="manifest")
+    ] = None,
+    path: Annotated[str, Doc("or a file, or a folder of files, inside the working directory", form="file-read")] = "",
+    namespace: Annotated[str, Doc("namespace of objects that name none; default: that of the context")] = "",
+    kube_context: Annotated[str, Doc("context of the kubeconfig; default: the current one")] = "",
+    force: Annotated[bool, Doc("take over fields that somebody else has set")] = False,
+) -> Applied:
+    """Apply objects to a Kubernetes cluster with `kubectl apply --server-side`.
+
+    Everything goes to kubectl on its standard input. An undo deletes the objects that are new and puts the others back
+    as they were; it refuses where somebody else has changed one of them since. What secrets hold is kept nowhere: one
+    that was there before and has been changed cannot be put back, and neither is anything else of the task then, nor
+    after an attempt that was cut off while it applied a manifest with secrets.
+    """
+    cluster, stdin = Cluster(kube_context, namespace), _stdin(context, manifest, path)
+    found = [described(each) for each in objects_in(context, _apply_request(cluster, stdin, *_flags(force)))]
+    return Applied(found, len(found))
+
+
+_HOLDS_MORE = ("Namespace", "PersistentVolume", "PersistentVolumeClaim", "CustomResourceDefinition")
+
+
+class Deleted(NamedTuple):
+    objects: Annotated[list[dict[str, Any]], Doc("what was deleted: kind, api_version, name, namespace, uid")]
+    total: Annotated[int, Doc("how many objects there were")]
+
+
+class _What(NamedTuple):
+    manifest: Any
+    path: str
+    resource: str
+
+
+def _found(context: Context, cluster: Cluster, what: _What) -> list[Object]:
+    """What is there of what is to be deleted."""
+    if not what.resource:
+        return live(context, cluster, manifest(context, what.manifest, what.path))
+    if what.manifest is not None or what.path:
+        raise Failure("give one of `resource`, `manifest` and `path`")
+    name = word(what.resource, "resource", RESOURCE)
+    fixed = ("get", "--ignore-not-found", "--output", "json", "--", name)
+    return objects_in(context, cluster.request(*fixed))
+
+
+def _checked(found: list[Object], everything: bool) -> list[Object]:
+    for each in found:
+        if each["kind"] in _HOLDS_MORE and not everything:
+            said = "holds what cannot be made again: say `everything: true` to delete it"
+            raise Failure(f"{key(each)} {said}", "policy", rule="kubectl.everything")
+    return found
+
+
+def _delete_request(cluster: Cluster, found: list[Object]) -> Request:
+    stdin = as_list(identity(each) for each in found)
+    return cluster.request("delete", "--filename", "-", "--ignore-not-found", "--wait=true", stdin=stdin)
+
+
+def _preview_delete(
+    context: Context, resource: str = "", manifest: Any = None, path: str = "", namespace: str = "",
+    kube_context: str = "", everything: bool = False,
+) -> Preview:  # fmt: skip
+    cluster = Cluster(kube_context, namespace)
+    found = _checked(_found(context, cluster, _What(manifest, path, resource)), everything)
+    if not found:
+        return Preview("nothing of it is there: nothing to delete")
+    gone = "".join(f"-{key(each)}\n" for each in found)
+    return Preview(
+        f"delete {len(found)} object{'s' * (len(found) > 1)}", gone, (_delete_request(cluster, found).shown,)
+    )
+
+
+def _capture_delete(
+    context: Context, resource: str = "", manifest: Any = None, path: str = "", namespace: str = "",
+    kube_context: str = "", everything: bool = False,
+) -> dict[str, Any]:  # fmt: skip
+    cluster = Cluster(kube_context, namespace)
+    found = _checked(_found(context, cluster, _What(manifest, path, resource)), everything)
+    held = [key(each) for each in found if each["kind"] in _HOLDS_MORE]
+    return {**noted(context, cluster, [identity(each) for each in found], found), "held": held}
+
+
+def _undo_delete(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> dict[str, Any]:
+    if before["held"]:
+        raise Failure(f"{before['held'][0]} held more than itself, which cannot be made again")
+    return restored(context, before, lambda held: False)
+
+
+@capability(
+    "kubectl.delete",
+    effect="idempotent",
+    risks=("network: talks to a cluster", "deletes objects of a cluster"),
+    spends=("calls",),
+    preview=_preview_delete,
+    capture=_capture_delete,
+    undo=_undo_delete,
+    preconditions=("program kubectl",),
+)
+def delete(
+    context: Context,
+    resource: Annotated[str, Doc("one object, such as deployment/web")] = "",
+    manifest: Annotated[Any, Doc("or what a manifest names: text, an object, or a list of objects")] = None,
+    path: Annotated[
+        str, Doc("or what a file, or a folder of files, inside the working directory names", form="file-read")
+    ] = "",
+    namespace: Annotated[str, Doc("namespace of objects that name none; default: that of the context")] = "",
+    kube_context: Annotated[str, Doc("context of the kubeconfig; default: the current one")] = "",
+    everything: Annotated[bool, Doc("also namespaces, volumes and definitions, with all that is in them")] = False,
+) -> Deleted:
+    """Delete objects of a Kubernetes cluster and wait until they are gone. What is not there is fine.
+
+    An undo makes them again as they were asked for; they are new objects then, with a state of their own. Namespaces,
+    volumes and definitions of resources hold more than themselves: they are only deleted with `everything`, and no undo
+    brings them back. Neither does one bring back secrets, since what they hold is kept nowhere, and what was deleted
+    with one stays deleted.
+    """
+    cluster = Cluster(kube_context, namespace)
+    found = _checked(_found(context, cluster, _What(manifest, path, resource)), everything)
+    if found:
+        call(context, _delete_request(cluster, found))
+    return Deleted([described(each) for each in found], len(found))
