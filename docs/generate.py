@@ -28,12 +28,12 @@ from planrunner.machine import events  # noqa: E402
 from planrunner.machine.joins import needs_verdict  # noqa: E402
 from planrunner.machine.moves import stand  # noqa: E402
 from planrunner.machine.state import State  # noqa: E402
-from planrunner.plan.expressions.facts import FACTS  # noqa: E402
-from planrunner.plan.expressions.functions import FUNCTIONS, Function  # noqa: E402
-from planrunner.plan.expressions.idioms import ALIASES, COMPARED, METHODS, TESTS  # noqa: E402
-from planrunner.plan.expressions.types import declared  # noqa: E402
+from planrunner.plan.expressions.check import declared  # noqa: E402
+from planrunner.plan.expressions.evaluate import FACTS  # noqa: E402
+from planrunner.plan.expressions.functions import ALIASES, FUNCTIONS, METHODS, Function  # noqa: E402
+from planrunner.plan.expressions.grammar import COMPARED, TESTS  # noqa: E402
 from planrunner.plan.expressions.values import NAMES  # noqa: E402
-from planrunner.plan.lower_flow import JOINS  # noqa: E402
+from planrunner.plan.lower.flow import JOINS  # noqa: E402
 from planrunner.plan.model import Join, Plan, Task  # noqa: E402
 from planrunner.safety import parts, userfile  # noqa: E402
 
@@ -188,7 +188,7 @@ These functions may also be called as a member of their first argument, as in `t
 FACTS_HEAD = """# Facts
 
 {made}Facts of the world, which `when`, `preconditions` and the condition of `fresh` may read, from
-`planrunner/plan/expressions/facts.py`. They are looked up before the task starts and kept in the journal, so that a
+`planrunner/plan/expressions/evaluate.py`. They are looked up before the task starts and kept in the journal, so that a
 resumed or replayed run decides as before. A fact that cannot be found out is null.
 
 | fact | is | says |
@@ -440,7 +440,7 @@ def _arguments(name: str, function: Function) -> str:
 
 
 def facts_page() -> str:
-    """Every fact of the world, from ``planrunner/plan/expressions/facts.py``."""
+    """Every fact of the world, from ``planrunner/plan/expressions/evaluate.py``."""
     rows = [f"| `{name}` | {NAMES[declared(kind).kind]} | {words} |\n" for name, (kind, words) in FACTS.items()]
     return "".join([FACTS_HEAD.format(made=MADE), *rows])
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.errors import PlanInvalid
-from planrunner.plan.holding import every
 from planrunner.plan.model import Plan
+from planrunner.plan.tasks import every
 from planrunner.source import Source, Span, notation_of
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from planrunner.errors import Denied
 from planrunner.plan.access import Ground, refused_tasks
-from planrunner.plan.judging import refusal
+from planrunner.plan.policy_checks import refusal
 from planrunner.plan.rights import Level
 
 if TYPE_CHECKING:

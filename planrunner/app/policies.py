@@ -11,9 +11,9 @@ from planrunner.errors import PlanInvalid
 from planrunner.journal.workspace import find_project
 from planrunner.plan.access import Ground, Standing, files, standing
 from planrunner.plan.canonical import canonical
-from planrunner.plan.judging import Wanted, judged, refusal
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan, Task
+from planrunner.plan.policy_checks import Wanted, judged, refusal
 from planrunner.plan.rights import Level, Right, entries, shown, texts
 from planrunner.plugins.registry import Registry
 from planrunner.safety.policy import levels, policy_records

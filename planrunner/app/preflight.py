@@ -13,10 +13,9 @@ from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.preconditions import Ground, Unmet, input_of, require
 from planrunner.engine.programs import SpawnFailed, search
 from planrunner.errors import Unready
-from planrunner.plan.expressions.problem import EvaluationError, TemplateError
-from planrunner.plan.holding import inner
+from planrunner.plan.expressions.values import EvaluationError, TemplateError
 from planrunner.plan.model import Action, Plan, Task
-from planrunner.plan.wishes import wishes
+from planrunner.plan.tasks import inner, wishes
 from planrunner.safety.credentials import read_credentials
 from planrunner.safety.project import read_data
 from planrunner.safety.sources import lacking

@@ -11,9 +11,9 @@ from planrunner.machine.events import Entry, RunRevised, RunStarted
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.plan import compiled
-from planrunner.plan.digest import digest
+from planrunner.plan.identity import digest
 from planrunner.plan.load import load
-from planrunner.plan.lower_done import without_done
+from planrunner.plan.lower.plan import without_done
 from planrunner.plan.model import Plan
 from planrunner.plugins.registry import Registry
 

@@ -39,9 +39,9 @@ from planrunner.machine.rerun import Unfit
 from planrunner.machine.revision import Stale, reset_event, stale
 from planrunner.machine.state import State
 from planrunner.machine.statuses import FINAL_STOPS, SETTLED
+from planrunner.plan.identity import Difference, differences, gives_the_same
 from planrunner.plan.model import Plan
 from planrunner.plan.params import bind_params
-from planrunner.plan.revision import Difference, differences, gives_the_same
 from planrunner.plugins.registry import Registry
 from planrunner.source import notation_of
 from planrunner.views.revision import Revision

@@ -11,7 +11,7 @@ from planrunner.capabilities.llm.models import USUAL_KEYS
 from planrunner.engine.vault import Vault
 from planrunner.errors import PlanInvalid, UsageError
 from planrunner.machine.statuses import FINAL_STOPS
-from planrunner.plan.wishes import every_secret
+from planrunner.plan.tasks import every_secret
 from planrunner.safety.credentials import read_credentials
 from planrunner.safety.project import read_data
 from planrunner.spellings import SHORTEST

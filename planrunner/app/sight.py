@@ -15,13 +15,12 @@ from planrunner.errors import PlanInvalid, UsageError
 from planrunner.journal.workspace import find_project, why_outside
 from planrunner.jsontext import read_json, write_json
 from planrunner.plan import compiled
-from planrunner.plan.digest import digest
 from planrunner.plan.expressions.quantities import parse_count, parse_duration, parse_money
 from planrunner.plan.files import decode
-from planrunner.plan.holding import every
+from planrunner.plan.identity import digest, paths_read
 from planrunner.plan.model import Capability, Plan, Task
-from planrunner.plan.revision import paths_read
 from planrunner.plan.rights import Level, visible
+from planrunner.plan.tasks import every
 from planrunner.plugins.registry import Registry
 from planrunner.safety import profiles
 from planrunner.safety.credentials import read_credentials

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planrunner.diagnostics import Diagnostic
-from planrunner.plan.policyentries import Known, misfits
+from planrunner.plan.policy_checks import Known, misfits
 from planrunner.plugins.registry import Registry
 from planrunner.syntax.tree import Mapping, Node, Sequence, to_json
 

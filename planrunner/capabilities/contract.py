@@ -10,7 +10,7 @@ from planrunner.jsontext import shown
 from planrunner.machine.events import Outcome
 from planrunner.plan.expressions.quantities import amount, parse_duration, parse_money, parse_percent, parse_size
 from planrunner.plan.model import Task
-from planrunner.plan.wishes import wishes
+from planrunner.plan.tasks import wishes
 
 if TYPE_CHECKING:
     from planrunner.plan.model import EffectClass

@@ -24,12 +24,11 @@ from planrunner.machine.governing import levels_of
 from planrunner.machine.owing import takes_back
 from planrunner.machine.scope import TaskScope, plan_of
 from planrunner.machine.state import State
-from planrunner.plan.expressions.problem import EvaluationError, TemplateError
-from planrunner.plan.expressions.values import Scope, plain, text_of
+from planrunner.plan.expressions.values import EvaluationError, Scope, TemplateError, plain, text_of
 from planrunner.plan.model import Artifact, Output, Plan, Task
 from planrunner.plan.rights import Level
 from planrunner.plan.shell.script import ScriptError, environment
-from planrunner.plan.template import references, render
+from planrunner.plan.templates import references, render
 
 Json = Any
 

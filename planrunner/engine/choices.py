@@ -7,8 +7,7 @@ from typing import Any
 from planrunner.engine.calls import plain_data
 from planrunner.jsontext import shown
 from planrunner.plan.expressions.evaluate import evaluate
-from planrunner.plan.expressions.problem import EvaluationError, TemplateError
-from planrunner.plan.expressions.values import Scope, text_of
+from planrunner.plan.expressions.values import EvaluationError, Scope, TemplateError, text_of
 from planrunner.plan.model import Expression
 
 Json = Any

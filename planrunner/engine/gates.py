@@ -22,8 +22,7 @@ from planrunner.machine.scope import GateScope
 from planrunner.machine.starting import INSTRUCTION
 from planrunner.machine.state import State
 from planrunner.plan.access import looks_at
-from planrunner.plan.expressions.problem import TemplateError
-from planrunner.plan.expressions.values import Scope
+from planrunner.plan.expressions.values import Scope, TemplateError
 from planrunner.plan.model import Gate, Option, Task
 
 Json = Any

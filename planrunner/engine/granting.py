@@ -12,7 +12,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.capabilities.contract import Call, Failure, Spawn
-from planrunner.plan.wishes import Wish, wishes
+from planrunner.plan.tasks import Wish, wishes
 from planrunner.redaction import SHORTEST, Redactor
 from planrunner.safety.credentials import unknown
 from planrunner.unnamed import path_for_children, unnamed

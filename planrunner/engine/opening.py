@@ -17,8 +17,7 @@ from planrunner.machine.frame import Frame
 from planrunner.machine.scope import FrameScope, TaskScope
 from planrunner.machine.state import State
 from planrunner.plan.expressions.evaluate import evaluate
-from planrunner.plan.expressions.problem import EvaluationError, TemplateError
-from planrunner.plan.expressions.values import Scope
+from planrunner.plan.expressions.values import EvaluationError, Scope, TemplateError
 from planrunner.plan.model import MAX_ITEMS, Expression, Fanout, Loop, Output, Task
 from planrunner.plan.params import bind_params
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from planrunner.machine.events import Outcome
-from planrunner.plan.judging import Wanted, assigned, placed, refusal, uses, variables
+from planrunner.plan.policy_checks import Wanted, assigned, placed, refusal, uses, variables
 from planrunner.plan.rights import Right, Use
 from planrunner.plan.shell.commands import commands
 

@@ -21,7 +21,7 @@ from planrunner.plan.taint.levels import Place as Spot
 from planrunner.plan.taint.positions import host_of
 from planrunner.plan.taint.sinks import LOOKED_AT, Sink
 from planrunner.plan.taint.traits import known, makes_rules
-from planrunner.plan.template import render
+from planrunner.plan.templates import render
 
 Json = Any
 

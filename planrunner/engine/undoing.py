@@ -18,8 +18,8 @@ from planrunner.machine.rollback import reserve
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.state import State, TaskState
 from planrunner.machine.undoing import Owed
-from planrunner.plan.digest import task_digest
-from planrunner.plan.expressions.problem import EvaluationError, TemplateError
+from planrunner.plan.expressions.values import EvaluationError, TemplateError
+from planrunner.plan.identity import task_digest
 from planrunner.plan.model import Task
 
 Json = Any

@@ -24,7 +24,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 from planrunner.errors import NotFound, StorageFailed
 from planrunner.plan.expressions.quantities import parse_duration
-from planrunner.plan.lower_parts import versions_kept
+from planrunner.plan.lower.declarations import versions_kept
 from planrunner.unnamed import give_name, unnamed
 
 if TYPE_CHECKING:

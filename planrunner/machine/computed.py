@@ -11,9 +11,8 @@ from planrunner.machine.events import SettingsComputed
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.state import State
 from planrunner.plan.expressions.evaluate import evaluate
-from planrunner.plan.expressions.problem import EvaluationError
 from planrunner.plan.expressions.quantities import Quantity, parse_duration, parse_percent
-from planrunner.plan.expressions.values import Scope
+from planrunner.plan.expressions.values import EvaluationError, Scope
 from planrunner.plan.model import Computed, Task
 
 Json = Any

@@ -10,7 +10,8 @@ from planrunner.machine.events import FactsObserved, FactsRequested
 from planrunner.machine.judge import unmet
 from planrunner.machine.scope import TaskScope, facts_of, facts_read
 from planrunner.machine.state import State
-from planrunner.plan.expressions.conditions import EvaluationError, truth
+from planrunner.plan.expressions.evaluate import truth
+from planrunner.plan.expressions.values import EvaluationError
 
 
 def first(state: State, number: int) -> tuple[bool, Command | None]:

@@ -25,7 +25,8 @@ from planrunner.machine.state import State
 from planrunner.machine.stints import begun
 from planrunner.machine.stops import undisturbed
 from planrunner.machine.unevaluated import lacks_value
-from planrunner.plan.expressions.conditions import EvaluationError, truth
+from planrunner.plan.expressions.evaluate import truth
+from planrunner.plan.expressions.values import EvaluationError
 from planrunner.plan.model import Fanout, Loop, Plan, Task
 
 Json = Any

@@ -12,9 +12,10 @@ from planrunner.machine.scope import TaskScope
 from planrunner.machine.state import State, TaskState, Tried
 from planrunner.machine.statuses import said
 from planrunner.machine.stops import stop_text
-from planrunner.plan.expressions.conditions import EvaluationError, truth
+from planrunner.plan.expressions.evaluate import truth
 from planrunner.plan.expressions.quantities import format_duration
-from planrunner.plan.revision import paths_read
+from planrunner.plan.expressions.values import EvaluationError
+from planrunner.plan.identity import paths_read
 
 
 def why(state: State, task_id: str) -> list[str]:

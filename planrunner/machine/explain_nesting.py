@@ -7,8 +7,8 @@ from planrunner.machine.paths import counts, frames
 from planrunner.machine.scope import FrameScope
 from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED, said
-from planrunner.plan.expressions.conditions import EvaluationError, truth
-from planrunner.plan.expressions.values import shown
+from planrunner.plan.expressions.evaluate import truth
+from planrunner.plan.expressions.values import EvaluationError, shown
 
 LISTED = 10
 """Tasks of one kind that are listed by name at most."""

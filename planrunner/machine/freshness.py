@@ -12,7 +12,8 @@ from planrunner.machine.commands import AskFacts, AskFresh, Command, Record
 from planrunner.machine.events import FreshnessAsked, FreshnessSeen, Outcome, TaskSettled
 from planrunner.machine.scope import TaskScope, facts_of
 from planrunner.machine.state import State
-from planrunner.plan.expressions.conditions import EvaluationError, truth
+from planrunner.plan.expressions.evaluate import truth
+from planrunner.plan.expressions.values import EvaluationError
 
 
 def before(state: State, number: int) -> Command | None:

@@ -14,8 +14,8 @@ from planrunner.machine.scope import plan_of
 from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED, IllegalMove
 from planrunner.plan import compiled
-from planrunner.plan.judging import judged
 from planrunner.plan.model import Budgets
+from planrunner.plan.policy_checks import judged
 from planrunner.plan.rights import Level, Right, narrows
 
 Json = Any

@@ -7,8 +7,8 @@ from typing import Literal
 
 from planrunner.machine.results import ResultScope
 from planrunner.machine.state import State, TaskState
-from planrunner.plan.expressions.problem import EvaluationError
-from planrunner.plan.expressions.undecided import decided
+from planrunner.plan.expressions.evaluate import decided
+from planrunner.plan.expressions.values import EvaluationError
 
 Verdict = Literal["met", "unmet", "waiting", "failed"]
 """``failed``: an expression over the needs has no value."""

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from planrunner.machine.events import Outcome
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.state import State
-from planrunner.plan.expressions.conditions import EvaluationError, explain, truth
-from planrunner.plan.expressions.values import Scope
+from planrunner.plan.expressions.evaluate import explain, truth
+from planrunner.plan.expressions.values import EvaluationError, Scope
 from planrunner.plan.model import Criterion, Task
 
 

@@ -15,8 +15,8 @@ from planrunner.machine.frame import Frame
 from planrunner.machine.kept import Kept
 from planrunner.machine.owing import handed_on
 from planrunner.machine.state import State
-from planrunner.plan.holding import comes_last
-from planrunner.plan.revision import gives_the_same
+from planrunner.plan.identity import gives_the_same
+from planrunner.plan.tasks import comes_last
 
 
 def may_keep(state: State, number: int) -> bool:

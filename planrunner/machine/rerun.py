@@ -11,7 +11,7 @@ from planrunner.machine.keeping import may_keep
 from planrunner.machine.paths import owners
 from planrunner.machine.rework import downstream
 from planrunner.machine.state import State
-from planrunner.plan.holding import comes_last
+from planrunner.plan.tasks import comes_last
 
 _GOOD = ("completed", "tolerated", "skipped")
 

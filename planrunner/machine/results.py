@@ -7,7 +7,7 @@ from typing import Any
 
 from planrunner.machine.scope import PLAN_ROOTS, TasksScope, numbered, result_of, status_of
 from planrunner.machine.state import State
-from planrunner.plan.expressions.problem import MissingName, Undecided
+from planrunner.plan.expressions.values import MissingName, Undecided
 
 Json = Any
 

@@ -21,8 +21,8 @@ from planrunner.machine.shape import Shape
 from planrunner.machine.state import State, TaskState, Trait, divided
 from planrunner.machine.statuses import FINAL_STOPS, SETTLED, IllegalMove
 from planrunner.machine.watch import task_over
+from planrunner.plan.identity import gives_the_same, paths_read, runs_alike
 from planrunner.plan.model import Plan, Task
-from planrunner.plan.revision import gives_the_same, paths_read, runs_alike
 
 CUT_OFF = ("interrupted", "unstarted")
 

@@ -10,7 +10,8 @@ from planrunner.machine.events import TaskSettled
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.shape import Route
 from planrunner.machine.state import State
-from planrunner.plan.expressions.conditions import EvaluationError, truth
+from planrunner.plan.expressions.evaluate import truth
+from planrunner.plan.expressions.values import EvaluationError
 
 if TYPE_CHECKING:
     from planrunner.machine.joins import Verdict

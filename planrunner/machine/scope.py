@@ -8,9 +8,9 @@ from typing import Any
 from planrunner.machine import stamps
 from planrunner.machine.frame import Frame
 from planrunner.machine.state import State, TaskState
-from planrunner.plan.expressions.facts import FACTS, ROOTS
-from planrunner.plan.expressions.problem import MissingName
+from planrunner.plan.expressions.evaluate import FACTS, ROOTS
 from planrunner.plan.expressions.quantities import Dimension, Quantity
+from planrunner.plan.expressions.values import MissingName
 from planrunner.plan.model import Expression, Output, Param, Plan, Task
 
 Json = Any

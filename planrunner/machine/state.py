@@ -11,8 +11,8 @@ from planrunner.machine.events import FreshnessSeen, Outcome, ResetPlanned, RunS
 from planrunner.machine.frame import Frame
 from planrunner.machine.ledger import Ledger
 from planrunner.machine.shape import Shape
-from planrunner.plan.holding import holds
 from planrunner.plan.model import Budgets, EffectClass, Plan, Task
+from planrunner.plan.tasks import holds
 
 if TYPE_CHECKING:
     from planrunner.machine.alarms import Alarms

@@ -6,7 +6,8 @@ from planrunner.machine.frame import Frame
 from planrunner.machine.judge import judge
 from planrunner.machine.scope import FrameScope
 from planrunner.machine.state import State
-from planrunner.plan.expressions.conditions import EvaluationError, truth
+from planrunner.plan.expressions.evaluate import truth
+from planrunner.plan.expressions.values import EvaluationError
 from planrunner.plan.model import Loop
 
 _REASONS = ("when", "join", "edge", "settings")

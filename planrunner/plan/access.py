@@ -18,14 +18,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from planrunner.plan.expressions.values import text_of
-from planrunner.plan.holding import inside
-from planrunner.plan.judging import Wanted, judged
 from planrunner.plan.patterns import placed, steps
+from planrunner.plan.policy_checks import Wanted, judged
 from planrunner.plan.rights import Level, Right, holds_template, narrows, restricts
 from planrunner.plan.rights import path as right_to
+from planrunner.plan.tasks import inside
 
 if TYPE_CHECKING:
     from planrunner.plan.model import Capability, Gate, Plan, Task
+
+Json = Any
 
 
 def looks_at(wanted: str, evidence: Json) -> list[dict[str, Json]]:
@@ -79,8 +81,6 @@ def paths_of(look: dict[str, Json]) -> Iterator[tuple[str, bool]]:
         named = (path for path in (look.get("path"), look.get("schema")) if isinstance(path, str) and path)
         yield from ((path, look["kind"] == "file" and any(sign in path for sign in "*?[")) for path in named)
 
-
-Json = Any
 
 WAYS: dict[str, Literal["read", "write"]] = {
     "file-read": "read",

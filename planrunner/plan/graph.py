@@ -8,14 +8,156 @@ send the run back (``rework``) are none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from planrunner.plan.ancestry import sweep, sweep_components
-from planrunner.plan.cycles import components, path, shortest_cycle
-from planrunner.plan.families import meant_by
-from planrunner.plan.holding import comes_last
-from planrunner.plan.model import Plan, Role, Task
-from planrunner.plan.roles import chooses, roles_of
+from planrunner.plan.model import Edge, Plan, Role, Task
+from planrunner.plan.tasks import comes_last, meant_by
+
+Before = Callable[[int], Sequence[int]]
+
+
+def sweep(order: Sequence[int], before: Before, sources: Sequence[int]) -> list[int]:
+    """For each task the set of ``sources`` above it, bit n for ``sources[n]``; ``order`` has earlier ones first."""
+    own = _bits(len(order), sources)
+    masks = [0] * len(order)
+    for here in order:
+        mask = 0
+        for there in before(here):
+            mask |= masks[there] | own[there]
+        masks[here] = mask
+    return masks
+
+
+def sweep_components(components: Iterable[Sequence[int]], before: Before, sources: Sequence[int]) -> list[int]:
+    """The same for a graph with circles, given as strongly connected components, earlier ones first."""
+    parts = list(components)
+    count = sum(map(len, parts))
+    own = _bits(count, sources)
+    masks = [0] * count
+    for component in parts:
+        mask = 0
+        for here in component:
+            for there in before(here):
+                mask |= masks[there] | own[there]
+        for here in component:
+            masks[here] = mask
+    return masks
+
+
+def _bits(count: int, sources: Sequence[int]) -> list[int]:
+    own = [0] * count
+    for bit, source in enumerate(sources):
+        own[source] = 1 << bit
+    return own
+
+
+SEARCH_LIMIT = 500_000
+"""How many arrows the search for the shortest cycle of one component looks at before it is content with what it has."""
+
+
+def components(count: int, after: Callable[[int], list[int]]) -> list[list[int]]:
+    """Tarjan's strongly connected components without recursion; later components first."""
+    number = [0] * count
+    low = [0] * count
+    on_stack = bytearray(count)
+    stack: list[int] = []
+    found: list[list[int]] = []
+    counter = 0
+    for root in range(count):
+        if number[root]:
+            continue
+        counter += 1
+        number[root] = low[root] = counter
+        stack.append(root)
+        on_stack[root] = 1
+        work = [(root, iter(after(root)))]
+        while work:
+            here, rest = work[-1]
+            for there in rest:
+                if not number[there]:
+                    counter += 1
+                    number[there] = low[there] = counter
+                    stack.append(there)
+                    on_stack[there] = 1
+                    work.append((there, iter(after(there))))
+                    break
+                if on_stack[there] and number[there] < low[here]:
+                    low[here] = number[there]
+            else:
+                work.pop()
+                if work and low[here] < low[work[-1][0]]:
+                    low[work[-1][0]] = low[here]
+                if low[here] == number[here]:
+                    found.append(_take(stack, here, on_stack))
+    return found
+
+
+def _take(stack: list[int], root: int, on_stack: bytearray) -> list[int]:
+    at = len(stack) - 1
+    while stack[at] != root:
+        at -= 1
+    component = stack[at:]
+    del stack[at:]
+    for here in component:
+        on_stack[here] = 0
+    return component
+
+
+def shortest_cycle(knot: Sequence[int], after: Sequence[Sequence[int]]) -> list[int]:
+    """A shortest cycle inside a strongly connected set, rotated so that the smallest number comes first.
+
+    A breadth-first search from each member finds it; in huge knots the search ends early with the best so far.
+    """
+    inside = set(knot)
+    best: list[int] = []
+    looked = 0
+    for start in knot:
+        found, cost = _cycle_through(start, inside, after)
+        looked += cost
+        if found and (not best or len(found) < len(best)):
+            best = found
+        if len(best) == 2 or looked > SEARCH_LIMIT:
+            break
+    at = best.index(min(best))
+    return best[at:] + best[:at]
+
+
+def path(start: int, end: int, after: Callable[[int], list[int]], inside: set[int]) -> list[int]:
+    """A shortest way from ``start`` to ``end`` that stays ``inside``, both ends included; there must be one."""
+    came: dict[int, int] = {start: -1}
+    queue = [start]
+    for here in queue:
+        if here == end:
+            break
+        for there in after(here):
+            if there in inside and there not in came:
+                came[there] = here
+                queue.append(there)
+    return _walk_back(came, end)
+
+
+def _cycle_through(start: int, inside: set[int], after: Sequence[Sequence[int]]) -> tuple[list[int], int]:
+    came: dict[int, int] = {start: -1}
+    queue = [start]
+    looked = 0
+    for here in queue:
+        for there in after[here]:
+            looked += 1
+            if there == start:
+                return _walk_back(came, here), looked
+            if there in inside and there not in came:
+                came[there] = here
+                queue.append(there)
+    return [], looked
+
+
+def _walk_back(came: dict[int, int], end: int) -> list[int]:
+    path = [end]
+    while came[path[-1]] >= 0:
+        path.append(came[path[-1]])
+    path.reverse()
+    return path
+
 
 BATCH = 2048
 """How many tasks one sweep for ancestors follows at once: a bit each, so memory stays at tasks x 256 bytes."""
@@ -258,5 +400,45 @@ class Graph:
         return roles_of(task, len(self.before(here)), len(self.after(here)), len(followers))
 
     def role(self, here: int) -> Role:
-        """The role of a task in the graph; the table stands in ``plan/roles.py``."""
+        """The role of a task in the graph; the table stands in ``plan/py``."""
         return self.roles(here)[0]
+
+
+def roles_of(task: Task, into: int, out: int, followers: int) -> tuple[Role, ...]:
+    """The roles of a task with so many arrows to it and away from it, the first one being what it is called.
+
+    ``followers`` are the tasks that follow whatever happens. In this order:
+
+    ======== =====================================================
+    START    no arrow leads to it
+    EXIT     no arrow leads away from it
+    SPLIT    it becomes several: fan-out, loop or subplan
+    DECISION an outcome or a condition chooses where it leads
+    BRANCH   more than one task follows whatever happens
+    MERGE    more than one arrow leads to it
+    LINEAR   one in, one out, and nothing of the above
+    ======== =====================================================
+    """
+    found: list[Role] = []
+    if not into:
+        found.append("START")
+    if not out:
+        found.append("EXIT")
+    if task.fanout or task.loop or task.subplan or task.subplan_file:
+        found.append("SPLIT")
+    if _decides(task):
+        found.append("DECISION")
+    if followers > 1:
+        found.append("BRANCH")
+    if into > 1:
+        found.append("MERGE")
+    return tuple(found) or ("LINEAR",)
+
+
+def chooses(edge: Edge) -> bool:
+    """Whether an edge is followed in some cases only; success is what a plan counts on."""
+    return edge.on in ("failure", "condition") or edge.condition is not None or edge.otherwise
+
+
+def _decides(task: Task) -> bool:
+    return any(chooses(edge) for edge in task.edges) or (task.gate is not None and task.gate.kind == "decision")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from planrunner.plan.expressions.check import check_condition
+from planrunner.plan.expressions.check import ANY, NUMBER, STRING, Type, check_condition
 from planrunner.plan.expressions.parse import parse
-from planrunner.plan.expressions.problem import ExpressionError
-from planrunner.plan.expressions.types import ANY, NUMBER, STRING, Type
+from planrunner.plan.expressions.values import ExpressionError
 from planrunner.plan.model import Expression
 
 ANSWER: Mapping[str, Type] = {

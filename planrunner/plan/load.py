@@ -12,11 +12,10 @@ from typing import NamedTuple, Protocol
 from planrunner.diagnostics import RULES, Diagnostic, Rule, arrange, has_errors
 from planrunner.plan import schema
 from planrunner.plan.canonical import canonical
-from planrunner.plan.counting import too_many
+from planrunner.plan.files import MAX_TASKS, Library, Links
 from planrunner.plan.files import File as File
 from planrunner.plan.files import read_plan as read_plan
-from planrunner.plan.linking import MAX_TASKS, Library, Links
-from planrunner.plan.lower import Lowered, lower
+from planrunner.plan.lower.plan import Lowered, lower
 from planrunner.plan.model import Capability, Plan
 from planrunner.plan.rules.table import Check, Parsed, run
 from planrunner.plan.rules.unused import without_effect
@@ -191,3 +190,31 @@ class _Table(Table[str, Capability]):
         """Why a capability that could be there is not; empty where nothing is known of it."""
         found: Callable[[str], str] | None = getattr(self._capabilities, "missing", None)
         return found(name) if found is not None else ""
+
+
+_SHORTEST = 2
+"""Characters that an item of a list has at least: one, and a comma."""
+_LISTS = frozenset({"tasks", "finally", "subplan"})
+"""Canonical keys of lists of tasks."""
+
+
+def too_many(tree: Mapping, length: int) -> Diagnostic | None:
+    """The finding about a plan with more than ``MAX_TASKS`` tasks, those inside others included; ``length`` is that of
+    its text, because most are too short to have so many. Aliased tasks count as often as they stand."""
+    if length < MAX_TASKS * _SHORTEST:
+        return None
+    count, waiting = 0, list[Node]([tree])
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Sequence):
+            waiting += [item for item in node.items if not isinstance(item, Scalar)]
+        elif isinstance(node, Mapping):
+            for key, value in node.entries:
+                if isinstance(value, Sequence) and key.value in _LISTS:
+                    count += len(value.items)
+                if not isinstance(value, Scalar):
+                    waiting.append(value)
+        if count > MAX_TASKS:
+            message = f"the plan has more than {MAX_TASKS:,} tasks"
+            return Diagnostic("PLAN011", message, tree.span, help="split it, or let one task stand for many: `matrix`")
+    return None

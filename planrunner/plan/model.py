@@ -10,6 +10,8 @@ from typing import Any, Literal, NamedTuple
 from planrunner.source import NOWHERE, Span
 
 Json = Any
+
+
 """Data as JSON has it: None, bool, int, float, str, list and dict with string keys."""
 EffectClass = Literal["pure", "read", "idempotent", "checkable", "unsafe"]
 Role = Literal["START", "LINEAR", "DECISION", "BRANCH", "SPLIT", "MERGE", "EXIT"]

@@ -26,6 +26,8 @@ from planrunner.plan.shell.programs import astray, bare, comparable, launches, s
 from planrunner.plan.shell.words import CARRIERS, SHELLS
 
 Json = Any
+
+
 Verdict = Literal["allow", "ask", "deny"]
 _Fit = Callable[[Json, bool], bool | None]
 """Whether an entry is about what is to be done (None: that is not known yet); the flag is True where the entry

@@ -6,9 +6,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from planrunner.plan import compiled, lower_policy
-from planrunner.plan.lower_parts import budgets
-from planrunner.plan.lower_values import Lowering
+from planrunner.plan import compiled
+from planrunner.plan.lower import declarations
+from planrunner.plan.lower.declarations import budgets
+from planrunner.plan.lower.values import Lowering
 from planrunner.plan.model import Budgets, Plan
 from planrunner.plan.rights import Level
 from planrunner.safety.project import FILE, read_settings
@@ -73,7 +74,7 @@ def _limits(node: Node) -> str | None:
     low = Lowering([])
     caps = node.get("budgets") if isinstance(node, Mapping) else None
     most = Budgets() if caps is None else budgets(low, caps, Budgets())
-    gated = lower_policy.gated(low, node)
+    gated = declarations.gated(low, node)
     if not gated and most == Budgets():
         return None
     return compiled.dump(Plan("policy", budgets=most, gated=gated))

@@ -15,8 +15,8 @@ from planrunner.machine.evolve import evolve
 from planrunner.machine.frame import Frame
 from planrunner.machine.rerun import Anew, Unfit, is_current, reset_event, retried, run_again
 from planrunner.machine.state import State
-from planrunner.plan.holding import comes_last
 from planrunner.plan.model import Plan
+from planrunner.plan.tasks import comes_last
 
 Json = Any
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from planrunner.plan.expressions.parse import parse
-from planrunner.plan.lower_done import concluded
+from planrunner.plan.lower.plan import concluded
 from planrunner.plan.model import Criterion, Join, Plan, Task
 
 Json = Any

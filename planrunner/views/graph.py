@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from planrunner.plan.graph import Graph
-from planrunner.plan.holding import inner
 from planrunner.plan.model import Edge, Fanout, Plan, Task
+from planrunner.plan.tasks import inner
 from planrunner.views.terminal import Terminal, harmless, pad, plural, width
 
 

@@ -13,7 +13,7 @@ from planrunner.views.status import listed
 from planrunner.views.terminal import Terminal, cut, harmless, plural
 
 if TYPE_CHECKING:
-    from planrunner.plan.revision import Difference
+    from planrunner.plan.identity import Difference
 
 Json = Any
 

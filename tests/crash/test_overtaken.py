@@ -37,7 +37,7 @@ from planrunner.machine.events import (
     RunReopened,
     RunStarted,
 )
-from planrunner.plan.digest import digest
+from planrunner.plan.identity import digest
 from planrunner.plan.load import load
 from planrunner.plugins.registry import Registry
 from planrunner.safety.sandbox import keeping

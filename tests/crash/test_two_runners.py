@@ -22,7 +22,7 @@ from planrunner.cli.guard import guarded
 from planrunner.journal.records import NewRun, StoredPlan
 from planrunner.journal.sqlite import open_journal
 from planrunner.machine.events import Entry, RunEnded, RunResumed, RunStarted
-from planrunner.plan.digest import digest
+from planrunner.plan.identity import digest
 from planrunner.plan.load import load
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source

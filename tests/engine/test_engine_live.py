@@ -19,7 +19,7 @@ from planrunner.engine.effects import Observe, Probe, StartCall
 from planrunner.engine.facts import observe
 from planrunner.knowledge.artifacts import ArtifactStore
 from planrunner.machine.events import AttemptEnded, DoubtSettled, FactsObserved, Outcome, StopRequested
-from planrunner.plan.expressions.facts import FACTS
+from planrunner.plan.expressions.evaluate import FACTS
 from planrunner.plan.model import Artifact, Output
 
 

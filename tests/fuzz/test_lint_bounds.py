@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 from worst_cases import SHAPES
 
-from planrunner.plan.counting import too_many
-from planrunner.plan.linking import MAX_TASKS
+from planrunner.plan.files import MAX_TASKS
+from planrunner.plan.load import too_many
 from planrunner.source import Source
 from planrunner.syntax.read import parse
 from planrunner.syntax.tree import Mapping

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planrunner.plan.canonical import canonical
 from planrunner.plan.load import load
-from planrunner.plan.lower import lower
+from planrunner.plan.lower.plan import lower
 from planrunner.plan.rules.table import examine
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source, notation_of

@@ -25,7 +25,7 @@ from planrunner.machine.owing import outstanding, started
 from planrunner.machine.rerun import Anew, Unfit, reset_event, retried, run_again
 from planrunner.machine.state import State
 from planrunner.plan.canonical import canonical
-from planrunner.plan.lower import lower
+from planrunner.plan.lower.plan import lower
 from planrunner.plan.model import Plan
 from planrunner.source import Source
 from planrunner.syntax.read import parse

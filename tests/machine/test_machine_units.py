@@ -12,7 +12,7 @@ from planrunner.machine.events import Outcome
 from planrunner.machine.scope import TaskScope
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan
-from planrunner.plan.template import render
+from planrunner.plan.templates import render
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 from planrunner.testing.rehearse import rehearse

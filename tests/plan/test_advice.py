@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planrunner.plan.judging import Wanted, refusal
+from planrunner.plan.policy_checks import Wanted, refusal
 from planrunner.plan.rights import Level, host, named
 from planrunner.source import Source
 from planrunner.syntax.read import parse

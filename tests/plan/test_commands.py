@@ -13,8 +13,8 @@ from planrunner.app.authoring import convert_text
 from planrunner.plan.commands.calls import CommandError
 from planrunner.plan.commands.parse import parse
 from planrunner.plan.commands.statements import looks_like_calls
-from planrunner.plan.digest import digest
 from planrunner.plan.files import File
+from planrunner.plan.identity import digest
 from planrunner.plan.load import Loaded, load
 from planrunner.plan.model import Capability, Field
 from planrunner.plugins.registry import Registry

@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from planrunner.plan.expressions.check import check, check_condition, constant
-from planrunner.plan.expressions.parse import parse
-from planrunner.plan.expressions.types import (
+from planrunner.plan.expressions.check import (
     ANY,
     BOOL,
     NUMBER,
@@ -12,12 +10,16 @@ from planrunner.plan.expressions.types import (
     STRING,
     TIME,
     Type,
+    check,
+    check_condition,
     declared,
     list_of,
     map_of,
     object_of,
     optional,
 )
+from planrunner.plan.expressions.evaluate import constant
+from planrunner.plan.expressions.parse import parse
 
 OUTPUTS = object_of({"count": NUMBER, "names": list_of(STRING)}, "task `test`", "PLAN202")
 NAMES: dict[str, Type] = {

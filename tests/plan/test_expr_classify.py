@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from planrunner.plan.expressions.classify import classify
-from planrunner.plan.expressions.problem import ExpressionError
+from planrunner.plan.expressions.parse import classify
+from planrunner.plan.expressions.values import ExpressionError
 from planrunner.plan.model import Expression
 
 KNOWN = frozenset(

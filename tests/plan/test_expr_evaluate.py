@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planrunner.plan.expressions.evaluate import EvaluationError, MissingName, Names, Quantity, evaluate, explain, truth
+from planrunner.plan.expressions.evaluate import evaluate, explain, truth
 from planrunner.plan.expressions.functions import FUNCTIONS
 from planrunner.plan.expressions.parse import parse
-from planrunner.plan.expressions.show import show
+from planrunner.plan.expressions.quantities import Quantity
+from planrunner.plan.expressions.tree import show
+from planrunner.plan.expressions.values import EvaluationError, MissingName, Names
 
 SCOPE = Names(
     {

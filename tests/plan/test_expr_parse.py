@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planrunner.plan.expressions.parse import ExpressionError, parse
-from planrunner.plan.expressions.show import show
+from planrunner.plan.expressions.parse import parse
+from planrunner.plan.expressions.tree import show
+from planrunner.plan.expressions.values import ExpressionError
 
 
 def test_an_expression_knows_its_text_its_place_and_the_names_it_reads() -> None:

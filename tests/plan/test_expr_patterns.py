@@ -7,11 +7,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from planrunner.plan.expressions.evaluate import Names, evaluate
+from planrunner.plan.expressions.evaluate import evaluate
 from planrunner.plan.expressions.parse import parse
-from planrunner.plan.expressions.patterns import search
-from planrunner.plan.expressions.spans import spans
-from planrunner.plan.expressions.values import EvaluationError
+from planrunner.plan.expressions.patterns import search, spans
+from planrunner.plan.expressions.values import EvaluationError, Names
 
 ATOMS = st.sampled_from(
     ["a", "b", "A", ".", r"\d", r"\w", r"\s", "[ab]", "[^a]", "[a-c0-9]", r"\.", "^", "$", r"\b", r"\B", "é", "-"]

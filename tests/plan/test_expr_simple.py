@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planrunner.plan.expressions.classify import classify
 from planrunner.plan.expressions.grammar import parse_by_grammar
-from planrunner.plan.expressions.parse import ExpressionError
-from planrunner.plan.expressions.simple import is_wording, parse_simple
+from planrunner.plan.expressions.parse import classify, is_wording, parse_simple
+from planrunner.plan.expressions.values import ExpressionError
 
 SIMPLE = [
     "exit_code == 0",
@@ -131,7 +130,7 @@ def test_plain_words_are_told_apart_from_expressions_without_the_grammar() -> No
 
 def test_simple_expressions_do_not_load_the_grammar() -> None:
     code = (
-        "import sys; from planrunner.plan.expressions.classify import classify; from planrunner.plan.expressions.parse "
+        "import sys; from planrunner.plan.expressions.parse import classify; from planrunner.plan.expressions.parse "
         "import parse; parse('exit_code == 0 and duration < 10m'); classify('reads well', frozenset()); "
         "sys.exit('lark' in sys.modules)"
     )

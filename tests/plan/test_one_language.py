@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planrunner.plan.expressions.evaluate import EvaluationError, Names, Quantity, evaluate
+from planrunner.plan.expressions.evaluate import evaluate
 from planrunner.plan.expressions.functions import FUNCTIONS
-from planrunner.plan.expressions.idioms import ALIASES
+from planrunner.plan.expressions.grammar import ALIASES
 from planrunner.plan.expressions.parse import parse
-from planrunner.plan.expressions.values import plain
-from planrunner.plan.template import TemplateError, render
+from planrunner.plan.expressions.quantities import Quantity
+from planrunner.plan.expressions.values import EvaluationError, Names, TemplateError, plain
+from planrunner.plan.templates import render
 
 VALUES = st.recursive(
     st.none()

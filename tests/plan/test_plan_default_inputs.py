@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from planrunner.plan.holding import every
 from planrunner.plan.load import Loaded, load
+from planrunner.plan.tasks import every
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 

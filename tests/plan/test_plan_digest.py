@@ -10,8 +10,8 @@ from plan_loading import corpus, errors, loaded
 
 from planrunner.app.reading import plan_of as stored_plan
 from planrunner.journal.records import StoredPlan
-from planrunner.plan.digest import digest, task_digest
-from planrunner.plan.lower_done import without_done
+from planrunner.plan.identity import digest, task_digest
+from planrunner.plan.lower.plan import without_done
 from planrunner.plan.model import Plan, Task
 from planrunner.source import Span
 

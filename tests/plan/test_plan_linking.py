@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from planrunner.plan import compiled
-from planrunner.plan.digest import digest
+from planrunner.plan.identity import digest
 from planrunner.plan.load import Loaded, load, read_plan
 from planrunner.plugins.registry import Registry
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from plan_loading import errors, loaded, task_of
 
-from planrunner.plan import lower, lower_draft, schema
+from planrunner.plan import schema
 from planrunner.plan.canonical import PLAN_ALIASES, TASK_ALIASES
+from planrunner.plan.lower import draft, plan
 from planrunner.plan.model import Action, Artifact, Budgets, Edge, Join, Output, Param, Plan, Retry, Script, Task
 from planrunner.source import Span
 
@@ -32,12 +33,12 @@ def bare(value: Any) -> Any:
 def test_no_key_of_the_schema_gets_lost_in_lowering() -> None:
     properties = schema.published()
     task = properties["definitions"]["task"]["properties"]
-    known = {*lower_draft.READERS, *lower_draft.TOGETHER, *lower_draft.NOTES, "id", *TASK_ALIASES}
+    known = {*draft.READERS, *draft.TOGETHER, *draft.NOTES, "id", *TASK_ALIASES}
     assert task.keys() | properties["definitions"]["service"]["properties"].keys() == known
-    plan = {
-        *lower._READERS,
-        *lower.NOTES,
-        *(key for key, _, _ in lower._POLICIES),
+    keys = {
+        *plan._READERS,
+        *plan.NOTES,
+        *(key for key, _, _ in plan._POLICIES),
         "plan",
         "params",
         "budgets",
@@ -48,7 +49,7 @@ def test_no_key_of_the_schema_gets_lost_in_lowering() -> None:
         "services",
         *PLAN_ALIASES,
     }
-    assert properties["properties"].keys() == plan
+    assert properties["properties"].keys() == keys
 
 
 def test_a_run_without_a_capability_is_a_shell_command() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from plan_loading import CORPUS, errors, loaded, task_of
 
-from planrunner.plan.digest import digest
+from planrunner.plan.identity import digest
 from planrunner.plan.model import (
     Approvers,
     Axis,

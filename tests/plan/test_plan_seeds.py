@@ -9,7 +9,7 @@ import pytest
 from plan_loading import SEED, corpus, errors, loaded
 
 from planrunner.plan.canonical import ordered
-from planrunner.plan.digest import digest
+from planrunner.plan.identity import digest
 from planrunner.plan.model import Plan
 from planrunner.source import Source, notation_of
 from planrunner.syntax.read import parse, write

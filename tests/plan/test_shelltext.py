@@ -9,9 +9,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from planrunner.plan.expressions.evaluate import Names
+from planrunner.plan.expressions.values import Names
 from planrunner.plan.shell.script import Script, ScriptError, compile_script, environment, problems
-from planrunner.plan.template import render
+from planrunner.plan.templates import render
 
 SHELLS = [shell for shell in ("dash", "bash") if shutil.which(shell)]
 CURATED = [

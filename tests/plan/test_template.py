@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planrunner.plan.expressions.evaluate import Names, Quantity
-from planrunner.plan.template import TemplateError, is_template, problems, references, render
+from planrunner.plan.expressions.quantities import Quantity
+from planrunner.plan.expressions.values import Names, TemplateError
+from planrunner.plan.templates import is_template, problems, references, render
 
 SCOPE = Names(
     {
@@ -249,7 +250,7 @@ def test_references_are_the_names_a_text_reads(text: str, paths: list[tuple[str,
 
 def test_plain_references_do_not_load_the_grammar() -> None:
     code = (
-        "import sys; from planrunner.plan.template import render, references; from planrunner.plan.expressions.evaluate import Names\n"
+        "import sys; from planrunner.plan.templates import render, references; from planrunner.plan.expressions.evaluate import Names\n"
         "assert render('a {{ tasks.a-b.outputs.n }}', Names({'tasks': {'a-b': {'outputs': {'n': 1}}}})) == 'a 1'\n"
         "references('{{ a.b[0] }}'); sys.exit('lark' in sys.modules)"
     )

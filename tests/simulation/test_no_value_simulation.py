@@ -31,7 +31,7 @@ from planrunner.engine.drive import Driver
 from planrunner.engine.imagined import Script
 from planrunner.machine.events import Outcome, RunStarted
 from planrunner.machine.state import State
-from planrunner.plan import template
+from planrunner.plan import templates
 from planrunner.plan.expressions import evaluate
 from planrunner.plan.load import Loaded, load
 from planrunner.plan.model import Plan
@@ -95,7 +95,7 @@ def told(lived: Lived) -> str:
 def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Every expression and template that is evaluated from now on."""
     seen: list[str] = []
-    expression, text = evaluate._guarded, template.render_text
+    expression, text = evaluate._guarded, templates.render_text
 
     def judged(tree: Any, *rest: Any) -> Any:
         seen.append(repr(tree))
@@ -106,7 +106,7 @@ def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return text(value, scope)
 
     monkeypatch.setattr(evaluate, "_guarded", judged)
-    monkeypatch.setattr(template, "render_text", rendered)
+    monkeypatch.setattr(templates, "render_text", rendered)
     return seen
 
 

@@ -43,9 +43,9 @@ from planrunner.machine.paths import is_gone, owners
 from planrunner.machine.rerun import Unfit, is_current
 from planrunner.machine.revision import reset_event, stale
 from planrunner.machine.state import State
+from planrunner.plan.identity import gives_the_same
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan
-from planrunner.plan.revision import gives_the_same
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 from planrunner.testing.random_plans import fed_plan

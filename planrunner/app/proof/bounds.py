@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from planrunner.machine.retry import delay
 from planrunner.machine.shape import Shape
-from planrunner.plan.holding import inner
 from planrunner.plan.model import Fanout, Plan, Task
+from planrunner.plan.tasks import inner
 
 Json = Any
 

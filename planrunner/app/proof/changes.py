@@ -16,9 +16,9 @@ from planrunner.engine.attempts import located
 from planrunner.engine.questions import LOOK
 from planrunner.engine.services import AttemptServices
 from planrunner.machine.events import Outcome
-from planrunner.plan.expressions.problem import EvaluationError, TemplateError
-from planrunner.plan.holding import inner
+from planrunner.plan.expressions.values import EvaluationError, TemplateError
 from planrunner.plan.model import Task
+from planrunner.plan.tasks import inner
 
 Json = Any
 

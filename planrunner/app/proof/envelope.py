@@ -16,13 +16,12 @@ from planrunner.machine.computed import value_of, with_values
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.shape import Shape
 from planrunner.machine.state import State
-from planrunner.plan.expressions.conditions import EvaluationError, truth
-from planrunner.plan.expressions.problem import TemplateError
+from planrunner.plan.expressions.evaluate import truth
 from planrunner.plan.expressions.quantities import format_duration
-from planrunner.plan.expressions.values import text_of
-from planrunner.plan.holding import comes_last, inner
+from planrunner.plan.expressions.values import EvaluationError, TemplateError, text_of
 from planrunner.plan.model import Expression, Fanout, Gate, Plan, Task
-from planrunner.plan.template import references, render
+from planrunner.plan.tasks import comes_last, inner
+from planrunner.plan.templates import references, render
 
 Json = Any
 

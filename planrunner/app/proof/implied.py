@@ -12,9 +12,9 @@ from planrunner.app.proof.people import SAMPLES
 from planrunner.app.proof.reads import beside, comparisons
 from planrunner.app.proof.world import Reply, World
 from planrunner.jsontext import as_text
-from planrunner.plan.holding import is_container
 from planrunner.plan.model import Expression, Gate, Plan, Task
 from planrunner.plan.params import bind_params
+from planrunner.plan.tasks import is_container
 
 Json = Any
 

@@ -11,8 +11,8 @@ import re
 from collections.abc import Container, Iterable, Iterator
 from functools import lru_cache
 
-from planrunner.plan.holding import inner, is_container
 from planrunner.plan.model import Gate, Plan, Task
+from planrunner.plan.tasks import inner, is_container
 
 _NUMBERS = re.compile(r"\[[^\]]*\]|#\d+|@\d+")
 

@@ -15,8 +15,8 @@ from planrunner.app.proof.names import walk
 from planrunner.app.proof.programs import programs
 from planrunner.masking import masked
 from planrunner.plan.expressions.values import text_of
-from planrunner.plan.holding import inner
 from planrunner.plan.model import Plan, Task
+from planrunner.plan.tasks import inner
 
 Json = Any
 

@@ -10,11 +10,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from planrunner.app.proof.names import walk
-from planrunner.plan.expressions.paths import children, paths_of
-from planrunner.plan.holding import inner
+from planrunner.plan.expressions.tree import children, paths_of
 from planrunner.plan.model import Expression, Plan, Task
-from planrunner.plan.template import tree_of
-from planrunner.plan.template_tree import Branches, Loop, Value
+from planrunner.plan.tasks import inner
+from planrunner.plan.templates import Branches, Loop, Value, tree_of
 
 Json = Any
 Tree = Any

@@ -16,8 +16,7 @@ from planrunner.diagnostics import Diagnostic, arrange, has_errors
 from planrunner.plan.expressions.quantities import parse_duration, parse_size
 from planrunner.plan.model import Plan
 from planrunner.plan.nearest import nearest
-from planrunner.plan.schema import Compiler
-from planrunner.plan.schema_types import Check, Walk
+from planrunner.plan.schema import Check, Compiler, Walk
 from planrunner.resources import read_data
 from planrunner.source import Source
 from planrunner.syntax.read import parse

@@ -8,11 +8,10 @@ from typing import Any
 from planrunner.app.proof.names import asks, demands, known, matches, paths, written
 from planrunner.diagnostics import Diagnostic
 from planrunner.machine.events import EVENTS
-from planrunner.plan.expressions.check import check_condition
-from planrunner.plan.expressions.facts import FACTS
+from planrunner.plan.expressions.check import Type, check_condition
+from planrunner.plan.expressions.evaluate import FACTS
 from planrunner.plan.expressions.parse import parse
-from planrunner.plan.expressions.problem import ExpressionError
-from planrunner.plan.expressions.types import Type
+from planrunner.plan.expressions.values import ExpressionError
 from planrunner.plan.model import Plan, Task
 from planrunner.plan.nearest import nearest
 from planrunner.plan.params import bind_params

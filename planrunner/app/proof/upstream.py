@@ -7,8 +7,8 @@ from typing import Any
 
 from planrunner.app.proof.envelope import OUT, Sight, rows_of
 from planrunner.machine.shape import Shape
-from planrunner.plan.holding import inner
 from planrunner.plan.model import Plan, Task
+from planrunner.plan.tasks import inner
 
 Json = Any
 

@@ -13,10 +13,10 @@ from planrunner.app.proof.names import matches
 from planrunner.machine.events import AttemptStarted
 from planrunner.machine.explain import why
 from planrunner.machine.scope import TaskScope
-from planrunner.plan.expressions.conditions import EvaluationError, explain, truth
+from planrunner.plan.expressions.evaluate import explain, truth
 from planrunner.plan.expressions.parse import parse
 from planrunner.plan.expressions.quantities import Quantity
-from planrunner.plan.expressions.values import Names
+from planrunner.plan.expressions.values import EvaluationError, Names
 from planrunner.source import Span
 
 Json = Any

@@ -15,8 +15,8 @@ from planrunner.engine.effects import Examine
 from planrunner.engine.imagined import Script
 from planrunner.machine.events import Outcome
 from planrunner.machine.scope import facts_of, facts_read
-from planrunner.plan.holding import inner, is_container
 from planrunner.plan.model import Criterion, Expression, Gate, Loop, Output, Plan, Task
+from planrunner.plan.tasks import inner, is_container
 from planrunner.plugins.registry import Registry
 
 Json = Any

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Literal
 
 from planrunner.capabilities.contract import Context, Failure
-from planrunner.plan.judging import Wanted, refusal
 from planrunner.plan.patterns import placed
+from planrunner.plan.policy_checks import Wanted, refusal
 from planrunner.plan.rights import Level, restricts
 from planrunner.plan.rights import path as right_to
 

@@ -14,9 +14,8 @@ from planrunner.capabilities.files.inputs import permissions
 from planrunner.capabilities.files.reading import decoded
 from planrunner.capabilities.files.standing import Standing, file_of, look, sha256
 from planrunner.capabilities.files.standing import content as content_of
-from planrunner.plan.expressions.problem import TemplateError
-from planrunner.plan.expressions.values import Names, text_of
-from planrunner.plan.template import render_text
+from planrunner.plan.expressions.values import Names, TemplateError, text_of
+from planrunner.plan.templates import render_text
 
 Json = Any
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import Failure
 from planrunner.jsontext import shown
-from planrunner.plan.judging import Wanted, refusal
+from planrunner.plan.policy_checks import Wanted, refusal
 from planrunner.plan.rights import Level, Right, entries, host, restricts
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address

@@ -11,8 +11,8 @@ from planrunner.capabilities.http.expected import PASSING, Expected
 from planrunner.capabilities.http.inputs import FOREIGN, INLINE, OWN, SHAPED, Answer, Polling, Url
 from planrunner.capabilities.http.sending import opened, send_with
 from planrunner.capabilities.http.trying import rest, retry_after
-from planrunner.plan.expressions.evaluate import EvaluationError, Names, explain, truth
-from planrunner.plan.expressions.problem import ExpressionError
+from planrunner.plan.expressions.evaluate import explain, truth
+from planrunner.plan.expressions.values import EvaluationError, ExpressionError, Names
 from planrunner.plan.http_forms import parse_condition
 from planrunner.plan.model import Expression
 

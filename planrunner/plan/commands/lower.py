@@ -13,10 +13,9 @@ from typing import Any
 
 from planrunner.plan.commands.calls import Argument, Call, CommandError, Places
 from planrunner.plan.commands.names import FRAMED, Given, Result, Values, capability_of, outputs_of
-from planrunner.plan.expressions.paths import paths_of
-from planrunner.plan.lower_actions import made_ready
-from planrunner.plan.lower_expressions import ATTEMPT, RUN
-from planrunner.plan.lower_values import Lowering, Pending
+from planrunner.plan.expressions.tree import paths_of
+from planrunner.plan.lower.actions import made_ready
+from planrunner.plan.lower.values import ATTEMPT, RUN, Lowering, Pending
 from planrunner.plan.model import Capability, Criterion, Expression, Field, Output, Task
 
 Json = Any

@@ -11,7 +11,7 @@ from lark import Lark, Token, UnexpectedInput
 from planrunner.plan.commands.calls import Argument, Call, CommandError, Word
 from planrunner.plan.commands.statements import pieces, unwrapped
 from planrunner.plan.expressions.grammar import Building
-from planrunner.plan.expressions.problem import ExpressionError
+from planrunner.plan.expressions.values import ExpressionError
 from planrunner.resources import read_data
 
 LONGEST = 65_536

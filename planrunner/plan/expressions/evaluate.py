@@ -9,42 +9,41 @@ A tree is a tuple (or, read back from JSON, a list) ``(operation, start, end, â€
 
 A ``local`` is a name that a comprehension or a loop around gives; first, last and condition may be null.
 
-Whatever the tree and the values, the only exception is EvaluationError.
+Whatever the tree and the values, the only exception is EvaluationError. Of conditions of which only some names are
+known, ``decided``, ``constant`` and ``possible`` say what is certain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-from planrunner.plan.expressions.arithmetic import compute, negative
-from planrunner.plan.expressions.paths import children, path_of
+from planrunner.plan.expressions.functions import BUILT_IN, FUNCTIONS, contains, matches
 from planrunner.plan.expressions.quantities import Quantity
-from planrunner.plan.expressions.show import show
+from planrunner.plan.expressions.tree import children, path_of, paths_of, show
 from planrunner.plan.expressions.values import NAMES as KIND_NAMES
 from planrunner.plan.expressions.values import (
     EvaluationError,
     MissingName,
     Names,
     Scope,
+    Undecided,
     before,
+    compute,
     items_of,
     joined,
     kind,
+    negative,
     same,
     shown,
     text_of,
 )
-
-__all__ = ["EvaluationError", "MissingName", "Names", "Quantity", "Scope", "evaluate", "explain", "truth"]
+from planrunner.plan.model import Expression
 
 Json = Any
 Tree = Any
 
-BUILT_IN = {"default": (2, 3), "exists": (1, 1)}
-"""Functions that look at names before their values, with the least and the most arguments."""
 
-DEFAULT_WORDS = ("value", "other", "boolean")
 DEEPEST = 100
 """Levels of a tree; the parser makes fewer."""
 _BROKEN = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError, MemoryError)
@@ -236,8 +235,6 @@ class Evaluation:
             return self.default(arguments)
         if name == "exists":
             return self.optional(arguments[0]) is not None
-        from planrunner.plan.expressions.functions import FUNCTIONS
-
         function = FUNCTIONS.get(name)
         if function is None:
             raise EvaluationError(f"there is no function `{name}`")
@@ -284,14 +281,10 @@ def _is_empty(value: Json) -> bool:
 
 
 def _contains(holder: Json, item: Json) -> bool:
-    from planrunner.plan.expressions.functions import contains
-
     return contains(holder, item)
 
 
 def _matches(text: Json, pattern: Json) -> bool:
-    from planrunner.plan.expressions.functions import matches
-
     return matches(text, pattern)
 
 
@@ -373,3 +366,151 @@ def _value(tree: Tree, scope: Scope) -> str:
         return shown(evaluate(tree, scope))
     except EvaluationError:
         return "missing"
+
+
+FACTS: dict[str, tuple[str, str]] = {
+    "disk.free": ("size", "room for this user on the disk of the working directory"),
+    "host.cpus": ("number", "processors that planrunner may use"),
+    "host.load": ("number", "the load average of the last minute"),
+    "host.memory": ("size", "main memory that is still available"),
+    "host.os": ("string", "the operating system in small letters, such as `linux`"),
+    "memory.has_space": ("size", "room for the state directory of planrunner on its disk"),
+    "network.online": ("bool", "whether a default route leads out through an interface that is up"),
+}
+ROOTS = frozenset(name.partition(".")[0] for name in FACTS)
+
+
+def decided(tree: Tree, scope: Scope) -> bool | None:
+    """Whether a condition holds, whatever becomes of the tasks that have not ended; None where that depends on them.
+
+    Under ``and``, ``or`` and ``not`` a flag of such a task (``a.ok``) leaves the others to decide; anything else that
+    is read of it is waited for. Raises EvaluationError where the condition has no value.
+    """
+    try:
+        return _decided(tree, scope)
+    except Undecided:
+        return None
+
+
+def _decided(tree: Tree, scope: Scope) -> bool | None:
+    if tree[0] == "not":
+        inner = _decided(tree[3], scope)
+        return None if inner is None else not inner
+    if tree[0] in ("and", "or"):
+        return _decided_parts(tree, scope)
+    try:
+        return truth(tree, scope)
+    except Undecided as error:
+        if error.flag and path_of(tree) is not None:
+            return None
+        raise
+
+
+def _decided_parts(tree: Tree, scope: Scope) -> bool | None:
+    deciding = tree[0] == "or"
+    is_open = False
+    for item in tree[3]:
+        try:
+            found = _decided(item, scope)
+        except Undecided:
+            raise
+        except EvaluationError as error:
+            if is_open:  # whether this is read at all depends on what stands before it
+                raise Undecided(error.message) from error
+            raise
+        if found is deciding:
+            return deciding
+        is_open = is_open or found is None
+    return None if is_open else not deciding
+
+
+def constant(expression: Expression) -> bool | None:
+    """True or False for a condition that is always so, None for one that depends on a name or has no value."""
+    return _fold(expression.tree)
+
+
+def _fold(tree: Tree) -> bool | None:
+    operation = tree[0]
+    if operation == "not":
+        inner = _fold(tree[3])
+        return None if inner is None else not inner
+    if operation in ("and", "or"):
+        return _constant_parts([_fold(item) for item in tree[3]], operation == "or")
+    if operation == "compare" and paths_of(tree) and _alike(tree[4], tree[5]):
+        return {"==": True, "<=": True, ">=": True, "!=": False, "<": False, ">": False}.get(tree[3])
+    if paths_of(tree):
+        return None
+    try:
+        return truth(tree, Names({}))
+    except EvaluationError:
+        return None
+
+
+def _constant_parts(parts: list[bool | None], decisive: bool) -> bool | None:
+    """``or`` is decided by one true part, ``and`` by one false part, each otherwise only by all parts."""
+    if decisive in parts:
+        return decisive
+    return None if None in parts else not decisive
+
+
+def _alike(left: Tree, right: Tree) -> bool:
+    """Whether two trees are the same but for their places."""
+    return bool(_bare(left) == _bare(right))
+
+
+def _bare(tree: Tree) -> Any:
+    if isinstance(tree, (tuple, list)):
+        if len(tree) > 3 and isinstance(tree[0], str) and isinstance(tree[1], int) and isinstance(tree[2], int):
+            return (tree[0], *(_bare(part) for part in tree[3:]))
+        return tuple(_bare(part) for part in tree)
+    return (type(tree).__name__, tree)
+
+
+class Possible(NamedTuple):
+    """Which ends the evaluation of a condition may have."""
+
+    true: bool
+    false: bool
+    fails: bool
+
+
+def possible(tree: Tree, scope: Scope, may_fail: Callable[[Tree], bool] = lambda tree: False) -> Possible:
+    """The possible ends of a condition. ``may_fail`` says of a part whose value is not known whether it may have
+    none. The right side of ``and`` and ``or`` counts only where it may be read."""
+    operation = tree[0]
+    if operation == "not":
+        inner = possible(tree[3], scope, may_fail)
+        return Possible(inner.false, inner.true, inner.fails)
+    if operation in ("and", "or"):
+        return _possible_parts(operation == "or", [possible(item, scope, may_fail) for item in tree[3]])
+    if operation == "if":
+        return _chosen(*(possible(part, scope, may_fail) for part in tree[3:6]))
+    try:
+        found = truth(tree, scope)
+    except Undecided:
+        return Possible(True, True, may_fail(tree))
+    except EvaluationError:
+        return Possible(False, False, True)
+    return Possible(found, not found, False)
+
+
+def _possible_parts(deciding: bool, items: list[Possible]) -> Possible:
+    """``and`` is decided by a part that is false, ``or`` by one that is true; the parts after it are not read."""
+    decided = fails = False
+    goes_on = True
+    for item in items:
+        if not goes_on:
+            break
+        decided = decided or (item.true if deciding else item.false)
+        fails = fails or item.fails
+        goes_on = item.false if deciding else item.true
+    return Possible(decided, goes_on, fails) if deciding else Possible(goes_on, decided, fails)
+
+
+def _chosen(condition: Possible, one: Possible, other: Possible) -> Possible:
+    read = [branch for branch, taken in ((one, condition.true), (other, condition.false)) if taken]
+    return Possible(
+        any(branch.true for branch in read),
+        any(branch.false for branch in read),
+        condition.fails or any(branch.fails for branch in read),
+    )

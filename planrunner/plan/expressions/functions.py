@@ -10,10 +10,8 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from planrunner.plan.expressions import texts
-from planrunner.plan.expressions.arithmetic import compute
-from planrunner.plan.expressions.patterns import search
+from planrunner.plan.expressions.patterns import search, spans
 from planrunner.plan.expressions.quantities import Quantity, parse_duration, parse_size
-from planrunner.plan.expressions.spans import spans
 from planrunner.plan.expressions.texts import text
 from planrunner.plan.expressions.values import (
     LONGEST_LIST,
@@ -25,6 +23,7 @@ from planrunner.plan.expressions.values import (
     bounded_list,
     bounded_number,
     bounded_text,
+    compute,
     joined,
     json_of,
     kind,
@@ -35,6 +34,7 @@ from planrunner.plan.expressions.values import (
 )
 
 Json = Any
+
 
 LISTS = ("list",)
 TEXT = ("string",)
@@ -525,3 +525,28 @@ FUNCTIONS: dict[str, Function] = {
 }
 """Every function but ``default`` and ``exists``, which look at names before their values (``evaluate.py``). The first
 line of what a function says of itself stands in the reference."""
+
+BUILT_IN = {"default": (2, 3), "exists": (1, 1)}
+"""Functions that look at names before their values, with the least and the most arguments."""
+
+DEFAULT_WORDS = ("value", "other", "boolean")
+ALIASES = {
+    "length": "len",
+    "count": "len",
+    "string": "str",
+    "tojson": "json",
+    "d": "default",
+    "strip": "trim",
+    "startswith": "starts_with",
+    "endswith": "ends_with",
+    "splitlines": "lines",
+}
+"""Other names of functions."""
+METHODS = frozenset(
+    "upper lower strip lstrip rstrip split splitlines startswith endswith title capitalize replace".split()
+    + "items keys values get".split()
+)
+"""Functions that may be called as a member of their first argument: ``text.upper()`` is ``upper(text)``."""
+OVER_LISTS = frozenset(["map", "select", "reject", "selectattr", "rejectattr"])
+CALLED = (*FUNCTIONS, *BUILT_IN, *ALIASES, *sorted(OVER_LISTS), "get")
+"""Every name that can be called."""

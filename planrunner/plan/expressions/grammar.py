@@ -11,17 +11,16 @@ from typing import Any
 
 from lark import Lark, Token, Transformer, UnexpectedInput
 
-from planrunner.plan.expressions.evaluate import DEFAULT_WORDS
-from planrunner.plan.expressions.functions import FUNCTIONS
-from planrunner.plan.expressions.idioms import ALIASES, METHODS, OVER_LISTS, over_list, tested
-from planrunner.plan.expressions.literals import CONSTANTS, LONGEST_NUMBER, unquoted
-from planrunner.plan.expressions.paths import localized
-from planrunner.plan.expressions.problem import SPLIT, TOO_DEEP, ExpressionError
+from planrunner.plan.expressions.functions import ALIASES, DEFAULT_WORDS, FUNCTIONS, METHODS, OVER_LISTS
 from planrunner.plan.expressions.quantities import parse_count, parse_quantity
+from planrunner.plan.expressions.tree import CONSTANTS, LONGEST_NUMBER, localized, unquoted
+from planrunner.plan.expressions.values import SPLIT, TOO_DEEP, ExpressionError
 from planrunner.plan.nearest import nearest
 from planrunner.resources import read_data
 
 Tree = Any
+
+
 Tail = tuple[str, Any, int]
 """Operator, right side, end: what stands behind the left side of a comparison."""
 
@@ -383,3 +382,85 @@ def _hint(text: str, word: str, at: int) -> str:
     if word[0].isalpha() and at and text[:at].rstrip()[-1:].isalnum():
         return f"an operator is missing before `{word}`; text stands in quotes"
     return ""
+
+
+TESTS = ("defined", "undefined", "string", "number", "boolean", "mapping", "sequence", "odd", "even")
+_KINDS = {"string": "string", "number": "number", "boolean": "bool", "mapping": "map", "sequence": "list"}
+COMPARED = {
+    "==": "==", "eq": "==", "equalto": "==", "!=": "!=", "ne": "!=", "<": "<", "lt": "<", "<=": "<=", "le": "<=",
+    ">": ">", "gt": ">", "greaterthan": ">", ">=": ">=", "ge": ">=", "lessthan": "<", "in": "in",
+    "contains": "contains", "matches": "matches",
+}  # fmt: skip
+_ITEM = "item"
+
+
+def tested(name: str, value: Tree, start: int, end: int) -> Tree:
+    """``value is name`` in other words. Raises ExpressionError for a name that is not a test."""
+    if name in ("defined", "undefined"):
+        exists = ("call", start, end, "exists", (value,))
+        return exists if name == "defined" else ("not", start, end, exists)
+    if name in ("odd", "even"):
+        rest = ("binary", start, end, "%", value, ("const", start, end, 2))
+        return ("compare", start, end, "==", rest, ("const", start, end, int(name == "odd")))
+    if name in ("none", "null"):
+        return ("compare", start, end, "==", value, ("const", start, end, None))
+    if name not in _KINDS:
+        known = ", ".join([*TESTS, "none", *COMPARED])
+        raise ExpressionError(f"there is no test `{name}`", start, end, f"there is {known}")
+    return ("kind", start, end, value, _KINDS[name])
+
+
+def over_list(name: str, arguments: tuple[Tree, ...], words: dict[str, Tree], place: tuple[int, int]) -> Tree:
+    """``list | map(attribute="a")`` and its like as ``[item.a for item in list]``."""
+    start, end = place
+    if not arguments:
+        raise ExpressionError(f"`{name}` takes a list", start, end)
+    source, *rest = arguments
+    item: Tree = ("local", start, end, _ITEM)
+    if name == "map":
+        return ("each", start, end, (_ITEM,), source, _mapped(item, rest, words, place), None)
+    if words:
+        raise ExpressionError(f"`{name}` has no `{next(iter(words))}`", start, end)
+    value = item
+    if name.endswith("attr"):
+        value = _member(item, _text(rest[:1], name, place))
+        rest = rest[1:]
+    condition = _condition(value, rest, name, place) if rest else value
+    if name.startswith("reject"):
+        condition = ("not", start, end, condition)
+    return ("each", start, end, (_ITEM,), source, item, condition)
+
+
+def _mapped(item: Tree, rest: list[Tree], words: dict[str, Tree], place: tuple[int, int]) -> Tree:
+    start, end = place
+    if "attribute" in words and not rest and words.keys() <= {"attribute", "default"}:
+        found = _member(item, _text([words["attribute"]], "map", place))
+        return ("call", start, end, "default", (found, words["default"])) if "default" in words else found
+    if words:
+        raise ExpressionError("`map` takes `attribute` alone, or the name of a function", start, end)
+    name = _text(rest[:1], "map", place)
+    return ("call", start, end, ALIASES.get(name, name), (item, *rest[1:]))
+
+
+def _condition(value: Tree, rest: list[Tree], name: str, place: tuple[int, int]) -> Tree:
+    start, end = place
+    test = _text(rest[:1], name, place)
+    if test not in COMPARED:
+        return tested(test, value, start, end)
+    if len(rest) != 2:
+        raise ExpressionError(f'`{name}` takes a value behind "{test}"', start, end)
+    return ("compare", start, end, COMPARED[test], value, rest[1])
+
+
+def _member(item: Tree, path: str) -> Tree:
+    for name in path.split("."):
+        step = ("const", item[1], item[2], int(name) if name.isdigit() else name)
+        item = ("index", item[1], item[2], item, step) if name.isdigit() else ("attr", item[1], item[2], item, name)
+    return item
+
+
+def _text(trees: list[Tree], name: str, place: tuple[int, int]) -> str:
+    """A text that is written out: what it names is known before a run."""
+    if not trees or trees[0][0] != "const" or not isinstance(trees[0][3], str):
+        raise ExpressionError(f"`{name}` takes a name in quotes", *place, "write `[x.name for x in list if x.ok]`")
+    return str(trees[0][3])

@@ -1,8 +1,7 @@
-"""Patterns for ``matches``: searching takes time in proportion to the text, whatever the pattern.
+"""Patterns for ``matches`` and where they match: searching takes time in proportion to the text, whatever the pattern.
 
-A pattern becomes a program for a machine that follows all its alternatives at once; the sets of places it can be in are
-remembered while it reads. Nothing ever goes back in the text, so no pattern can explode. The price: no back-references
-and no looking around. Single characters and classes are judged by ``re``, which cannot explode on one character.
+A match is the leftmost of the longest ones, never empty. A first walk finds whether anything matches from here and
+where the match that ends first ends; only the places before that are tried one by one, within a bound for all tries.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
-from planrunner.plan.expressions.values import EvaluationError
+from planrunner.plan.expressions.values import LONGEST_LIST, EvaluationError
 
 LONGEST_PATTERN = 1_000
 LARGEST_PROGRAM = 1_000
@@ -323,3 +322,55 @@ def _test(atom: str, flags: str, wrong: EvaluationError) -> Test:
         return re.compile(atom, bits).fullmatch
     except (re.error, FutureWarning):
         raise wrong from None
+
+
+MOST_STEPS = 4_000_000
+"""Characters that all tries of one search may read."""
+
+
+def spans(pattern: str, text: str) -> list[tuple[int, int]]:
+    """The places of all matches. Raises EvaluationError for patterns that are wrong or take too long."""
+    return _Search(compiled(pattern), text).run()
+
+
+class _Search:
+    """One search through one text."""
+
+    __slots__ = ("_automaton", "_left", "_text")
+
+    def __init__(self, automaton: Automaton, text: str) -> None:
+        self._automaton = automaton
+        self._text = text
+        self._left = MOST_STEPS
+
+    def run(self) -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+        at = 0
+        while at < len(self._text):
+            first = self._automaton.first_end(self._text, at)
+            if first < 0:
+                break
+            span = next(((start, end) for start in range(at, first + 1) if (end := self._longest(start)) > start), None)
+            at = first + 1 if span is None else span[1]
+            if span is not None:
+                found.append(span)
+                if len(found) > LONGEST_LIST:
+                    raise EvaluationError(f"the pattern matches more than {LONGEST_LIST:,} times")
+        return found
+
+    def _longest(self, start: int) -> int:
+        """Where the longest match that begins at ``start`` ends; -1 where none does."""
+        automaton, text, last = self._automaton, self._text, len(self._text) - 1
+        places = frozenset([0])
+        best, at = -1, start
+        while places:
+            before = class_of(text[at - 1]) if at else "start"
+            character = text[at] if at <= last else ""
+            symbol = END if at > last else FINAL_NEWLINE if character == "\n" and at == last else character
+            matched, places = automaton.onward(places, before, symbol)
+            best = at if matched else best
+            at += 1
+            self._left -= 1
+            if self._left < 0:
+                raise EvaluationError("the pattern takes too long on this text: make it simpler")
+        return best

@@ -1,19 +1,83 @@
 """The values of expressions: what kind they are, when two are the same, how they order, add up and read as text.
 
-Data is as JSON has it, plus ``Quantity``; a scope inside a scope is a ``group``, a set of names that is no value.
+Data is as JSON has it, plus ``Quantity``; a scope inside a scope is a ``group``, a set of names but not a value.
+Errors carry places inside one expression, template or script: where in the file its text stands is added later.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any, Protocol
+import operator
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
 
 from planrunner.jsontext import shown as shown_json
-from planrunner.plan.expressions.problem import EvaluationError as EvaluationError
-from planrunner.plan.expressions.problem import MissingName as MissingName
-from planrunner.plan.expressions.quantities import Quantity
+from planrunner.plan.expressions.quantities import Dimension, Quantity
 
 Json = Any
+
+
+class Problem(NamedTuple):
+    """``start`` and ``end`` are offsets into the checked text.
+
+    Where the text stands in the file as it is (a plain scalar, a double-quoted one without escapes), the place in the
+    file is the start of the text plus the offset. For a block scalar the caller adds the indentation of each line, for
+    quoted text with escapes it maps character by character or points at the whole scalar.
+    """
+
+    code: str
+    message: str
+    start: int
+    end: int
+    help: str = ""
+
+
+class ExpressionError(Exception):
+    """Text that is no expression. ``start`` and ``end`` are offsets into it; ``code`` is the code of the finding."""
+
+    def __init__(self, message: str, start: int, end: int, way_out: str = "", code: str = "PLAN207") -> None:
+        super().__init__(message)
+        self.message = message
+        self.start = start
+        self.end = end
+        self.help = way_out
+        self.code = code
+
+
+class TemplateError(Exception):
+    """A template that cannot be rendered; the message names what is missing or does not fit."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class EvaluationError(Exception):
+    """An expression that has no value: it names what is missing or does not fit."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class Undecided(EvaluationError):
+    """A value of a task that has not ended; ``flag`` where that is one of the flags of its result."""
+
+    def __init__(self, message: str, flag: bool = False) -> None:
+        super().__init__(message)
+        self.flag = flag
+
+
+class MissingName(EvaluationError):
+    """A name, a member or an item that is not there; ``default`` and ``exists`` catch it."""
+
+
+DEEPEST = 64
+"""Levels of one expression, counted in operations inside operations."""
+
+TOO_DEEP = f"the expression is nested more than {DEEPEST} levels deep"
+SPLIT = "split it: compute a part in a task and read its output"
+
 
 LONGEST_TEXT = 1_048_576
 """Characters of one text that an expression makes."""
@@ -228,4 +292,86 @@ def _both_fractions(one: str, other: str) -> bool:
 
 
 def _amount(value: Json) -> float:
+    return value.amount if isinstance(value, Quantity) else value
+
+
+UNITS = ("time", "size", "money")
+
+
+def compute(sign: str, left: Json, right: Json) -> Json:
+    """The result of an operation. Raises EvaluationError where kinds do not fit or the result is too large."""
+    one, other = kind(left), kind(right)
+    if one == other == "number":
+        return _numbers(sign, left, right)
+    if one in UNITS or other in UNITS or "percent" in (one, other):
+        result = _quantities(sign, left, right)
+        if result is not None:
+            return result
+    elif sign == "+" and one == other == "string":
+        return bounded_text(left + right) if len(left) + len(right) < 1 << 24 else bounded_text(left)
+    elif sign == "+" and one == other == "list":
+        return bounded_list([*left, *right])
+    raise EvaluationError(misfit(sign, one, other))
+
+
+def misfit(sign: str, one: str, other: str) -> str:
+    """Words for an operation on kinds that do not fit."""
+    hint = ": write `str(…)` around the other one" if sign == "+" and "string" in (one, other) else ""
+    return f"`{sign}` does not take {NAMES[one]} and {NAMES[other]}{hint}"
+
+
+def negative(value: Json) -> Json:
+    """``-value``; raises EvaluationError for what has no sign."""
+    if isinstance(value, Quantity):
+        return Quantity(-value.amount, value.dimension)
+    if kind(value) != "number":
+        raise EvaluationError(f"`-` does not take {NAMES[kind(value)]}")
+    return bounded_number(-value)
+
+
+_EXACT: dict[str, Callable[[float, float], float]] = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+
+
+def _numbers(sign: str, left: float, right: float) -> float:
+    bounded_number(left)
+    bounded_number(right)
+    if sign in _EXACT:
+        return bounded_number(_EXACT[sign](left, right))
+    if not right:
+        raise EvaluationError("division by zero")
+    if sign == "%":
+        return bounded_number(left % right)
+    if sign == "//":
+        return bounded_number(left // right)
+    whole = isinstance(left, int) and isinstance(right, int) and left % right == 0
+    return left // right if whole else bounded_number(left / right)
+
+
+def _quantities(sign: str, left: Json, right: Json) -> Json:
+    """Quantities among themselves and with numbers; None where they do not fit.
+
+    A percentage is its fraction: times a quantity it gives that quantity, with a number it gives a number.
+    """
+    one, other = kind(left), kind(right)
+    if one == other:
+        if sign in ("/", "//"):
+            return _numbers(sign, left.amount, right.amount)
+        if sign == "*":
+            return Quantity(_numbers("*", left.amount, right.amount), "percent") if one == "percent" else None
+        return _quantity(_numbers(sign, left.amount, right.amount), one)
+    if one in UNITS and other in ("number", "percent") and sign in ("*", "/"):
+        return _quantity(_numbers(sign, left.amount, _fraction(right)), one)
+    if other in UNITS and one in ("number", "percent") and sign == "*":
+        return _quantity(_numbers(sign, _fraction(left), right.amount), other)
+    if {one, other} == {"number", "percent"}:
+        return _numbers(sign, _fraction(left), _fraction(right))
+    return None
+
+
+def _quantity(amount: float, dimension: str) -> Quantity:
+    dimensions: dict[str, Dimension] = {"time": "time", "size": "size", "money": "money", "percent": "percent"}
+    return Quantity(amount, dimensions[dimension])
+
+
+def _fraction(value: Json) -> float:
     return value.amount if isinstance(value, Quantity) else value

@@ -11,7 +11,7 @@ from planrunner.jsontext import as_text
 from planrunner.plan.commands.statements import looks_like_calls
 from planrunner.plan.expressions.quantities import amount, parse_duration, parse_money, parse_size
 from planrunner.plan.http_forms import is_address, is_condition, parse_status
-from planrunner.plan.lower_actions import variable_of
+from planrunner.plan.lower.actions import variable_of
 from planrunner.plan.model import Action, Capability, Field, Task
 from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.texts import Within, is_template, value_place

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix
-from planrunner.plan.expressions.check import Problem, check_condition
 from planrunner.plan.expressions.check import check as check_value
-from planrunner.plan.expressions.paths import children, path_of
+from planrunner.plan.expressions.check import check_condition
+from planrunner.plan.expressions.tree import children, path_of
+from planrunner.plan.expressions.values import Problem
 from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.namespace import OUTCOME, Naming
 from planrunner.plan.rules.texts import Site, expressions_of, place_of

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 from planrunner.diagnostics import Diagnostic, Label
 from planrunner.plan.graph import Graph
-from planrunner.plan.holding import inner
-from planrunner.plan.judging import commands_of, judged
 from planrunner.plan.model import Approvers, Edge, Gate, Task
 from planrunner.plan.nearest import nearest
+from planrunner.plan.policy_checks import commands_of, judged
 from planrunner.plan.rights import Level, texts
 from planrunner.plan.rules.view import PlanView, every_task, find_word, label_of_no_task, names, span_of
+from planrunner.plan.tasks import inner
 from planrunner.source import Span
 
 UNGATED_CODES = ("PLAN610",)

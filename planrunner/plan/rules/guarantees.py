@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from planrunner.plan.expressions.possible import Possible, possible
-from planrunner.plan.expressions.problem import MissingName, Undecided
+from planrunner.plan.expressions.evaluate import Possible, possible
+from planrunner.plan.expressions.values import MissingName, Undecided
 from planrunner.plan.graph import Graph
-from planrunner.plan.holding import comes_last
 from planrunner.plan.model import Edge, Expression
+from planrunner.plan.tasks import comes_last
 
 Tree = Any
 

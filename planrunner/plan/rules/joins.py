@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from planrunner.diagnostics import Diagnostic, Label
-from planrunner.plan.expressions.paths import path_of
-from planrunner.plan.holding import comes_last
+from planrunner.plan.expressions.tree import path_of
 from planrunner.plan.model import Edge, Task
 from planrunner.plan.rules.view import PlanView, find_word, span_of
+from planrunner.plan.tasks import comes_last
 
 CODES = ("PLAN108",)
 

@@ -15,7 +15,7 @@ from planrunner.diagnostics import Diagnostic
 from planrunner.plan.rules.texts import bound_names, expressions_of, questions, strings, texts_of
 from planrunner.plan.rules.unused import IDLE, NOT_OBEYED
 from planrunner.plan.rules.view import PlanView, find_text
-from planrunner.plan.template import tree_of
+from planrunner.plan.templates import tree_of
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar
 

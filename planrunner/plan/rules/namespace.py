@@ -6,8 +6,8 @@ from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 
 from planrunner.plan.commands.names import OF_A_PROCESS
-from planrunner.plan.expressions import facts
-from planrunner.plan.expressions.types import (
+from planrunner.plan.expressions import evaluate
+from planrunner.plan.expressions.check import (
     ANY,
     BOOL,
     MAP,
@@ -34,13 +34,13 @@ OUTCOME: Mapping[str, Type] = {
     "stderr": STRING,
     "attempt": NUMBER,
 }
-_FACTS = {name: declared(kind) for name, (kind, _) in facts.FACTS.items()}
+_FACTS = {name: declared(kind) for name, (kind, _) in evaluate.FACTS.items()}
 FACTS: Mapping[str, Type] = {
     root: object_of(
         {name.partition(".")[2]: kind for name, kind in _FACTS.items() if name.startswith(f"{root}.")},
         f"the fact `{root}`",
     )
-    for root in sorted(facts.ROOTS)
+    for root in sorted(evaluate.ROOTS)
 }
 _PLAN = object_of({"id": STRING, "title": STRING, "version": STRING})
 _RUN = object_of({"id": STRING, "seed": NUMBER, "status": STRING, "dir": STRING, "project": STRING})

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix, Label
 from planrunner.plan.graph import BATCH, Graph
-from planrunner.plan.holding import comes_last
 from planrunner.plan.model import Task
 from planrunner.plan.rules.guarantees import COMPLETED, OF_A_RUN, OF_A_SUCCESS, RAN, Guarantees, Outcomes
 from planrunner.plan.rules.texts import Read, Site, paths_in, place_of, reads_of
 from planrunner.plan.rules.view import PlanView, has_key, region_of, span_of
+from planrunner.plan.tasks import comes_last
 from planrunner.source import Source, Span
 
 CODES = ("PLAN203", "PLAN204")

@@ -8,16 +8,15 @@ from collections.abc import Iterable, Iterator
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.access import Ground, refused_tasks
-from planrunner.plan.holding import every
-from planrunner.plan.judging import Wanted, refusal
 from planrunner.plan.model import Task
 from planrunner.plan.nearest import nearest
-from planrunner.plan.policyentries import Known, Misfit, misfits
+from planrunner.plan.policy_checks import Known, Misfit, Wanted, misfits, refusal
 from planrunner.plan.rights import Right
 from planrunner.plan.rules.texts import Text, Within, place_of, value_place
 from planrunner.plan.rules.unused import without_effect
 from planrunner.plan.rules.view import PlanView, find_word, has_key, names, span_of
 from planrunner.plan.shell.commands import unread
+from planrunner.plan.tasks import every
 from planrunner.source import Span
 
 CODES = ("PLAN801",)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from planrunner.diagnostics import Diagnostic, Label
-from planrunner.plan.expressions.constants import constant
+from planrunner.plan.expressions.evaluate import constant
 from planrunner.plan.model import Edge, Expression, Task
 from planrunner.plan.rules.texts import strings
 from planrunner.plan.rules.view import PlanView, span_of

@@ -11,8 +11,8 @@ from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.texts import Within, expressions_of, place_of, texts_of, value_place
 from planrunner.plan.rules.view import PlanView, find_word, names, region_of, span_of
 from planrunner.plan.shell.commands import passed_on
-from planrunner.plan.template import references
-from planrunner.plan.wishes import Wish, named_credential, wishes
+from planrunner.plan.tasks import Wish, named_credential, wishes
+from planrunner.plan.templates import references
 from planrunner.source import Span
 
 CODES = ("PLAN821", "PLAN822", "PLAN823", "PLAN824")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix, Label
-from planrunner.plan.families import size
 from planrunner.plan.model import Artifact, Reject, Task
 from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.unused import without_effect
 from planrunner.plan.rules.view import PlanView, find_default, find_word, names
+from planrunner.plan.tasks import size
 from planrunner.source import Span
 
 CODES = ("PLAN101", "PLAN201")

@@ -8,19 +8,18 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from planrunner.diagnostics import Diagnostic
-from planrunner.plan.expressions.check import Checker, Problem
+from planrunner.plan.expressions.check import BOOL, NUMBER, Checker, Type, object_of
 from planrunner.plan.expressions.check import check as check_value
-from planrunner.plan.expressions.types import BOOL, NUMBER, Type, object_of
-from planrunner.plan.lower_actions import variable_of
+from planrunner.plan.expressions.values import Problem
+from planrunner.plan.lower.actions import variable_of
 from planrunner.plan.model import Expression, Task
 from planrunner.plan.rules.expressions import renamed, worded
 from planrunner.plan.rules.namespace import Naming
 from planrunner.plan.rules.texts import Text, has_templates, is_template, place_of, plain_references, texts_of
 from planrunner.plan.rules.view import PlanView, find_text, region_of
 from planrunner.plan.shell.script import problems as script_problems
-from planrunner.plan.template import LOOP, tree_of
-from planrunner.plan.template import problems as template_problems
-from planrunner.plan.template_tree import Branches, Loop, Node, Value
+from planrunner.plan.templates import LOOP, Branches, Loop, Node, Value, tree_of
+from planrunner.plan.templates import problems as template_problems
 
 CODES = ("PLAN201", "PLAN202", "PLAN205", "PLAN207", "PLAN208", "PLAN210", "PLAN211", "PLAN217")
 

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from planrunner.plan.expressions.paths import children, path_of
+from planrunner.plan.expressions.tree import children, path_of
 from planrunner.plan.model import Artifact, Criterion, Expression, Gate, Output, Task
 from planrunner.plan.rules.view import PlanView, find_text, region_of, span_of
-from planrunner.plan.template import references
+from planrunner.plan.templates import references
 from planrunner.source import Span
 from planrunner.syntax.quoted import BadEscape, unquote
 

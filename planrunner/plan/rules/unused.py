@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from planrunner.diagnostics import Diagnostic
-from planrunner.plan.lower_task import HANDED_DOWN
+from planrunner.plan.lower.task import HANDED_DOWN
 from planrunner.plan.model import Task
 from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.texts import strings

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 
-from planrunner.plan.expressions.problem import Problem
-from planrunner.plan.placeholders import placeholders
+from planrunner.plan.expressions.values import Problem
 from planrunner.plan.shell.words import Command, Word
+from planrunner.plan.templates import placeholders
 
 ARGUMENT = "set a shell variable first, such as `value={{ … }}`, and use `$value`"
 

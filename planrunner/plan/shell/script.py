@@ -12,11 +12,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from planrunner.plan.expressions.problem import Problem
-from planrunner.plan.expressions.values import EvaluationError, text_of
+from planrunner.plan.expressions.values import EvaluationError, Problem, text_of
 from planrunner.plan.model import Script
-from planrunner.plan.placeholders import placeholders
 from planrunner.plan.shell.scan import Scan
+from planrunner.plan.templates import placeholders
 
 Json: TypeAlias = "Any"
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from planrunner.plan.expressions.problem import Problem
+from planrunner.plan.expressions.values import Problem
 from planrunner.plan.shell.scan import Scan
 from planrunner.plan.shell.words import CARRIERS, DECLARING, SHELLS, Command, Word
 from planrunner.plan.taint.traits import STEERING

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from planrunner.plan.expressions.problem import Problem
-from planrunner.plan.placeholders import Placeholder
+from planrunner.plan.expressions.values import Problem
+from planrunner.plan.templates import Placeholder
 
 SHELLS = frozenset("sh bash dash ash ksh mksh zsh fish busybox su".split())
 CARRIERS = frozenset(

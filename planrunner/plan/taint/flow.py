@@ -10,15 +10,13 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 from planrunner.plan.expressions.functions import FUNCTIONS
-from planrunner.plan.expressions.paths import children
+from planrunner.plan.expressions.tree import children
 from planrunner.plan.model import Action, Plan, Task
-from planrunner.plan.placeholders import placeholders
 from planrunner.plan.shell.variables import redirected
 from planrunner.plan.taint.levels import KEPT, TOLD, Cell, Key, Levels, Place, meant
 from planrunner.plan.taint.positions import ASKING, asks
 from planrunner.plan.taint.traits import CLOSED, DIGEST, Known, files_of, is_closed, member
-from planrunner.plan.template import references, tree_of
-from planrunner.plan.template_tree import codes
+from planrunner.plan.templates import codes, placeholders, references, tree_of
 
 Json = Any
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
-from planrunner.plan.holding import inside
 from planrunner.plan.model import Plan, Task
+from planrunner.plan.tasks import inside
 
 Key: TypeAlias = "tuple[str, ...]"
 Path: TypeAlias = "tuple[str, ...]"

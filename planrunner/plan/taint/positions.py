@@ -14,12 +14,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from planrunner.plan.placeholders import Placeholder, placeholders
 from planrunner.plan.shell.programs import LAUNCHERS
 from planrunner.plan.shell.scan import DEEPEST
 from planrunner.plan.shell.variables import ASSIGNMENT, Carried, folders, names_in, read_script, spelt, variables_of
 from planrunner.plan.shell.words import CARRIERS, SHELLS, Word
 from planrunner.plan.taint.traits import STEERING
+from planrunner.plan.templates import Placeholder, placeholders
 
 HOLE = "\0"
 

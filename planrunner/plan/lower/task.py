@@ -8,21 +8,20 @@ from collections.abc import Sequence as Row
 from typing import Any
 
 from planrunner.diagnostics import Label
-from planrunner.plan import lower_actions as actions
-from planrunner.plan import lower_flow as flow
-from planrunner.plan import lower_parts as parts
-from planrunner.plan import lower_values as values
 from planrunner.plan.commands.lower import with_calls
 from planrunner.plan.commands.statements import looks_like_calls
-from planrunner.plan.families import makes
-from planrunner.plan.lower_draft import CRITERIA, Draft, computes
-from planrunner.plan.lower_expressions import condition, criteria
-from planrunner.plan.lower_families import joined, with_items
-from planrunner.plan.lower_gate import GATE_KEYS, gate, routes
-from planrunner.plan.lower_links import check_params, linked
-from planrunner.plan.lower_values import Lowering, Pending
+from planrunner.plan.lower import actions as actions
+from planrunner.plan.lower import declarations as parts
+from planrunner.plan.lower import flow as flow
+from planrunner.plan.lower import values as values
+from planrunner.plan.lower.actions import check_params, linked
+from planrunner.plan.lower.declarations import GATE_KEYS, gate, routes
+from planrunner.plan.lower.draft import CRITERIA, Draft, computes
+from planrunner.plan.lower.flow import joined, with_items
+from planrunner.plan.lower.values import Lowering, Pending, condition, criteria
 from planrunner.plan.model import Budgets, Loop, Retry, Task
 from planrunner.plan.nearest import nearest
+from planrunner.plan.tasks import makes
 from planrunner.plan.wording import makes_a_gate
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence

@@ -1,18 +1,38 @@
-"""How control moves: needs, joins, edges, retries, loops and fan-out."""
+"""How control moves: needs, joins, edges, retries, loops, fan-outs and their families.
+
+A task that needs a member of a family, ``dive-2``, waits for the family, since a run alone knows its members.
+"""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-from planrunner.plan import lower_values as values
-from planrunner.plan.lower_expressions import DETECT, condition, criterion
-from planrunner.plan.lower_matrix import check_numbers, check_patterns
-from planrunner.plan.lower_values import Lowering
-from planrunner.plan.model import Axis, Edge, EdgeWhen, Expression, FailureMode, Fanout, Join, JoinKind, Retry
+from planrunner.diagnostics import Diagnostic, Edit, Fix
+from planrunner.plan.expressions.values import shown
+from planrunner.plan.lower import values as values
+from planrunner.plan.lower.values import DETECT, Lowering, condition, criterion
+from planrunner.plan.model import (
+    Axis,
+    Edge,
+    EdgeWhen,
+    Expression,
+    FailureMode,
+    Fanout,
+    Gate,
+    Join,
+    JoinKind,
+    Param,
+    Retry,
+    Task,
+)
 from planrunner.plan.nearest import nearest
+from planrunner.plan.tasks import meant_by
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
+
+Json = Any
+
 
 JOINS: tuple[JoinKind, ...] = (
     "all",
@@ -253,3 +273,169 @@ def _once(names: list[str]) -> tuple[str, ...]:
 
 def conflict(low: Lowering, later: Span, message: str, help_: str = "") -> None:
     low.report("PLAN009", message, later, help_)
+
+
+_ENDS_IN_ZERO = re.compile(r"[-+]?[0-9]*\.[0-9]*0")
+_KINDS = {bool: "boolean", int: "number", float: "number", str: "text"}
+_SHOWN = 8
+
+
+def check_numbers(low: Lowering, node: Node) -> None:
+    """Numbers that lose the last digit of their text: ``3.10`` is a version and reads as 3.1."""
+    waiting: list[Node] = [node]
+    for each in waiting:
+        if isinstance(each, Mapping):
+            waiting += [value for _, value in each.entries]
+        elif isinstance(each, Sequence):
+            waiting += each.items
+        elif _loses_a_digit(each):
+            fix = Fix("quote it", (Edit(each.span, f'"{each.raw}"'),), safe=False)
+            message = f"`{each.raw}` reads as the number {each.value}"
+            help_ = f'quote it, "{each.raw}", or write {each.value}'
+            low.findings.append(Diagnostic("PLAN010", message, each.span, help=help_, fix=fix))
+
+
+def _loses_a_digit(node: Scalar) -> bool:
+    found = isinstance(node.value, float) and _ENDS_IN_ZERO.fullmatch(node.raw) is not None
+    return found and str(node.value) != node.raw
+
+
+def check_patterns(low: Lowering, matrix: Node | None) -> None:
+    """Entries of ``exclude`` and ``include`` that are meant to fit combinations and fit none."""
+    if not isinstance(matrix, Mapping):
+        return
+    axes = {str(key.value): value for key, value in matrix.entries if key.value not in ("include", "exclude")}
+    for name in ("exclude", "include"):
+        entries = matrix.get(name)
+        for item in entries.items if isinstance(entries, Sequence) else ():
+            for key, value in item.entries if isinstance(item, Mapping) else ():
+                axis = str(key.value)
+                if axis in axes:
+                    _check_value(low, (name, axis), value, axes[axis])
+                elif name == "exclude":
+                    message = f"this entry leaves nothing out: the matrix has no axis `{axis}`"
+                    listed = ", ".join(sorted(axes)[:_SHOWN])
+                    low.report("PLAN006", message, key.span, f"its axes are {listed}" if axes else "")
+
+
+def _check_value(low: Lowering, place: tuple[str, str], node: Node, axis: Node) -> None:
+    """A value that its axis, where that is written out, does not have. An entry of ``include`` may bring a value of its
+    own, but not one that only differs in its kind."""
+    wanted, listed = values.data(node), values.data(axis)
+    if not isinstance(listed, list) or _is_open(listed) or _is_open(wanted) or wanted in listed:
+        return
+    key, name = place
+    twin = next((each for each in listed if _kind(each) != _kind(wanted) and str(each) == str(wanted)), None)
+    effect = "leaves nothing out" if key == "exclude" else "adds to no combination"
+    if twin is not None:
+        message = (
+            f"this entry {effect}: the axis `{name}` has the {_kind(twin)} {shown(twin)}, "
+            f"not the {_kind(wanted)} {shown(wanted)}"
+        )
+        low.report("PLAN006", message, node.span, f"write {shown(twin)}")
+    elif key == "exclude":
+        near = nearest(wanted, [each for each in listed if isinstance(each, str)]) if isinstance(wanted, str) else None
+        way = f", did you mean `{near}`?" if near else ""
+        message = f"this entry {effect}: the axis `{name}` has no value {shown(wanted)}{way}"
+        low.report("PLAN006", message, node.span, f"it has {', '.join(map(shown, listed[:_SHOWN]))}" if listed else "")
+
+
+def _kind(value: Json) -> str:
+    return _KINDS.get(type(value), "")
+
+
+def _is_open(value: Json) -> bool:
+    """Whether a template in it is filled in only when the run is there."""
+    if isinstance(value, dict):
+        return any(map(_is_open, value.values()))
+    if isinstance(value, list):
+        return any(map(_is_open, value))
+    return isinstance(value, str) and ("{{" in value or "{%" in value)
+
+
+ITEMS = "items"
+"""The field of the gate that takes the items of a family."""
+
+
+def with_items(low: Lowering, tasks: tuple[Task, ...]) -> tuple[Task, ...]:
+    """The tasks of one list, with a gate before each family that says no items: whoever answers it lists them. What
+    the family waits for, and what leads to it, the gate takes over."""
+    if not any(_lacks_items(task) for task in tasks):
+        return tasks
+    found: list[Task] = []
+    gates: dict[str, str] = {}
+    taken = {task.id for task in tasks}
+    for task in tasks:
+        if _lacks_items(task):
+            gate = _gate_before(task, taken)
+            gates[task.id] = gate.id
+            taken.add(gate.id)
+            found.append(gate)
+            text = f"tasks['{gate.id}'].outputs.{ITEMS}"
+            items = condition(low, Scalar(text, task.span.start, task.span.end, text))
+            task = task._replace(
+                needs=(gate.id,), join=Join(), when=None, preconditions=(), fanout=Fanout(foreach=items)
+            )
+        found.append(task)
+    return tuple(_leading_to(task, gates) for task in found)
+
+
+def _lacks_items(task: Task) -> bool:
+    return task.id[-1:] == "*" and task.fanout is None
+
+
+def _gate_before(family: Task, taken: set[str]) -> Task:
+    stem = family.id[:-1].rstrip("-_") or "family"
+    name = stem if stem not in taken else f"{stem}-{ITEMS}"
+    while name in taken:
+        name += "-"
+    about = family.title or family.description or family.command
+    ask = f"Which items does `{family.id}` take? Each becomes one task" + (f": {about}" if about else "")
+    field = Param(ITEMS, "list", required=True, description="the items, one task each")
+    return Task(
+        name,
+        title=f"The items of {family.id}",
+        owner=family.owner,
+        priority=family.priority,
+        needs=family.needs,
+        join=family.join,
+        when=family.when,
+        preconditions=family.preconditions,
+        gate=Gate("approval", ask, form=(field,)),
+        finally_=family.finally_,
+        span=family.span,
+    )
+
+
+def _leading_to(task: Task, gates: dict[str, str]) -> Task:
+    if not any(edge.target in gates for edge in task.edges):
+        return task
+    edges = tuple(edge._replace(target=gates.get(edge.target, edge.target)) for edge in task.edges)
+    return task._replace(edges=edges)
+
+
+def joined(tasks: tuple[Task, ...]) -> tuple[Task, ...]:
+    """The tasks of one list, with needs and edges to ``dive-1`` leading to the family ``dive-*``."""
+    families = [task for task in tasks if task.id[-1:] == "*"]
+    if not families:
+        return tasks
+    ids = {task.id for task in tasks}
+
+    def meant(name: str) -> str:
+        if name in ids:
+            return name
+        return next((family.id for family in families if meant_by(family, name)), name)
+
+    return tuple([_led(task, {name: meant(name) for name in _named(task)}) for task in tasks])
+
+
+def _named(task: Task) -> set[str]:
+    return {*task.needs, *(edge.target for edge in task.edges)}
+
+
+def _led(task: Task, meant: dict[str, str]) -> Task:
+    if all(name == target for name, target in meant.items()):
+        return task
+    needs = tuple(dict.fromkeys(meant[name] for name in task.needs))
+    edges = tuple(edge._replace(target=meant[edge.target]) for edge in task.edges)
+    return task._replace(needs=needs, edges=edges)

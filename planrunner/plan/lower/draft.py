@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from planrunner.plan import lower_actions as actions
-from planrunner.plan import lower_flow as flow
-from planrunner.plan import lower_parts as parts
-from planrunner.plan import lower_policy as policy
-from planrunner.plan import lower_values as values
 from planrunner.plan.commands.statements import only_calls
-from planrunner.plan.lower_expressions import FACTS, OUTCOME, condition
-from planrunner.plan.lower_gate import GATE_KEYS
-from planrunner.plan.lower_values import Lowering
+from planrunner.plan.lower import actions as actions
+from planrunner.plan.lower import declarations as parts
+from planrunner.plan.lower import declarations as policy
+from planrunner.plan.lower import flow as flow
+from planrunner.plan.lower import values as values
+from planrunner.plan.lower.declarations import GATE_KEYS
+from planrunner.plan.lower.values import FACTS, OUTCOME, Lowering, condition
 from planrunner.plan.model import Computed, Edge
 from planrunner.source import NOWHERE, Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence

@@ -1,0 +1,1 @@
+"""Lowering: from the canonical tree to a plan (``plan``), task by task, key by key."""

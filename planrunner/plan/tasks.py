@@ -1,0 +1,110 @@
+"""What a task is to the rest of a plan: a container of tasks, a family of members, a receiver of credentials."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from planrunner.plan.model import Task
+
+Json = Any
+
+
+def holds(task: Task) -> str:
+    """What kind of frame a task opens: ``items``, ``round`` or ``subplan``; empty for a task that holds no others."""
+    if task.fanout is not None:
+        return "items"
+    if task.loop is not None:
+        return "round"
+    return "subplan" if task.sub is not None or task.subplan else ""
+
+
+def inside(task: Task) -> tuple[Task, ...]:
+    """The tasks that stand in one."""
+    looped = task.loop.tasks if task.loop is not None else ()
+    linked = task.sub.tasks if task.sub is not None else ()
+    return (*task.subplan, *looped, *linked)
+
+
+def is_container(task: Task) -> bool:
+    """Whether a task holds others instead of doing something itself; each item of a fan-out does something."""
+    return bool(holds(task._replace(fanout=None)))
+
+
+def inner(task: Task) -> tuple[Task, ...]:
+    """The tasks that a container holds."""
+    return inside(task) if is_container(task) else ()
+
+
+def comes_last(task: Task) -> bool:
+    """Whether a task follows all others of its plan without needing them: the one that stands for ``done``, and those
+    under ``finally``."""
+    return task.concluding or task.finally_
+
+
+def every(tasks: Iterable[Task]) -> Iterator[Task]:
+    """The tasks with all that stand in them."""
+    waiting = list(tasks)
+    for task in waiting:
+        yield task
+        waiting += inside(task)
+
+
+def size(family: Task) -> int | None:
+    """How many members a family has, where it multiplies a list that stands in the plan; None where only the run
+    knows."""
+    fanout = family.fanout
+    return len(fanout.items) if fanout is not None and isinstance(fanout.items, list) else None
+
+
+def makes(family: Task, name: str) -> bool:
+    """Whether the family can make a task of this name, capitals aside; one that is no fan-out makes none."""
+    stem, folded = family.id[:-1].casefold(), name.casefold()
+    if family.fanout is None or not folded.startswith(stem):
+        return False
+    number = folded[len(stem) :]
+    if not (number.isascii() and number.isdigit()) or number[0] == "0":
+        return False
+    most = size(family)
+    return most is None or (len(number) < 10 and int(number) <= most)
+
+
+def meant_by(family: Task, name: str) -> bool:
+    """Whether who names ``name`` may mean the family: one of its members, or any name that begins as they do where the
+    members are not known before the run."""
+    return name.startswith(family.id[:-1]) and (size(family) is None or makes(family, name))
+
+
+class Wish(NamedTuple):
+    """A credential that a task declares; ``variable`` is empty where it has the usual one, ``way`` is env, file or
+    fd."""
+
+    id: str
+    variable: str = ""
+    way: str = "env"
+
+
+def wishes(secrets: Json) -> Iterator[Wish]:
+    """A list of ids, or a mapping from variables to ids, one by one; nothing of what the schema refuses."""
+    if isinstance(secrets, dict):
+        for variable, given in secrets.items():
+            more = given if isinstance(given, dict) else {"id": given}
+            yield Wish(str(more.get("id", "")), variable, str(more.get("as", "env")))
+    elif isinstance(secrets, (list, tuple)):
+        yield from (Wish(str(name)) for name in secrets)
+
+
+def every_secret(tasks: tuple[Task, ...]) -> set[str]:
+    """The ids of the credentials that tasks declare, those inside them included."""
+    found: set[str] = set()
+    for task in every(tasks):
+        if task.secrets:
+            found |= {wish.id for wish in wishes(task.secrets)}
+    return found
+
+
+def named_credential(task: Task) -> str:
+    """The credential that the inputs of a task name; empty where they name none that is known before the run."""
+    auth = task.inputs.get("auth") if isinstance(task.inputs, dict) else None
+    name = auth.get("credential") if isinstance(auth, dict) else None
+    return name if isinstance(name, str) and "{{" not in name else ""
