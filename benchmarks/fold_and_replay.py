@@ -10,9 +10,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from planrunner.engine.drive import Driver
-from planrunner.engine.imagined import ImaginedEffects, Script
-from planrunner.engine.replaying import replay
+from planrunner.engine.loop import Driver
+from planrunner.engine.replay import replay
+from planrunner.engine.simulated import ImaginedEffects, Script
 from planrunner.machine.events import Entry, Outcome, RunStarted
 from planrunner.machine.evolve import fold
 from planrunner.machine.state import State

@@ -6,15 +6,15 @@ import os
 import pwd
 from typing import TYPE_CHECKING
 
-from planrunner.engine.answering import answer
 from planrunner.engine.calls import Place
+from planrunner.engine.loop import answer
 from planrunner.journal.records import Answer, RunHandle
 from planrunner.machine.events import Entry
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 
 if TYPE_CHECKING:
-    from planrunner.journal.port import JournalPort
+    from planrunner.journal.ports import JournalPort
 
 
 def user() -> str:

@@ -9,9 +9,9 @@ from typing import Any
 
 from planrunner.app.asking import user
 from planrunner.errors import NotFound, StorageFailed, UsageError
-from planrunner.journal import accepting, verifying
+from planrunner.journal import foreign, proof
+from planrunner.journal.proof import Anchor, Verdict
 from planrunner.journal.sqlite import open_journal
-from planrunner.journal.verifying import Anchor, Verdict
 from planrunner.journal.workspace import check_state, find_state
 
 Json = Any
@@ -24,7 +24,7 @@ def verify(run: str | None, state: str | None, heads: Sequence[str] = ()) -> Ver
     UsageError for what is no anchor, StorageFailed for a state directory or a key that is not safe."""
     directory = _directory(state)
     meant = None if run is not None and _is_gone(directory) else _whole_id(run, directory)
-    return verifying.verify(directory, meant, anchors_of(heads))
+    return proof.verify(directory, meant, anchors_of(heads))
 
 
 def accept(run: str | None, state: str | None, because: str) -> Verdict:
@@ -32,12 +32,12 @@ def accept(run: str | None, state: str | None, because: str) -> Verdict:
     RunHeld, StorageFailed."""
     directory = _directory(state)
     said = {"at": time.time(), "by": user(), "uid": os.getuid(), "host": os.uname().nodename, "because": because}
-    return accepting.accept(directory, _whole_id(run, directory), said)
+    return foreign.accept(directory, _whole_id(run, directory), said)
 
 
 def accepted(state: str | None) -> list[dict[str, Json]]:
     """What people accepted of this journal, the first first."""
-    return accepting.accepted(find_state(None, state))
+    return foreign.accepted(find_state(None, state))
 
 
 def anchors_of(heads: Iterable[str]) -> list[Anchor]:
@@ -109,9 +109,9 @@ def _is_gone(directory: str) -> bool:
 
 def _known(directory: str) -> frozenset[str]:
     """The runs that the heads know of."""
-    chain = verifying.known_chain(directory)
+    chain = proof.known_chain(directory)
     try:
-        heads, _ = verifying.read_heads(chain)
+        heads, _ = proof.read_heads(chain)
     finally:
         chain.close()
     return frozenset(name for _, _, _, name in heads.values())

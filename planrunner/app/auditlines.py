@@ -7,13 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from planrunner.errors import NotFound, StorageFailed, UsageError
-from planrunner.journal.breaks import cut
 from planrunner.journal.chain import first_link, next_link
 from planrunner.journal.database import failure, sqlite3
+from planrunner.journal.foreign import open_checked
+from planrunner.journal.proof import Anchor, Break, Sealed, Standing, Verdict, cut, entries_of, sealed_rows, stored_form
 from planrunner.journal.sqlite import open_journal
-from planrunner.journal.strangers import open_checked
-from planrunner.journal.verifying import Anchor, Standing, Verdict
-from planrunner.journal.walking import Break, Sealed, entries_of, sealed_rows, stored_form
 from planrunner.journal.workspace import find_state
 from planrunner.views.status import rfc3339
 

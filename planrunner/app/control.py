@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from planrunner.app.asking import answer_waiting, user
 from planrunner.app.sight import keep_profile
-from planrunner.engine.clocks import TimeLine, boot
+from planrunner.engine.poller import TimeLine, boot
 from planrunner.errors import NotFound, RunHeld, UsageError
 from planrunner.journal.database import FILE
 from planrunner.journal.records import Answer, Request

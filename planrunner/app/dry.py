@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from planrunner.app.proof.reads import outputs_read
 from planrunner.app.proof.world import World, known_capabilities, script, staged
-from planrunner.engine.imagined import ImaginedEffects
+from planrunner.engine.simulated import ImaginedEffects
 from planrunner.plan.model import Plan
 
 Json = Any

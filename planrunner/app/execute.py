@@ -33,18 +33,16 @@ from planrunner.app.sight import (
 )
 from planrunner.engine.background import users_of
 from planrunner.engine.calls import Place, tidy
-from planrunner.engine.clocks import Clock, boot
-from planrunner.engine.drive import Driver, Onlooker
 from planrunner.engine.effects import Effects
-from planrunner.engine.inbox import Inbox
 from planrunner.engine.live import LiveEffects, LiveSettings
-from planrunner.engine.vault import Vault
+from planrunner.engine.loop import Driver, Inbox, Onlooker
+from planrunner.engine.poller import Clock, boot
+from planrunner.engine.secrets import Vault
 from planrunner.errors import NotFound, UsageError
 from planrunner.journal import locks
 from planrunner.journal.database import AGAIN
 from planrunner.journal.memory import MemoryJournal
-from planrunner.journal.records import NewRun, RunHandle, StoredPlan
-from planrunner.journal.runids import new_run_id
+from planrunner.journal.records import NewRun, RunHandle, StoredPlan, new_run_id
 from planrunner.journal.sqlite import open_journal
 from planrunner.journal.workspace import find_project, find_state, why_outside
 from planrunner.machine.events import EDITION, Entry, Event, RunStarted
@@ -57,7 +55,7 @@ from planrunner.process import is_own_process
 from planrunner.source import Source, notation_of
 
 if TYPE_CHECKING:
-    from planrunner.journal.port import JournalPort
+    from planrunner.journal.ports import JournalPort
 
 Json = Any
 

@@ -11,8 +11,7 @@ from planrunner.app.occupancy import Restoring, directory_of, refuse_runs
 from planrunner.app.reading import plan_after
 from planrunner.app.rewinding import Rewind, rewind
 from planrunner.errors import NotFound, RunHeld, StorageFailed, UsageError
-from planrunner.journal.records import NewRun, RunRow
-from planrunner.journal.runids import new_run_id
+from planrunner.journal.records import NewRun, RunRow, new_run_id
 from planrunner.journal.sqlite import Journal, open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.machine.events import CheckpointTaken, Entry, RunEnded, RunForked

@@ -13,8 +13,8 @@ from planrunner.app.queries import RunQuery
 from planrunner.app.reading import stored_state
 from planrunner.app.resting import rest
 from planrunner.app.tasknames import task_number, unknown
-from planrunner.engine.clocks import TimeLine, boot
-from planrunner.engine.lognames import log_name
+from planrunner.engine.output import log_name
+from planrunner.engine.poller import TimeLine, boot
 from planrunner.errors import NotFound
 from planrunner.journal.records import RunRow
 from planrunner.journal.sqlite import Journal, open_journal

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from planrunner.engine.drive import Onlooker
+    from planrunner.engine.loop import Onlooker
     from planrunner.machine.events import Entry
 
 

@@ -15,7 +15,7 @@ from planrunner.journal import locks
 from planrunner.machine.events import Entry, RunStarted
 
 if TYPE_CHECKING:
-    from planrunner.journal.port import JournalPort
+    from planrunner.journal.ports import JournalPort
 
 
 class Restoring:

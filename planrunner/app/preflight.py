@@ -11,7 +11,7 @@ from planrunner.app.proof.envelope import Sight
 from planrunner.app.proof.upstream import made_before, may_run
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.preconditions import Ground, Unmet, input_of, require
-from planrunner.engine.programs import SpawnFailed, search
+from planrunner.engine.processes import SpawnFailed, search
 from planrunner.errors import Unready
 from planrunner.plan.expressions.values import EvaluationError, TemplateError
 from planrunner.plan.model import Action, Plan, Task
@@ -21,7 +21,7 @@ from planrunner.safety.project import read_data
 from planrunner.safety.sources import lacking
 
 if TYPE_CHECKING:
-    from planrunner.engine.vault import Vault
+    from planrunner.engine.secrets import Vault
 
 Json = Any
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from planrunner.errors import NotFound
-from planrunner.journal.port import JournalPort
+from planrunner.journal.ports import JournalPort
 from planrunner.journal.records import StoredPlan
 from planrunner.machine.events import Entry, RunRevised, RunStarted
 from planrunner.machine.evolve import evolve

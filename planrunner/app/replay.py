@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 from planrunner.app.histories import history
 from planrunner.app.reading import plan_of
 from planrunner.app.sight import sight
-from planrunner.engine.comparing import replay_edited
-from planrunner.engine.replaying import replay
+from planrunner.engine.replay import replay, replay_edited
 from planrunner.errors import StorageFailed, UsageError
 from planrunner.journal.memory import MemoryJournal
 from planrunner.journal.workspace import find_project

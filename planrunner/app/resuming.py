@@ -27,9 +27,9 @@ from planrunner.app.settling import answers, left_alone, with_more
 from planrunner.app.sight import capabilities_of, check_project, keep_profile, preconditions_of
 from planrunner.app.unusable import refused
 from planrunner.capabilities.builtin import TARGETS
-from planrunner.engine.clocks import TimeLine, boot
-from planrunner.engine.strays import reap_run
-from planrunner.engine.vault import Vault
+from planrunner.engine.orphans import reap_run
+from planrunner.engine.poller import TimeLine, boot
+from planrunner.engine.secrets import Vault
 from planrunner.errors import UsageError
 from planrunner.journal.workspace import find_state, program
 from planrunner.machine.events import Event, RunReopened, RunResumed, TasksReset

@@ -25,7 +25,7 @@ from planrunner.app.sight import (
     keep_profile,
     settled,
 )
-from planrunner.engine.clocks import TimeLine, boot
+from planrunner.engine.poller import TimeLine, boot
 from planrunner.errors import NotFound, RunHeld, UsageError
 from planrunner.journal.memory import MemoryJournal
 from planrunner.journal.records import RunHandle, StoredPlan

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 
 from planrunner.app.restoring import Restored, restorable
 from planrunner.engine.backups import MOST, remove, restore
-from planrunner.engine.patterns import Refused, fits
-from planrunner.engine.trees import Listing, listing
+from planrunner.engine.files import Listing, Refused, fits, listing
 from planrunner.errors import NotFound, StorageFailed, UsageError
 from planrunner.knowledge import directories
 from planrunner.knowledge.artifacts import ArtifactStore

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from planrunner.capabilities.llm.models import USUAL_KEYS
-from planrunner.engine.vault import Vault
+from planrunner.engine.secrets import Vault
 from planrunner.errors import PlanInvalid, UsageError
 from planrunner.machine.statuses import FINAL_STOPS
 from planrunner.plan.tasks import every_secret

@@ -27,7 +27,7 @@ from planrunner.safety.credentials import read_credentials
 from planrunner.source import Source, notation_of
 
 if TYPE_CHECKING:
-    from planrunner.journal.port import JournalPort
+    from planrunner.journal.ports import JournalPort
 
 Json = Any
 

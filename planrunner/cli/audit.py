@@ -18,7 +18,7 @@ from planrunner.cli.completion import RUN
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import Settings, output
 from planrunner.errors import MISMATCH, OK, UsageError
-from planrunner.journal.verifying import Verdict
+from planrunner.journal.proof import Verdict
 from planrunner.views.terminal import harmless
 
 

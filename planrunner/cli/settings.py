@@ -100,7 +100,7 @@ def messages(given: Settings) -> Terminal:
 
 def note_stranger(given: Settings) -> None:
     """Say on standard error where the runs that are shown came from elsewhere."""
-    from planrunner.journal.strangers import stranger
+    from planrunner.journal.foreign import stranger
 
     if told := stranger(find_state(None, given.state)):
         messages(given).write(f"note: {told}\n")

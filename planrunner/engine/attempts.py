@@ -13,22 +13,21 @@ from planrunner.capabilities.contract import Call, Context, Exit, Failure, Pause
 from planrunner.capabilities.faults import interrupts, said
 from planrunner.capabilities.outputs import known, read_usage, settle_outputs
 from planrunner.capabilities.soundness import legible, not_json, sound
-from planrunner.engine.declared import artifacts
 from planrunner.engine.effects import UNDO
-from planrunner.engine.granting import is_apart, told_unnamed
-from planrunner.engine.lognames import log_name
-from planrunner.engine.refusing import named
-from planrunner.engine.tails import TAIL, Record
+from planrunner.engine.output import TAIL, Record, log_name
+from planrunner.engine.poller import Poller
+from planrunner.engine.secrets import is_apart, told_unnamed
+from planrunner.engine.services import artifacts
 from planrunner.machine.events import Outcome
 from planrunner.plan.expressions.quantities import format_duration
 
 if TYPE_CHECKING:
     from planrunner.capabilities.binding import Result
     from planrunner.capabilities.contract import Enclosed, Pause
-    from planrunner.engine.granting import Grant
+    from planrunner.engine.poller import Job, Workers
     from planrunner.engine.processes import Process
+    from planrunner.engine.secrets import Grant
     from planrunner.engine.services import AttemptServices
-    from planrunner.engine.threads import Job, Workers
     from planrunner.redaction import Redactor
 
 Json = Any
@@ -393,3 +392,62 @@ def with_texts(attempt: Attempt, outcome: Outcome) -> Outcome:
     if not (refused := attempt.refused):
         return outcome
     return named(outcome, refused, attempt.ending is None)
+
+
+class Pulse:
+    """Looks after one attempt: when it has given no sign of life for ``silence`` seconds it has to end as ``stalled``,
+    and ``stop`` is called."""
+
+    __slots__ = ("_attempt", "_poller", "_signs", "_silence", "_since", "_stop", "_timer")
+
+    def __init__(self, attempt: Attempt, silence: float, poller: Poller, stop: Callable[[], None]) -> None:
+        self._attempt = attempt
+        self._silence = silence
+        self._poller = poller
+        self._stop = stop
+        self._signs = -1
+        self._since = 0.0
+        self._timer = 0
+        self._listen()
+
+    def _listen(self) -> None:
+        now = time.monotonic()
+        signs = self._attempt.signs()
+        if signs != self._signs:
+            self._signs, self._since = signs, now
+        elif now - self._since >= self._silence:
+            message = f"it gave no sign of life for {format_duration(self._silence)}"
+            self._attempt.ending = ("stalled", message)
+            self._stop()
+            return
+        pause = min(max(self._silence / 5, 0.02), max(self._since + self._silence - now, 0.001))
+        self._timer = self._poller.after(pause, partial(Pulse._listen, self))
+
+    def end(self) -> None:
+        """The attempt is over."""
+        self._poller.cancel(self._timer)
+
+
+_STOPPED = ("interrupted", "timeout")
+_NAMED = 5
+
+
+def named(outcome: Outcome, refused: tuple[dict[str, Json], ...], itself: bool = True) -> Outcome:
+    """The outcome of an attempt with what was ``refused`` to it, which its failure names. One that failed by ``itself``
+    failed for a policy then; one that was stopped, or passed a limit, keeps its class."""
+    outcome = outcome._replace(refused=refused) if refused else outcome
+    if not (outcome.failure and refused):
+        return outcome
+    if outcome.rule or not itself or outcome.failure in _STOPPED:
+        return outcome._replace(message=f"{outcome.message}; refused meanwhile: {_names(refused)}")
+    first = refused[0]
+    message = first.get("message") or f"refused: {_names(refused[:1])}"
+    if len(refused) > 1:
+        message += f"; also refused: {_names(refused[1:])}"
+    return outcome._replace(failure="policy", rule=first["rule"], message=message, outputs={})
+
+
+def _names(refused: tuple[dict[str, Json], ...]) -> str:
+    """What was refused, in a few words."""
+    names = [each["what"] for each in refused if each["what"]][:_NAMED]
+    return ", ".join(names) + (" and more" if len(refused) > len(names) else "")

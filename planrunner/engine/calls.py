@@ -6,9 +6,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.capabilities.contract import Call, Failure
 from planrunner.capabilities.outputs import typed
@@ -26,9 +26,15 @@ from planrunner.machine.scope import TaskScope, plan_of
 from planrunner.machine.state import State
 from planrunner.plan.expressions.values import EvaluationError, Scope, TemplateError, plain, text_of
 from planrunner.plan.model import Artifact, Output, Plan, Task
-from planrunner.plan.rights import Level
+from planrunner.plan.patterns import path_matches
+from planrunner.plan.policy_checks import Wanted, assigned, placed, refusal, uses, variables
+from planrunner.plan.rights import Level, Right, Use
+from planrunner.plan.shell.commands import commands
 from planrunner.plan.shell.script import ScriptError, environment
 from planrunner.plan.templates import references, render
+
+if TYPE_CHECKING:
+    from planrunner.capabilities.contract import Call
 
 Json = Any
 
@@ -128,7 +134,7 @@ def prepare(state: State, start: Start, place: Place, shown: bool = False) -> Pr
 
 
 def _refused(state: State, number: int, place: Place, part: str) -> Outcome | None:
-    from planrunner.engine.tainting import refused
+    from planrunner.engine.taint import refused
 
     return refused(state, number, place.directory, part)
 
@@ -175,7 +181,7 @@ def call_of(state: State, task: Task, start: Start, place: Place, key: str) -> C
 
 
 def _made(state: State, number: int) -> str:
-    from planrunner.engine.tainting import made
+    from planrunner.engine.taint import made
 
     return made(state, number)
 
@@ -381,3 +387,54 @@ def reads_unreached(state: State, frame: Frame, value: Json) -> bool:
     paths = [path for path, _, _ in references(value)] if isinstance(value, str) else []
     read = [frame.index.get(path[1]) for path in paths if path[0] == "tasks" and len(path) > 1]
     return any(number is not None and state.tasks[number].status in _UNREACHED for number in read)
+
+
+def refused_right(call: Call, top: str) -> Outcome | None:
+    """The outcome of a call that its rights do not allow; None for one that may be made. What is to be asked for was
+    asked before the attempt began. ``top`` is where the run works, from which relative paths of a policy count."""
+    for wanted, right in _judged(call, top):
+        if right.verdict == "deny":
+            return Outcome("policy", refusal(wanted, right), rule=right.rule)
+    return None
+
+
+def _judged(call: Call, top: str) -> Iterator[tuple[Wanted, Right]]:
+    runs: tuple[tuple[str, ...], ...] | None = None
+    if call.arguments:
+        runs = (call.arguments,)
+    elif call.script:
+        runs = commands(call.script, call.values, call.task.shell)
+    script = bool(call.script or call.arguments)
+    elsewhere = bool(call.task.cwd) and os.path.abspath(call.directory) != os.path.abspath(top)
+    use = Use(call.task.uses, call.inputs, runs, script, final=True, text=call.script)
+    yield from uses(call.rights, placed(use, call.env, elsewhere))
+    within = assigned(call.rights, call.arguments or call.script or None, call.task.shell)
+    yield from variables(call.rights, dict.fromkeys((*call.env, *within)))
+
+
+RULE = "trust.outside"
+
+
+def strayed(call: Call, root: str, allowed: Sequence[str]) -> Outcome | None:
+    """The refusal of a call that would work outside ``root``, or take an output from there, in a place that none of the
+    ``allowed`` patterns fits; None for any other. Links count as what they lead to."""
+    if not root:
+        return None
+    home = os.path.realpath(root)
+    places = [("works in", call.directory)] if call.task.cwd else []
+    places += [
+        ("takes an output from", os.path.join(call.directory, each.path)) for each in call.task.outputs if each.path
+    ]
+    for what, place in places:
+        real = os.path.realpath(place)
+        inside = real == home or real.startswith(f"{home.rstrip('/')}/")
+        if not inside and not any(path_matches(pattern, real) for pattern in allowed):
+            return Outcome("policy", _message(what, real, home), rule=RULE)
+    return None
+
+
+def _message(what: str, real: str, home: str) -> str:
+    return (
+        f"it {what} {real}, outside the project {home}: `planrunner exec --allow-outside {real}` lets it, or in"
+        f" planrunner.yaml `policy: {{files: {{write: ['**', {real}]}}}}`"
+    )

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 Json = Any
 
+
 UNDO = "undo:"
 """What the calls that undo a task have before its id; no id of a task holds a colon."""
 

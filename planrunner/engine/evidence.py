@@ -6,23 +6,30 @@ it), ``counts`` where something is counted, and ``problem`` where it speaks agai
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import stat
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from glob import glob
-from typing import Any
+from typing import Any, BinaryIO
 
+from planrunner.capabilities.contract import Call, Context, Failure
+from planrunner.capabilities.files.beneath import Beneath, steps
 from planrunner.capabilities.files.scope import Scope, scope_between
+from planrunner.capabilities.git.command import Git, Refused
+from planrunner.capabilities.git.repository import Repository, open_repository
 from planrunner.capabilities.jsonschema import faults
 from planrunner.capabilities.validate.tests import NoReport, read_cases
 from planrunner.engine.effects import Examine, Weigh
-from planrunner.engine.evidence_diffs import diff
-from planrunner.engine.evidence_files import SHOWN, Unfit, digest_of, file_record, read, require_inside
+from planrunner.engine.services import AttemptServices
 from planrunner.errors import PlanInvalid, UsageError
 from planrunner.jsontext import stable_json
 from planrunner.machine.events import GateExamined
+from planrunner.plan.model import Task
 from planrunner.plan.rights import Level
 from planrunner.safety.people import read_project
 from planrunner.safety.project import FILE, unsound
@@ -32,6 +39,185 @@ from planrunner.syntax.tree import to_json
 
 Json = Any
 Record = dict[str, Json]
+
+
+SHOWN = 8_000
+"""Characters of a file or a diff that are kept to be shown."""
+
+LARGEST = 64 * 1024 * 1024
+"""Bytes of a report or a document that are read to be checked."""
+
+
+class Unfit(Exception):
+    """What was looked for is not there, cannot be read or is refused: the message says why, ``rule`` which rule refuses
+    it."""
+
+    def __init__(self, message: str, rule: str = "") -> None:
+        super().__init__(message)
+        self.rule = rule
+
+
+def require_inside(directory: str, path: str) -> None:
+    """Raises Unfit for a path, or a pattern of paths, that leads out of the directory by its words alone."""
+    try:
+        steps(directory, path)
+    except Failure as failure:
+        raise Unfit(str(failure), failure.rule) from None
+
+
+def require_readable(directory: str, path: str, scope: Scope | None) -> None:
+    """Raises Unfit for a path, from the directory on, that a policy does not let be read; ``..`` may lead out."""
+    try:
+        if scope is not None:
+            scope.require("read", (os.path.relpath(os.path.join(directory, path), directory),))
+    except Failure as failure:
+        raise Unfit(str(failure), failure.rule) from None
+
+
+def file_record(directory: str, name: str, scope: Scope | None = None) -> Record:
+    """The record of a file: its digest, its size, and the start of its text. Raises Unfit, also where the file is
+    outside of what a policy lets be read, and OSError."""
+    digest, size, start = hashlib.sha256(), 0, b""
+    with _opened(directory, name, scope) as file:
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+            size += len(piece)
+            if len(start) < 4 * SHOWN:
+                start += piece[: 4 * SHOWN]
+    text = "" if b"\0" in start else start.decode("utf-8", "replace")[:SHOWN]
+    return {"kind": "file", "name": name, "digest": f"sha256:{digest.hexdigest()}", "size": size, "text": text}
+
+
+def _opened(directory: str, path: str, scope: Scope | None) -> BinaryIO:
+    """A regular file below the directory, links followed as long as they stay inside: a pipe or a device may never come
+    to its end."""
+    try:
+        with Beneath(directory, scope=scope) as tree:
+            handle = tree.open_to_read(path)
+    except Failure as failure:
+        raise Unfit(str(failure), failure.rule) from None
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise Unfit("is no regular file")
+    return os.fdopen(handle, "rb")
+
+
+def read(directory: str, path: str, scope: Scope | None = None) -> bytes:
+    """The content of a file that is to be checked. Raises Unfit and OSError."""
+    with _opened(directory, path, scope) as file:
+        data = file.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise Unfit(f"is larger than {LARGEST >> 20} MiB")
+    return data
+
+
+def digest_of(data: bytes) -> str:
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+PATIENCE = 60.0
+"""Seconds that git may take."""
+
+
+class _Silent:
+    """A log for what nobody reads."""
+
+    usage: Mapping[str, Json] = {}
+
+    def write(self, data: bytes, stream: str = "stdout") -> None: ...
+
+    def beat(self) -> None: ...
+
+    def spend(self, amounts: Mapping[str, Json]) -> None: ...
+
+
+def diff(look: Record, directory: str, scope: Scope | None = None) -> Iterator[Record]:
+    """The changes of the working tree, or of a range of commits; what is named as a range and is a path that exists
+    stands for the changes of that path. Without a range what git does not know yet is part of it. Where one of the
+    files may not be read by ``scope`` nothing is shown: a review of a part would pass for one of all."""
+    range_, paths = str(look.get("range") or ""), [str(path) for path in look.get("paths", ())]
+    if range_.startswith("-"):
+        raise Unfit("a range of commits does not begin with a dash")
+    if range_ and (any(sign in range_ for sign in "*?[") or os.path.lexists(os.path.join(directory, range_))):
+        range_, paths = "", [range_, *paths]
+    options = ("--no-color", "--no-ext-diff", "--no-textconv", "--binary")
+    found = _repository(directory)
+    git = found.git._replace(variables={**found.git.variables, "GIT_LITERAL_PATHSPECS": "0"})  # may be patterns here
+    if scope is not None:
+        _require_commits(git, range_)
+        for name in _split(_asked(git, "diff", "--name-only", "--no-renames", "-z", range_ or "HEAD", "--", *paths)):
+            require_readable(directory, os.path.join(found.top, name), scope)
+    data = _asked(git, "diff", *options, range_ or "HEAD", "--", *paths)
+    new = [] if range_ else _unknown_files(git, paths, scope)
+    whole = data + b"".join(f"{name} {record['digest']}\n".encode() for name, record in new)
+    text = data.decode("utf-8", "replace")
+    lines = text.splitlines()
+    counts = {
+        "files": sum(line.startswith("diff --git ") for line in lines) + len(new),
+        "added": sum(line.startswith("+") and not line.startswith("+++") for line in lines)
+        + sum(len(str(record["text"]).splitlines()) for _, record in new),
+        "removed": sum(line.startswith("-") and not line.startswith("---") for line in lines),
+    }
+    shown = "".join(_new_file(name, record) for name, record in new) + text
+    name = f"git diff {range_}".strip() + (f" -- {' '.join(paths)}" if paths else "")
+    yield {"kind": "diff", "name": name, "digest": digest_of(whole), "text": shown[:SHOWN], "counts": counts}
+
+
+def _new_file(name: str, record: Record) -> str:
+    """A file that git does not know yet, its lines as those of a diff."""
+    text = str(record["text"])
+    if not text:
+        return f"new file {name}, {record['size']} bytes\n"
+    return f"new file {name}\n" + "".join(f"+{line}\n" for line in text.splitlines())
+
+
+def _require_commits(git: Git, range_: str) -> None:
+    """Raises Unfit where a range names anything but commits: the paths in a folder or a file that git keeps say nothing
+    of where it lies, by which a policy would judge it."""
+    for each in _asked(git, "rev-parse", "--revs-only", range_, "--").decode().split() if range_ else ():
+        try:
+            git.raw("rev-parse", "--quiet", "--verify", f"{each.removeprefix('^')}^{{commit}}")
+        except Refused:
+            said = f"`{range_}` names no commits, by which a policy could judge the files; name those under `paths`"
+            raise Unfit(said) from None
+
+
+def _split(listed: bytes) -> list[str]:
+    return [name for name in listed.decode("utf-8", "surrogateescape").split("\0") if name]
+
+
+def _unknown_files(git: Git, paths: Sequence[str], scope: Scope | None) -> list[tuple[str, Record]]:
+    names = _split(_asked(git, "ls-files", "--others", "--exclude-standard", "-z", "--", *paths))
+    return [
+        (name, file_record(git.directory, name, scope))
+        for name in sorted(names)
+        if os.path.isfile(os.path.join(git.directory, name)) and not name.startswith(".planrunner/")
+    ]
+
+
+def _repository(directory: str) -> Repository:
+    """The repository around the directory. Raises Unfit where there is none, or its settings are refused."""
+    end = time.monotonic() + PATIENCE
+    call = Call("", Task("gate"), 1, "", {}, "", (), {}, {}, directory, "", None)
+    context = Context(call, _Silent(), lambda: time.monotonic() > end, AttemptServices("", directory, None, {}))
+    try:
+        return open_repository(context)
+    except Failure as failure:
+        if "lies in no git repository" in str(failure):
+            raise Unfit("this is no work tree of git") from None
+        raise Unfit(str(failure), failure.rule) from None
+
+
+def _asked(git: Git, *arguments: str) -> bytes:
+    try:
+        return git.raw(*arguments)
+    except Refused as refused:
+        if "bad revision" in refused.said:
+            raise Unfit("there is no such file, and git knows no such range of commits") from None
+        raise Unfit(str(refused)) from None
+    except Failure as failure:
+        raise Unfit(str(failure), failure.rule) from None
+
 
 SHOWN_ALL = 100_000
 """Characters that are kept of all evidence together: of what comes after, the digest alone."""

@@ -7,16 +7,25 @@ what a task would have done, so one that the user's key does not vouch for count
 from __future__ import annotations
 
 import os
+import stat
+from collections.abc import Iterator
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from planrunner.engine import files
+from planrunner.engine.calls import Place, call_of, digest, no_value, rendered_text
 from planrunner.engine.effects import Forget, Look, Remember
-from planrunner.engine.inputfiles import digests
-from planrunner.engine.patterns import Refused, inside, matching
-from planrunner.journal.verifying import known_chain
+from planrunner.engine.files import Refused, below, fits, inside, matching
+from planrunner.journal.proof import known_chain
 from planrunner.journal.workspace import private
 from planrunner.jsontext import read_json, stable_json, write_json
-from planrunner.machine.events import FreshnessSeen
+from planrunner.machine.commands import Start
+from planrunner.machine.events import FreshnessAsked, FreshnessSeen
+from planrunner.machine.scope import TaskScope
+from planrunner.machine.state import State
+
+if TYPE_CHECKING:
+    from planrunner.engine.effects import Look
 
 Json = Any
 
@@ -99,3 +108,130 @@ def _read(state_dir: str, name: str) -> dict[str, Json] | None:
 def _mac(state_dir: str, record: dict[str, Json]) -> str:
     """What vouches for a record; empty where the user has no key, and nobody can tell who wrote one."""
     return known_chain(state_dir).mac_of_text(f"fresh {stable_json(record)}")
+
+
+def asks_fresh(state: State, number: int, place: Place) -> tuple[FreshnessAsked, Look]:
+    """The question whether a task is done already. A call that cannot be rendered is one that was never made; a pattern
+    that cannot be rendered is a fault."""
+    task, scope = state.specs[number], TaskScope(state, number)
+    fresh = task.fresh
+    assert fresh is not None
+    by_files = bool(fresh.inputs or fresh.outputs)
+    directory, call = place.directory, ""
+    inputs, outputs, fault = fresh.inputs, fresh.outputs, ""
+    try:
+        if number not in state.holders:
+            made = call_of(state, task, Start(number, 1), place, "")
+            directory, call = made.directory, digest(made)
+    except no_value():
+        by_files = False
+    try:
+        inputs = tuple([rendered_text(pattern, scope) for pattern in inputs])
+        outputs = tuple([rendered_text(pattern, scope) for pattern in outputs])
+    except no_value() as error:
+        fault = f"a pattern has no value: {error}"
+    root, name = os.path.normpath(place.directory), _name(state, task.id)
+    look = Look(task.id, name, call, root, directory, inputs, outputs, by_files, fresh.gitignore, fault)
+    return FreshnessAsked(task.id, call), look
+
+
+def remembered(state: State, name: str) -> Remember | None:
+    """What is kept of a task that has just been done; None where nobody asked."""
+    number = state.index[name]
+    seen, found = state.freshness.get(number), state.tasks[number]
+    if seen is None or not seen.inputs or found.outcome is None:
+        return None
+    outcome = found.outcome
+    return Remember(_name(state, name), state.run_id, seen.inputs, outcome.outputs, outcome.artifacts)
+
+
+def forgotten(state: State, name: str) -> Forget | None:
+    """A task that was undone is not done any more; None for one that never said when it is."""
+    return Forget(_name(state, name)) if state.specs[state.index[name]].fresh is not None else None
+
+
+def _name(state: State, task: str) -> str:
+    return f"{state.plan.id}\n{task}"
+
+
+_CHUNK = 1 << 20
+
+
+def digests(look: Look, state_dir: str) -> dict[str, str]:
+    """The digest of every input file by its path. A link counts with the file, or the folder, that it leads to.
+
+    Raises Refused for a pattern that nothing fits or that leads out of the directory of the run, for a link to a folder
+    around it, and for a file that cannot be read.
+    """
+    reader, result = _Reader(look, state_dir), dict[str, str]()
+    for pattern in look.inputs:
+        if pattern.startswith("!"):
+            continue
+        fitting = False
+        for path in matching(look.root, inside(look.root, look.directory, pattern), through=True):
+            if not reader.leaves_out(path):
+                fitting = True
+                if path not in result:
+                    result.update(reader.of(path))
+        if not fitting:
+            raise Refused(f"no file fits the input `{pattern}` in {look.directory}")
+    return result
+
+
+class _Reader:
+    """Reads files below a root, but for those that fit a pattern with ``!``, those that git ignores where that is
+    asked for, and the state of planrunner."""
+
+    def __init__(self, look: Look, state_dir: str) -> None:
+        self._root = look.root
+        self._entered: set[str] = set()
+        """Folders that were entered by a link: each counts once, so that circles end."""
+        excluding = [pattern[1:] for pattern in look.inputs if pattern.startswith("!")]
+        self._patterns = [inside(look.root, look.directory, pattern) for pattern in excluding]
+        self._names = {os.path.relpath(os.path.realpath(state_dir), os.path.realpath(look.root))}
+        if look.gitignore:
+            ignored = files.git_ignored(look.root)
+            if ignored is None:
+                raise Refused(f"`gitignore: true` needs a git repository, and {look.root} is not in one")
+            self._names |= {*ignored, ".git"}
+
+    def leaves_out(self, path: str) -> bool:
+        parts = path.split("/")
+        named = any("/".join(parts[:at]) in self._names for at in range(1, len(parts) + 1))
+        return named or any(fits(path, pattern) for pattern in self._patterns)
+
+    def of(self, path: str) -> Iterator[tuple[str, str]]:
+        """The digest of a file; of a link, where it leads and the digests of what is there; nothing of a folder."""
+        whole = os.path.join(self._root, path)
+        try:
+            mode = os.lstat(whole).st_mode
+            if stat.S_ISREG(mode):
+                yield path, _of_file(whole)
+            elif stat.S_ISLNK(mode):
+                yield path, f"link {os.readlink(whole)}"
+                yield from self._behind(path, os.path.realpath(whole))
+        except FileNotFoundError:
+            yield path, "missing"  # removed while it was being looked at
+        except OSError as error:
+            raise Refused(f"the input {path} cannot be read: {error.strerror}") from None
+
+    def _behind(self, link: str, target: str) -> Iterator[tuple[str, str]]:
+        if os.path.isfile(target):
+            yield f"{link}/", _of_file(target)
+        elif os.path.isdir(target) and target not in self._entered:
+            if f"{os.path.realpath(self._root)}/".startswith(f"{target.rstrip('/')}/"):
+                raise Refused(
+                    f"the input {link} is a link to {target}, which holds this directory; leave out `!{link}`"
+                )
+            self._entered.add(target)
+            for path in below(self._root, link):
+                if not self.leaves_out(path):
+                    yield from self.of(path)
+
+
+def _of_file(path: str) -> str:
+    digest = sha256()
+    with open(path, "rb") as file:
+        while data := file.read(_CHUNK):
+            digest.update(data)
+    return digest.hexdigest()

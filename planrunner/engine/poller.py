@@ -1,12 +1,29 @@
-"""One epoll, its timers, and a pipe that threads and signals wake it with."""
+"""What the loop waits for: one epoll with its timers, threads and signals; and the time line of a run.
+
+The time line is seconds since 1970 that go on evenly, whatever becomes of the clock on the wall: inside one boot the
+time since it began is the measure, the sleep of the machine included; the wall clock is asked only at the start of a
+run and after a reboot, and never takes the line back.
+"""
 
 from __future__ import annotations
 
 import os
 import select
+import signal
+import threading
 import time
 from _thread import allocate_lock
+from collections import deque
 from collections.abc import Callable
+from functools import partial
+from queue import SimpleQueue
+from types import FrameType
+from typing import Any
+
+from planrunner.machine.events import Entry, RunResumed, RunStarted
+
+Json = Any
+
 
 Handler = Callable[[int], None]
 """Called with the epoll event mask of its descriptor."""
@@ -117,3 +134,201 @@ class Poller:
 
 def _ignore(_: bytes) -> None:
     """Before anybody asked to be told, being woken is all there is to it."""
+
+
+_WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Signals:
+    """Catches the signals that ask to stop, until ``close``; does nothing outside the main thread.
+
+    A signal that was ignored before (``nohup``, a job in the background) stays ignored. ``asked`` counts the requests;
+    from the third one on KeyboardInterrupt is raised wherever the program is, for a loop that no longer turns.
+    """
+
+    __slots__ = ("_before", "_descriptor", "_pending", "asked")
+
+    def __init__(self, wake: int) -> None:
+        self.asked = 0
+        self._pending: deque[int] = deque()
+        self._before: dict[int, object] = {}
+        self._descriptor: int | None = None
+        try:
+            self._descriptor = signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        except ValueError:
+            return
+        for number in _WATCHED:
+            before = signal.getsignal(number)
+            if before != signal.SIG_IGN and before is not None:
+                self._before[number] = before
+                signal.signal(number, self._note)
+
+    def take(self) -> list[int]:
+        """The signals that came since the last look."""
+        taken = []
+        while self._pending:
+            taken.append(self._pending.popleft())
+        return taken
+
+    def close(self) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)  # type: ignore[arg-type]
+        if self._descriptor is not None:
+            signal.set_wakeup_fd(self._descriptor)
+        self._before.clear()
+        self._descriptor = None
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.asked += 1
+        self._pending.append(number)
+        if self.asked > 2:
+            signal.default_int_handler(signal.SIGINT, frame)  # no `raise` of ours: nobody takes it for a fault
+
+
+BACKLOG = 256
+"""Posts that may wait for the loop before a thread has to wait as well."""
+
+
+class Job:
+    """One function call; ``abandoned`` once nobody waits for it any more."""
+
+    __slots__ = ("abandoned", "done", "work")
+
+    def __init__(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        self.work = work
+        self.done = done
+        self.abandoned = False
+
+
+class Workers:
+    """Threads that are kept for the next job; a new one starts only when none is idle."""
+
+    __slots__ = ("_closed", "_idle", "_posted", "_queue", "_wake", "busy")
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        self._posted: deque[Callable[[], None]] = deque()
+        self._wake = wake
+        self._idle = 0
+        self._closed = False
+        self.busy = 0
+
+    def submit(self, work: Callable[[], Any], done: Callable[[Any], None]) -> Job:
+        """Call ``work``, which must not raise, in a thread; ``collect`` calls ``done`` with what it returned."""
+        job = Job(work, done)
+        self.busy += 1
+        if self._idle > 0:
+            self._idle -= 1
+        else:
+            threading.Thread(target=self._run, daemon=True, name="planrunner-capability").start()
+        self._queue.put(job)
+        return job
+
+    def abandon(self, job: Job) -> None:
+        """Stop waiting for a job; its thread serves nobody until it returns."""
+        if not job.abandoned:
+            job.abandoned = True
+            self.busy -= 1
+
+    def post(self, callback: Callable[[], None]) -> None:
+        """Have ``collect`` call back; for use in threads, which wait here when the loop cannot keep up."""
+        while len(self._posted) > BACKLOG:
+            if self._closed:
+                return
+            time.sleep(0.001)
+        self._posted.append(callback)
+        self._wake()
+
+    def collect(self) -> None:
+        """Call what threads have posted; belongs to the loop's thread."""
+        while self._posted:
+            self._posted.popleft()()
+
+    def close(self) -> None:
+        """Let idle threads go; others are still busy with jobs that were abandoned."""
+        self._closed = True
+        for _ in range(self._idle):
+            self._queue.put(None)
+        self._idle = 0
+
+    def _run(self) -> None:
+        while (job := self._queue.get()) is not None:
+            try:
+                back = partial(self._returned, job, job.work())
+            except BaseException as error:  # a bug is the loop's to tell: a thread that dies would be waited for
+                back = partial(self._broke, job, error)
+            self.post(back)
+
+    def _returned(self, job: Job, result: Any) -> None:
+        self._idle += 1
+        if not job.abandoned:
+            self.busy -= 1
+            job.done(result)
+
+    def _broke(self, job: Job, error: BaseException) -> None:
+        self._idle += 1
+        if not job.abandoned:
+            self.busy -= 1
+            raise error
+
+
+_EVEN = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
+
+
+def uptime() -> float:
+    """Seconds since the machine was started, those in which it slept included."""
+    return time.clock_gettime(_EVEN)
+
+
+def boot() -> dict[str, Json]:
+    """What RunStarted and RunResumed keep: ``uptime``, and the ``id`` of this boot, empty where the system has none."""
+    found = uptime()
+    try:
+        file = os.open(_BOOT_ID, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return {"id": "", "uptime": found}
+    try:
+        return {"id": os.read(file, 64).decode().strip(), "uptime": found}
+    finally:
+        os.close(file)
+
+
+class Clock:
+    """A time line that stands at ``at`` (seconds since 1970) when the machine has been up for ``up`` seconds."""
+
+    __slots__ = ("_zero",)
+
+    def __init__(self, at: float, up: float | None = None) -> None:
+        self._zero = at - (uptime() if up is None else up)
+
+    def now(self) -> float:
+        return self._zero + time.clock_gettime(_EVEN)
+
+
+class TimeLine:
+    """Where the time line of a stored run stands: shown every entry in order, it gives the clock to go on with."""
+
+    __slots__ = ("_at", "_boot", "last")
+
+    def __init__(self) -> None:
+        self.last = 0.0
+        """Time of the last entry."""
+        self._at = 0.0
+        self._boot: dict[str, Json] = {}
+
+    def see(self, entry: Entry) -> None:
+        self.last = entry.at
+        event = entry.event
+        if isinstance(event, (RunStarted, RunResumed)):
+            self._at, self._boot = entry.at, event.boot
+
+    def clock(self, here: dict[str, Json]) -> Clock:
+        """The clock that continues the line; ``here`` is what ``boot`` gives now. In the same boot the line goes on as
+        if nothing had happened; after another one, by the wall clock. It never goes back behind the last entry, so no
+        wait that is left gets longer than it was."""
+        up = float(here["uptime"])
+        known = self._boot.get("uptime")
+        same = bool(here["id"]) and self._boot.get("id") == here["id"] and type(known) in (int, float)
+        now = self._at + up - float(known or 0) if same else time.time()
+        return Clock(max(now, self.last), up)

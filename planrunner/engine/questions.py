@@ -12,8 +12,7 @@ from planrunner.errors import StorageFailed
 
 if TYPE_CHECKING:
     from planrunner.engine.effects import Examine, Probe, Save
-    from planrunner.engine.poller import Poller
-    from planrunner.engine.threads import Job, Workers
+    from planrunner.engine.poller import Job, Poller, Workers
 
 
 LOOK = 30.0

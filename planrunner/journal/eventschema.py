@@ -17,6 +17,7 @@ from planrunner.machine.statuses import RUN, TASK
 
 Json = Any
 
+
 _NAMES: dict[str, Any] = {
     **{name: getattr(typing, name) for name in ("Any", "Literal", "Union")},
     "Json": Any,

@@ -6,8 +6,18 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 from planrunner.errors import Fenced, NotFound, RunHeld, StorageFailed, UsageError
-from planrunner.journal import runids
-from planrunner.journal.records import Answer, NewRun, Request, RunHandle, RunRow, StoredPlan, check_order, ending
+from planrunner.journal.records import (
+    Answer,
+    NewRun,
+    Request,
+    RunHandle,
+    RunRow,
+    StoredPlan,
+    check_order,
+    ending,
+    no_match,
+    only_match,
+)
 from planrunner.machine.events import Entry
 
 Fault = Callable[[int, Literal["before", "after"]], None]
@@ -82,7 +92,7 @@ class MemoryJournal:
 
     def run(self, run: str) -> RunRow:
         if run not in self._rows:
-            raise runids.no_match(run, list(self._rows))
+            raise no_match(run, list(self._rows))
         return self._rows[run]._replace(held=self.is_held(run))
 
     def find_run(self, wanted: str) -> str:
@@ -96,8 +106,8 @@ class MemoryJournal:
             [run for run in newest if run.endswith(f"-{wanted}")],
         ):
             if matches and wanted:
-                return runids.only_match(wanted, matches)
-        raise runids.no_match(wanted, newest)
+                return only_match(wanted, matches)
+        raise no_match(wanted, newest)
 
     def hold(self, run: str) -> RunHandle:
         row = self.run(run)

@@ -7,21 +7,25 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from planrunner.errors import Fenced, NotFound, StorageFailed, UsageError
-from planrunner.journal import locks, runids
-from planrunner.journal.anchoring import anchor, make_key
-from planrunner.journal.breaks import breaks_of
-from planrunner.journal.chain import Chain, first_link, key_path, read_key
+from planrunner.journal import locks
+from planrunner.journal.chain import Chain, anchor, first_link, key_path, make_key, read_key
 from planrunner.journal.codec import decode_rows, encode_rows
-from planrunner.journal.database import FILE, Connection, WriteAheadLog, open_database, sqlite3
+from planrunner.journal.database import FILE, Connection, Store, WriteAheadLog, open_database, sqlite3
+from planrunner.journal.foreign import begin_own, lost, open_checked, prove_run, refuse_stranger
+from planrunner.journal.inbox import Requests
 from planrunner.journal.locks import JournalLock
-from planrunner.journal.openfile import OpenFile
-from planrunner.journal.pruning import records
-from planrunner.journal.records import Answer, NewRun, RunHandle, RunRow, StoredPlan, check_order, ending
-from planrunner.journal.requests import Requests
-from planrunner.journal.store import Store
-from planrunner.journal.strangers import begin_own, open_checked, prove_run, refuse_stranger
-from planrunner.journal.takeover import refused, take_up
-from planrunner.journal.walking import plans_of, sealed_rows
+from planrunner.journal.proof import breaks_of, plans_of, pruned_rows, refused, sealed_rows, take_up
+from planrunner.journal.records import (
+    Answer,
+    NewRun,
+    RunHandle,
+    RunRow,
+    StoredPlan,
+    check_order,
+    ending,
+    no_match,
+    only_match,
+)
 from planrunner.machine.events import Entry
 
 _BITS = 32
@@ -213,7 +217,7 @@ class Journal(Requests):
         if wanted == "last":
             newest = self._query(_NEWEST, 1)
             if not newest:
-                raise runids.no_match(wanted, ())
+                raise no_match(wanted, ())
             return str(newest[0][0])
         if self._query("SELECT 1 FROM runs WHERE run = ?", wanted):
             return wanted
@@ -221,7 +225,7 @@ class Journal(Requests):
         for pattern in (f"{like}%", f"%-{like}"):
             found = self._query(_LIKE, pattern)
             if found and wanted:
-                return runids.only_match(wanted, [str(row[0]) for row in found])
+                return only_match(wanted, [str(row[0]) for row in found])
         raise self._unknown(wanted)
 
     def kept(self) -> Iterator[tuple[RunRow, Entry]]:
@@ -349,7 +353,7 @@ class Journal(Requests):
 
     def _unknown(self, wanted: str) -> NotFound:
         rows = self._query(_NEWEST, 1000)
-        return runids.no_match(wanted, [str(row[0]) for row in rows])
+        return no_match(wanted, [str(row[0]) for row in rows])
 
 
 class Pruning(Store):
@@ -383,7 +387,7 @@ class Pruning(Store):
 
     def pruned(self) -> list[str]:
         """The ids of the runs that were pruned."""
-        return [str(each.run) for each in records(self._connection)]
+        return [str(each.run) for each in pruned_rows(self._connection)]
 
 
 def pruning(journal: Journal) -> Pruning:
@@ -462,3 +466,30 @@ def _drop_plans(connection: Connection) -> None:
     for digest in stored:
         if digest not in used:
             connection.execute("DELETE FROM plans WHERE digest = ?", (digest,))
+
+
+class OpenFile:
+    """The database of a state directory as it was when it was opened: a task may remove it under a run."""
+
+    __slots__ = ("_gone", "_identity", "_state")
+
+    def __init__(self, state: str) -> None:
+        self._state = state
+        self._identity = self._found()
+        self._gone: StorageFailed | None = None
+
+    def require_there(self, run: str) -> None:
+        """Raises StorageFailed where the file was removed or replaced while the run acted."""
+        if self._found() == self._identity:
+            return
+        if self._gone is None:
+            self._gone = lost(self._state, run)
+        raise self._gone
+
+    def _found(self) -> tuple[int, int] | None:
+        """What the file is known by, whatever its name; None where there is none."""
+        try:
+            found = os.stat(os.path.join(self._state, FILE))
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino

@@ -17,8 +17,8 @@ from planrunner.capabilities.faults import Overdue, within
 from planrunner.engine.attempts import Attempt, markers
 from planrunner.engine.effects import StartCall
 from planrunner.engine.live import LiveEffects, LiveSettings
+from planrunner.engine.output import Record
 from planrunner.engine.services import AttemptServices
-from planrunner.engine.tails import Record
 from planrunner.journal.sqlite import open_journal
 from planrunner.machine.events import AttemptEnded, Outcome
 from planrunner.plan.model import Capability, Task

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from planrunner.app.proof.lives import PLACE, RUN_ID, START, Disk, Nobody
 from planrunner.capabilities.contract import Call
-from planrunner.engine.drive import Driver
-from planrunner.engine.imagined import ImaginedEffects, Script
-from planrunner.engine.replaying import replay
+from planrunner.engine.loop import Driver
+from planrunner.engine.replay import replay
+from planrunner.engine.simulated import ImaginedEffects, Script
 from planrunner.machine.events import EDITION, AttemptStarted, Entry, Outcome, RunStarted
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 from planrunner.app.proof.lives import PLACE, RUN_ID, START, Broken, Crash, Disk, Nobody, check_intents
 from planrunner.app.proof.promises import check_checkpoints, check_settled_once, check_slots, check_starts
 from planrunner.capabilities.contract import Call
-from planrunner.engine.drive import Driver
 from planrunner.engine.effects import Effect, StartCall
-from planrunner.engine.imagined import ImaginedEffects, Script
-from planrunner.engine.replaying import replay
+from planrunner.engine.loop import Driver
+from planrunner.engine.replay import replay
+from planrunner.engine.simulated import ImaginedEffects, Script
 from planrunner.machine.budgets import limit_of, scope_of
 from planrunner.machine.decide import decide
 from planrunner.machine.events import (

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from planrunner.engine.drive import Driver
-from planrunner.engine.imagined import ImaginedEffects, Script
-from planrunner.engine.replaying import replay
+from planrunner.engine.loop import Driver
+from planrunner.engine.replay import replay
+from planrunner.engine.simulated import ImaginedEffects, Script
 from planrunner.machine.events import (
     BudgetExtended,
     Entry,

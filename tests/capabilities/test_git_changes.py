@@ -27,7 +27,7 @@ from planrunner.capabilities.git.staging import add
 from planrunner.capabilities.git.status import status
 from planrunner.capabilities.git.tags import tag, tag_delete
 from planrunner.capabilities.git.worktrees import worktree_add, worktree_remove
-from planrunner.engine.strays import end_carriers
+from planrunner.engine.orphans import end_carriers
 
 NETWORK = {"network": {"private": ["127.0.0.1"]}}
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from planrunner.engine import checkpoints
-from planrunner.engine.checkpoints import INDEX, taken
+from planrunner.engine import backups
+from planrunner.engine.backups import INDEX, taken
 from planrunner.engine.effects import TakeCheckpoint
-from planrunner.engine.patterns import fits, matching
+from planrunner.engine.files import fits, matching
 from planrunner.errors import StorageFailed
 from planrunner.knowledge import directories
 from planrunner.knowledge.artifacts import ArtifactStore
@@ -55,7 +55,7 @@ def tree(tmp_path: Path) -> Tree:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file counts as settled at once: nobody wants to wait for two seconds here."""
-    monkeypatch.setattr(checkpoints, "SETTLED", -1_000_000_000_000)
+    monkeypatch.setattr(backups, "SETTLED", -1_000_000_000_000)
 
 
 def test_the_same_tree_has_the_same_manifest(tree: Tree) -> None:
@@ -147,7 +147,7 @@ def test_the_state_links_and_insides_of_git_are_not_followed_or_kept(tmp_path: P
 
 
 def test_too_many_files_are_a_problem_and_nothing_is_kept(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoints, "MOST", 3)
+    monkeypatch.setattr(backups, "MOST", 3)
     for name in "abcd":
         (tree.root / name).write_text(name)
     found = tree.keep()
@@ -157,7 +157,7 @@ def test_too_many_files_are_a_problem_and_nothing_is_kept(tree: Tree, monkeypatc
 
 def test_too_many_bytes_are_a_problem_and_nothing_is_kept(tree: Tree) -> None:
     with (tree.root / "sparse").open("wb") as file:
-        file.truncate(checkpoints.LARGEST + 1)
+        file.truncate(backups.LARGEST + 1)
     found = tree.keep()
     assert found.files == "" and "bytes are more than 2,147,483,648" in found.problem
 

@@ -16,7 +16,7 @@ from planrunner.app.execute import ExecRequest, execute
 from planrunner.app.proof.promises import check_checkpoints
 from planrunner.app.reading import stored_plan, stored_state
 from planrunner.app.resuming import resume
-from planrunner.engine.replaying import replay
+from planrunner.engine.replay import replay
 from planrunner.journal.sqlite import open_journal
 from planrunner.knowledge import directories
 from planrunner.knowledge.artifacts import ArtifactStore

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from planrunner.engine.drive import Driver
 from planrunner.engine.effects import TakeCheckpoint
-from planrunner.engine.imagined import ImaginedEffects, Script
+from planrunner.engine.loop import Driver
+from planrunner.engine.simulated import ImaginedEffects, Script
 from planrunner.machine.events import (
     AttemptEnded,
     AttemptStarted,

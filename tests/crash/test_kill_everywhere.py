@@ -17,8 +17,8 @@ from planrunner.app.execute import ExecRequest, execute
 from planrunner.app.reading import stored_state
 from planrunner.app.resuming import resume
 from planrunner.errors import PlanInvalid
+from planrunner.journal.proof import verify
 from planrunner.journal.sqlite import open_journal
-from planrunner.journal.verifying import verify
 from planrunner.machine.events import UndoStarted
 from planrunner.machine.statuses import SETTLED
 from planrunner.testing.crashes import die_at, in_child

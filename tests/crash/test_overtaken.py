@@ -19,14 +19,14 @@ from planrunner.app.resuming import resume
 from planrunner.app.rollback import RollbackRequest, roll_back
 from planrunner.cli.guard import guarded
 from planrunner.errors import Denied, UsageError
-from planrunner.journal import accepting, locks, strangers, takeover, workspace
 from planrunner.journal import chain as chain_of_heads
-from planrunner.journal.accepting import accept
+from planrunner.journal import foreign, locks, proof, workspace
 from planrunner.journal.chain import Chain
+from planrunner.journal.database import Store
+from planrunner.journal.foreign import accept
+from planrunner.journal.proof import known_chain, verify
 from planrunner.journal.records import NewRun, StoredPlan
 from planrunner.journal.sqlite import Journal, open_journal
-from planrunner.journal.store import Store
-from planrunner.journal.verifying import known_chain, verify
 from planrunner.machine.events import (
     AttemptEnded,
     Entry,
@@ -143,7 +143,7 @@ class TestARunThatAnotherProcessCarriedToItsEndMeanwhile:
 
 class TestWhoeverOnlyReads:
     @pytest.mark.parametrize("at", range(3))
-    @pytest.mark.parametrize("where", [(strangers, "known_chain"), (takeover, "sealed_rows"), (Chain, "head")])
+    @pytest.mark.parametrize("where", [(foreign, "known_chain"), (proof, "sealed_rows"), (Chain, "head")])
     def test_sees_row_events_and_head_of_one_moment(
         self, state: str, monkeypatch: pytest.MonkeyPatch, where: tuple[object, str], at: int
     ) -> None:
@@ -197,7 +197,7 @@ class TestWhoeverAccepts:
 
     def test_takes_a_run_as_it_stands_once_its_lock_is_held(self, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as steered:
-            first(accepting, "_adopt", lambda: write_on(state, RUN, RunEnded("completed")), steered)
+            first(foreign, "_adopt", lambda: write_on(state, RUN, RunEnded("completed")), steered)
             accept(state, None, {"because": "it is mine"})
         assert verify(state).breaks == ()
 
@@ -210,7 +210,7 @@ class TestWhoeverAccepts:
             other.close()
 
         with monkeypatch.context() as steered:
-            first(accepting, "_adopt", look, steered)
+            first(foreign, "_adopt", look, steered)
             accept(state, None, {"because": "it is mine"})
         assert alone == [False]
 

@@ -26,7 +26,7 @@ from planrunner import errors
 from planrunner.app.inspect import Look, look
 from planrunner.cli.guard import guarded
 from planrunner.errors import NotFound, PlanrunnerError
-from planrunner.journal.verifying import verify
+from planrunner.journal.proof import verify
 from planrunner.machine.events import AttemptEnded
 
 WRITES = (

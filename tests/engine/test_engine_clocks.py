@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from planrunner.engine import clocks
-from planrunner.engine.clocks import Clock, TimeLine, boot
+from planrunner.engine import poller
+from planrunner.engine.poller import Clock, TimeLine, boot
 from planrunner.machine.events import Entry, RunResumed, RunStarted, TaskQueued
 
 HERE = {"id": "one", "uptime": 5000.0}
@@ -27,7 +27,7 @@ def started(uptime: float, boot_id: str = "one") -> RunStarted:
 @pytest.fixture
 def stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine has been up for 5000 seconds, and stays so."""
-    monkeypatch.setattr(clocks.time, "clock_gettime", lambda which: 5000.0)
+    monkeypatch.setattr(poller.time, "clock_gettime", lambda which: 5000.0)
 
 
 def test_a_clock_goes_on_evenly_from_where_it_is_set() -> None:
@@ -40,7 +40,7 @@ def test_a_clock_goes_on_evenly_from_where_it_is_set() -> None:
 
 @pytest.mark.usefixtures("stopped")
 def test_in_the_same_boot_the_line_goes_on_whatever_the_wall_clock_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clocks.time, "time", lambda: 9.0e9)
+    monkeypatch.setattr(poller.time, "time", lambda: 9.0e9)
     assert line((1000.0, started(4000.0)), (1100.0, TaskQueued("a"))).clock(HERE).now() == 2000.0
 
 
@@ -56,7 +56,7 @@ def test_the_last_resume_is_the_anchor() -> None:
 def test_after_a_reboot_the_wall_clock_counts_but_never_takes_the_line_back(
     monkeypatch: pytest.MonkeyPatch, anchor: RunStarted, wall: float, now: float
 ) -> None:
-    monkeypatch.setattr(clocks.time, "time", lambda: wall)
+    monkeypatch.setattr(poller.time, "time", lambda: wall)
     assert line((1000.0, anchor), (1100.0, TaskQueued("a"))).clock(HERE).now() == now
 
 
@@ -69,7 +69,7 @@ def test_a_line_is_not_taken_back_where_the_uptime_is_another_one() -> None:
 @pytest.mark.usefixtures("stopped")
 @pytest.mark.parametrize("uptime", [None, "late", True, {}])
 def test_a_damaged_anchor_is_no_anchor(monkeypatch: pytest.MonkeyPatch, uptime: object) -> None:
-    monkeypatch.setattr(clocks.time, "time", lambda: 2000.0)
+    monkeypatch.setattr(poller.time, "time", lambda: 2000.0)
     damaged = RunStarted("digest", {}, 7, boot={"id": "one", "uptime": uptime})
     assert line((1000.0, damaged)).clock(HERE).now() == 2000.0
 
@@ -81,5 +81,5 @@ def test_the_boot_is_known_by_its_id_and_its_uptime_grows() -> None:
 
 
 def test_a_system_without_a_boot_id_is_never_taken_for_the_same_boot(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clocks, "_BOOT_ID", "/nowhere")
+    monkeypatch.setattr(poller, "_BOOT_ID", "/nowhere")
     assert boot()["id"] == ""

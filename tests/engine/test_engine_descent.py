@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from planrunner.engine import descent
-from planrunner.engine.clocks import uptime
-from planrunner.engine.descent import Descent, birth
+from planrunner.engine import orphans
+from planrunner.engine.orphans import Descent, birth
+from planrunner.engine.poller import uptime
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_an_attempt_that_ended_before_left_nothing_of_what_came_later() -> None:
 
 
 def test_what_is_forgotten_spares_whoever_lived_then(orphan: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(descent, "_KEPT", 1)
+    monkeypatch.setattr(orphans, "_KEPT", 1)
     found = Descent()
     found.ended_well(uptime() - 10)
     found.ended_well(uptime() + 10)

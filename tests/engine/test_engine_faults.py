@@ -10,7 +10,7 @@ import pytest
 from planrunner.capabilities.contract import Context, Failure, Pause, Spawn, capability
 from planrunner.capabilities.soundness import not_json
 from planrunner.engine.effects import Probe
-from planrunner.engine.threads import Workers
+from planrunner.engine.poller import Workers
 from planrunner.machine.events import Outcome
 
 ENDS = [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), BaseException("odd")]

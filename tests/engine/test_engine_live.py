@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from planrunner.capabilities.contract import Context, Failure, Pause, Spawn, capability
-from planrunner.engine import strays
+from planrunner.engine import orphans
 from planrunner.engine.effects import Observe, Probe, StartCall
-from planrunner.engine.facts import observe
+from planrunner.engine.observation import observe
 from planrunner.knowledge.artifacts import ArtifactStore
 from planrunner.machine.events import AttemptEnded, DoubtSettled, FactsObserved, Outcome, StopRequested
 from planrunner.plan.expressions.evaluate import FACTS
@@ -282,7 +282,7 @@ class TestStopping:
         while not (bench.folder / "pid").exists():
             time.sleep(0.01)
         pid = int((bench.folder / "pid").read_text())
-        while (seen := strays.look(pid)) is not None and seen.state != "Z":
+        while (seen := orphans.look(pid)) is not None and seen.state != "Z":
             time.sleep(0.01)
         bench.effects.stop()
         assert bench.outcomes()["task"].failure == ""

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from planrunner.capabilities.contract import Spawn
-from planrunner.engine import processes, strays
+from planrunner.engine import orphans, processes
+from planrunner.engine.output import LogFile, Tail
 from planrunner.engine.processes import _DRAIN, left_behind
-from planrunner.engine.tails import LogFile, Tail
 
 DAEMON = """
 import os, signal, sys, time
@@ -263,7 +263,7 @@ class TestStarting:
             "from planrunner.capabilities.contract import Spawn\n"
             "from planrunner.engine.poller import Poller\n"
             "from planrunner.engine.processes import Launch, Supervisor\n"
-            "from planrunner.engine.tails import Record\n"
+            "from planrunner.engine.output import Record\n"
             "poller, ends = Poller(), []\n"
             "supervisor = Supervisor(poller, os.environ)\n"
             "spawn = Spawn(('sh', '-c', 'echo out; echo err >&2; cat'), {}, '')\n"
@@ -402,7 +402,7 @@ class TestTheEnd:
         assert not is_alive(wait_for(bench.folder / "inner.pid"))
 
     def test_no_process_stays_behind_as_a_zombie(self, bench, daemon) -> None:
-        others = set(strays.children())  # of tests in this process before, which adopts what they leave
+        others = set(orphans.children())  # of tests in this process before, which adopts what they leave
         bench.run_past(f"sleep 0.1; {daemon} quiet; sleep 600", "daemon.pid")
         bench.run("true")
         deadline = time.monotonic() + 240
@@ -412,7 +412,7 @@ class TestTheEnd:
 
 
 def _zombies() -> list[int]:
-    return [one for one in strays.children() if (seen := strays.look(one)) is not None and seen.state == "Z"]
+    return [one for one in orphans.children() if (seen := orphans.look(one)) is not None and seen.state == "Z"]
 
 
 class TestLeftovers:
@@ -425,19 +425,17 @@ class TestLeftovers:
         other = subprocess.Popen(["sleep", "300"], env={**os.environ, "PLANRUNNER_RUN_ID": marker + "0"})
         try:
             assert left.stdout is not None and left.stdout.readline() == b"both\n"
-            assert strays.reap_run(marker) == 2
+            assert orphans.reap_run(marker) == 2
             left.stdout.close()
             assert left.wait(240) == -signal.SIGKILL
             assert other.poll() is None, "a run whose id only starts alike is another run"
-            assert strays.reap_run(marker) == 0
+            assert orphans.reap_run(marker) == 0
         finally:
             other.kill()
             other.wait()
 
     def test_a_runner_that_is_part_of_the_run_does_not_end_itself_or_its_parents(self, tmp_path: Path) -> None:
-        program = (
-            "from planrunner.engine.strays import reap_run; import os; print(reap_run(os.environ['PLANRUNNER_RUN_ID']))"
-        )
+        program = "from planrunner.engine.orphans import reap_run; import os; print(reap_run(os.environ['PLANRUNNER_RUN_ID']))"
         environment = {
             **os.environ,
             "PLANRUNNER_RUN_ID": f"self-{time.time_ns()}",
@@ -454,7 +452,7 @@ class TestLeftovers:
         program.symlink_to("/bin/sleep")
         process = subprocess.Popen([str(program), "30"])
         try:
-            seen = strays.look(process.pid)
+            seen = orphans.look(process.pid)
             assert seen is not None
             assert (seen.parent, seen.session) == (os.getpid(), os.getsid(0))
         finally:
@@ -469,7 +467,7 @@ def test_processes_younger_than_another_are_found_however_many_came_in_between(b
         subprocess.run(["true"], check=True)
     last = subprocess.Popen(["sleep", "60"])
     try:
-        younger = strays.since(first.pid)
+        younger = orphans.since(first.pid)
         assert last.pid in younger
         if os.getpid() < first.pid < last.pid:  # else the numbers began again from the bottom
             assert first.pid not in younger

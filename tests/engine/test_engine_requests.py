@@ -11,11 +11,10 @@ import pytest
 from planrunner.app.asking import answer_waiting
 from planrunner.app.execute import exit_code
 from planrunner.capabilities.contract import Call
-from planrunner.engine import inbox as inbox_module
-from planrunner.engine.drive import Driver
-from planrunner.engine.imagined import ImaginedEffects, Script
-from planrunner.engine.inbox import Inbox
-from planrunner.engine.replaying import replay
+from planrunner.engine import loop as inbox_module
+from planrunner.engine.loop import Driver, Inbox
+from planrunner.engine.replay import replay
+from planrunner.engine.simulated import ImaginedEffects, Script
 from planrunner.errors import StorageFailed
 from planrunner.journal.memory import MemoryJournal
 from planrunner.journal.records import Answer, NewRun, Request

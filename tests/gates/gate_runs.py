@@ -6,10 +6,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from planrunner.engine.answering import answer
-from planrunner.engine.drive import Driver
 from planrunner.engine.effects import Examine
-from planrunner.engine.imagined import ImaginedEffects, Script
+from planrunner.engine.loop import Driver, answer
+from planrunner.engine.simulated import ImaginedEffects, Script
 from planrunner.journal.records import Request
 from planrunner.machine.events import Entry, Outcome, RunResumed, RunStarted
 from planrunner.machine.evolve import evolve, fold

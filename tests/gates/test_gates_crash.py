@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 from gate_runs import GateRun, plan
 
-from planrunner.engine.answering import answer
-from planrunner.engine.drive import Driver
-from planrunner.engine.imagined import ImaginedEffects
-from planrunner.engine.replaying import replay
+from planrunner.engine.loop import Driver, answer
+from planrunner.engine.replay import replay
+from planrunner.engine.simulated import ImaginedEffects
 from planrunner.journal.records import Request
 from planrunner.machine.events import AttemptStarted, Entry, GateDecided, GateVoted, RunResumed, RunStarted
 from planrunner.machine.evolve import evolve, fold

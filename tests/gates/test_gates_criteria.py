@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from gate_runs import GateRun, plan
 
-from planrunner.engine.replaying import replay
+from planrunner.engine.replay import replay
 from planrunner.machine.events import EDITION
 from planrunner.testing.simulate import RUN_ID
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from gate_runs import GateRun, plan
 
-from planrunner.engine.replaying import replay
+from planrunner.engine.replay import replay
 from planrunner.machine.events import GateDecided, GateEscalated, GateOpened, GateRequested, Outcome
 from planrunner.plan.load import load
 from planrunner.plugins.registry import Registry

@@ -14,11 +14,11 @@ from typing import NamedTuple
 import pytest
 
 from planrunner.errors import NotFound, RecordMismatch, StorageFailed
-from planrunner.journal.accepting import accept, accepted
 from planrunner.journal.chain import Chain
+from planrunner.journal.foreign import accept, accepted
+from planrunner.journal.proof import Anchor, inspect, known_chain, read_heads, verify
 from planrunner.journal.records import NewRun, StoredPlan
 from planrunner.journal.sqlite import Journal, open_journal
-from planrunner.journal.verifying import Anchor, inspect, known_chain, read_heads, verify
 from planrunner.machine.events import (
     AttemptEnded,
     AttemptStarted,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planrunner.errors import StorageFailed
-from planrunner.journal import codec, fields
+from planrunner.journal import codec
 from planrunner.machine import events
 from planrunner.machine.events import EVENTS, AttemptEnded, AttemptStarted, Entry, Outcome, RunStarted, TaskSettled
 
@@ -152,20 +152,20 @@ def test_an_older_event_is_lifted_step_by_step_to_the_one_of_today(monkeypatch: 
 @given(st.one_of([records(event) for event in EVENTS]))
 def test_what_is_written_by_hand_is_what_the_fields_say(event: Event) -> None:
     kind, _, body = codec.encode(event)
-    assert json.loads(body) == json.loads(fields.rendered_by_field(codec.event_types()[kind])(event))
+    assert json.loads(body) == json.loads(codec.rendered_by_field(codec.event_types()[kind])(event))
 
 
 @given(records(Outcome))
 def test_an_outcome_written_by_hand_is_what_its_fields_say(outcome: Outcome) -> None:
-    assert json.loads(fields.renderer_of(Outcome)(outcome)) == json.loads(fields.rendered_by_field(Outcome)(outcome))
+    assert json.loads(codec.renderer_of(Outcome)(outcome)) == json.loads(codec.rendered_by_field(Outcome)(outcome))
 
 
 def test_the_kinds_that_are_written_by_hand_are_still_so():
     """A record that got a field since would silently be written the slow way."""
     from planrunner.machine import events
 
-    assert {name: getattr(events, name)._fields for name in fields._BY_HAND} == {
-        name: known for name, (known, _) in fields._BY_HAND.items()
+    assert {name: getattr(events, name)._fields for name in codec._BY_HAND} == {
+        name: known for name, (known, _) in codec._BY_HAND.items()
     }
 
 
@@ -174,7 +174,7 @@ def test_fields_the_hand_does_not_know_are_written_too() -> None:
         task: str
         colour: str = "none"
 
-    assert json.loads(fields.renderer_of(TaskSettled)(TaskSettled("a", "blue"))) == {"task": "a", "colour": "blue"}
+    assert json.loads(codec.renderer_of(TaskSettled)(TaskSettled("a", "blue"))) == {"task": "a", "colour": "blue"}
 
 
 def test_every_kind_has_a_name_of_its_own() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from planrunner.errors import Fenced, NotFound, RunHeld, StorageFailed, UsageError
 from planrunner.journal.memory import MemoryJournal
-from planrunner.journal.port import JournalPort
+from planrunner.journal.ports import JournalPort
 from planrunner.journal.records import Answer, NewRun, Request, RunRow, StoredPlan
 from planrunner.journal.sqlite import open_journal
 from planrunner.machine.events import Entry, RunEnded, RunResumed, RunStarted, TaskQueued

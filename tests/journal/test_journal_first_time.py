@@ -11,12 +11,12 @@ import pytest
 
 from planrunner.app.doctor import examine
 from planrunner.errors import NotFound, RunHeld
-from planrunner.journal import anchoring, locks, verifying, workspace
+from planrunner.journal import chain, locks, proof, workspace
 from planrunner.journal.chain import key_path
 from planrunner.journal.database import FILE
+from planrunner.journal.proof import known_chain, verify
 from planrunner.journal.records import NewRun
 from planrunner.journal.sqlite import open_journal
-from planrunner.journal.verifying import known_chain, verify
 from planrunner.journal.workspace import FOLDERS, prepare_state
 from planrunner.safety import trust
 
@@ -73,7 +73,7 @@ class TestWhoeverReadsWhileTheFirstRunBegins:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-        state, open_database = str(tmp_path / "new"), verifying.open_database
+        state, open_database = str(tmp_path / "new"), proof.open_database
         looks: list[str] = []
 
         def late(place: str) -> object:
@@ -82,7 +82,7 @@ class TestWhoeverReadsWhileTheFirstRunBegins:
                 _one_run(place)
             return open_database(place)
 
-        monkeypatch.setattr(verifying, "open_database", late)
+        monkeypatch.setattr(proof, "open_database", late)
         found = verify(state)
         assert ([each.run for each in found.runs], found.breaks, found.heads != "") == (["r"], (), True)
 
@@ -105,14 +105,14 @@ class TestProcessesOfOneNumber:
         Path(key_path()).unlink(missing_ok=True)
         Path(f"{key_path()}.{os.getpid()}").touch()
         try:
-            assert anchoring.make_key(key_path(), str(tmp_path)).key is not None
+            assert chain.make_key(key_path(), str(tmp_path)).key is not None
         finally:
             Path(f"{key_path()}.{os.getpid()}").unlink()
 
     def test_both_make_the_heads(self, tmp_path: Path) -> None:
         state = str(tmp_path / "state")
         Path(key_path()).parent.joinpath("audit").mkdir(parents=True, exist_ok=True)
-        anchoring.make_key(key_path(), state)
+        chain.make_key(key_path(), state)
         Path(f"{known_chain(state).heads_path}.{os.getpid()}").touch()
         open_journal(state).close()
         assert os.path.exists(known_chain(state).heads_path)

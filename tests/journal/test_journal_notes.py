@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from planrunner.errors import StorageFailed
-from planrunner.journal.notes import KEPT, read_note, write_note
+from planrunner.journal.inbox import KEPT, read_note, write_note
 from planrunner.journal.records import NewRun, StoredPlan
 from planrunner.journal.sqlite import open_journal
 from planrunner.machine.events import Entry, RunEnded, RunStarted
@@ -73,6 +73,6 @@ def test_notes_go_a_month_after_the_end_of_their_run_and_no_sooner(state: str, m
         write_note(state, run, run, "text")
     journal.close()
     monkeypatch.setattr("time.time", lambda: 1500.0 + KEPT)
-    monkeypatch.setattr("planrunner.journal.notes._RARELY", 1)
+    monkeypatch.setattr("planrunner.journal.inbox._RARELY", 1)
     write_note(state, "open", "another", "text")
     assert [bool(read_note(state, run)) for run in ("old", "young", "open")] == [False, True, True]

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from planrunner.errors import RecordMismatch, RunHeld, UsageError
-from planrunner.journal.accepting import accept
+from planrunner.journal.foreign import accept
+from planrunner.journal.proof import Anchor, verify
 from planrunner.journal.records import NewRun, StoredPlan
 from planrunner.journal.sqlite import Journal, open_journal, pruning
-from planrunner.journal.verifying import Anchor, verify
 from planrunner.machine.events import Entry, RunEnded, RunReopened, RunStarted
 
 

@@ -20,10 +20,10 @@ import pytest
 from planrunner.errors import STORAGE, Fenced, NotFound, RunHeld, StorageFailed, UsageError
 from planrunner.journal import database, locks
 from planrunner.journal import sqlite as journal_sqlite
-from planrunner.journal.accepting import accept
+from planrunner.journal.foreign import accept
+from planrunner.journal.proof import verify
 from planrunner.journal.records import Answer, NewRun, Request
 from planrunner.journal.sqlite import Journal, open_journal
-from planrunner.journal.verifying import verify
 from planrunner.journal.workspace import prepare_state
 from planrunner.machine.events import Entry, RunStarted, TaskQueued, TaskSettled
 

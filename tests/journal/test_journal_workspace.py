@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from planrunner.errors import STORAGE, StorageFailed
-from planrunner.journal.runids import new_run_id
+from planrunner.journal.records import new_run_id
 from planrunner.journal.sqlite import open_journal
 from planrunner.journal.workspace import FOLDERS, find_project, find_state, prepare_state, private
 

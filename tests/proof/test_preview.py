@@ -287,7 +287,7 @@ def test_a_matrix_of_millions_is_refused_before_any_combination_is_made(
     write: Write, call: Call, monkeypatch: pytest.MonkeyPatch, more: str
 ) -> None:
     made: list[object] = []
-    monkeypatch.setattr("planrunner.engine.opening.itertools.product", lambda *axes: made.append(axes) or iter(()))
+    monkeypatch.setattr("planrunner.engine.containers.itertools.product", lambda *axes: made.append(axes) or iter(()))
     axes = ", ".join(f"a{number}: params.digits" for number in range(7))
     axes += ", exclude: [{a0: 1}]" if "exclude" in more else ""
     limit = more.partition(",")[0]

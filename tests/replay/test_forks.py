@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from planrunner.app.forking import Checkpoint, find, named
-from planrunner.engine.drive import Driver
-from planrunner.engine.imagined import ImaginedEffects, Script
-from planrunner.engine.replaying import replay
+from planrunner.engine.loop import Driver
+from planrunner.engine.replay import replay
+from planrunner.engine.simulated import ImaginedEffects, Script
 from planrunner.errors import NotFound
 from planrunner.machine.events import (
     AttemptEnded,

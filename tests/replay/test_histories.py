@@ -12,7 +12,7 @@ import pytest
 from planrunner.app.histories import History, read_history, written
 from planrunner.app.reading import plan_of
 from planrunner.app.replay import replay_run
-from planrunner.engine.replaying import replay
+from planrunner.engine.replay import replay
 from planrunner.errors import UsageError
 from planrunner.machine.events import TaskSettled
 from planrunner.machine.evolve import fold

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from planrunner.engine.comparing import replay_edited
+from planrunner.engine.replay import replay_edited
 from planrunner.machine.events import Outcome, RunStarted
 from planrunner.machine.replay import Difference, Replayed
 from planrunner.plan.load import load

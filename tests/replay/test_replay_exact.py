@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from planrunner.engine.replaying import replay
+from planrunner.engine.replay import replay
 from planrunner.journal import codec
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, Outcome, RunStarted, TaskSettled
 from planrunner.machine.replay import INPUTS, Difference, kind_of

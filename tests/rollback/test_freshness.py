@@ -134,7 +134,7 @@ def test_a_damaged_record_costs_only_time(project: Project) -> None:
 
 
 def test_the_run_is_replayed_with_what_was_seen(project: Project) -> None:
-    from planrunner.engine.replaying import replay
+    from planrunner.engine.replay import replay
 
     project.run()
     result = project.run()

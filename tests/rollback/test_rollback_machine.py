@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities.contract import Call
-from planrunner.engine.drive import Driver
-from planrunner.engine.imagined import ImaginedEffects, Script
+from planrunner.engine.loop import Driver
+from planrunner.engine.simulated import ImaginedEffects, Script
 from planrunner.machine.events import (
     AttemptEnded,
     AttemptStarted,

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from planrunner.engine.drive import Driver
-from planrunner.engine.imagined import ImaginedEffects, Script
+from planrunner.engine.loop import Driver
+from planrunner.engine.simulated import ImaginedEffects, Script
 from planrunner.machine.events import BudgetWarned, Entry, Outcome, RunResumed, UndoSettled, UndoStarted
 from planrunner.machine.evolve import fold
 from planrunner.machine.reserves import standing

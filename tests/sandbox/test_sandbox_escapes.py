@@ -13,7 +13,7 @@ from sandbox_project import STRICT, Project, limited, needs_bubblewrap, needs_la
 
 from planrunner.capabilities.contract import Context, capability
 from planrunner.capabilities.programs import run_program
-from planrunner.engine import confining
+from planrunner.engine import sandbox
 from planrunner.engine.calls import Place, tidy
 from planrunner.machine.events import Outcome
 from planrunner.plan.model import Artifact, Output
@@ -370,7 +370,7 @@ def test_a_folder_that_becomes_a_link_while_it_is_let_in_leads_nowhere(
             (project.folder / "build" / "out").symlink_to(outside)
         return settled(confinement, asked)
 
-    monkeypatch.setattr(confining, "settled", exchanged)
+    monkeypatch.setattr(sandbox, "settled", exchanged)
     level = Level("task t", {"files": {"write": ["build/out/**"]}, "sandbox": kind})
     outcome = project.run("echo a > build/out/a", level)
     assert outcome.failure and not list(outside.iterdir()), outcome
@@ -389,7 +389,7 @@ def test_a_folder_that_becomes_a_link_before_something_is_made_in_it_leads_nowhe
             (project.folder / "build").symlink_to(outside)
         return settled(confinement, asked)
 
-    monkeypatch.setattr(confining, "settled", exchanged)
+    monkeypatch.setattr(sandbox, "settled", exchanged)
     outcome = project.run("true", files(write=["build/out/**", "build/report.txt"]))
     assert (outcome.failure, outcome.rule) == ("policy", "sandbox.files"), outcome
     assert not list(outside.iterdir())

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from planrunner.capabilities.contract import Call
-from planrunner.engine.confining import Grounds, confined
+from planrunner.engine.sandbox import Grounds, confined
 from planrunner.plan.model import Task
 from planrunner.safety.sandbox import presence
 from planrunner.safety.sandbox.confinement import Refused

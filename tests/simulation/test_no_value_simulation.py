@@ -27,8 +27,8 @@ from planrunner.app.proof.people import decided
 from planrunner.app.proof.world import known_capabilities
 from planrunner.capabilities.contract import Call, Failure
 from planrunner.capabilities.outputs import stdout_outputs, typed
-from planrunner.engine.drive import Driver
-from planrunner.engine.imagined import Script
+from planrunner.engine.loop import Driver
+from planrunner.engine.simulated import Script
 from planrunner.machine.events import Outcome, RunStarted
 from planrunner.machine.state import State
 from planrunner.plan import templates

@@ -19,10 +19,10 @@ import pytest
 from planrunner.app.proof.lives import PLACE, RUN_ID, START, Crash, Disk, Nobody
 from planrunner.app.revising import ReviseRequest, _is_doubtful, _refuse_unfit, _under_way
 from planrunner.capabilities.contract import Call
-from planrunner.engine.drive import Driver
 from planrunner.engine.effects import StartCall
-from planrunner.engine.imagined import ImaginedEffects, Script
-from planrunner.engine.replaying import replay
+from planrunner.engine.loop import Driver
+from planrunner.engine.replay import replay
+from planrunner.engine.simulated import ImaginedEffects, Script
 from planrunner.errors import UsageError
 from planrunner.jsontext import stable_json
 from planrunner.machine.decide import decide

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from planrunner.engine.lognames import log_name
+from planrunner.engine.output import log_name
 from planrunner.machine.events import Outcome
 from planrunner.machine.evolve import evolve, fold
 from planrunner.machine.explain import why

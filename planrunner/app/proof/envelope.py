@@ -11,7 +11,7 @@ from planrunner.app.proof.bounds import Bound, attempts_of, bound_of, compared, 
 from planrunner.app.proof.names import asks, demands, walk
 from planrunner.capabilities.files.written import written
 from planrunner.engine.calls import rendered
-from planrunner.engine.opening import items
+from planrunner.engine.containers import items
 from planrunner.machine.computed import value_of, with_values
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.shape import Shape

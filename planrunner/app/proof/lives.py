@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from planrunner.app.proof.names import matches
 from planrunner.capabilities.contract import Call
 from planrunner.engine.calls import Place, timeout_of, with_values
-from planrunner.engine.drive import Driver
 from planrunner.engine.effects import UNDO, Effect, StartCall
-from planrunner.engine.imagined import ImaginedEffects, Script, in_time
+from planrunner.engine.loop import Driver
+from planrunner.engine.simulated import ImaginedEffects, Script, in_time
 from planrunner.machine.events import (
     EDITION,
     AttemptEnded,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from planrunner.app.proof.lives import RUN_ID, Acted, Broken, Lived
-from planrunner.engine.replaying import replay
+from planrunner.engine.replay import replay
 from planrunner.machine.checkpoints import UNTOUCHED
 from planrunner.machine.decide import decide
 from planrunner.machine.events import (

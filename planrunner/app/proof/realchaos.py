@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import planrunner
 from planrunner.app.proof.chaos import FORMAT, ChaosRequest, check_reached
 from planrunner.errors import UsageError
-from planrunner.journal.verifying import forget_place
+from planrunner.journal.proof import forget_place
 from planrunner.journal.workspace import find_project
 
 Json = Any

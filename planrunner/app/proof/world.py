@@ -12,7 +12,7 @@ from planrunner.capabilities.core import classify
 from planrunner.capabilities.outputs import stdout_outputs
 from planrunner.capabilities.soundness import sound
 from planrunner.engine.effects import Examine
-from planrunner.engine.imagined import Script
+from planrunner.engine.simulated import Script
 from planrunner.machine.events import Outcome
 from planrunner.machine.scope import facts_of, facts_read
 from planrunner.plan.model import Criterion, Expression, Gate, Loop, Output, Plan, Task

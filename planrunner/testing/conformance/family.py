@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from planrunner.engine.strays import look, pids
+from planrunner.engine.orphans import look, pids
 
 
 def children(known: frozenset[int] = frozenset()) -> frozenset[int]:

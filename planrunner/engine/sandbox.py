@@ -11,16 +11,19 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.capabilities.contract import Call, Failure, basic_environment
-from planrunner.engine.granting import OWN
-from planrunner.engine.outlets import outlet
-from planrunner.engine.programs import SpawnFailed, search
-from planrunner.engine.refusing import named
+from planrunner.capabilities.http.guard import Guard
+from planrunner.engine.attempts import named
+from planrunner.engine.processes import SpawnFailed, search
+from planrunner.engine.secrets import OWN
+from planrunner.errors import PlanInvalid, UsageError
 from planrunner.machine.events import Outcome
+from planrunner.plan.rights import Level
 from planrunner.plan.rights import named as right_of
+from planrunner.safety.project import read_data, unsound
 from planrunner.safety.sandbox.choosing import Place, confinement, demand
 from planrunner.safety.sandbox.confinement import Command, Confinement, Refused
 from planrunner.safety.sandbox.keeping import EVERY, Breach, Keeper
-from planrunner.safety.sandbox.proxy import Proxy
+from planrunner.safety.sandbox.proxy import Endpoint, Proxy, Unreachable
 from planrunner.safety.sandbox.scopes import beneath
 from planrunner.safety.sandbox.tally import Tally
 from planrunner.safety.sandbox.wrapping import PACKAGE, Wrapped, settled, wrapped
@@ -28,7 +31,6 @@ from planrunner.safety.sandbox.wrapping import PACKAGE, Wrapped, settled, wrappe
 if TYPE_CHECKING:
     from planrunner.engine.poller import Poller
     from planrunner.engine.processes import Launch, Process, Supervisor
-
 
 _OWN = OWN.partition("/")[0]
 _STREAMS = 3
@@ -326,3 +328,25 @@ def enclosed(around: Around, arguments: Sequence[str], env: Mapping[str, str], d
         raise Failure(str(refused), "policy", rule=refused.rule) from None
     except SpawnFailed as failed:
         raise Failure(failed.message, failed.failure, rule=failed.rule) from None
+
+
+def outlet(levels: tuple[Level, ...], directory: str, tally: Tally) -> Proxy:
+    """A proxy that lets out what these levels and the project's file allow, and counts the rest. Raises Refused for a
+    file or an entry that is not sound, and OSError where no socket can be made."""
+    try:
+        settings = read_data(directory).get("network") or {}
+        guard = Guard({**settings, "levels": levels})
+    except PlanInvalid as error:
+        raise Refused(unsound(error)) from None
+    except UsageError as error:
+        raise Refused(error.message) from None
+    except Failure as failure:
+        raise Refused(str(failure), rule=failure.rule or "network") from None
+
+    def judge(host: str, port: int) -> list[Endpoint]:
+        try:
+            return [Endpoint(found.family, found.address) for found in guard.admit(host, port)]
+        except Failure as failure:
+            raise Unreachable(str(failure), failure.rule or "network") from None
+
+    return Proxy(judge, tally)

@@ -7,23 +7,42 @@ one task and the intents of the next share a commit.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Protocol
 
 from planrunner.capabilities.contract import Call
-from planrunner.engine.answering import answer, looks
-from planrunner.engine.calls import Place, rights_of, with_values
-from planrunner.engine.decisions import Decisions
+from planrunner.engine.calls import Place, no_value, plan_outputs, prepare, rights_of, with_values
 from planrunner.engine.effects import AT_ONCE, UNDO, Effect, Effects, StartCall, Weigh
+from planrunner.errors import MISMATCH, PlanInvalid, UsageError
 from planrunner.journal.records import Answer, Request
-from planrunner.machine.decide import next_time
-from planrunner.machine.events import AttemptEnded, AttemptStopping, Entry, Event, Outcome, StopRequested, UndoEnded
-from planrunner.machine.evolve import evolve
+from planrunner.machine.commands import Command, End, Record, Start
+from planrunner.machine.decide import decide, next_time
+from planrunner.machine.events import (
+    AttemptEnded,
+    AttemptStopping,
+    Entry,
+    Event,
+    Outcome,
+    RunEnded,
+    StopRequested,
+    TaskSettled,
+    UndoEnded,
+)
+from planrunner.machine.evolve import evolve, forget_candidates
+from planrunner.machine.requests import Reply, refused, reply
 from planrunner.machine.state import State
 from planrunner.machine.statuses import STOPS
 from planrunner.machine.stops import GOES_ON, outlives
+from planrunner.safety.people import read_project
+from planrunner.safety.project import unsound
 
 if TYPE_CHECKING:
-    from planrunner.engine.inbox import Inbox
+    from planrunner.engine.enactment import Turn
+    from planrunner.journal.ports import JournalPort
+    from planrunner.journal.records import Answer, Request, RunHandle
+    from planrunner.machine.events import Entry
+
+Json = Any
 
 
 TICK = 0.12
@@ -226,7 +245,7 @@ class Driver:
 
     def _call_off(self, event: Event) -> None:
         assert isinstance(event, AttemptStopping)
-        from planrunner.engine.rare_decisions import stopping
+        from planrunner.engine.enactment import stopping
 
         self._todo.append(stopping(event))
 
@@ -234,3 +253,184 @@ class Driver:
 def _undone(event: AttemptEnded) -> AttemptEnded | UndoEnded:
     """What the end of a call means: calls that undo a task are told by their name."""
     return UndoEnded(event.task[len(UNDO) :], *event[1:]) if event.task.startswith(UNDO) else event
+
+
+Sink = Callable[[Event, float], None]
+"""Takes an event that was decided at a time and folds it into the state."""
+
+SETTLE_ROUNDS = 1_000_000
+"""Decisions without an effect in between; a plan of 100,000 tasks needs a few thousand, more is a bug."""
+
+
+class Decisions:
+    """Decides for one run. Everything that follows at one time carries that time: the same entries and the same time
+    give the same decisions again."""
+
+    __slots__ = ("_now", "_place", "_record", "_todo", "state")
+
+    def __init__(self, state: State, place: Place, record: Sink) -> None:
+        self.state = state
+        self._place = place
+        self._record = record
+        self._now = 0.0
+        self._todo: list[Effect] = []
+
+    def settle(self, now: float, todo: list[Effect]) -> bool:
+        """Decide until nothing more follows at ``now`` (seconds since 1970), and add to ``todo`` the effects that are
+        allowed once the events are durable. True when a stop was decided: what runs has to end."""
+        if self._resting():
+            return False
+        self._now, self._todo = now, todo
+        self.state.now = now
+        stopping = self.state.stop_reason
+        for _ in range(SETTLE_ROUNDS):
+            decision = decide(self.state, now)
+            forget_candidates(self.state, decision.left)
+            only_starts = not decision.left
+            for command in decision.commands:
+                only_starts = only_starts and type(command) is Start
+                self._enact(command)
+            if (only_starts and not self.state.candidates) or self._resting():
+                # from a start alone nothing follows before it has ended
+                return self.state.stop_reason not in (stopping, "budget")
+        raise RuntimeError("the decisions of this run do not come to rest")
+
+    def _resting(self) -> bool:
+        return self.state.status not in ("running", "pending")
+
+    def _enact(self, command: Command) -> None:
+        if isinstance(command, Start):
+            self._start(command)
+        elif isinstance(command, Record):
+            self._keep(command.event)
+        elif isinstance(command, End):
+            self._end(command)
+        else:
+            from planrunner.engine.enactment import enact
+
+            for following in enact(command, self._turn()):
+                self._enact(following)
+
+    def _keep(self, event: Event) -> None:
+        if type(event).__name__ == "GateDecided":
+            from planrunner.engine.gates import with_values
+
+            event = with_values(self.state, event)
+        self._record(event, self._now)
+        if type(event) is TaskSettled:
+            follows = event.status == "completed" and bool(self.state.freshness)
+        else:
+            follows = type(event).__name__ in ("AttemptStopping", "FrameClosing", "UndoSettled")
+        if follows:
+            from planrunner.engine.enactment import follow
+
+            follow(event, self._turn())
+
+    def _start(self, command: Start) -> None:
+        prepared = prepare(self.state, command, self._place)
+        self._record(prepared.intent, self._now)
+        if prepared.call is not None:
+            self._todo.append(StartCall(prepared.call))
+        else:
+            ended = AttemptEnded(prepared.intent.task, command.attempt, prepared.outcome or Outcome())
+            self._record(ended, self._now)
+
+    def _turn(self) -> Turn:
+        from planrunner.engine.enactment import Turn
+
+        return Turn(self.state, self._place, self._now, self._record, self._todo)
+
+    def _end(self, command: End) -> None:
+        status, reason = command.status, command.reason
+        outputs, problem = plan_outputs(self.state) if self.state.plan.outputs else ({}, "")
+        if status != "completed":
+            problem = ""  # a run that failed before has its cause already
+        elif problem:
+            status, reason = "failed", "outputs"
+        self._record(RunEnded(status, reason, outputs, problem), self._now)  # type: ignore[arg-type]
+
+
+LOOK = 0.1
+"""Seconds between two looks."""
+
+
+class Inbox:
+    """The requests of a held run. A look asks whether anybody wrote to the database at all; only then it is queried."""
+
+    __slots__ = ("_handle", "_journal", "_next")
+
+    def __init__(self, journal: JournalPort, handle: RunHandle) -> None:
+        self._journal = journal
+        self._handle = handle
+        self._next = 0.0
+
+    def news(self) -> list[Request]:
+        """Requests without an answer; nothing before ``LOOK`` seconds have passed. What is not
+        answered through ``store`` by then may be among those of the next call."""
+        now = monotonic()
+        if now < self._next:
+            return []
+        self._next = now + LOOK
+        return self._journal.waiting(self._handle.run) if self._journal.touched() else []
+
+    def store(self, entries: Sequence[Entry], answers: Sequence[tuple[int, Answer]]) -> None:
+        """Append entries with the answers to the requests they follow from, in one transaction."""
+        self._journal.append(self._handle, entries, answers)
+
+
+def looks(state: State, request: Request, place: Place) -> tuple[dict[str, Json], ...]:
+    """What of the world has to be looked at before the answer: the evidence of the gate that a vote is for."""
+    number = state.index.get(str(request.body.get("gate"))) if request.kind == "vote" else None
+    gate = state.tasks[number].gate if number is not None else None
+    if number is None or gate is None or not gate.waits:
+        return ()
+    from planrunner.engine.gates import request as asked
+
+    try:
+        return tuple(asked(state, number, gate.stage, place).get("looks", ()))
+    except no_value():
+        return ()  # which the answer says
+
+
+def answer(state: State, request: Request, place: Place, now: float, weighed: Weigh | None = None) -> Reply:
+    """What a request comes to at ``now`` (seconds since 1970 on the run's time line); ``weighed`` is what was looked at
+    for it already."""
+    if not request.ours:
+        return _foreign()
+    if request.kind != "vote":
+        return reply(state, request.kind, request.body, request.by)
+    return _weigh(state, request, place, now, weighed)
+
+
+def _foreign() -> Reply:
+    said = "the request bears no seal of your audit key, so it counts for nothing (`state.foreign`)"
+    return Reply((), False, f"{said}: ask with the XDG_DATA_HOME or the PLANRUNNER_AUDIT_KEY_FILE of the run", MISMATCH)
+
+
+def _weigh(state: State, request: Request, place: Place, now: float, weighed: Weigh | None) -> Reply:
+    """A vote counts for what is there now: what has changed since it was shown is asked anew. Roles are those that the
+    project lists, and only where it lists nobody those that the voter claims."""
+    body = dict(request.body)
+    try:
+        people = read_project(place.directory).people
+    except UsageError as error:
+        return refused(error.message)
+    except PlanInvalid as error:
+        return refused(unsound(error))
+    by = str(body.get("by") or request.by)
+    body.update(by=by, user=request.by, now=now, roles=[], claimed=list(body.get("roles") or ()))
+    if people is not None:
+        body.update(roles=list(people.get(by, ())), claimed=[])
+    found = reply(state, "vote", {**body, "unread": True}, by)
+    if not found.applied:
+        return found
+    from planrunner.engine.gates import renewed
+
+    try:
+        event = renewed(state, str(body["gate"]), place, weighed)
+    except no_value() as error:
+        return refused(f"what is asked cannot be shown any more: {error}")
+    if event is None:
+        return reply(state, "vote", body, by)
+    what = ", ".join(event.changed[:5])
+    return Reply((event,), False, f"what was shown has changed ({what}): look again", MISMATCH)

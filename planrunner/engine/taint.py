@@ -25,6 +25,7 @@ from planrunner.plan.templates import render
 
 Json = Any
 
+
 _SAID = dict.fromkeys(("plan", "capability"), "text from outside would choose what runs")
 _SAID["approval"] = "text from outside would approve"
 _SAID["rules"] = "text from outside would become the rules of the project"

@@ -1,22 +1,25 @@
-"""What other processes ask of a run: left in a table, found by whoever holds the run, answered with what follows.
+"""What lies in the database beside events: requests that other processes make of a run, and the notes of its attempts.
 
-Each bears a seal while it waits, so that nobody steers a run who can write to the database and does not have the key.
+A request bears a seal while it waits, so that nobody steers a run who can write to the database and does not have the
+key.
 """
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
-from planrunner.errors import NotFound
-from planrunner.journal.database import Connection
+from planrunner.errors import NotFound, StorageFailed
+from planrunner.journal import locks
+from planrunner.journal.database import AGAIN, FILE, Connection, Store, failure, open_database, sqlite3
 from planrunner.journal.records import Answer, Request
-from planrunner.journal.store import Store
 from planrunner.jsontext import read_json, write_json
 
 if TYPE_CHECKING:
     from planrunner.journal.chain import Chain
-
 
 _POST = "INSERT INTO requests (run, at, kind, body, by) VALUES (?, ?, ?, ?, ?)"
 _SEAL = "UPDATE requests SET seal = ? WHERE id = ?"
@@ -94,3 +97,62 @@ def cover_waiting(connection: Connection, chain: Chain, run: str) -> None:
 def seal_of(chain: Chain, *row: object) -> bytes | None:
     """What a request bears that the holder of the key made: id, run, at, kind, body and by."""
     return chain.seal("request", *row)
+
+
+KEPT = 30 * 86400.0
+"""Seconds after the end of its run for which a note is kept: until then somebody may roll the run back."""
+
+_RARELY = 64
+_OVER = "DELETE FROM notes WHERE run IN (SELECT run FROM runs WHERE ended < ?)"
+
+
+def read_note(state: str, name: str) -> str:
+    """The text of a note; empty where there is none, or no journal yet. Raises StorageFailed."""
+    try:
+        connection = open_database(state)
+    except NotFound:
+        return ""
+    try:
+        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'notes'").fetchone():
+            return ""  # an older planrunner wrote it, and nobody has written since
+        row = connection.execute("SELECT text FROM notes WHERE name = ?", (name,)).fetchone()
+        return "" if row is None else str(row[0])
+    except sqlite3.Error as error:
+        raise failure(error, os.path.join(state, FILE)) from error
+    finally:
+        connection.close()
+
+
+def write_note(state: str, run: str, name: str, text: str) -> None:
+    """Keep a note of a run in place of the one of that name; empty removes it. Durable on return; any thread may call
+    it. Raises StorageFailed."""
+    path = os.path.join(state, FILE)
+    if not os.path.lexists(path):
+        raise StorageFailed(f"the journal `{path}` is gone", f"restore it from a copy, then {AGAIN}")
+    lock, _ = locks.open_lock(state, False)  # all who write share it
+    try:
+        connection = open_database(state, _begin)
+        try:
+            _write(connection, run, name, text)
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        raise failure(error, path) from error
+    finally:
+        if lock is not None:
+            lock.close()
+
+
+def _write(connection: Connection, run: str, name: str, text: str) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    if text:
+        connection.execute("INSERT OR REPLACE INTO notes VALUES (?, ?, ?)", (name, run, text))
+    else:
+        connection.execute("DELETE FROM notes WHERE name = ?", (name,))
+    if crc32(name.encode()) % _RARELY == 0:
+        connection.execute(_OVER, (time.time() - KEPT,))
+    connection.execute("COMMIT")
+
+
+def _begin(_: Connection) -> None:
+    raise StorageFailed("the journal has no tables", f"restore it from a copy, then {AGAIN}")

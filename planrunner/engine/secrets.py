@@ -1,6 +1,7 @@
-"""The secrets that a task declares, handed to its process: in a variable, in a file or by an open descriptor.
+"""The secrets of one run: looked up once, handed to the processes that declare them, and taken out of what is told.
 
-None of them is an argument, and nothing of them goes into the call, its digest or the journal.
+A process gets a secret in a variable, in a file or by an open descriptor. None of them is an argument, and nothing of
+them goes into the call, its digest or the journal.
 """
 
 from __future__ import annotations
@@ -8,18 +9,72 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+from collections.abc import Iterable, Mapping
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.capabilities.contract import Call, Failure, Spawn
+from planrunner.machine.events import AttemptEnded, BackupMade, Outcome, UndoEnded
 from planrunner.plan.tasks import Wish, wishes
 from planrunner.redaction import SHORTEST, Redactor
-from planrunner.safety.credentials import unknown
+from planrunner.safety.credentials import Credential, unknown
+from planrunner.safety.sources import Unresolved, value_of
 from planrunner.unnamed import path_for_children, unnamed
 
 if TYPE_CHECKING:
-    from planrunner.engine.tails import Secrecy
-    from planrunner.engine.vault import Vault
+    from planrunner.engine.output import Secrecy
+
+
+class Vault:
+    """Values by the ids of their credentials. ``environment`` is that of the runner; processes get what is left of it
+    without the variables that credentials come from. Any thread may use it."""
+
+    __slots__ = ("_credentials", "_environment", "_lock", "_values", "environment", "missing", "redactor")
+
+    def __init__(self, credentials: Mapping[str, Credential], environment: Mapping[str, str]) -> None:
+        self._credentials = credentials
+        self._environment = environment
+        self._lock = Lock()
+        self._values: dict[str, bytes] = {}
+        self.redactor = Redactor()
+        self.missing: dict[str, str] = {}
+        """Why those that were looked up before the run cannot be had."""
+        hidden = {each.env_var for each in credentials.values()}
+        self.environment = {name: value for name, value in environment.items() if name not in hidden}
+
+    def know(self, names: Iterable[str]) -> None:
+        """Look up what a run will need before its first task starts, so that no task prints it by another way."""
+        for name in names:
+            try:
+                self.value(name)
+            except Failure as failure:
+                self.missing[name] = str(failure)
+
+    def variable(self, name: str) -> str:
+        """The variable in which a task finds a credential where it names no other. Raises Failure."""
+        return self._found(name).variable
+
+    def value(self, name: str, anew: bool = False) -> bytes:
+        """The value of a credential; ``anew`` looks it up again, since it may have been changed for another one. Raises
+        Failure (policy) where there is no such credential, or its source does not give it."""
+        credential = self._found(name)
+        with self._lock:
+            if anew or name not in self._values:
+                try:
+                    value = value_of(credential, self._environment)
+                except Unresolved as unresolved:
+                    raise Failure(str(unresolved), "policy", rule="secret.missing") from None
+                self.redactor.add(name, value)
+                self._values[name] = value
+            return self._values[name]
+
+    def _found(self, name: str) -> Credential:
+        found = self._credentials.get(name)
+        if found is None:
+            help_ = unknown(name, self._credentials)
+            message = f"planrunner.yaml has no credential `{name}` under `provider_credentials`: {help_}"
+            raise Failure(message, "policy", rule="secret.missing")
+        return found
 
 
 OWN = ".own/scratch"
@@ -144,3 +199,48 @@ def _memory(value: bytes) -> int:
         return fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, _HIGH)
     finally:
         os.close(handle)
+
+
+_PLAN_SAYS = frozenset(
+    ("task", "attempt", "visit", "patterns", "failure", "resolution", "policy", "reason", "round", "since", "asked")
+)
+"""Fields of events that hold names of the plan or words of the language."""
+
+
+def without_secrets(redactor: Redactor, found: Any) -> Any:
+    """An event, or what a thread found out for one, without the secrets that the redactor knows. What was noted to undo
+    a task is refused where it holds one: put back without it, it would not be what was there."""
+    if isinstance(found, (AttemptEnded, UndoEnded)):
+        return found._replace(outcome=_outcome(redactor, found.outcome))
+    if isinstance(found, BackupMade):
+        return _backup(redactor, found)
+    if hasattr(found, "_fields"):
+        told = {name: _clean(redactor, getattr(found, name)) for name in found._fields if name not in _PLAN_SAYS}
+        return found._replace(**told)
+    return _clean(redactor, found)
+
+
+def _clean(redactor: Redactor, value: Any) -> Any:
+    """Like ``Redactor.data``, and a tuple stays one."""
+    if isinstance(value, tuple):
+        return tuple(_clean(redactor, each) for each in value)
+    return redactor.data(value)
+
+
+def _outcome(redactor: Redactor, outcome: Outcome) -> Outcome:
+    return outcome._replace(
+        message=redactor.text(outcome.message),
+        outputs=redactor.data(outcome.outputs),
+        stdout=redactor.text(outcome.stdout),
+        stderr=redactor.text(outcome.stderr),
+        artifacts=_clean(redactor, outcome.artifacts),
+        refused=_clean(redactor, outcome.refused),
+    )
+
+
+def _backup(redactor: Redactor, made: BackupMade) -> BackupMade:
+    problem = redactor.text(made.problem)
+    if _clean(redactor, made.files) == made.files:
+        return made._replace(problem=problem)
+    told = "what its capability noted to undo it holds a secret, which is kept nowhere: say `irreversible: true`"
+    return made._replace(files=(), problem=problem or told)
