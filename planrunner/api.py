@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from planrunner.capabilities.contract import money as money
     from planrunner.capabilities.contract import seconds as seconds
     from planrunner.capabilities.contract import size as size
-    from planrunner.capabilities.files.inside import read_inside as read_inside
-    from planrunner.capabilities.files.inside import remove_inside as remove_inside
-    from planrunner.capabilities.files.inside import write_inside as write_inside
+    from planrunner.capabilities.files.text import read_inside as read_inside
+    from planrunner.capabilities.files.text import remove_inside as remove_inside
+    from planrunner.capabilities.files.text import write_inside as write_inside
     from planrunner.capabilities.programs import Ended as Ended
     from planrunner.capabilities.programs import run_program as run_program
     from planrunner.diagnostics import Diagnostic as Diagnostic
@@ -56,12 +56,12 @@ _LATE = {
     "Rule": "planrunner.diagnostics",
     "Span": "planrunner.source",
     "money": "planrunner.capabilities.contract",
-    "read_inside": "planrunner.capabilities.files.inside",
-    "remove_inside": "planrunner.capabilities.files.inside",
+    "read_inside": "planrunner.capabilities.files.text",
+    "remove_inside": "planrunner.capabilities.files.text",
     "run_program": "planrunner.capabilities.programs",
     "seconds": "planrunner.capabilities.contract",
     "size": "planrunner.capabilities.contract",
-    "write_inside": "planrunner.capabilities.files.inside",
+    "write_inside": "planrunner.capabilities.files.text",
 }
 """Where to find what few plugins use."""
 

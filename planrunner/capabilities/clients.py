@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.files.readable import require_let
+from planrunner.capabilities.files.scope import require_let
 from planrunner.capabilities.programs import Ended, Program, run
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from planrunner.capabilities.contract import Call, Enclosed, Failure, basic_environment
 from planrunner.capabilities.files.beneath import Beneath
-from planrunner.capabilities.files.readable import require_within
+from planrunner.capabilities.files.scope import require_within
 from planrunner.engine.effects import UNDO
 from planrunner.engine.secrets import Grant, conceal, grant, needed
 from planrunner.errors import NotFound, PlanInvalid, UsageError

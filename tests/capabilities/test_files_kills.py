@@ -17,7 +17,7 @@ import pytest
 from files_desk import Desk, hasty, tree  # noqa: F401 (is used by being there)
 from test_files_undo import ACTS, missing, prepared
 
-from planrunner.capabilities.files import syscalls
+from planrunner.capabilities.files import beneath
 from planrunner.testing.crashes import in_child
 
 EVERY = 1 if os.environ.get("PLANRUNNER_FAULTS") == "all" else 61
@@ -50,7 +50,7 @@ def deadly(call: int, after: bool, told: Callable[[int], Any] = lambda count: No
     for name in WRITES:
         setattr(os, name, hooked(getattr(os, name)))
     os.open = hooked(opened, lambda _, flags, *rest: bool(flags & os.O_CREAT))  # type: ignore[assignment]
-    syscalls.renameat2 = hooked(syscalls.renameat2)
+    beneath.renameat2 = hooked(beneath.renameat2)
 
 
 def calls_of(work: Callable[[], Any]) -> int:
@@ -112,8 +112,8 @@ PAIRS = [(act, way) for number, act in enumerate(ACTS) for way in WAYS if EVERY 
 @pytest.fixture
 def kernel(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if way == "without them":
-        monkeypatch.setattr(syscalls, "_syscall", missing)
-        monkeypatch.setattr(syscalls, "_missing", set())
+        monkeypatch.setattr(beneath, "_syscall", missing)
+        monkeypatch.setattr(beneath, "_missing", set())
 
 
 @pytest.mark.parametrize(("act", "way"), PAIRS)

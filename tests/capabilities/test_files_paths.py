@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from test_files_undo import missing
 
 from planrunner.capabilities.contract import Failure
-from planrunner.capabilities.files import syscalls
+from planrunner.capabilities.files import beneath
 from planrunner.capabilities.files.beneath import Beneath, steps
 from planrunner.journal.sqlite import open_journal
 
@@ -40,8 +40,8 @@ WAYS_OUT = {
 @pytest.fixture(params=["openat2", "one step after the other"])
 def desk(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     if request.param != "openat2":
-        monkeypatch.setattr(syscalls, "_syscall", missing)
-        monkeypatch.setattr(syscalls, "_missing", set())
+        monkeypatch.setattr(beneath, "_syscall", missing)
+        monkeypatch.setattr(beneath, "_missing", set())
     desk = Desk(tmp_path)
     desk.state = desk.root / "kept/state"
     open_journal(str(desk.state)).close()

@@ -20,7 +20,7 @@ from files_desk import Desk, hasty, tree  # noqa: F401 (is used by being there)
 from test_files_undo import missing
 
 from planrunner.capabilities.contract import Failure
-from planrunner.capabilities.files import syscalls
+from planrunner.capabilities.files import beneath
 
 SECONDS = float(os.environ.get("PLANRUNNER_RACE_SECONDS", "0.15"))
 SECRET = "the secret outside\n"
@@ -169,8 +169,8 @@ def _swap_for_ever(one: bytes, other: bytes) -> None:
 @pytest.mark.parametrize("way", ["openat2", "one step after the other"])
 def test_no_race_leads_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, race: str, way: str) -> None:
     if way != "openat2":
-        monkeypatch.setattr(syscalls, "_syscall", missing)
-        monkeypatch.setattr(syscalls, "_missing", set())
+        monkeypatch.setattr(beneath, "_syscall", missing)
+        monkeypatch.setattr(beneath, "_missing", set())
     arena = Arena(tmp_path)
     (swap, act), before = RACES[race], tree(arena.outside)
     done = refused = 0

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planrunner.capabilities.contract import Failure
-from planrunner.capabilities.files.patterns import Patterns
-from planrunner.capabilities.files.written import written
+from planrunner.capabilities.files.inputs import written
+from planrunner.capabilities.files.walk import Patterns
 
 
 @pytest.fixture

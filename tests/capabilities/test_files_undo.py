@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from planrunner.capabilities.builtin import TARGETS
 from planrunner.capabilities.contract import Failure
-from planrunner.capabilities.files import switching, syscalls
+from planrunner.capabilities.files import beneath, staged
 
 LEFT_AND_RIGHT = [
     {"path": "docs/a.txt", "search": "two", "replace": "zwei"},
@@ -98,8 +98,8 @@ def prepared(folder: Path, act: str) -> tuple[Desk, str, dict[str, Any]]:
 @pytest.fixture(params=["with the calls of the kernel", "without them"])
 def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     if request.param == "without them":
-        monkeypatch.setattr(syscalls, "_syscall", missing)
-        monkeypatch.setattr(syscalls, "_missing", set())
+        monkeypatch.setattr(beneath, "_syscall", missing)
+        monkeypatch.setattr(beneath, "_missing", set())
     yield
 
 
@@ -257,19 +257,19 @@ class TestForeignWork:
     def test_a_folder_that_goes_away_while_the_undo_looks_is_told(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from planrunner.capabilities.files import acting
+        from planrunner.capabilities.files import verb
 
         desk = filled(tmp_path)
         noted = desk.capture("mkdir", path="new/deep", parents=True)
         desk.do("mkdir", path="new/deep", parents=True)
-        entries = acting.entries
+        entries = verb.entries
 
         def late(*arguments: Any) -> Any:
             (desk.root / "new").rename(desk.root / "away")
             desk.write("new", "theirs")
             return entries(*arguments)
 
-        monkeypatch.setattr(acting, "entries", late)
+        monkeypatch.setattr(verb, "entries", late)
         with pytest.raises(Failure, match=r"new cannot be looked through: Not a directory"):
             desk.undo("mkdir", noted)
         assert desk.read("new") == "theirs"
@@ -291,17 +291,17 @@ class TestForeignWork:
     def test_a_file_somebody_writes_while_it_is_replaced_is_put_back(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from planrunner.capabilities.files import switching
+        from planrunner.capabilities.files import staged
 
         desk = filled(tmp_path)
-        swap = switching._swap
+        swap = staged._swap
 
         def late(*arguments: Any) -> None:
-            monkeypatch.setattr(switching, "_swap", swap)
+            monkeypatch.setattr(staged, "_swap", swap)
             desk.write("src/b.txt", "theirs")
             swap(*arguments)
 
-        monkeypatch.setattr(switching, "_swap", late)
+        monkeypatch.setattr(staged, "_swap", late)
         before = {**desk.tree(), "src/b.txt": ("file", 0o644, b"theirs")}
         with pytest.raises(Failure, match=r"src/b.txt was changed by somebody else meanwhile"):
             desk.do("write", path="src/b.txt", content="ours")
@@ -311,7 +311,6 @@ class TestForeignWork:
     def test_an_error_at_any_switch_leaves_everything_as_it_was(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
     ) -> None:
-        from planrunner.capabilities.files import switching
 
         desk = filled(tmp_path)
         before, left = desk.tree(), [count]
@@ -326,7 +325,7 @@ class TestForeignWork:
             return act
 
         for name in ("_put", "_take_away"):
-            monkeypatch.setattr(switching, name, failing(getattr(switching, name)))
+            monkeypatch.setattr(staged, name, failing(getattr(staged, name)))
         if count < 5:
             with pytest.raises(Failure, match="No space left on device"):
                 desk.do("edit", diff=DIFF)
@@ -434,7 +433,7 @@ def test_a_folder_that_is_replaced_while_an_undo_looks_is_left_as_it_is(
     desk.write("sub/kept", "x")
     noted = desk.capture("mkdir", path="sub/new")
     desk.do("mkdir", path="sub/new")
-    fits = switching.fits
+    fits = staged.fits
 
     def replaced(*given: Any) -> bool:
         found = fits(*given)
@@ -443,6 +442,6 @@ def test_a_folder_that_is_replaced_while_an_undo_looks_is_left_as_it_is(
             desk.write("sub", "a file by now")
         return found
 
-    monkeypatch.setattr(switching, "fits", replaced)
+    monkeypatch.setattr(staged, "fits", replaced)
     assert desk.undo("mkdir", noted) == {"changed": False, "restored": 0}
     assert desk.read("sub") == "a file by now" and desk.read("elsewhere/kept") == "x"

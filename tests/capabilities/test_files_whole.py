@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from planrunner.capabilities.contract import Call, Context, Failure
-from planrunner.capabilities.files.reading import read
-from planrunner.capabilities.files.writing import Written, write
+from planrunner.capabilities.files.text import Written, read, write
 from planrunner.plan.model import Task
 
 
@@ -145,7 +144,7 @@ class TestWrite:
         program = (
             "import sys; sys.path[:0] = sys.argv[2:]\n"
             "from test_files_whole import context\n"
-            "from planrunner.capabilities.files.writing import write\n"
+            "from planrunner.capabilities.files.text import write\n"
             "from pathlib import Path\n"
             "folder, number = Path(sys.argv[1]), 0\n"
             "print('ready', flush=True)\n"

@@ -15,18 +15,13 @@ from git_server import bare, served
 from git_workbench import Bench, Done, git, repository, standing
 
 from planrunner.capabilities.contract import Failure
-from planrunner.capabilities.git.bisecting import Found, bisect
-from planrunner.capabilities.git.branches import branch, switch
-from planrunner.capabilities.git.cloning import clone
-from planrunner.capabilities.git.commits import commit
-from planrunner.capabilities.git.fetching import fetch
-from planrunner.capabilities.git.looking import diff, log, show
-from planrunner.capabilities.git.merging import Merged, merge
-from planrunner.capabilities.git.pushing import push
-from planrunner.capabilities.git.staging import add
-from planrunner.capabilities.git.status import status
-from planrunner.capabilities.git.tags import tag, tag_delete
-from planrunner.capabilities.git.worktrees import worktree_add, worktree_remove
+from planrunner.capabilities.git.commit import Merged, commit, merge
+from planrunner.capabilities.git.fetch import clone, fetch
+from planrunner.capabilities.git.history import Found, bisect, diff, log, show
+from planrunner.capabilities.git.index import add
+from planrunner.capabilities.git.push import push
+from planrunner.capabilities.git.refs import branch, switch, tag, tag_delete
+from planrunner.capabilities.git.worktree import status, worktree_add, worktree_remove
 from planrunner.engine.orphans import end_carriers
 
 NETWORK = {"network": {"private": ["127.0.0.1"]}}

@@ -12,9 +12,9 @@ import pytest
 from git_workbench import Bench, Done, git, repository, standing
 
 from planrunner.capabilities.contract import Failure, declaration_of
-from planrunner.capabilities.git.commits import commit
-from planrunner.capabilities.git.staging import add
-from planrunner.capabilities.git.worktrees import worktree_add
+from planrunner.capabilities.git.commit import commit
+from planrunner.capabilities.git.index import add
+from planrunner.capabilities.git.worktree import worktree_add
 
 FILES = {"git": {"name": "Ana", "email": "ana@example.org", "protocols": ["file"]}}
 

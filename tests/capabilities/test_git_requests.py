@@ -10,8 +10,7 @@ from git_server import peer, served
 from git_workbench import Bench, git, repository
 
 from planrunner.capabilities.contract import Failure, declaration_of
-from planrunner.capabilities.git.forges import Gitea
-from planrunner.capabilities.git.requests import pull_request
+from planrunner.capabilities.git.forge import Gitea, pull_request
 
 
 @pytest.fixture

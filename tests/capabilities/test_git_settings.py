@@ -10,11 +10,11 @@ import pytest
 from git_workbench import Bench, git, repository
 
 from planrunner.capabilities.contract import Failure
-from planrunner.capabilities.git.addresses import must_not_be_overheard, parsed
-from planrunner.capabilities.git.commits import commit
-from planrunner.capabilities.git.fetching import fetch
-from planrunner.capabilities.git.requests import pull_request
-from planrunner.capabilities.git.status import status
+from planrunner.capabilities.git.commit import commit
+from planrunner.capabilities.git.fetch import fetch
+from planrunner.capabilities.git.forge import pull_request
+from planrunner.capabilities.git.remote import must_not_be_overheard, parsed
+from planrunner.capabilities.git.worktree import status
 from planrunner.safety.project import check_project
 
 GOOD = """\

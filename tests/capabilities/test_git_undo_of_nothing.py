@@ -11,17 +11,14 @@ import pytest
 from git_workbench import Bench, Done, git, repository, standing
 
 from planrunner.capabilities.contract import Failure, declaration_of
-from planrunner.capabilities.git import branches, tags
-from planrunner.capabilities.git import commits as committing
-from planrunner.capabilities.git.branches import branch, switch
-from planrunner.capabilities.git.cloning import clone
-from planrunner.capabilities.git.commits import commit
-from planrunner.capabilities.git.fetching import fetch
-from planrunner.capabilities.git.merging import merge
-from planrunner.capabilities.git.pushing import push
-from planrunner.capabilities.git.staging import add
-from planrunner.capabilities.git.tags import tag, tag_delete
-from planrunner.capabilities.git.worktrees import worktree_add, worktree_remove
+from planrunner.capabilities.git import commit as committing
+from planrunner.capabilities.git import refs
+from planrunner.capabilities.git.commit import commit, merge
+from planrunner.capabilities.git.fetch import clone, fetch
+from planrunner.capabilities.git.index import add
+from planrunner.capabilities.git.push import push
+from planrunner.capabilities.git.refs import branch, switch, tag, tag_delete
+from planrunner.capabilities.git.worktree import worktree_add, worktree_remove
 
 FILES = {"git": {"name": "Ana", "email": "ana@example.org", "protocols": ["file"]}}
 
@@ -95,14 +92,14 @@ class TestAFailedAttempt:
     def test_a_branch_that_another_run_makes_at_the_same_moment_stays(
         self, work: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        just_before(monkeypatch, branches, lambda: git(work, "branch", "x"))
+        just_before(monkeypatch, refs, lambda: git(work, "branch", "x"))
         takes_back_nothing(failed(bench, branch, "exists", lambda: None, name="x"), work)
         assert git(work, "rev-parse", "x")
 
     def test_a_tag_that_another_run_makes_at_the_same_moment_stays(
         self, work: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        just_before(monkeypatch, tags, lambda: git(work, "tag", "v1"))
+        just_before(monkeypatch, refs, lambda: git(work, "tag", "v1"))
         takes_back_nothing(failed(bench, tag, "exists", lambda: None, name="v1"), work)
         assert git(work, "rev-parse", "v1")
 

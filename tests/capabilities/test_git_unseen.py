@@ -10,19 +10,16 @@ import pytest
 from git_workbench import Bench, git, repository, standing
 
 from planrunner.capabilities.contract import Failure, declaration_of
-from planrunner.capabilities.git import own_settings, trees
-from planrunner.capabilities.git.branches import branch, switch
-from planrunner.capabilities.git.cloning import clone
-from planrunner.capabilities.git.commits import commit
+from planrunner.capabilities.git import checkout, configuration
+from planrunner.capabilities.git.commit import commit
 from planrunner.capabilities.git.configuration import is_refused
-from planrunner.capabilities.git.fetching import fetch
-from planrunner.capabilities.git.looking import diff, log
-from planrunner.capabilities.git.pushing import push
-from planrunner.capabilities.git.records import Record
-from planrunner.capabilities.git.repository import slot
-from planrunner.capabilities.git.staging import add
-from planrunner.capabilities.git.tags import tag_delete
-from planrunner.capabilities.git.worktrees import worktree_add, worktree_remove
+from planrunner.capabilities.git.fetch import clone, fetch
+from planrunner.capabilities.git.history import diff, log
+from planrunner.capabilities.git.index import add
+from planrunner.capabilities.git.push import push
+from planrunner.capabilities.git.refs import branch, switch, tag_delete
+from planrunner.capabilities.git.repository import Record, slot
+from planrunner.capabilities.git.worktree import worktree_add, worktree_remove
 
 FILES = {"git": {"name": "Ana", "email": "ana@example.org", "protocols": ["file"]}}
 
@@ -209,7 +206,7 @@ def test_whoever_looks_at_the_status_while_files_are_switched_disturbs_nothing(
     git(work, "commit", "-q", "-m", "other")
     git(work, "switch", "-q", "main")
     was = standing(work)
-    real = trees.move_files
+    real = checkout.move_files
 
     def looked(*given: Any) -> None:
         os.utime(work / "b.txt", (1, 1))
@@ -217,7 +214,7 @@ def test_whoever_looks_at_the_status_while_files_are_switched_disturbs_nothing(
         real(*given)
         git(work, "status")
 
-    monkeypatch.setattr(trees, "move_files", looked)
+    monkeypatch.setattr(checkout, "move_files", looked)
     done = bench.act(switch, ref="other")
     assert git(work, "status", "--porcelain") == ""
     done.undo()
@@ -232,7 +229,7 @@ def test_a_plan_does_not_say_whom_the_user_trusts(
     (tmp_path / "evil/git").mkdir(parents=True)
     (tmp_path / "evil/git/config").write_text("[safe]\n\tdirectory = /plan\n")
     bench.env = {"XDG_CONFIG_HOME": str(tmp_path / "evil")}
-    assert "/plan" not in own_settings.user_values(bench.context(), "safe.directory")
+    assert "/plan" not in configuration.user_values(bench.context(), "safe.directory")
 
 
 def test_a_branch_that_gave_its_name_to_a_folder_of_branches_is_followed_and_taken_back(

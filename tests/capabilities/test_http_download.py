@@ -14,13 +14,14 @@ from typing import Any
 
 import pytest
 
+from planrunner.capabilities.files import staged
+
 sys.path.insert(0, str(Path(__file__).parent))
 
 from http_workbench import Peer, Project, Seen, answer
 
 from planrunner.capabilities.builtin import TARGETS, load
 from planrunner.capabilities.contract import Failure, declaration_of
-from planrunner.capabilities.files import switching
 from planrunner.capabilities.files.records import forget_old
 
 BODY = os.urandom(700_001)
@@ -207,7 +208,7 @@ class TestGoingOn:
         code = """if True:
             import resource, sys
             from types import SimpleNamespace
-            from planrunner.capabilities.http.partial import Partial
+            from planrunner.capabilities.http.download import Partial
             resource.setrlimit(resource.RLIMIT_FSIZE, (60, resource.RLIM_INFINITY))
             partial = Partial(SimpleNamespace(cache=lambda name: sys.argv[1]), "x")
             try:
@@ -380,8 +381,8 @@ class TestTakingBack:
             raise KeyboardInterrupt
 
         with Peer(Files()) as peer, monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-            patched.setattr(switching, "_put", killed)
-            patched.setattr(switching, "back", lambda *_: None)
+            patched.setattr(staged, "_put", killed)
+            patched.setattr(staged, "back", lambda *_: None)
             load(TARGETS["http.download"])(project.context(), url=peer.url, path="x")
         assert len(os.listdir(project.path)) == 2
         declared.undo(project.context(), before, None)

@@ -22,7 +22,7 @@ from http_workbench import Peer, Project, Seen, answer
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.http.client import async_client, refusal
-from planrunner.capabilities.http.trying import retry_after
+from planrunner.capabilities.http.exchange import retry_after
 
 QUICK = {"times": 2, "delay": 0.01}
 

@@ -10,7 +10,7 @@ from files_desk import Desk, hasty  # noqa: F401 (is used by being there)
 from git_workbench import Noted, git, repository
 
 from planrunner.capabilities.contract import Call, Context, declaration_of
-from planrunner.capabilities.git.commits import commit
+from planrunner.capabilities.git.commit import commit
 from planrunner.engine.services import AttemptServices
 from planrunner.journal.sqlite import open_journal
 from planrunner.plan.model import Task

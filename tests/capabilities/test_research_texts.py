@@ -17,12 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planrunner.capabilities.contract import Call, Context, Failure
-from planrunner.capabilities.research.addresses import canonical
-from planrunner.capabilities.research.cite import cite
-from planrunner.capabilities.research.dedupe import dedupe
-from planrunner.capabilities.research.facts import facts, owner
-from planrunner.capabilities.research.rank import rank
-from planrunner.capabilities.research.words import sentences, words
+from planrunner.capabilities.research.facts import cite, facts, owner
+from planrunner.capabilities.research.relevance import dedupe, rank, sentences, words
+from planrunner.capabilities.research.source import canonical
 from planrunner.engine.services import AttemptServices
 from planrunner.plan.model import Task
 

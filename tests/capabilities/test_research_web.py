@@ -24,9 +24,9 @@ from planrunner import __version__
 from planrunner.capabilities.contract import Call, Context, Failure
 from planrunner.capabilities.research import providers
 from planrunner.capabilities.research.fetch import fetch
-from planrunner.capabilities.research.pages import Page, Pages
 from planrunner.capabilities.research.providers import Found, Search
 from planrunner.capabilities.research.search import search
+from planrunner.capabilities.research.wire import Page, Pages
 from planrunner.engine.services import AttemptServices
 from planrunner.plan.model import Task
 from planrunner.plugins.registry import Registry

@@ -9,7 +9,7 @@ from typing import Any
 
 from planrunner.app.proof.bounds import Bound, attempts_of, bound_of, compared, task_bound, with_slots
 from planrunner.app.proof.names import asks, demands, walk
-from planrunner.capabilities.files.written import written
+from planrunner.capabilities.files.inputs import written
 from planrunner.engine.calls import rendered
 from planrunner.engine.containers import items
 from planrunner.machine.computed import value_of, with_values

@@ -1,24 +1,88 @@
-"""A working directory held open, and every path opened from it on: whatever others swap meanwhile, nothing outside is
-reached.
-
-The kernel walks the path where it has ``openat2``; elsewhere it is walked here, one component after the other, each
-opened relative to the one before and none of them a link. A path is never checked first and opened afterwards: what was
-opened is what is used.
-"""
+"""Paths below a working directory that is held open: whatever others swap meanwhile, nothing outside is reached."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import os
 import stat
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal
+from typing import Any, BinaryIO, Literal
 
 from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.files import syscalls
 from planrunner.capabilities.files.scope import Scope, scope_of
 from planrunner.plan import patterns
+
+BENEATH = 0x08
+NO_MAGIC_LINKS = 0x02
+NO_SYMLINKS = 0x04
+"""How ``openat2`` goes along a path (``linux/openat2.h``)."""
+
+NOREPLACE = 1
+EXCHANGE = 2
+"""What ``renameat2`` does where the new name is taken: it fails with EEXIST, or the two names are swapped."""
+
+_OPENAT2 = 437
+_RENAMEAT2 = {"x86_64": 316, "aarch64": 276, "riscv64": 276, "loongarch64": 276, "ppc64le": 357, "s390x": 347}
+_TRIES = 100
+
+_libc: Any = None
+
+
+def _syscall(*arguments: Any) -> int:
+    global _libc
+    if _libc is None:
+        _libc = ctypes.CDLL(None, use_errno=True)
+    result = _libc.syscall(*(ctypes.c_long(one) if isinstance(one, int) else one for one in arguments))
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return int(result)
+
+
+def openat2(folder: int, path: str, flags: int, resolve: int) -> int:
+    """Open a path from a folder on. EXDEV: it would leave the folder; ELOOP: it goes through a link."""
+
+    class How(ctypes.Structure):
+        _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+    how = How(flags | os.O_CLOEXEC, 0, resolve)
+    name = ctypes.c_char_p(os.fsencode(path))
+    for attempt in range(_TRIES):
+        try:
+            return _syscall(_OPENAT2, folder, name, ctypes.byref(how), ctypes.sizeof(how))
+        except OSError as error:  # EAGAIN: something was renamed meanwhile, so that the kernel cannot tell
+            if error.errno != errno.EAGAIN or attempt == _TRIES - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+def renameat2(old_folder: int, old: str, new_folder: int, new: str, how: int) -> None:
+    """Rename with ``NOREPLACE`` or ``EXCHANGE``. EINVAL: the file system cannot."""
+    number = _RENAMEAT2.get(os.uname().machine)
+    if number is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    names = [ctypes.c_char_p(os.fsencode(name)) for name in (old, new)]
+    _syscall(number, old_folder, names[0], new_folder, names[1], how)
+
+
+_missing: set[str] = set()
+
+
+def without(error: OSError, call: str) -> bool:
+    """Whether the error says that there is no such call here; it is then not tried again."""
+    if error.errno in (errno.ENOSYS, errno.EPERM) and call == "openat2":
+        _missing.add(call)
+        return True
+    return error.errno in (errno.ENOSYS, errno.EINVAL)
+
+
+def has_openat2() -> bool:
+    """Whether ``openat2`` is worth a try. The first one that fails settles it."""
+    return sys.platform == "linux" and "openat2" not in _missing
+
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
@@ -145,13 +209,13 @@ class Beneath:
     def open(self, parts: Sequence[str], flags: int = _READ) -> int:
         """Open what the steps lead to, no link on the way and none at the end; the caller closes it. Raises OSError
         (FileNotFoundError, NotADirectoryError) for what is not there, Failure (policy) for a link."""
-        if syscalls.has_openat2():
-            resolve = syscalls.BENEATH | syscalls.NO_SYMLINKS | syscalls.NO_MAGIC_LINKS
+        if has_openat2():
+            resolve = BENEATH | NO_SYMLINKS | NO_MAGIC_LINKS
             try:
-                return syscalls.openat2(self.root, "/".join(parts) or ".", flags | os.O_NOFOLLOW, resolve)
+                return openat2(self.root, "/".join(parts) or ".", flags | os.O_NOFOLLOW, resolve)
             except OSError as error:
                 told = error.errno in (errno.ELOOP, errno.EXDEV, errno.ENOTDIR, errno.EAGAIN)
-                if not told and not syscalls.without(error, "openat2"):
+                if not told and not without(error, "openat2"):
                     raise
         return self._walked(parts, flags)  # also for its better words
 
@@ -188,12 +252,12 @@ class Beneath:
         return opened
 
     def _opened(self, path: str, parts: list[str]) -> int:
-        if syscalls.has_openat2():
-            resolve = syscalls.BENEATH | syscalls.NO_MAGIC_LINKS
+        if has_openat2():
+            resolve = BENEATH | NO_MAGIC_LINKS
             try:
-                return syscalls.openat2(self.root, "/".join(parts) or ".", _READ, resolve)
+                return openat2(self.root, "/".join(parts) or ".", _READ, resolve)
             except OSError as error:
-                if error.errno not in (errno.EXDEV, errno.EAGAIN) and not syscalls.without(error, "openat2"):
+                if error.errno not in (errno.EXDEV, errno.EAGAIN) and not without(error, "openat2"):
                     raise
         return self._followed(path, parts)
 
@@ -255,3 +319,17 @@ def _through(parts: Sequence[str], number: int, flags: int) -> Failure:
     if number == len(parts) - 1 and not flags & os.O_DIRECTORY:
         return Failure(f"{'/'.join(parts)} is a link", "policy", rule="files.link")
     return Failure(f"{'/'.join(parts)} leads through `{parts[number]}`, which is a link", "policy", rule="files.link")
+
+
+def open_inside(directory: str, path: str, scope: Scope | None = None) -> BinaryIO:
+    """A regular file inside the working directory, to read. Raises Failure: policy for a path that leads outside, or
+    out of the scope."""
+    with Beneath(directory, scope=scope) as tree:
+        try:
+            opened = tree.open_to_read(path)
+        except OSError as error:
+            raise Failure(f"{path} cannot be read: {error.strerror}") from None
+    if not stat.S_ISREG(os.fstat(opened).st_mode):
+        os.close(opened)
+        raise Failure(f"{path} is not a regular file")
+    return os.fdopen(opened, "rb")

@@ -1,12 +1,14 @@
-"""The inputs of the family by their names, and what each has to be: YAML makes numbers, lists and maps where text was
-meant."""
+"""The inputs of the family, the paths that they write, and the names of artifacts made of paths."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
+from planrunner.capabilities.builtin import description_of
 from planrunner.capabilities.contract import Failure
+from planrunner.plan.access import touched
 
 _TEXTS = frozenset("path to content encoding template text kind diff snapshot".split())
 _FLAGS = frozenset("parents replace recursive hidden".split())
@@ -66,3 +68,34 @@ def _found(value: object) -> str:
 
 def _shown(mode: object) -> str:
     return mode if isinstance(mode, str) else _found(mode)
+
+
+def written(capability: str, inputs: Mapping[str, Any]) -> list[str]:
+    """The paths in the inputs that ``capability`` changes, as they are written there: templates are not filled in."""
+    found: list[str] = []
+    for touch in touched(description_of(capability), dict(inputs)):
+        if touch.way == "write":
+            found += _headed(touch.text) if touch.several else [touch.text]
+    return list(dict.fromkeys(filter(None, found)))
+
+
+def _headed(diff: str) -> list[str]:
+    """The files that the header lines of a diff name."""
+    lines = diff.splitlines()
+    found = []
+    for line, after in itertools.pairwise(lines):
+        if line.startswith("--- ") and after.startswith("+++ "):
+            names = [each[4:].split("\t", maxsplit=1)[0].rstrip() for each in (after, line)]
+            path = next((name for name in names if name != "/dev/null"), "")
+            found.append(path[2:] if path[:2] in ("a/", "b/") else path)
+    return found
+
+
+def artifact_name(path: str, otherwise: str = "file") -> str:
+    """A path as a name that the store takes; ``otherwise`` where nothing is left of it."""
+    parts = ["".join(map(_fitting, part)).strip() for part in path.split("/")]
+    return "/".join(part for part in parts if part not in ("", ".", "..")) or otherwise
+
+
+def _fitting(sign: str) -> str:
+    return sign if sign.isprintable() and sign != "\\" else "_"

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import Context
 from planrunner.capabilities.files.changes import Change, Step
-from planrunner.capabilities.files.standing import sha256, standing_of
+from planrunner.capabilities.files.walk import sha256, standing_of
 from planrunner.errors import StorageFailed
 from planrunner.jsontext import read_json, stable_json, write_json
 

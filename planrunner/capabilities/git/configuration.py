@@ -1,21 +1,20 @@
-"""What a repository's own settings may say.
-
-Settings can name programs, other files and other addresses. Those that git can be told to leave alone are overridden at
-every call; the others are refused, unless the operator lets them be: ``git: {allow_config: [filter.lfs.*]}``.
-"""
+"""Settings of git: what a repository's own may say, what those of the user are asked for, and who commits."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.git.command import program
+from planrunner.capabilities.programs import Program, run
 
 if TYPE_CHECKING:
     from planrunner.capabilities.git.command import Git
-
+    from planrunner.capabilities.git.repository import Repository
 
 REFUSED = (
     "include.path", "includeif.*.path",
@@ -102,3 +101,65 @@ def _fits(key: str, patterns: Iterable[str]) -> bool:
 
 def _printable(key: str) -> str:
     return "".join(char if char.isprintable() else "?" for char in key)[:80]
+
+
+def user_value(context: Context, key: str) -> str:
+    """The value of a setting such as ``user.name``; empty where there is none."""
+    return next(iter(user_values(context, key)[-1:]), "")
+
+
+def user_values(context: Context, key: str) -> list[str]:
+    """All values of a setting. The user's own files are read for this alone; they decide nothing else."""
+    names = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
+    hidden = {name: None for name in context.environment() if name.startswith(("GIT_", "LD_"))}
+    own = {name: os.environ.get(name) for name in names}  # never what the plan says: it would trust in the user's name
+    env: dict[str, str | None] = {**hidden, **own, "GIT_DIR": "/dev/null", "LC_ALL": "C"}
+    call = Program((program(), "config", "--includes", "-z", "--get-all", key), "/", env, quiet=True, own=True)
+    found = run(context, call)
+    return [value for value in found.text.split("\0") if value] if found.code == 0 else []
+
+
+_PERSON = re.compile(r"([^<>\n\0]+?) *<([^<>\n\0]*)>")
+
+
+class Person(NamedTuple):
+    """A name and an address for mail."""
+
+    name: str
+    email: str
+
+
+def identities(context: Context, repository: Repository, author: str) -> dict[str, str]:
+    """The variables by which git knows author and committer. Raises Failure where nobody is named."""
+    committer = _usual(context, repository)
+    writer = _parsed(author) if author else committer
+    committer = committer or writer
+    if writer is None or committer is None:
+        raise Failure(
+            "nobody is named to commit: give `author: Name <mail>`, or set `git: {name: …, email: …}`"
+            " in planrunner.yaml"
+        )
+    return {
+        "GIT_AUTHOR_NAME": writer.name,
+        "GIT_AUTHOR_EMAIL": writer.email,
+        "GIT_COMMITTER_NAME": committer.name,
+        "GIT_COMMITTER_EMAIL": committer.email,
+    }
+
+
+def _parsed(text: str) -> Person:
+    found = _PERSON.fullmatch(text.strip())
+    if found is None:
+        raise Failure(f"`author` takes a name and an address such as Ana <ana@example.org>, found {text!r}")
+    return Person(found[1], found[2])
+
+
+def _usual(context: Context, repository: Repository) -> Person | None:
+    project = context.settings("git")
+    name = project.get("name") or repository.get("user.name") or user_value(context, "user.name")
+    email = project.get("email") or repository.get("user.email") or user_value(context, "user.email")
+    return Person(_plain(name), _plain(email)) if name and email else None
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[<>\n\0]", "", text)

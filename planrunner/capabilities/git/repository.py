@@ -1,18 +1,19 @@
-"""The repository around the working directory of a call, found and looked at before anything else is asked of it."""
+"""The repository of a call: found, read, moved by compare-and-swap, with notes of attempts and what all undos share."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import sha256
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.git import configuration
-from planrunner.capabilities.git.command import SETTINGS, Git, Refused
-from planrunner.capabilities.git.names import checked_revision
-from planrunner.capabilities.git.own_settings import user_values
+from planrunner.capabilities.git.command import SETTINGS, Git, Refused, checked_revision
+from planrunner.capabilities.git.configuration import user_values
 
 UNDER_WAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "sequencer")
 
@@ -183,3 +184,78 @@ def slot(context: Context) -> str:
     """What names the traces of a task's visit: the same in all its attempts, and when one is issued again."""
     call = context.call
     return sha256((call.once or call.key).encode()).hexdigest()[:24]
+
+
+class Record:
+    """A note under a name, durable once ``write`` has returned. It holds nothing but JSON data."""
+
+    __slots__ = ("_context", "_name")
+
+    def __init__(self, context: Context, slot: str) -> None:
+        self._context = context
+        self._name = f"git {slot}"
+
+    def read(self) -> dict[str, Any]:
+        """What was noted; empty where nothing was."""
+        text = self._context.noted(self._name)
+        found = json.loads(text) if text else {}
+        return found if isinstance(found, dict) else {}
+
+    def write(self, data: dict[str, Any]) -> None:
+        """Note it in place of what was there. Raises StorageFailed."""
+        self._context.note(self._name, json.dumps(data))
+
+    @contextlib.contextmanager
+    def holding(self, data: dict[str, Any], unsure: tuple[str, ...] = ()) -> Iterator[None]:
+        """Note it for an act that happens as a whole or not at all. Where that fails the note is what it was, but for
+        the classes of failure that leave open whether it happened."""
+        earlier = self.read()
+        self.write(data)
+        try:
+            yield
+        except Failure as failure:
+            if failure.failure not in ("cancelled", "timeout", *unsure):
+                self.write(earlier) if earlier else self.drop()
+            raise
+
+    def drop(self) -> None:
+        """Forget it."""
+        self._context.note(self._name, "")
+
+
+Before = dict[str, Any]
+Outputs = dict[str, Any] | None
+
+_PASSING = ("transient", "timeout", "cancelled")
+
+
+def looking(capture: Callable[..., Before]) -> Callable[..., Before]:
+    """Make of a function the ``capture`` of a capability: what the attempt itself will refuse, with a class of its own,
+    is left to it. What may pass is raised, since another look may do."""
+
+    @functools.wraps(capture)
+    def looked(context: Context, **inputs: Any) -> Before:
+        try:
+            return capture(context, **inputs)
+        except Failure as failure:
+            if failure.failure in _PASSING:
+                raise
+            return {"slot": slot(context), "late": str(failure)}
+
+    return looked
+
+
+def taking_back(
+    undo: Callable[[Context, Before, Outputs], bool],
+) -> Callable[[Context, Before, Outputs], dict[str, Any]]:
+    """Make of a function the ``undo`` of a capability. It answers whether there was something to take back."""
+
+    @functools.wraps(undo)
+    def taken_back(context: Context, before: Before, outputs: Outputs) -> dict[str, Any]:
+        if "late" not in before:
+            return {"changed": undo(context, before, outputs)}
+        if outputs is None and not any(Record(context, before["slot"] + part).read() for part in ("", "-branch")):
+            return {"changed": False}
+        raise Failure(f"what stood here before was not seen, so it is left as it is now: {before['late']}")
+
+    return taken_back

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote
 
 from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.files.acting import open_tree
 from planrunner.capabilities.files.beneath import scope_in
-from planrunner.capabilities.files.readable import require_let
+from planrunner.capabilities.files.scope import require_let
+from planrunner.capabilities.files.verb import open_tree
 
 if TYPE_CHECKING:
-    from planrunner.capabilities.git.addresses import Address
     from planrunner.capabilities.git.command import Git
+    from planrunner.capabilities.git.remote import Address
     from planrunner.capabilities.git.repository import Repository
 
 

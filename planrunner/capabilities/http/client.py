@@ -6,18 +6,405 @@ are not looked at. A request that waits ends within a fraction of a second once 
 
 from __future__ import annotations
 
+import errno
+import math
+import os
+import select
+import socket
 import ssl
-from collections.abc import Mapping
-from typing import Any
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, TypeVar
 
+import anyio
+import anyio.to_thread
+import httpcore2
 import httpx2
 
 from planrunner import __version__
 from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.http.async_transport import AsyncGuardedTransport
-from planrunner.capabilities.http.guard import Guard
-from planrunner.capabilities.http.transport import CountingClient, GuardedTransport
-from planrunner.capabilities.http.watch import Watch
+from planrunner.capabilities.http.guard import Endpoint, Guard
+from planrunner.capabilities.http.headers import REDIRECT_BODY, keep_to_origin
+from planrunner.capabilities.outputs import count_call
+
+SLICE = 0.1
+"""Seconds that a connection waits at most before it looks whether to go on."""
+
+
+class Watch:
+    """Looked at by every connection of a client between waits; may be used from several threads."""
+
+    __slots__ = ("_cancelled", "_until")
+
+    def __init__(self, cancelled: Callable[[], bool], total: float | None = None) -> None:
+        self._cancelled = cancelled
+        self._until = None if total is None else time.monotonic() + total
+
+    def check(self) -> None:
+        """Raises Failure if there is no point in waiting any longer."""
+        if self._cancelled():
+            raise Failure("the request was stopped", "interrupted")
+        if self._until is not None and time.monotonic() > self._until:
+            raise Failure("the request took longer than its total time", "transient")
+
+    def left(self, timeout: float | None) -> float:
+        """Seconds until an operation that may take ``timeout`` has to be over; at most until the end of the total."""
+        ends = [timeout] if timeout is not None else []
+        if self._until is not None:
+            ends.append(self._until - time.monotonic() + 0.001)
+        return min(ends, default=float("inf"))
+
+
+Result = TypeVar("Result")
+
+
+class CountingClient(httpx2.Client):
+    """A client that counts its requests as calls of the attempt; a redirect belongs to its request."""
+
+    def __init__(self, context: Context, **options: Any) -> None:
+        super().__init__(**options)
+        self._context = context
+        context.spend(calls=0)
+
+    def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        count_call(self._context)
+        return super().send(request, **options)
+
+
+class GuardedTransport(httpx2.HTTPTransport):
+    """A transport without proxy, unix sockets and environment, whose pool connects through ``GuardedBackend``."""
+
+    def __init__(self, guard: Guard, watch: Watch, tls: ssl.SSLContext) -> None:
+        self._pool = httpcore2.ConnectionPool(
+            ssl_context=tls, max_keepalive_connections=20, network_backend=GuardedBackend(guard, watch)
+        )
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        keep_to_origin(request)
+        response = super().handle_request(request)
+        if response.has_redirect_location and isinstance(response.stream, httpx2.SyncByteStream):
+            response.stream = FirstBytes(response.stream)
+        return response
+
+
+class FirstBytes(httpx2.SyncByteStream):
+    """The beginning of a body: that of a redirect is read to its end before the next request, and may have none."""
+
+    def __init__(self, stream: httpx2.SyncByteStream) -> None:
+        self._stream = stream
+
+    def __iter__(self) -> Iterator[bytes]:
+        size = 0
+        for part in self._stream:
+            yield part
+            size += len(part)
+            if size > REDIRECT_BODY:
+                return
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+class GuardedBackend(httpcore2.NetworkBackend):
+    """Opens connections where the guard admits them."""
+
+    def __init__(self, guard: Guard, watch: Watch) -> None:
+        self._guard = guard
+        self._watch = watch
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore2.NetworkStream:
+        until = time.monotonic() + self._watch.left(timeout)
+        error: Exception = httpcore2.ConnectError(f"{host} has no address")
+        for endpoint in self._admit(host, port, until):
+            try:
+                return WatchedStream(self._connect(endpoint, until), self._watch)
+            except OSError as failed:
+                error = httpcore2.ConnectError(f"{host}:{port}: {failed.strerror or failed}")
+        raise error
+
+    def connect_unix_socket(
+        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
+    ) -> httpcore2.NetworkStream:
+        raise Failure(f"refused to connect to the unix socket {path}", "policy", rule="network.socket")
+
+    def sleep(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            self._watch.check()
+            time.sleep(min(SLICE, left))
+
+    def _admit(self, host: str, port: int, until: float) -> list[Endpoint]:
+        """Look up in a thread of its own: the system's resolver cannot be interrupted."""
+        done = threading.Event()
+        found: list[list[Endpoint]] = []
+        failed: list[BaseException] = []
+
+        def look() -> None:
+            try:
+                found.append(self._guard.admit(host, port))
+            except BaseException as error:
+                failed.append(error)
+            done.set()
+
+        threading.Thread(target=look, daemon=True, name="planrunner-lookup").start()
+        while not done.wait(SLICE):
+            self._watch.check()
+            if time.monotonic() > until:
+                raise httpcore2.ConnectTimeout(f"{host} was not found in time")
+        if failed and isinstance(failed[0], OSError):
+            raise httpcore2.ConnectError(f"{host} was not found: {failed[0].strerror or failed[0]}")
+        if failed:
+            raise failed[0]
+        return found[0]
+
+    def _connect(self, endpoint: Endpoint, until: float) -> socket.socket:
+        opened = socket.socket(endpoint.family, socket.SOCK_STREAM)
+        try:
+            opened.setblocking(False)
+            if (code := opened.connect_ex(endpoint.address)) not in (0, errno.EINPROGRESS):
+                raise OSError(code, os.strerror(code))
+            waiting = select.poll()
+            waiting.register(opened, select.POLLOUT)
+            while not waiting.poll(int(1000 * SLICE)):
+                self._watch.check()
+                if time.monotonic() > until:
+                    raise httpcore2.ConnectTimeout(f"{endpoint.address[0]} did not answer in time")
+            if code := opened.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+                raise OSError(code, os.strerror(code))
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except BaseException:
+            opened.close()
+            raise
+        return opened
+
+
+class WatchedStream(httpcore2.NetworkStream):
+    """A connection that waits in slices and looks at its watch between them."""
+
+    def __init__(self, opened: socket.socket, watch: Watch) -> None:
+        self._socket = opened
+        self._watch = watch
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._wait(lambda: self._socket.recv(max_bytes), timeout, httpcore2.ReadTimeout, httpcore2.ReadError)
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        rest = memoryview(buffer)
+        while rest:
+            sent = self._wait(partial(self._socket.send, rest), timeout, httpcore2.WriteTimeout, httpcore2.WriteError)
+            rest = rest[sent:]
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore2.NetworkStream:
+        try:
+            wrapped = ssl_context.wrap_socket(
+                self._socket, server_hostname=server_hostname, do_handshake_on_connect=False
+            )
+            self._socket = wrapped
+            self._wait(wrapped.do_handshake, timeout, httpcore2.ConnectTimeout, httpcore2.ConnectError)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def get_extra_info(self, info: str) -> Any:
+        if info == "ssl_object":
+            return getattr(self._socket, "_sslobj", None)
+        if info == "is_readable":
+            return _readable(self._socket)
+        looks: dict[str, Callable[[], Any]] = {
+            "client_addr": self._socket.getsockname,
+            "server_addr": self._socket.getpeername,
+            "socket": lambda: self._socket,
+        }
+        return looks[info]() if info in looks else None
+
+    def _wait(
+        self, act: Callable[[], Result], timeout: float | None, late: type[Exception], broken: type[Exception]
+    ) -> Result:
+        until = time.monotonic() + self._watch.left(timeout)
+        while True:
+            self._watch.check()
+            left = until - time.monotonic()
+            if left <= 0:
+                raise late("no answer in time")
+            self._socket.settimeout(min(SLICE, left))
+            try:
+                return act()
+            except TimeoutError:
+                continue
+            except OSError as error:
+                raise broken(str(error.strerror or error)) from error
+
+
+def _readable(opened: socket.socket) -> bool:
+    if opened.fileno() < 0:
+        return True
+    waiting = select.poll()
+    waiting.register(opened, select.POLLIN)
+    return bool(waiting.poll(0))
+
+
+class AsyncGuardedTransport(httpx2.AsyncHTTPTransport):
+    """A transport without proxy, unix sockets and environment, whose pool connects through ``AsyncGuardedBackend``."""
+
+    def __init__(self, guard: Guard, watch: Watch, tls: ssl.SSLContext) -> None:
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=tls, max_keepalive_connections=20, network_backend=AsyncGuardedBackend(guard, watch)
+        )
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        keep_to_origin(request)
+        response = await super().handle_async_request(request)
+        if response.has_redirect_location and isinstance(response.stream, httpx2.AsyncByteStream):
+            response.stream = AsyncFirstBytes(response.stream)
+        return response
+
+
+class AsyncFirstBytes(httpx2.AsyncByteStream):
+    """The beginning of the body of a redirect."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for part in self._stream:
+            yield part
+            size += len(part)
+            if size > REDIRECT_BODY:
+                return
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class AsyncGuardedBackend(httpcore2.AsyncNetworkBackend):
+    """Opens connections where the guard admits them."""
+
+    def __init__(self, guard: Guard, watch: Watch) -> None:
+        self._guard = guard
+        self._watch = watch
+        self._sockets = httpcore2.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        until = time.monotonic() + self._watch.left(timeout)
+        error: Exception = httpcore2.ConnectError(f"{host} has no address")
+        for endpoint in await self._admit(host, port, timeout):
+            try:
+                stream = await watched(self._watch, partial(self._connect, endpoint, port, until))
+            except httpcore2.ConnectError as failed:
+                error = failed
+            else:
+                return AsyncWatchedStream(stream, self._watch)
+        raise error
+
+    async def connect_unix_socket(
+        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
+    ) -> httpcore2.AsyncNetworkStream:
+        raise Failure(f"refused to connect to the unix socket {path}", "policy", rule="network.socket")
+
+    async def sleep(self, seconds: float) -> None:
+        await watched(self._watch, lambda: anyio.sleep(seconds))
+
+    async def _admit(self, host: str, port: int, timeout: float | None) -> list[Endpoint]:
+        async def look() -> list[Endpoint]:
+            with anyio.fail_after(_finite(self._watch.left(timeout))):
+                return await anyio.to_thread.run_sync(self._guard.admit, host, port, abandon_on_cancel=True)
+
+        try:
+            return await watched(self._watch, look)
+        except TimeoutError:
+            raise httpcore2.ConnectTimeout(f"{host} was not found in time") from None
+        except OSError as error:
+            raise httpcore2.ConnectError(f"{host} was not found: {error.strerror or error}") from None
+
+    async def _connect(self, endpoint: Endpoint, port: int, until: float) -> httpcore2.AsyncNetworkStream:
+        left = _finite(max(0.0, until - time.monotonic()))
+        return await self._sockets.connect_tcp(str(endpoint.address[0]), port, timeout=left)
+
+
+class AsyncWatchedStream(httpcore2.AsyncNetworkStream):
+    """A connection whose waits end with the attempt."""
+
+    def __init__(self, stream: httpcore2.AsyncNetworkStream, watch: Watch) -> None:
+        self._stream = stream
+        self._watch = watch
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        left = _finite(self._watch.left(timeout))
+        return await watched(self._watch, lambda: self._stream.read(max_bytes, left))
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        left = _finite(self._watch.left(timeout))
+        await watched(self._watch, lambda: self._stream.write(buffer, left))
+
+    async def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore2.AsyncNetworkStream:
+        left = _finite(self._watch.left(timeout))
+        inner = await watched(self._watch, lambda: self._stream.start_tls(ssl_context, server_hostname, left))
+        return AsyncWatchedStream(inner, self._watch)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)
+
+
+async def watched(watch: Watch, act: Callable[[], Awaitable[Result]]) -> Result:
+    """Await ``act()``; give it up, and raise what the watch says, when there is no point in waiting any longer."""
+    watch.check()
+    stopped: list[Failure] = []
+    failed: list[Exception] = []
+    results: list[Result] = []
+    async with anyio.create_task_group() as group:
+        group.start_soon(_look, watch, group.cancel_scope, stopped)
+        try:
+            results.append(await act())
+        except Exception as error:  # carried over the group, which would wrap it
+            failed.append(error)
+        group.cancel_scope.cancel()
+    if results:
+        return results[0]
+    raise (stopped or failed)[0]
+
+
+async def _look(watch: Watch, scope: anyio.CancelScope, stopped: list[Failure]) -> None:
+    while True:
+        await anyio.sleep(SLICE)
+        try:
+            watch.check()
+        except Failure as failure:
+            stopped.append(failure)
+            scope.cancel()
+            return
+
+
+def _finite(seconds: float) -> float | None:
+    return None if math.isinf(seconds) else seconds
+
 
 TIMEOUT: Mapping[str, float | None] = {"connect": 10.0, "read": 30.0, "write": 30.0, "pool": 30.0}
 """Seconds for the parts of a request; between two pieces of an answer `read` counts anew."""

@@ -1,25 +1,349 @@
-"""Downloads: streamed to a file, checked, and put in place as a whole; and taken back."""
+"""``http.download``: streamed to a file, resumed where it broke off, checked, and put in place as a whole."""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import json
+import os
 import time
-from typing import Annotated, Any, NamedTuple, Unpack
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from email.utils import parsedate_to_datetime
+from typing import Annotated, Any, BinaryIO, NamedTuple, Unpack, cast
+
+import httpx2
 
 from planrunner.capabilities.contract import Context, Doc, Failure, Preview, capability
-from planrunner.capabilities.files.acting import kept
-from planrunner.capabilities.files.naming import artifact_name
-from planrunner.capabilities.files.standing import Standing, standing_of
-from planrunner.capabilities.http.asking import Ask, asked, size_of
-from planrunner.capabilities.http.inputs import Fetching, Url
-from planrunner.capabilities.http.partial import Partial
-from planrunner.capabilities.http.placing import clean, put, standing
-from planrunner.capabilities.http.previewing import call_of, previewed
-from planrunner.capabilities.http.ranges import Wanted, read_to_end
-from planrunner.capabilities.http.received import name_of
-from planrunner.capabilities.http.sending import opened
-from planrunner.capabilities.http.trying import persist
+from planrunner.capabilities.files.beneath import Beneath
+from planrunner.capabilities.files.changes import Change, stepped, ways
+from planrunner.capabilities.files.inputs import artifact_name
+from planrunner.capabilities.files.records import forget_old
+from planrunner.capabilities.files.staged import perform
+from planrunner.capabilities.files.verb import kept, open_tree
+from planrunner.capabilities.files.walk import Standing, look, standing_of
+from planrunner.capabilities.http.answer import Received, Told, answer_of, name_of
+from planrunner.capabilities.http.exchange import Passing, answered, opened, persist, rest, retry_after
+from planrunner.capabilities.http.inputs import INLINE, Fetching, Url
+from planrunner.capabilities.http.request import Ask, asked, call_of, previewed, size_of
+
+FOLDER = "http-downloads"
+
+_NOTED = 1 << 18
+"""Bytes after which the note is renewed while a file grows. A runner that is killed loses so many of it."""
+_CHUNK = 1 << 20
+
+
+class Partial:
+    """The beginning of a file and what it is the beginning of: the validator that the server gave it.
+
+    One download at a time holds it; another one of the same address at the same time gets a place of its own.
+    """
+
+    __slots__ = (
+        "_context",
+        "_digest",
+        "_file",
+        "_folder",
+        "_gone",
+        "_name",
+        "_noted",
+        "_shared",
+        "_sure",
+        "resumed",
+        "validator",
+    )
+
+    def __init__(self, context: Context, identity: str) -> None:
+        self._context = context
+        self._folder = context.cache(FOLDER)
+        self._name = hashlib.sha256(identity.encode()).hexdigest()[:32]
+        if self._name.startswith("0"):  # now and then
+            forget_old(self._folder)
+        self._file = self._open()
+        self._shared = _locked(self._file)
+        if not self._shared:
+            self._file.close()
+            self._name = f"{self._name}-{uuid.uuid4().hex[:12]}"
+            self._file = self._open()
+        self._gone = False
+        self._digest = hashlib.sha256()
+        self._sure = self._noted = 0
+        self.validator = self._remembered()
+        self.resumed = 0
+
+    @property
+    def path(self) -> str:
+        return os.path.join(self._folder, f"{self._name}.part")
+
+    @property
+    def size(self) -> int:
+        return os.fstat(self._file.fileno()).st_size
+
+    def begin(self, validator: str) -> None:
+        """Forget what is there; what comes now belongs to ``validator`` (empty: it cannot be gone on with)."""
+        self._file.truncate(0)
+        self._digest = hashlib.sha256()
+        self._sure = self._noted = 0
+        self.validator, self.resumed = validator, 0
+
+    def add(self, data: bytes) -> None:
+        self._file.seek(0, os.SEEK_END)
+        rest = memoryview(data)
+        while rest:  # a disk that is nearly full takes a part
+            rest = rest[self._file.write(rest) :]
+        self._digest.update(data)
+        self._sure += len(data)
+        if self._sure - self._noted >= _NOTED:
+            self._write_note()
+
+    def digest(self) -> str:
+        self._file.seek(0)
+        return hashlib.file_digest(self._file, "sha256").hexdigest()  # type: ignore[arg-type]
+
+    def parts(self) -> Iterator[bytes]:
+        """The whole content in pieces."""
+        self._file.seek(0)
+        while part := self._file.read(_CHUNK):
+            yield part
+
+    def drop(self) -> None:
+        """Remove it: the download is complete, or what is there is worth nothing."""
+        self._gone = True
+        for path in (self.path, self._note()):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+
+    def close(self) -> None:
+        if not self._shared:
+            self.drop()
+        elif not self._gone and self._sure > self._noted:
+            with contextlib.suppress(OSError):  # then less is gone on with
+                self._write_note()
+        self._file.close()
+
+    def _open(self) -> BinaryIO:
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        return cast("BinaryIO", os.fdopen(os.open(self.path, flags, 0o600), "r+b", buffering=0))
+
+    def _note(self) -> str:
+        return os.path.join(self._folder, f"{self._name}.json")
+
+    def _remembered(self) -> str:
+        """The validator of what is there; what nobody vouches for is taken away."""
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            with open(self._note(), encoding="utf-8") as note:
+                stored = self._context.opened(f"download {self._name}", note.read())
+            validator, size, digest = json.loads(stored or "null")
+            if self._read_up_to(size) == size and digest == self._digest.hexdigest():
+                self._file.truncate(size)
+                self._sure = self._noted = size
+                return str(validator)
+        self.begin("")
+        return ""
+
+    def _read_up_to(self, size: int) -> int:
+        """Digest the beginning of the file; gives how much there is of it."""
+        have = 0
+        while have < size and (part := self._file.read(min(_CHUNK, size - have))):
+            self._digest.update(part)
+            have += len(part)
+        return have
+
+    def _write_note(self) -> None:
+        told = json.dumps([self.validator, self._sure, self._digest.hexdigest()])
+        staged = f"{self._note()}.{uuid.uuid4().hex[:8]}"
+        with open(staged, "w", encoding="utf-8") as note:
+            note.write(self._context.vouched(f"download {self._name}", told))
+        os.replace(staged, self._note())
+        self._noted = self._sure
+
+
+def _locked(opened: BinaryIO) -> bool:
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return os.fstat(opened.fileno()).st_nlink > 0  # else whoever held it has removed it meanwhile
+
+
+_PROGRESS = 1 << 16
+"""Bytes after which a connection that breaks off does not count as a try."""
+
+
+class Wanted(NamedTuple):
+    """What has to come out: digest and size, if they are known, and the size it may have at most."""
+
+    sha256: str
+    size: int | None
+    limit: int
+
+    def fault(self, partial: Partial) -> str:
+        """What is wrong with a file that is complete, or an empty string."""
+        if self.size is not None and partial.size != self.size:
+            return f"the file has {partial.size} bytes, expected {self.size}"
+        if self.sha256 and (found := partial.digest()) != self.sha256:
+            return f"the file has the SHA-256 {found}, expected {self.sha256}"
+        return ""
+
+
+def read_to_end(context: Context, ask: Ask, wanted: Wanted, partial: Partial, connected: httpx2.Client) -> None:
+    """Read the file. A connection that breaks off after a good part is taken up again at once; otherwise raises
+    Passing where another try may help, and Failure."""
+    while True:
+        before = partial.size
+        try:
+            if _read(context, ask, wanted, partial, connected):
+                return
+            if partial.size > before:
+                continue
+            raise Passing(Failure(f"{ask.shown}: nothing of the rest came", "transient"))
+        except Passing as trouble:
+            if partial.size < before + _PROGRESS or not _resumable(wanted, partial):
+                raise
+            context.log.write(f"{trouble.failure}; going on after {partial.size} bytes\n".encode(), "stderr")
+        rest(context, 0.1)
+
+
+def _resumable(wanted: Wanted, partial: Partial) -> bool:
+    return bool(partial.size and (partial.validator or wanted.sha256))
+
+
+def _read(context: Context, ask: Ask, wanted: Wanted, partial: Partial, connected: httpx2.Client) -> bool:
+    """Read as much as one answer gives; tells whether that was the rest, of which a server may send a part."""
+    have = partial.size if _resumable(wanted, partial) else 0
+    more = {"range": f"bytes={have}-"} if have else {}
+    if have and partial.validator:
+        more["if-range"] = partial.validator
+    with answered(ask, connected, more) as response:
+        if response.status_code == 416 and have:
+            if total_of(response.headers) == have:
+                partial.resumed = have
+                return True
+            partial.begin("")
+            raise Passing(Failure(f"{ask.shown}: there is nothing after {have} bytes", "transient"), wait=0.0)
+        if response.status_code == 206 and have and _is_other(response, partial):
+            partial.begin("")
+            raise Passing(Failure(f"{ask.shown}: the file is another one now", "transient"), wait=0.0)
+        if response.status_code == 206 and have and _start(response) == have:
+            partial.resumed = partial.resumed or have
+        elif response.status_code == 206 or not ask.expected.good(response.status_code):
+            _refuse(context, ask, response)
+        else:
+            partial.begin(validator_of(response.headers))
+        _check_announced(ask, wanted, response, partial.size)
+        for part in response.iter_raw():
+            if partial.size + len(part) > wanted.limit:
+                raise Failure(f"{ask.shown}: the file is larger than `max_bytes`, which is {wanted.limit}")
+            partial.add(part)
+        return response.status_code != 206 or partial.size >= total_of(response.headers)
+
+
+def _check_announced(ask: Ask, wanted: Wanted, response: httpx2.Response, have: int) -> None:
+    length = response.headers.get("content-length", "")
+    if not (length.isascii() and length.isdigit()):
+        return
+    whole = have + int(length)
+    if whole > wanted.limit:
+        raise Failure(f"{ask.shown}: the file has {whole} bytes, more than `max_bytes`, which is {wanted.limit}")
+    if wanted.size is not None and whole != wanted.size and not have:
+        raise Failure(f"{ask.shown}: the file has {whole} bytes, expected {wanted.size}")
+
+
+def _refuse(context: Context, ask: Ask, response: httpx2.Response) -> None:
+    """Raise the failure of an answer that is not the file."""
+    received = Received(context, INLINE, INLINE)
+    nothing = ask._replace(expected=ask.expected._replace(ranges=()))
+    try:
+        received.take(response)
+        answer_of(context, nothing, response, received, Told(1, 0.0))
+    except Failure as failure:
+        if failure.failure != "transient":
+            raise
+        raise Passing(failure, wait=retry_after(response.headers.get("retry-after", ""))) from None
+    finally:
+        received.close()
+
+
+def validator_of(headers: Any) -> str:
+    """What tells by a range request whether the file is still the same; empty where nothing does."""
+    etag = str(headers.get("etag", "")).strip()
+    if etag.startswith('"'):
+        return etag
+    modified = str(headers.get("last-modified", "")).strip()
+    return "" if etag or _is_fresh(modified, str(headers.get("date", ""))) else modified
+
+
+def _is_fresh(modified: str, sent: str) -> bool:
+    """Whether the file was changed in the second in which it was sent: it may have been once more since."""
+    try:
+        return (parsedate_to_datetime(sent) - parsedate_to_datetime(modified)).total_seconds() < 1
+    except (TypeError, ValueError, OverflowError):
+        return False
+
+
+def _is_other(response: httpx2.Response, partial: Partial) -> bool:
+    """Whether a part belongs to another file than the one begun, though the server was asked not to send such a one."""
+    validator = validator_of(response.headers)
+    return bool(validator and partial.validator and validator != partial.validator)
+
+
+def _start(response: httpx2.Response) -> int:
+    """Where the bytes of a partial answer begin; -1 where it does not say."""
+    unit, _, span = response.headers.get("content-range", "").partition(" ")
+    first = span.partition("-")[0].strip()
+    return int(first) if unit == "bytes" and first.isascii() and first.isdigit() else -1
+
+
+def total_of(headers: Any) -> int:
+    """How long the file is of which a part came; -1 where that is not told."""
+    total = str(headers.get("content-range", "")).rpartition("/")[2].strip()
+    return int(total) if total.isascii() and total.isdigit() else -1
+
+
+def standing(context: Context, path: str) -> Standing | None:
+    """The file at a path, None where there is none. Raises Failure for what is no file, or cannot be one; policy for a
+    link, and for a path that plans do not write to."""
+    with open_tree(context) as tree:
+        return _standing(tree, path)
+
+
+def put(
+    context: Context, path: str, wanted: Standing | None, source: Callable[[], Iterable[bytes]] | None, mark: str
+) -> None:
+    """Have ``wanted`` stand at a path, with the bytes of ``source``, or nothing. Readers see the one or the other.
+
+    Meanwhile files lie beside it whose names begin with ``mark``; ``clean`` knows them by it after a kill. Raises
+    Failure where it cannot be done, also because somebody else changes the file at the same time.
+    """
+    with open_tree(context) as tree:
+        before = _standing(tree, path)
+        change = Change("/".join(tree.writable(path)), before, wanted, source)
+        perform(tree, stepped(tree, (change,), mark))
+
+
+def clean(context: Context, path: str, mark: str) -> None:
+    """Remove what a kill left beside a path."""
+    with open_tree(context) as tree, contextlib.suppress(OSError, Failure):
+        parts = tree.writable(path)
+        (step,) = stepped(tree, (Change("/".join(parts), None, None),), mark)
+        folder = tree.folder(parts[:-1])
+        try:
+            os.unlink(step.aside, dir_fd=folder)
+        finally:
+            os.close(folder)
+
+
+def _standing(tree: Beneath, path: str) -> Standing | None:
+    parts = tree.writable(path)
+    ways(tree, parts, False, "make it before, by files.mkdir with `parents: true`")
+    found = look(tree, parts)
+    if found is None or found.kind == "file":
+        return found
+    if found.kind == "link":
+        raise Failure(f"{path} is a link", "policy", rule="files.link")
+    raise Failure(f"{path} is a {found.kind}")
 
 
 class Downloaded(NamedTuple):

@@ -1,7 +1,8 @@
-"""Which headers a plan may set, and what they can carry."""
+"""Headers: which a plan may set, which follow a redirect to another origin, and which charsets are believed."""
 
 from __future__ import annotations
 
+import codecs
 from typing import Any
 
 from planrunner.capabilities.contract import Failure
@@ -20,3 +21,59 @@ def header_name(name: Any) -> str:
 def is_line(text: str) -> bool:
     """Whether a header can carry it."""
     return text.isascii() and text.replace("\t", " ").isprintable()
+
+
+_NO_TEXT = frozenset("base64 bz2 hex quopri rot-13 uu zlib".split())
+_NOT_OF_THE_WEB = frozenset("idna punycode raw-unicode-escape undefined unicode-escape utf-7".split())
+"""Of Python alone: they take hours for a long text, give halves of surrogate pairs, or nothing at all."""
+
+
+def is_charset(name: str) -> bool:
+    """Whether text can be decoded by it: every sound byte sequence gives text that UTF-8 can hold, in good time."""
+    try:
+        found = codecs.lookup(name).name
+    except (LookupError, ValueError):
+        return False
+    return found not in _NO_TEXT | _NOT_OF_THE_WEB
+
+
+_MARK = "planrunner.origin"
+
+REDIRECT_BODY = 1 << 16
+"""Bytes of the body of a redirect that are read."""
+
+FOLLOWS = frozenset(
+    "host user-agent accept accept-encoding accept-language connection range if-range if-none-match "
+    "if-modified-since cache-control".split()
+)
+"""Headers that another origin gets to see. Any other may carry a secret, whatever its name is."""
+
+
+def keep_to_origin(request: Any) -> None:
+    """Take from a request that a redirect sent to another origin all it should not carry; the first one stays as it is.
+
+    The extensions of a request are handed on to the one that follows a redirect, so the first leaves its origin there.
+    Raises Failure (policy) where a body would have gone along.
+    """
+    here = _origin(request.url)
+    first = request.extensions.setdefault(_MARK, here)
+    if here == first or _upgraded(first, here):
+        return
+    if request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers:
+        first_url, here_url = (f"{scheme}://{host}:{port}" for scheme, host, port in (first, here))
+        raise Failure(
+            f"{first_url} redirects the body of the request to {here_url}, which is not followed",
+            "policy",
+            rule="network.redirect",
+        )
+    for name in [name for name in request.headers if name.lower() not in FOLLOWS]:
+        del request.headers[name]
+
+
+def _origin(url: Any) -> tuple[str, str, int]:
+    return url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80)
+
+
+def _upgraded(first: tuple[str, str, int], here: tuple[str, str, int]) -> bool:
+    """The same host over TLS, on the usual ports, may see what was meant for it anyway."""
+    return first == ("http", here[1], 80) and here == ("https", here[1], 443)

@@ -9,10 +9,10 @@ from typing import Annotated, Any, NamedTuple, Unpack
 import httpx2
 
 from planrunner.capabilities.contract import Context, Doc, Failure, capability
-from planrunner.capabilities.http.asking import Ask, asked
+from planrunner.capabilities.http.answer import ABSENT, at, checked_pointer
+from planrunner.capabilities.http.exchange import opened, send_with
 from planrunner.capabilities.http.inputs import INLINE, Answer, Paging, Url
-from planrunner.capabilities.http.pointer import ABSENT, at, checked_pointer
-from planrunner.capabilities.http.sending import opened, send_with
+from planrunner.capabilities.http.request import Ask, asked
 from planrunner.jsontext import shown
 
 _WAYS = "`link`, or a mapping: `next: /pointer`, `cursor: /pointer` with `parameter`, or `page: NAME` or `offset: NAME`"

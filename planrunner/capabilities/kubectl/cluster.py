@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from planrunner.capabilities.clients import Request, answers, call, inside, word
 from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.files.readable import require_let
+from planrunner.capabilities.files.scope import require_let
 
 Object = dict[str, Any]
 

@@ -21,7 +21,7 @@ from planrunner.capabilities.contract import (
     size,
 )
 from planrunner.capabilities.core import classify
-from planrunner.capabilities.files.readable import require_let
+from planrunner.capabilities.files.scope import require_let
 from planrunner.capabilities.programs import interpreter
 from planrunner.capabilities.python.scan import Work, file_of, guard, require_said
 from planrunner.machine.events import Outcome

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypedDict
 
 from planrunner.capabilities.contract import Call, Context, Doc, Failure, Json, capability
-from planrunner.capabilities.files.inside import read_inside
+from planrunner.capabilities.files.text import read_inside
 from planrunner.capabilities.preconditions import require_verbatim
 from planrunner.capabilities.programs import Program, on_path, run
 from planrunner.capabilities.python.verdicts import OPTIONS, ORDER, PATIENCE, of_bandit, verdict

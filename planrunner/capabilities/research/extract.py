@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from trafilatura import bare_extraction
 
 from planrunner.capabilities.contract import Failure
-from planrunner.capabilities.http.charsets import is_charset
+from planrunner.capabilities.http.headers import is_charset
 
 _HTML = ("text/html", "application/xhtml+xml")
 _JSON = ("application/json", "text/json")

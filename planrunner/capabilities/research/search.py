@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NamedTuple
 
 from planrunner.capabilities.contract import Context, Doc, Failure, Json, capability
-from planrunner.capabilities.research.addresses import canonical
 from planrunner.capabilities.research.providers import Found, Search, ask, provider_named
+from planrunner.capabilities.research.source import canonical
 from planrunner.capabilities.research.wire import Wire, now
 
 _MOST = 100

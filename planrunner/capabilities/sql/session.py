@@ -17,7 +17,7 @@ from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import NullPool
 
 from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.files.acting import open_tree
+from planrunner.capabilities.files.verb import open_tree
 from planrunner.capabilities.outputs import count_call
 from planrunner.capabilities.sql.databases import address, entry
 from planrunner.capabilities.sql.statements import Bound

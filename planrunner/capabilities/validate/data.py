@@ -6,7 +6,7 @@ import os
 from typing import Annotated, Any
 
 from planrunner.capabilities.contract import Context, Doc, Failure, capability
-from planrunner.capabilities.files.readable import require_let
+from planrunner.capabilities.files.scope import require_let
 from planrunner.capabilities.jsonschema import faults, require_schema
 from planrunner.capabilities.validate.evidence import (
     Evidence,

@@ -8,7 +8,7 @@ from glob import glob
 from typing import Annotated, Any, NamedTuple, TypedDict
 
 from planrunner.capabilities.contract import Context, Doc, Failure
-from planrunner.capabilities.files.readable import require_let
+from planrunner.capabilities.files.scope import require_let
 
 _LONGEST = 1_000
 """Characters of a message."""

@@ -1,0 +1,248 @@
+"""``files.edit``: changes in the texts of files, by unified diff or by search and replace, in all of them or in none.
+
+The diff is applied here and not by ``git apply``: git opens paths by name, so that a link put in place meanwhile leads
+it astray; it makes links where a diff says so, tells no nearest place, and does not know what was applied already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, NamedTuple, TypedDict
+
+from planrunner.capabilities.contract import Context, Doc, Failure, capability
+from planrunner.capabilities.files.beneath import Beneath
+from planrunner.capabilities.files.changes import Change, Planned, ways
+from planrunner.capabilities.files.patch import (
+    FilePatch,
+    Misfit,
+    Replacement,
+    apply_hunks,
+    apply_replacements,
+    parse_diff,
+)
+from planrunner.capabilities.files.verb import Plan, Verb, undone
+from planrunner.capabilities.files.walk import Standing, content, file_of, look
+
+Json = Any
+
+_LARGEST = 16 << 20
+"""Bytes of a file that is edited."""
+
+
+class Block(TypedDict, total=False):
+    path: Annotated[str, Doc("", form="file-written")]
+    search: str
+    replace: str
+    all: bool
+
+
+class Edited(NamedTuple):
+    changed: Annotated[bool, Doc("false where all of it was applied already")]
+    files: Annotated[
+        list[dict[str, Any]],
+        Doc("each file's `path`, `changed`, whether it `exists` now, `first_line` and number of `lines` that are new"),
+    ]
+
+
+class _Desk:
+    """The files of an edit, each as it stands and as it becomes."""
+
+    __slots__ = ("_before", "_modes", "_now", "_tree")
+
+    def __init__(self, tree: Beneath) -> None:
+        self._tree = tree
+        self._before: dict[str, tuple[Standing | None, str | None]] = {}
+        self._now: dict[str, str | None] = {}
+        self._modes: dict[str, int] = {}
+
+    def key(self, path: str) -> str:
+        """One spelling for each path. Raises Failure (policy) for what plans do not write to."""
+        return "/".join(self._tree.writable(path))
+
+    def text(self, path: str) -> str | None:
+        """The text as it is by now; None where there is no file. Raises Failure for what is no text file inside."""
+        path = self.key(path)
+        if path not in self._now:
+            standing = look(self._tree, path.split("/"))
+            if standing is not None and standing.kind == "link":
+                raise Failure(f"{path} is a link", "policy", rule="files.link")
+            if standing is not None and standing.kind != "file":
+                raise Failure(f"{path} is a {standing.kind}")
+            text = None if standing is None else self._read(path)
+            self._before[path] = (standing, text)
+            self._now[path] = text
+        return self._now[path]
+
+    def _read(self, path: str) -> str:
+        data = content(self._tree, path.split("/"), _LARGEST)
+        if b"\0" in data:
+            raise Failure(f"{path} is binary")
+        return data.decode("utf-8", "surrogateescape")
+
+    def becomes(self, path: str, text: str | None, like: str = "") -> None:
+        """Set what a path holds; ``like`` is the path whose permissions it takes."""
+        self.text(path)
+        self._now[self.key(path)] = text
+        if like:
+            standing, _ = self._before[self.key(like)]
+            self._modes[self.key(path)] = standing.mode if standing is not None else 0o644
+
+    def planned(self) -> Planned:
+        changes: list[Change] = []
+        files: list[dict[str, Json]] = []
+        for path, text in self._now.items():
+            standing, before = self._before[path]
+            after = None
+            if text is not None:
+                data = text.encode("utf-8", "surrogateescape")
+                mode = standing.mode if standing is not None else self._modes.get(path, 0o644)
+                after = file_of(data, mode)
+                if standing is None:
+                    changes += [way for way in ways(self._tree, path.split("/"), True) if way not in changes]
+                changes.append(Change(path, standing, after, lambda data=data: (data,)))  # type: ignore[misc]
+            elif standing is not None:
+                changes.append(Change(path, standing, None))
+            files.append(_told(path, before, text))
+        return Planned(tuple(changes), Edited(any(each["changed"] for each in files), files)._asdict())
+
+
+def _told(path: str, before: str | None, after: str | None) -> dict[str, Json]:
+    old, new = (before or "").split("\n"), (after or "").split("\n")
+    head = next(
+        (i for i, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), min(len(old), len(new))
+    )
+    rest_old, rest_new = old[head:], new[head:]
+    tail = 0
+    while tail < min(len(rest_old), len(rest_new)) and rest_old[-1 - tail] == rest_new[-1 - tail]:
+        tail += 1
+    return {
+        "path": path,
+        "changed": before != after,
+        "exists": after is not None,
+        "first_line": head + 1 if before != after else 0,
+        "lines": len(rest_new) - tail,
+    }
+
+
+def _edit(diff: str = "", blocks: Sequence[Mapping[str, Json]] = ()) -> Plan:
+    if bool(diff) == bool(blocks):
+        raise Failure("either `diff` or `blocks` is needed")
+
+    def plan(_: Context, tree: Beneath) -> Planned:
+        desk = _Desk(tree)
+        if diff:
+            for each in parse_diff(diff):
+                _patch(desk, each)
+        else:
+            _replace(desk, blocks)
+        return desk.planned()
+
+    return plan
+
+
+def _patch(desk: _Desk, each: FilePatch) -> None:
+    path = each.new or each.old
+    try:
+        if each.old and each.new and each.old != each.new:
+            _rename(desk, each)
+        elif not each.new:
+            _remove(desk, each)
+        else:
+            text = desk.text(path)
+            if text is None or not each.old:
+                _make(desk, each, text)
+            else:
+                desk.becomes(path, apply_hunks(text, each.hunks))
+    except Misfit as misfit:
+        raise Failure(f"{path}: {misfit}") from None
+
+
+def _make(desk: _Desk, each: FilePatch, present: str | None) -> None:
+    if any(hunk.old for hunk in each.hunks):
+        raise Failure(f"{each.new} is not there" if present is None else f"{each.new} is there already")
+    text = apply_hunks("", each.hunks)
+    if present not in (None, "", text):
+        raise Failure(f"{each.new} is there already, with other content")
+    desk.becomes(each.new, text)
+
+
+def _remove(desk: _Desk, each: FilePatch) -> None:
+    text = desk.text(each.old)
+    if text is None:
+        return
+    if any(hunk.new for hunk in each.hunks) or apply_hunks(text, each.hunks):
+        raise Failure(f"{each.old}: the diff removes the file but not all of its lines")
+    desk.becomes(each.old, None)
+
+
+def _rename(desk: _Desk, each: FilePatch) -> None:
+    old, new = desk.text(each.old), desk.text(each.new)
+    if old is None and new is not None:
+        if apply_hunks(new, each.hunks) != new:
+            raise Failure(f"{each.old} is not there, and {each.new} is not what it would become")
+        return
+    if old is None or new is not None:
+        raise Failure(f"{each.old} is not there" if old is None else f"{each.new} is there already")
+    desk.becomes(each.new, apply_hunks(old, each.hunks), like=each.old)
+    desk.becomes(each.old, None)
+
+
+def _replace(desk: _Desk, blocks: Sequence[Mapping[str, Json]]) -> None:
+    found: dict[str, list[Replacement]] = {}
+    for number, block in enumerate(blocks, 1):
+        replacement = _block(block, number)
+        found.setdefault(desk.key(block["path"]), []).append(replacement)
+    for path, replacements in found.items():
+        text = desk.text(path)
+        first = replacements[0]
+        if not first.search and text in (None, "", first.replace):
+            text, replacements = first.replace, replacements[1:]
+        if text is None:
+            raise Failure(f"{path} is not there")
+        try:
+            desk.becomes(path, apply_replacements(text, replacements))
+        except Misfit as misfit:
+            raise Failure(f"{path}: {misfit}") from None
+
+
+def _block(block: Mapping[str, Json], number: int) -> Replacement:
+    unknown = sorted(set(block) - {"path", "search", "replace", "all"})
+    if unknown:
+        raise Failure(f"block {number} has the unknown key `{unknown[0]}`: expected path, search, replace, all")
+    texts = [block.get(key) for key in ("path", "search", "replace")]
+    if not all(isinstance(text, str) for text in texts) or not texts[0]:
+        raise Failure(f"block {number} needs `path`, `search` and `replace` as text")
+    if not isinstance(block.get("all", False), bool):
+        raise Failure(f"block {number}: `all` must be true or false")
+    return Replacement(block["search"], block["replace"], block.get("all", False), number)
+
+
+_EDIT = Verb("files.edit", _edit)
+
+
+@capability(
+    "files.edit",
+    effect="idempotent",
+    risks=("changes, makes and removes the files that the edit names",),
+    preview=_EDIT.preview,
+    capture=_EDIT.capture,
+    undo=undone,
+    own=("*",),
+    writes=("blocks",),
+)
+def edit(
+    context: Context,
+    diff: Annotated[str, Doc("a unified diff; its paths are relative to the working directory", form="file-diff")] = "",
+    blocks: Annotated[
+        list[Block], Doc("instead of a diff: `path`, `search`, `replace`, and `all: true` for all places")
+    ] = [],  # noqa: B006
+) -> Edited:
+    """Change the texts of files by a unified diff or by blocks of search and replace: all of them, or none.
+
+    Line counts in the heads of hunks need not be right, hunks may have shifted, files may end their lines with CRLF;
+    the lines of context must fit, at one place alone or where the head says. The text to search for must stand there
+    once, unless the block says `all: true`. An edit that was applied already changes nothing and succeeds. Diffs that
+    set modes, make links, copy files, or are binary are refused with the class `policy`, and so is every path outside
+    the working directory, through a link, in `.git`, in `.planrunner` or of a `planrunner.yaml`.
+    """
+    return Edited(**_EDIT.act(context, diff=diff, blocks=blocks))

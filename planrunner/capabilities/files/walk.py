@@ -1,0 +1,262 @@
+"""What stands at a path and below it, by content and permissions, and the patterns that choose among it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from fnmatch import translate
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from planrunner.capabilities.contract import Failure
+from planrunner.plan.patterns import through
+
+if TYPE_CHECKING:
+    from planrunner.capabilities.files.beneath import Beneath
+
+Json = Any
+
+CHUNK = 1 << 20
+DEEPEST = 64
+MOST = 100_000
+"""Levels and entries of a tree that is copied, removed or kept."""
+READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+class Standing(NamedTuple):
+    """``kind`` is file (with ``mode``, ``size`` in bytes and ``sha256``), link (with ``target``) or folder (with
+    ``mode``). Nothing there is None instead."""
+
+    kind: str
+    mode: int = 0
+    size: int = 0
+    sha256: str = ""
+    target: str = ""
+
+    def told(self) -> dict[str, Json]:
+        """As JSON data, for a journal."""
+        if self.kind == "file":
+            return {"kind": "file", "mode": self.mode, "size": self.size, "sha256": self.sha256}
+        return (
+            {"kind": "folder", "mode": self.mode} if self.kind == "folder" else {"kind": "link", "target": self.target}
+        )
+
+
+def standing_of(told: dict[str, Json] | None) -> Standing | None:
+    """What ``told`` wrote."""
+    return None if told is None else Standing(**told)
+
+
+def file_of(data: bytes, mode: int) -> Standing:
+    """A file with this content."""
+    return Standing("file", mode, len(data), sha256(data))
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def look(tree: Beneath, parts: list[str]) -> Standing | None:
+    """What stands at the end of the steps, links not followed. Raises Failure for what can be neither read nor kept,
+    policy where the way leads through a link."""
+    if not parts:
+        return Standing("folder", stat.S_IMODE(os.fstat(tree.root).st_mode))
+    try:
+        folder = tree.folder(parts[:-1])
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise Failure(f"{'/'.join(parts)} cannot be reached: {error.strerror}") from None
+    try:
+        return look_in(folder, parts[-1], "/".join(parts), tree.go_on)
+    finally:
+        os.close(folder)
+
+
+def at(tree: Beneath, path: str) -> Standing | None:
+    """What stands at a path, nothing where the way to it is gone: for comparing, not for deciding what to do."""
+    try:
+        return look(tree, path.split("/"))
+    except Failure as failure:
+        if failure.failure == "policy":
+            return None
+        raise
+
+
+def look_in(folder: int, name: str, path: str, go_on: Callable[[], None] = lambda: None) -> Standing | None:
+    """The same for a name in a folder that is open; ``path`` is for the message, ``go_on`` called now and then."""
+    try:
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISLNK(found.st_mode):
+            return Standing("link", target=os.readlink(name, dir_fd=folder))
+        if stat.S_ISDIR(found.st_mode):
+            return Standing("folder", stat.S_IMODE(found.st_mode))
+        if not stat.S_ISREG(found.st_mode):
+            raise Failure(f"{path} is not a regular file")
+        return _file(folder, name, path, go_on)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Failure(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _file(folder: int, name: str, path: str, go_on: Callable[[], None]) -> Standing:
+    handle = os.open(name, READ, dir_fd=folder)
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise Failure(f"{path} is not a regular file")
+        hashed, size = hashlib.sha256(), 0
+        while data := os.read(handle, CHUNK):
+            hashed.update(data)
+            size += len(data)
+            go_on()
+        return Standing("file", stat.S_IMODE(found.st_mode), size, hashed.hexdigest())
+    finally:
+        os.close(handle)
+
+
+def contents(handle: int, path: str, limit: int) -> bytes:
+    """The whole of an open file. Raises Failure for one that is larger, or no file."""
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        raise Failure(f"{path} is not a regular file")
+    parts, total = [], 0
+    while part := os.read(handle, min(CHUNK, limit + 1 - total)):
+        parts.append(part)
+        total += len(part)
+        if total > limit:
+            raise Failure(f"{path} is larger than {limit} bytes")
+    return b"".join(parts)
+
+
+def content(tree: Beneath, parts: list[str], limit: int) -> bytes:
+    """The content of a file, no link followed."""
+    path = "/".join(parts)
+    try:
+        handle = tree.open(parts)
+    except OSError as error:
+        raise Failure(f"{path} cannot be read: {error.strerror}") from None
+    try:
+        return contents(handle, path, limit)
+    finally:
+        os.close(handle)
+
+
+class Entry(NamedTuple):
+    """One name found below a folder; ``folder`` is the open folder that it is in, for as long as it is looked at."""
+
+    path: str
+    name: str
+    folder: int
+    found: os.stat_result
+
+
+def entries(tree: Beneath, parts: list[str], enter: Callable[[str], bool]) -> Iterator[Entry]:
+    """Everything below a folder, in order, each opened relative to the one before; ``enter`` is asked with its path
+    whether to look into a folder. What vanishes meanwhile is left out. Raises Failure."""
+    path = "/".join(parts)
+    try:
+        folder = tree.folder(parts)
+        try:
+            for entry in _entries(folder, path, enter, 0):
+                tree.go_on()
+                yield entry
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise Failure(f"{path or 'the working directory'} cannot be looked through: {error.strerror}") from None
+
+
+def _entries(folder: int, path: str, enter: Callable[[str], bool], depth: int) -> Iterator[Entry]:
+    if depth > DEEPEST:
+        raise Failure(f"{path} lies more than {DEEPEST} folders deep")
+    for name in sorted(os.listdir(folder)):
+        inner = f"{path}/{name}" if path else name
+        try:
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            yield Entry(inner, name, folder, found)
+            if not (stat.S_ISDIR(found.st_mode) and enter(inner)):
+                continue
+            below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        try:
+            yield from _entries(below, inner, enter, depth + 1)
+        finally:
+            os.close(below)
+
+
+def below(tree: Beneath, parts: list[str], way: Literal["read", "write"] = "write") -> dict[str, Standing]:
+    """Everything below a folder as it stands, by path. Raises Failure for more than ``MOST``, for what is no file, link
+    or folder, and (policy) for what plans do not write to, or what a scope does not let be read, or written."""
+    found: dict[str, Standing] = {}
+    for entry in entries(tree, parts, lambda _: True):
+        tree.writable(entry.path, way)
+        standing = look_in(entry.folder, entry.name, entry.path, tree.go_on)
+        if standing is not None:
+            found[entry.path] = standing
+        if len(found) > MOST:
+            raise Failure(f"{'/'.join(parts)} holds more than {MOST} entries")
+    return found
+
+
+_MOST = 64
+"""Parts of one pattern."""
+
+
+class Patterns:
+    """Several patterns at once, followed name by name, so that only folders are entered that may hold something."""
+
+    __slots__ = ("_hidden", "_parts")
+
+    def __init__(self, patterns: Iterable[str], hidden: bool) -> None:
+        self._parts = [_parts(pattern) for pattern in patterns]
+        self._hidden = hidden
+
+    def fits(self, path: str) -> bool:
+        """Whether the whole path fits one of them."""
+        return any(len(parts) in self._follow(parts, path) for parts in self._parts)
+
+    def enters(self, path: str) -> bool:
+        """Whether something below the path may fit."""
+        return any(min(self._follow(parts, path), default=len(parts)) < len(parts) for parts in self._parts)
+
+    def _follow(self, parts: Sequence[str], path: str) -> set[int]:
+        """How far into a pattern the names of the path lead, in all ways there are."""
+        at = through({0}, parts)
+        for name in path.split("/"):
+            after: set[int] = set()
+            for place in at:
+                if place == len(parts):
+                    continue
+                if parts[place] == "**":
+                    if self._hidden or not name.startswith("."):
+                        after.add(place)
+                elif self._name_fits(parts[place], name):
+                    after.add(place + 1)
+            at = through(after, parts)
+        return at
+
+    def _name_fits(self, part: str, name: str) -> bool:
+        if name.startswith(".") and not (self._hidden or part.startswith(".")):
+            return False
+        return _pattern(part).match(name) is not None
+
+
+def _parts(pattern: str) -> tuple[str, ...]:
+    parts = tuple(part for part in pattern.split("/") if part not in ("", "."))
+    if pattern.startswith("/") or ".." in parts:
+        raise Failure(f"the pattern {pattern} leads out of the working directory", "policy", rule="files.beneath")
+    if not parts or len(parts) > _MOST:
+        raise Failure(f"{pattern!r} is no pattern: expected names, `*` and `**` with `/` between them")
+    return (*parts, "*") if parts[-1] == "**" else parts  # what lies below a folder is not the folder itself
+
+
+@lru_cache(maxsize=256)
+def _pattern(part: str) -> re.Pattern[str]:
+    if part.count("*") > 8:
+        raise Failure(f"the pattern {part} has more than 8 stars in one name")
+    return re.compile(translate(part))
