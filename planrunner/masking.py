@@ -7,14 +7,14 @@ from typing import Any
 
 Json = Any
 
-MASK = "***"
+HIDDEN = "***"
 
 
 def masked(text: str) -> str:
     """A text with ``***`` for the password of each address in it: ``https://me:***@host/``."""
     if "://" not in text or "@" not in text:
         return text
-    return re.sub(r"(://[^\s/:@'\"]{0,256}):[^\s/'\"]{0,1024}@", rf"\1:{MASK}@", text)
+    return re.sub(r"(://[^\s/:@'\"]{0,256}):[^\s/'\"]{0,1024}@", rf"\1:{HIDDEN}@", text)
 
 
 def masked_data(value: Json) -> Json:

@@ -11,7 +11,7 @@ from planrunner.app.authoring import Checked, Choice
 from planrunner.app.settingsfiles import check_settings
 from planrunner.errors import NotFound, PlanrunnerError
 from planrunner.journal.workspace import find_project
-from planrunner.masking import MASK, masked
+from planrunner.masking import HIDDEN, masked
 from planrunner.plan.nearest import nearest
 from planrunner.resources import read_data
 from planrunner.safety.consistency import entries
@@ -90,7 +90,7 @@ def _plain(value: Json, key: str = "") -> Json:
 
 def _shown(path: str, value: Json) -> Json:
     if value is not None and _SECRET.search(path.rpartition(".")[2].partition("[")[0]):
-        return MASK
+        return HIDDEN
     return masked(value) if isinstance(value, str) else value
 
 

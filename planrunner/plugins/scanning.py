@@ -42,13 +42,13 @@ class Scan(NamedTuple):
 def scan(text: bytes) -> Scan:
     """Read the text of a Python file. A capability counts where its name is written out in ``@capability("…")``."""
     try:
-        return _read(ast.parse(text))
+        return _description(ast.parse(text))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # too deep for Python counts as well
         line = f" in line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         return Scan(problem=f"it is no Python text: {type(error).__name__}{line}")
 
 
-def _read(tree: ast.Module) -> Scan:
+def _description(tree: ast.Module) -> Scan:
     nodes = list(ast.walk(tree))
     functions = [node for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
     found = [offered for function in functions for offered in _offered(function)]

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.nearest import nearest
 from planrunner.plan.wording import listed
-from planrunner.safety import overlays, profiles
+from planrunner.safety import profiles
+from planrunner.safety.overlays import check_profiles
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def check(directory: str, parts: list[Part], user: Part | None, wanted: str | No
         piece.part.findings += islice(_references(name, piece.value, known, directory), _MOST)
         piece.part.findings += _idle(name, piece)
         if name == "profiles":
-            overlays.check(piece.part, piece.value, [(each.key, each.value) for each in pieces])
+            check_profiles(piece.part, piece.value, [(each.key, each.value) for each in pieces])
             for _, over in entries(piece.value):
                 for key, value in over.entries if isinstance(over, Mapping) else ():
                     piece.part.findings += islice(_references(str(key.value), value, known, directory), _MOST)

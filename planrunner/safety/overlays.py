@@ -26,7 +26,7 @@ SECTIONS = (
 """What a profile may hold. Who may decide, what is included and which profiles there are, it does not say."""
 _OF_THE_WHOLE = ("PLAN004", "PLAN009")
 """Findings that only the section with the profile over it can have: a missing key, keys that exclude each other."""
-_MOST = 100
+_MOST_SECTIONS = 100
 """Profiles that a project may have."""
 _LARGEST = 200_000
 """Values that are looked at for all profiles of a file, each with what lies below it."""
@@ -45,14 +45,14 @@ class _Room:
         self.left = _LARGEST
 
 
-def check(part: Part, tree: Node, sections: Iterable[Keyed]) -> None:
+def check_profiles(part: Part, tree: Node, sections: Iterable[Keyed]) -> None:
     """Add what is wrong with the profiles to the findings of the part; ``sections`` are those of all files."""
     if not isinstance(tree, Mapping):
         return
     base, room = _together(sections), _Room()
     for number, (key, over) in enumerate(tree.entries):
-        if number == _MOST:
-            part.findings.append(Diagnostic("PLAN844", f"there are more than {_MOST} profiles", key.span))
+        if number == _MOST_SECTIONS:
+            part.findings.append(Diagnostic("PLAN844", f"there are more than {_MOST_SECTIONS} profiles", key.span))
             return
         if key.value == profiles.NONE:
             message = f"`{profiles.NONE}` says that no profile holds, so none can be called that"

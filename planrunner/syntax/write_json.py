@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from json import dumps
 
 from planrunner.syntax.tree import Node, Scalar, Sequence
 
@@ -16,7 +16,7 @@ def write_json(tree: Node) -> str:
 
 def _value(node: Node, indent: str, column: int) -> str:
     if isinstance(node, Scalar):
-        return json.dumps(node.value, ensure_ascii=False)
+        return dumps(node.value, ensure_ascii=False)
     if node.flow and indent:
         line = _line(node)
         if column + len(line) <= WIDTH:
@@ -32,11 +32,11 @@ def _value(node: Node, indent: str, column: int) -> str:
 
 def _line(node: Node) -> str:
     if isinstance(node, Scalar):
-        return json.dumps(node.value, ensure_ascii=False)
+        return dumps(node.value, ensure_ascii=False)
     if isinstance(node, Sequence):
         return f"[{', '.join(_line(item) for item in node.items)}]"
     return f"{{{', '.join(f'{_name(key)}: {_line(value)}' for key, value in node.entries)}}}"
 
 
 def _name(key: Scalar) -> str:
-    return json.dumps(str(key.value), ensure_ascii=False)
+    return dumps(str(key.value), ensure_ascii=False)

@@ -89,7 +89,7 @@ def confinement(levels: Sequence[Level], place: Place, untrusted: bool, made: st
         os.path.join(os.path.realpath(place.state), "cache"),
         _network(levels, untrusted or wanted.asked or is_made, untrusted),
         limits,
-        tuple(dict.fromkeys((*_PASSED, *_named(levels)))),
+        tuple(dict.fromkeys((*_PASSED, *_named_variables(levels)))),
         origins,
         wanted.image,
         made if is_made else "",
@@ -153,7 +153,7 @@ def _amount(level: Level, name: str, value: Json) -> float:
     return read if name in ("cpu", "time") else int(read)
 
 
-def _named(levels: Sequence[Level]) -> Iterator[str]:
+def _named_variables(levels: Sequence[Level]) -> Iterator[str]:
     """Variables that a level allows by their full name, which is to say that they are wanted."""
     for level in levels:
         if level.is_operators and restricts(level.data, "env"):

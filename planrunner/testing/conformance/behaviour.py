@@ -23,7 +23,7 @@ _SHORT = 0.3
 _STRAY = "start programs with run_program, which ends them with the attempt, or wait for them"
 
 
-def outcome(trial: Trial) -> None:
+def _check_outcome(trial: Trial) -> None:
     """The call ends as the case says, with the outputs that are declared, and leaves no process behind."""
     before = children()
     ended = trial.bench.call(trial.to_its_end()).outcome
@@ -36,20 +36,20 @@ def outcome(trial: Trial) -> None:
 
 
 def _misfit(found: Capability, ended: Outcome) -> str:
-    declared = {field.name: field for field in found.outputs}
-    undeclared = sorted(ended.outputs.keys() - declared.keys())
+    fields = {field.name: field for field in found.outputs}
+    undeclared = sorted(ended.outputs.keys() - fields.keys())
     if undeclared and not (found.open_outputs or found.takes_run):
         return f"the output `{undeclared[0]}` is not declared"
-    if missing := sorted(declared.keys() - ended.outputs.keys()):
+    if missing := sorted(fields.keys() - ended.outputs.keys()):
         return f"the declared output `{missing[0]}` is missing"
-    for name, field in declared.items():
+    for name, field in fields.items():
         value = json.loads(json.dumps(ended.outputs[name]))
         if problems := faults(field.schema or {}, value):
             return f"the output `{name}` does not fit its type {field.type}: {problems[0]}"
     return ""
 
 
-def cancel(trial: Trial) -> None:
+def _check_cancel(trial: Trial) -> None:
     """Asked to stop, a call is over within two seconds, by itself."""
     ended = trial.bench.call(trial.to_its_end(), stop_after=_SHORT if trial.case.waits else 0.0)
     assert "abandoned" not in ended.outcome.message, "it did not stop and was left behind: look at context.cancelled()"
@@ -59,7 +59,7 @@ def cancel(trial: Trial) -> None:
         assert failure == "interrupted", f"the case is to wait ten seconds and more, and it ended as `{failure}`"
 
 
-def timeout(trial: Trial) -> None:
+def _check_timeout(trial: Trial) -> None:
     """A call that is given less time than it needs ends as ``timeout``, soon."""
     ended = trial.bench.call(trial.asked(_SHORT))
     failure = ended.outcome.failure
@@ -68,7 +68,7 @@ def timeout(trial: Trial) -> None:
     assert ended.seconds < _SHORT + benches.SOON, f"it took {ended.seconds:.1f} s"
 
 
-def replay(trial: Trial) -> None:
+def _check_replay(trial: Trial) -> None:
     """A run that makes the call is replayed with nothing of its world left, to the same outputs."""
     path = os.path.join(trial.folder, "case.json")
     write_settings(trial.folder, trial.ready.settings)  # marks the project as well
@@ -87,7 +87,7 @@ def replay(trial: Trial) -> None:
     assert again.outputs == found.outputs, f"{again.outputs!r} is not {found.outputs!r}"
 
 
-def twice(trial: Trial) -> None:
+def _check_twice(trial: Trial) -> None:
     """The same call with the same key once more changes nothing further and ends the same; a probe knows of it."""
     bench, effect = trial.bench, trial.bench.description.effect
     if effect == "unsafe":
@@ -108,7 +108,7 @@ def twice(trial: Trial) -> None:
     assert one == other, f"the second call gave {other!r}, the first {one!r}"
 
 
-def secrets(trial: Trial) -> None:
+def _check_secrets(trial: Trial) -> None:
     """No secret of the case shows up in what is kept of the call."""
     ended = trial.bench.call(trial.to_its_end())
     kept = json.dumps([ended.outcome._asdict(), ended.log], default=str, ensure_ascii=False)

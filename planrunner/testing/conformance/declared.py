@@ -17,7 +17,7 @@ from planrunner.source import Source
 from planrunner.testing.conformance.trial import Trial
 
 
-def schema(trial: Trial) -> None:
+def _check_schema(trial: Trial) -> None:
     """The declaration is sound, the inputs of the case fit it, and a plan that makes the call lints clean."""
     found = trial.bench.description
     wrong = [fault for fault in unsound(found) if "preview" not in fault and "undo" not in fault]
@@ -42,7 +42,7 @@ def _arrived(trial: Trial) -> dict[str, Any]:
         raise AssertionError(f"the inputs of the case do not fit the schema: {failure}") from None
 
 
-def docs(trial: Trial) -> None:
+def _check_docs(trial: Trial) -> None:
     """There are words for the capability, its inputs and its outputs."""
     missing = list(undocumented(trial.bench.description))
     assert not missing, "; ".join(missing)

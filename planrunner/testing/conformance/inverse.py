@@ -8,7 +8,7 @@ from planrunner.capabilities.soundness import no_preview, not_json
 from planrunner.testing.conformance.trial import Trial
 
 
-def preview(trial: Trial) -> None:
+def _check_preview(trial: Trial) -> None:
     """What it would do is told, and nothing is done."""
     bench = trial.bench
     function = bench.declaration.preview
@@ -25,7 +25,7 @@ def preview(trial: Trial) -> None:
     assert any((told.outputs["summary"], told.outputs["diff"], *told.outputs["calls"])), "the preview says nothing"
 
 
-def undo(trial: Trial) -> None:
+def _check_undo(trial: Trial) -> None:
     """The world is byte for byte as before: after the call, after a call that nobody saw end, without any call, and
     when it is undone twice."""
     declaration = trial.bench.declaration

@@ -15,7 +15,7 @@ from planrunner.testing.conformance.trial import Trial
 _NOWHERE = ("/dev/", "/proc/")
 
 
-def effects(trial: Trial) -> None:
+def _check_effects(trial: Trial) -> None:
     """What looks changes nothing; what changes does so in the directory, or a risk says ``files``; connections are
     made only where a risk says ``network``."""
     found, before = trial.bench.description, trial.world()

@@ -12,22 +12,32 @@ from unittest import SkipTest
 
 from planrunner.plugins.claims import mutates
 from planrunner.testing.bench import Bench
-from planrunner.testing.conformance import behaviour, declared, inverse, outside
+from planrunner.testing.conformance.behaviour import (
+    _check_cancel,
+    _check_outcome,
+    _check_replay,
+    _check_secrets,
+    _check_timeout,
+    _check_twice,
+)
 from planrunner.testing.conformance.cases import ASPECTS, Case, arranged
+from planrunner.testing.conformance.declared import _check_docs, _check_schema
+from planrunner.testing.conformance.inverse import _check_preview, _check_undo
+from planrunner.testing.conformance.outside import _check_effects
 from planrunner.testing.conformance.trial import Trial
 
 _CHECKS: dict[str, Callable[[Trial], None]] = {
-    "schema": declared.schema,
-    "docs": declared.docs,
-    "outcome": behaviour.outcome,
-    "cancel": behaviour.cancel,
-    "timeout": behaviour.timeout,
-    "effects": outside.effects,
-    "replay": behaviour.replay,
-    "twice": behaviour.twice,
-    "preview": inverse.preview,
-    "undo": inverse.undo,
-    "secrets": behaviour.secrets,
+    "schema": _check_schema,
+    "docs": _check_docs,
+    "outcome": _check_outcome,
+    "cancel": _check_cancel,
+    "timeout": _check_timeout,
+    "effects": _check_effects,
+    "replay": _check_replay,
+    "twice": _check_twice,
+    "preview": _check_preview,
+    "undo": _check_undo,
+    "secrets": _check_secrets,
 }
 _STOPPED = ("cancel", "timeout")
 _OF_SUCCESS = ("twice", "undo")
