@@ -16,7 +16,7 @@ from planrunner.plan.nearest import nearest
 from planrunner.resources import read_data
 from planrunner.safety.consistency import entries
 from planrunner.safety.effective import EmptyList, Located
-from planrunner.safety.profiles import NONE
+from planrunner.safety.profiles import NO_PROFILE
 from planrunner.safety.project import SECTIONS, check_files, read_located, read_settings
 from planrunner.syntax.read import write
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
@@ -124,4 +124,4 @@ def profiles() -> list[str]:
     except PlanrunnerError:
         return []
     trees = [file.tree.get("profiles") for file in files if isinstance(file.tree, Mapping)]
-    return [*(name for tree in trees for name, _ in entries(tree)), NONE]
+    return [*(name for tree in trees for name, _ in entries(tree)), NO_PROFILE]

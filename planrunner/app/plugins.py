@@ -15,7 +15,7 @@ from planrunner.plan.nearest import nearest
 from planrunner.plugins.callables import faults_of
 from planrunner.plugins.claims import undocumented, unsound
 from planrunner.plugins.discovery import CAPABILITIES
-from planrunner.plugins.projectfiles import ProjectFile, read
+from planrunner.plugins.projectfiles import ProjectFile, read_file
 from planrunner.plugins.registry import Registry
 from planrunner.plugins.scanning import Scan
 from planrunner.safety import trust
@@ -115,7 +115,7 @@ def _read(path: str) -> ProjectFile:
     if not os.path.lexists(path):
         raise NotFound(f"there is no file `{path}`")
     full = os.path.abspath(path)
-    file = read(full, os.path.relpath(full, find_project(None)))
+    file = read_file(full, os.path.relpath(full, find_project(None)))
     if problem := file.scan().problem:
         raise UsageError(f"`{path}` cannot be trusted: {problem}")
     return file

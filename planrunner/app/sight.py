@@ -298,8 +298,8 @@ def keep_profile(directory: str, recorded: str, run: str | None = None) -> None:
     for by whoever goes on with ``run``; who only answers it is not asked."""
     if recorded or has_settings(directory):
         if run is not None:
-            profiles.check_kept(recorded, run)
-        profiles.choose(recorded)
+            profiles.check_profile_kept(recorded, run)
+        profiles.choose_profile(recorded)
 
 
 def _amounts(given: dict[str, Json]) -> dict[str, Json]:

@@ -9,7 +9,7 @@ from typing import TextIO
 from planrunner.errors import UsageError
 from planrunner.journal.workspace import find_state
 from planrunner.process import disable_plugins
-from planrunner.safety.profiles import NONE, choose
+from planrunner.safety.profiles import NO_PROFILE, choose_profile
 from planrunner.views.terminal import Terminal, word
 
 ABOUT_RUNS = (
@@ -52,7 +52,7 @@ def settings(
     if directory is not None:
         _enter(directory)
     if profile:
-        choose("" if profile == NONE else profile)
+        choose_profile("" if profile == NO_PROFILE else profile)
     if no_plugins:
         disable_plugins()
     program = "planrunner" if directory is None else f"planrunner -C {word(directory)}"

@@ -59,10 +59,10 @@ class ProjectFile(NamedTuple):
 def project_files(project: str) -> tuple[ProjectFile, ...]:
     """The files of a project that may be plugins, read once, in a fixed order."""
     names = dict.fromkeys((*_in_folder(project), *_in_settings(project)))
-    return tuple(read(os.path.join(project, name), name) for name in names)
+    return tuple(read_file(os.path.join(project, name), name) for name in names)
 
 
-def read(path: str, name: str) -> ProjectFile:
+def read_file(path: str, name: str) -> ProjectFile:
     """One file with its standing."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe must not make lint wait

@@ -12,6 +12,7 @@ from planrunner.diagnostics import Diagnostic
 from planrunner.plan.nearest import nearest
 from planrunner.plan.wording import listed
 from planrunner.safety import profiles
+from planrunner.safety.effective import unknown_profile
 from planrunner.safety.overlays import check_profiles
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
@@ -63,7 +64,7 @@ def check(directory: str, parts: list[Part], user: Part | None, wanted: str | No
                 for key, value in over.entries if isinstance(over, Mapping) else ():
                     piece.part.findings += islice(_references(str(key.value), value, known, directory), _MOST)
     if wanted and wanted not in known["profiles"]:
-        raise profiles.unknown(wanted, parts[0].name, known["profiles"])
+        raise unknown_profile(wanted, parts[0].name, known["profiles"])
 
 
 def _once(pieces: Iterable[Piece]) -> None:
@@ -142,7 +143,7 @@ def _references(section: str, value: Node, known: dict[str, Names], directory: s
             yield from _named(f"the model `{model}`", _value(body, "credential"), "provider_credentials", known)
     elif section == "forge":
         yield from _named("`forge`", _value(value, "credential"), "provider_credentials", known)
-    elif section == "profile" and isinstance(value, Scalar) and value.value != profiles.NONE:
+    elif section == "profile" and isinstance(value, Scalar) and value.value != profiles.NO_PROFILE:
         yield from _named("`profile`", value, "profiles", known)
     elif section == "workflow":
         yield from _plan(value if isinstance(value, Scalar) else _value(value, "plan"), directory)

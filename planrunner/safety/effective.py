@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Sequence as Row
 from typing import Any, NamedTuple
 
+from planrunner.errors import UsageError
+from planrunner.plan.nearest import nearest
 from planrunner.safety import profiles
 from planrunner.safety.layers import beneath, joined, overlaid, plain
 from planrunner.safety.parts import Part, Said, Settings
@@ -87,12 +89,12 @@ def located(parts: Row[Part], user: Part | None) -> dict[str, Json]:
 
 def chosen_profile(parts: Row[Part]) -> str:
     """The profile that holds: what was asked for, else what the file says; empty for none."""
-    wanted = profiles.asked()
+    wanted = profiles.asked_profile()
     if wanted is not None:
         return wanted
     said = next((value for part in parts for key, value in part.sections() if key.value == "profile"), None)
     name = said.value if isinstance(said, Scalar) else None
-    return name if isinstance(name, str) and name != profiles.NONE else ""
+    return name if isinstance(name, str) and name != profiles.NO_PROFILE else ""
 
 
 def _own(parts: Row[Part], chosen: str, leaf: Leaf) -> tuple[dict[str, Json], dict[str, Json]]:
@@ -144,3 +146,11 @@ def _over(sections: dict[str, Json], over: dict[str, Json]) -> dict[str, Json]:
     narrowed = {name: value for name, value in over.items() if name != "policy"}
     found: dict[str, Json] = overlaid(sections, narrowed)
     return found
+
+
+def unknown_profile(name: str, where: str, known: Iterable[str]) -> UsageError:
+    """The error for a profile that the project does not have."""
+    names = sorted(known)
+    close = nearest(name, names)
+    hint = f"did you mean `{close}`?" if close else f"it has {', '.join(names)}" if names else "it has none"
+    return UsageError(f"`{where}` has no profile `{name}`", hint)

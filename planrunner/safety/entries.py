@@ -8,7 +8,7 @@ from planrunner.diagnostics import Diagnostic, Label
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 
-def faults(entries: Node) -> Iterator[Diagnostic]:
+def credential_faults(entries: Node) -> Iterator[Diagnostic]:
     """Two entries of one id."""
     seen: dict[str, Scalar] = {}
     for entry in entries.items if isinstance(entries, Sequence) else ():

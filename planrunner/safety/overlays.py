@@ -54,8 +54,8 @@ def check_profiles(part: Part, tree: Node, sections: Iterable[Keyed]) -> None:
         if number == _MOST_SECTIONS:
             part.findings.append(Diagnostic("PLAN844", f"there are more than {_MOST_SECTIONS} profiles", key.span))
             return
-        if key.value == profiles.NONE:
-            message = f"`{profiles.NONE}` says that no profile holds, so none can be called that"
+        if key.value == profiles.NO_PROFILE:
+            message = f"`{profiles.NO_PROFILE}` says that no profile holds, so none can be called that"
             part.findings.append(Diagnostic("PLAN844", message, key.span))
         if not isinstance(over, Mapping):
             continue  # the schema says so

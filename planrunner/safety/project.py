@@ -15,7 +15,7 @@ from planrunner.errors import PlanInvalid, UsageError
 from planrunner.plan.wording import unknown_key
 from planrunner.safety import profiles, userfile
 from planrunner.safety.effective import effective, located
-from planrunner.safety.entries import faults
+from planrunner.safety.entries import credential_faults
 from planrunner.safety.parts import Part, Said, Settings, read_regular, with_included
 from planrunner.source import Source
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence, to_json
@@ -101,7 +101,7 @@ _latest: list[Read] = []
 
 def _parts(directory: str) -> tuple[list[Part], Part | None]:
     """The files of the project, the root first, and the user's, each checked. Raises as ``check_files``."""
-    key = (directory, profiles.asked(), _content(directory), userfile.user_file(), userfile.user_content())
+    key = (directory, profiles.asked_profile(), _content(directory), userfile.user_file(), userfile.user_content())
     latest = _latest[0] if _latest else None  # one look: another thread may read another project meanwhile
     if latest is not None and latest[0] == key:
         return latest[1:]
@@ -109,7 +109,7 @@ def _parts(directory: str) -> tuple[list[Part], Part | None]:
     parts, user = _read(directory, content, wanted), None
     if users is not None:
         user = Part(users, path, path)
-        user.findings += _faults(user.tree, userfile.SECTIONS, "a user's file")
+        user.findings += _faults(user.tree, userfile.USER_SECTIONS, "a user's file")
     linked = {key for part in parts for key in _keys(part)} & _LINKED
     if parts and (linked or wanted or b"autonomous" in (content or b"")):
         from planrunner.safety.consistency import check
@@ -180,7 +180,7 @@ def _faults(
             yield unknown_key(whose, key, sections, tree)
     yield from _held_against_schema(tree)
     if (credentials := tree.get("provider_credentials")) is not None:
-        yield from faults(credentials)
+        yield from credential_faults(credentials)
     people = tree.get("people")
     if people is None:
         return

@@ -8,7 +8,7 @@ import stat
 from planrunner.errors import UsageError
 from planrunner.safety.parts import read_regular
 
-SECTIONS = ("policy", "network", "models", "provider_credentials")
+USER_SECTIONS = ("policy", "network", "models", "provider_credentials")
 """What may stand there: what belongs to a person or a machine, not to one project."""
 
 

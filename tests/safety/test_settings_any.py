@@ -45,14 +45,14 @@ def tree(value: object) -> Node:
 
 def read_all(files: dict[str, bytes], profile: str | None = None) -> None:
     """Read the settings in every way there is; only the errors that people are told may come of it."""
-    before = {name: os.environ.get(name) for name in ("XDG_CONFIG_HOME", profiles.VARIABLE)}
+    before = {name: os.environ.get(name) for name in ("XDG_CONFIG_HOME", profiles.PROFILE_VARIABLE)}
     with tempfile.TemporaryDirectory() as folder:
         for name, content in files.items():
             (Path(folder) / name).write_bytes(content)
         os.environ["XDG_CONFIG_HOME"] = folder
-        os.environ.pop(profiles.VARIABLE, None)
+        os.environ.pop(profiles.PROFILE_VARIABLE, None)
         if profile is not None:
-            profiles.choose(profile)
+            profiles.choose_profile(profile)
         try:
             for read in (check_files, read_settings, read_located, read_project):
                 try:
