@@ -121,8 +121,8 @@ def _profiles(ctx: click.Context, _: click.Parameter, word: str) -> list[Complet
 
 
 @click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("-C", "directory", type=click.Path(file_okay=False), metavar="DIR")
-@click.option("--state", type=click.Path(file_okay=False), metavar="DIR")
+@click.option("-C", "directory", type=click.Path(), metavar="DIR")
+@click.option("--state", type=click.Path(), metavar="DIR")
 @click.option("--color", type=click.Choice(COLORS), default="auto")
 @click.option("--profile", metavar="NAME", shell_complete=_profiles)
 @click.option("--no-input", is_flag=True)

@@ -49,7 +49,11 @@ def _docstring_texts() -> Iterator[Text]:
     for path in sorted((ROOT / "planrunner").rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for node in ast.walk(tree):
-            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            if (
+                isinstance(node, ast.Expr)
+                and isinstance(node.value, ast.Constant)
+                and isinstance(node.value.value, str)
+            ):
                 yield Text(f"{path.relative_to(ROOT)}:{node.lineno}", node.value.value)
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -397,14 +396,3 @@ class TestRun:
             run(engine.context(cancelled=stop.is_set), "alpine:3", ["sleep", "600"])
         assert time.monotonic() - began < 240
         assert json.loads((engine.clients / "world.json").read_text())["containers"] == {}
-
-
-def test_importing_a_capability_loads_nothing_heavy() -> None:
-    import subprocess
-
-    program = (
-        "import sys; import planrunner.capabilities.docker.run, planrunner.capabilities.kubectl.objects; "
-        "print([name for name in ('ssl', 'httpx2') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

@@ -46,6 +46,27 @@ def run(tmp_path: Path) -> Callable[..., Ran]:
 
 
 @pytest.fixture
+def complete(run: Callable[..., Ran]) -> Callable[..., dict[str, str]]:
+    """What a shell is offered for the last of the words: each candidate with its description; `file` for file names."""
+
+    def call(*words: str) -> dict[str, str]:
+        *before, last = words
+        asked = {
+            "_PLANRUNNER_COMPLETE": "fish_complete",
+            "COMP_WORDS": " ".join(["planrunner", *before]),
+            "COMP_CWORD": last,
+        }
+        offered = {}
+        for line in run(**asked).out.splitlines():
+            kind, _, rest = line.partition(",")
+            value, _, text = rest.partition("\t")
+            offered[value if kind == "plain" else kind] = text
+        return offered
+
+    return call
+
+
+@pytest.fixture
 def plan(tmp_path: Path) -> Callable[[str], str]:
     """Writes a plan and gives its name."""
 

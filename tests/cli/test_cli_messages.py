@@ -12,7 +12,6 @@ import pytest
 
 from planrunner import __version__
 from planrunner.cli import guard
-from planrunner.cli.complete import FILES, SCRIPTS, candidates
 from planrunner.cli.crash import write_report
 from planrunner.cli.settings import Settings, terminal
 from planrunner.errors import Fenced, RunHeld, StorageFailed
@@ -191,24 +190,22 @@ def test_signs_are_ascii_where_the_encoding_is_not_utf8():
     assert not terminal(Screen(encoding="latin-1"), Settings()).unicode
 
 
-def test_completion_knows_commands_options_choices_rules_and_files():
-    assert [line.split("\t")[0] for line in candidates(["resu"])] == ["resume"]
-    assert [line.split("\t")[0] for line in candidates(["exec", "--pro"])] == ["--progress"]
-    assert candidates(["exec", "p.yaml", "--progress", "t"]) == ["tree"]
-    assert candidates(["--color", "a"]) == ["auto", "always"]
-    assert candidates(["lint", ""]) == [FILES]
-    assert candidates(["rule", "PLAN103"])[0].startswith("PLAN103\t")
-    assert candidates(["nonsense", ""]) == []
+def test_completion_knows_commands_options_choices_rules_and_files(complete):
+    assert list(complete("resu")) == ["resume"]
+    assert "--progress" in complete("exec", "--pro")
+    assert list(complete("exec", "p.yaml", "--progress", "t")) == ["tree"]
+    assert list(complete("--color", "a")) == ["auto", "always"]
+    assert list(complete("lint", "")) == ["file"]
+    assert complete("rule", "PLAN103")["PLAN103"]
+    assert complete("ex")["exec"].startswith("Run a plan")
 
 
-def test_completion_is_silent_when_there_is_nothing_to_say_or_something_is_wrong(run):
-    assert run("__complete").out.startswith("exec\t")
-    for words in (["show", "x"], ["why", "x"], ["--state", "/dev/null/x", "show", "z"], ["logs", "zz", ""]):
-        ran = run("__complete", *words)
-        assert (ran.out, ran.err) == ("", "")
+def test_completion_is_silent_when_something_is_wrong(complete):
+    for words in (["--state", "/dev/null/x", "show", "z"], ["logs", "zz", ""], ["show", "x"]):
+        assert complete(*words) == {}
 
 
-@pytest.mark.parametrize("shell", sorted(SCRIPTS))
+@pytest.mark.parametrize("shell", ["bash", "fish", "zsh"])
 def test_completion_scripts_are_printed_and_sound(run, shell, tmp_path):
     ran = run("completion", shell)
     assert ran.code == 0
@@ -217,23 +214,25 @@ def test_completion_scripts_are_printed_and_sound(run, shell, tmp_path):
         assert subprocess.run(["bash", "-n", str(tmp_path / "c.bash")]).returncode == 0
 
 
-def test_runs_and_tasks_are_completed_from_the_journal(run, plan):
+def test_runs_and_tasks_are_completed_from_the_journal(run, plan, complete):
     assert run("exec", plan("plan: p\ntasks:\n  - {id: alpha, title: First, uses: noop, timeout: 1m}\n")).code == 0
-    assert "last\tthe newest run" in run("__complete", "show", "").out
-    assert run("__complete", "logs", "last", "al").out == "alpha\tFirst\n"
-    assert run("__complete", "why", "al").out == "alpha\tFirst\n"
+    assert complete("show", "")["last"] == "the newest run"
+    assert complete("logs", "last", "al") == {"alpha": "First"}
+    assert complete("why", "al") == {"alpha": "First"}
 
 
 def test_bash_completes_a_command_through_the_script(run, tmp_path):
     (tmp_path / "c.bash").write_text(run("completion", "bash").out)
+    (tmp_path / "planrunner").write_text(f'#!/bin/sh\nexec {sys.executable} -m planrunner "$@"\n')
+    (tmp_path / "planrunner").chmod(0o755)
     script = (
-        f'source {tmp_path}/c.bash; planrunner() {{ {sys.executable} -m planrunner "$@"; }}; '
-        "COMP_WORDS=(planrunner gr); COMP_CWORD=1; _planrunner; echo ${COMPREPLY[@]}"
+        f"source {tmp_path}/c.bash; COMP_WORDS=({tmp_path}/planrunner gr); COMP_CWORD=1; "
+        f"_planrunner_completion {tmp_path}/planrunner; echo ${{COMPREPLY[@]}}"
     )
     done = subprocess.run(
         ["bash", "-c", script], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=240
     )
-    assert done.stdout.strip() == "graph"
+    assert done.stdout.strip() == "graph", done.stderr
 
 
 @pytest.mark.parametrize(

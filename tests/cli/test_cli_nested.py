@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from planrunner.cli.complete import candidates
-
 ROOT = Path(__file__).resolve().parents[2]
 
 PLAN = """\
@@ -104,20 +102,15 @@ def test_drawings_of_a_run_are_coloured_by_what_is_inside(run, plan):
     }
 
 
-def test_paths_are_completed_and_of_very_many_only_the_highest(run, plan, tmp_path):
+def test_paths_are_completed_and_of_very_many_only_the_outermost(run, plan, complete):
     run("exec", plan(PLAN))
-    state = str(tmp_path / "state")
-    assert [line.split("\t")[0] for line in candidates(["--state", state, "logs", "last", "pol"])] == [
-        "polish",
-        "polish#1/draft",
-        "polish#2/draft",
-    ]
+    assert list(complete("logs", "last", "pol")) == ["polish", "polish#1/draft", "polish#2/draft"]
     items = ", ".join(map(str, range(400)))
     many = f"plan: p\ntasks:\n  - {{id: fan, uses: noop, foreach: [{items}]}}\n"
     run("exec", plan(many))
-    found = candidates(["--state", state, "why", "last", "fa"])
-    assert len(found) == 200
-    assert found[0].split("\t")[0] == "fan"
+    offered = list(complete("why", "last", "fa"))
+    assert len(offered) == 200
+    assert offered[0] == "fan"
 
 
 def test_nothing_that_holds_others_is_in_doubt_after_a_kill_and_doubts_are_settled_by_path(run, plan, tmp_path):

@@ -453,27 +453,3 @@ class TestFacts:
         }
         disk = os.statvfs(tmp_path)
         assert abs(facts["memory.has_space"] - disk.f_bavail * disk.f_frsize) < 1 << 30
-
-
-class TestCost:
-    def test_live_processes_and_shell_load_nothing_heavy(self) -> None:
-        program = (
-            "import typing, select, signal, sys; before = set(sys.modules)\n"
-            "import planrunner.engine.live, planrunner.capabilities.core, planrunner.plugins\n"
-            "registry = planrunner.plugins.Registry(); registry.find('shell'); registry.resolve('shell')\n"
-            "print(*sorted(name for name in set(sys.modules) - before if not name.startswith('planrunner')))\n"
-        )
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        done = subprocess.run(
-            [sys.executable, "-S", "-c", program],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=240,
-            check=True,
-        )
-        loaded = set(done.stdout.split())
-        assert not loaded & {
-            "asyncio", "click", "ctypes", "dataclasses", "hashlib", "importlib.metadata", "inspect", "json", "logging",
-            "pathlib", "pluggy", "subprocess", "tempfile", "threading",
-        }  # fmt: skip

@@ -266,7 +266,8 @@ tasks:
 
 def test_completion_knows_the_gates_that_wait(project: Any) -> None:
     waits(project)
-    assert project("__complete", "approve", "last", "").out == "sign\tRelease it?\n"
+    asked = {"_PLANRUNNER_COMPLETE": "fish_complete", "COMP_WORDS": "planrunner approve last", "COMP_CWORD": ""}
+    assert project(**asked).out == "plain,sign\tRelease it?\n"
 
 
 def test_json_tells_what_the_gates_ask(project: Any) -> None:

@@ -18,7 +18,8 @@ import pytest
 
 from planrunner.diagnostics import Diagnostic, Rule
 from planrunner.plan.load import load
-from planrunner.plugins.registry import Registry, lintrules
+from planrunner.plugins import lintrules
+from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 
 PLUGIN = """

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from planrunner.plugins.registry import Registry, tracing
+from planrunner.plugins import tracing
+from planrunner.plugins.registry import Registry
 from planrunner.plugins.scanning import scan
 from planrunner.safety import trust
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from threading import Thread
 
 import pytest
@@ -397,13 +395,3 @@ def test_threads_may_parse_at_the_same_time() -> None:
     for thread in threads:
         thread.join()
     assert all(results[index] == [(3 * line + 3, 6) for line in range(30)] for index in range(4))
-
-
-def test_reading_the_text_notation_does_not_import_yaml() -> None:
-    code = (
-        "import sys\nfrom planrunner.source import Source\nfrom planrunner.syntax.read import parse\n"
-        "assert parse(Source('task a', 'x', 'text')).tree\n"
-        "print([name for name in sys.modules if 'ruamel' in name])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=240)
-    assert done.stdout == "[]\n"

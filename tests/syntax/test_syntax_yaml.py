@@ -271,16 +271,6 @@ def run_python(code: str) -> str:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=240).stdout
 
 
-def test_reading_yaml_does_not_import_what_it_does_not_need() -> None:
-    code = (
-        "import sys\nfrom planrunner.source import Source\nfrom planrunner.syntax.read import parse\n"
-        "assert parse(Source('a: [b]')).tree\n"
-        "print([name for name in ('lark', 'dataclasses', 'inspect', 'pathlib', 'typing_extensions', 'ruamel.yaml.main', 'datetime', 'json')"
-        " if name in sys.modules])"
-    )
-    assert run_python(code) == "[]\n"
-
-
 def test_ruamel_stays_whole_for_whoever_else_uses_it() -> None:
     code = (
         "from planrunner.source import Source\nfrom planrunner.syntax.read import parse\n"
