@@ -57,7 +57,7 @@ def complete(run: Callable[..., Ran]) -> Callable[..., dict[str, str]]:
             "COMP_CWORD": last,
         }
         offered = {}
-        for line in run(**asked).out.splitlines():
+        for line in filter(None, run(**asked).out.splitlines()):
             kind, _, rest = line.partition(",")
             value, _, text = rest.partition("\t")
             offered[value if kind == "plain" else kind] = text
