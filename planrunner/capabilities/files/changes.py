@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import Failure, Preview
+from planrunner.capabilities.files.beneath import Beneath
 from planrunner.capabilities.files.walk import Standing, at, look
 from planrunner.plan.escapes import quoted
-
-if TYPE_CHECKING:
-    from planrunner.capabilities.files.beneath import Beneath
 
 Json = Any
 Source = Callable[[], Iterable[bytes]]

@@ -13,15 +13,12 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.files import beneath
+from planrunner.capabilities.files.beneath import Beneath
 from planrunner.capabilities.files.changes import AS_IT_COMES, WAY, Step, fits
 from planrunner.capabilities.files.walk import Standing, at, look_in
-
-if TYPE_CHECKING:
-    from planrunner.capabilities.files.beneath import Beneath
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 

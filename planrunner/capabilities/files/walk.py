@@ -9,13 +9,11 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import translate
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.files.beneath import Beneath
 from planrunner.plan.patterns import through
-
-if TYPE_CHECKING:
-    from planrunner.capabilities.files.beneath import Beneath
 
 Json = Any
 

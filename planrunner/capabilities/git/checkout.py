@@ -7,12 +7,13 @@ import hashlib
 import os
 import stat
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.files.inputs import artifact_name
 from planrunner.capabilities.git import index, scopes
 from planrunner.capabilities.git.command import Refused
+from planrunner.capabilities.git.index import Copy
 from planrunner.capabilities.git.repository import (
     Head,
     Record,
@@ -26,10 +27,6 @@ from planrunner.capabilities.git.repository import (
     value_of,
 )
 from planrunner.capabilities.git.scopes import require
-
-if TYPE_CHECKING:
-    from planrunner.capabilities.git.index import Copy
-    from planrunner.capabilities.git.repository import Repository
 
 LINK = "120000"
 MODULE = "160000"

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple, TypedDict
 from planrunner.capabilities.contract import Context, Doc, Failure, Preview, capability
 from planrunner.capabilities.git import scopes
 from planrunner.capabilities.git.command import SETTINGS, Git, Refused, checked_path, checked_reference, plain_call
-from planrunner.capabilities.git.remote import PACKS, Address, Remote, connected, parsed, remote_of
+from planrunner.capabilities.git.remote import PACKS, Address, Remote, connected, parsed, remote_of, require_repository
 from planrunner.capabilities.git.repository import (
     Record,
     Repository,
@@ -222,7 +222,7 @@ def _remote(context: Context, url: str) -> Remote:
     address = parsed(url)
     if address.scheme == "file" and "://" not in url and not url.startswith("/"):
         address = address._replace(text=os.path.join(context.call.directory, url))
-    scopes.require_repository(context, address, "read")
+    require_repository(context, address, "read")
     return Remote("origin", address, connected(context, Git(context, context.call.directory), address))
 
 

@@ -7,15 +7,12 @@ import itertools
 import os
 import stat
 from hashlib import sha256
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Doc, Failure, Preview, capability
 from planrunner.capabilities.git import scopes
 from planrunner.capabilities.git.command import Refused, checked_path, plain_call, shown
 from planrunner.capabilities.git.repository import Record, Repository, looking, open_repository, slot, taking_back
-
-if TYPE_CHECKING:
-    from planrunner.capabilities.git.repository import Repository
 
 ABSENT = ""
 

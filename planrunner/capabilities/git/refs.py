@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 from planrunner.capabilities.contract import Context, Doc, Failure, Preview, capability
 from planrunner.capabilities.git import checkout
 from planrunner.capabilities.git.command import checked_reference, plain_call, shown
-from planrunner.capabilities.git.configuration import identities
+from planrunner.capabilities.git.commit import identities
 from planrunner.capabilities.git.index import digest
 from planrunner.capabilities.git.repository import (
     Head,

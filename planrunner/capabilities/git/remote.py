@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 import re
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Literal, NamedTuple
+from urllib.parse import unquote
 
 from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.files.scope import require_let
 from planrunner.capabilities.git.command import Git, Refused, checked_reference
-from planrunner.capabilities.git.scopes import require_repository
+from planrunner.capabilities.git.repository import Repository
 from planrunner.capabilities.http.guard import Guard
-
-if TYPE_CHECKING:
-    from planrunner.capabilities.git.command import Git
-    from planrunner.capabilities.git.repository import Repository
 
 USUAL = ("https", "http", "ssh")
 PORTS = {"https": 443, "http": 80, "ssh": 22, "git": 9418}
@@ -264,3 +262,11 @@ def remote_of(context: Context, repository: Repository, name: str, url: str = ""
         address = address._replace(text=os.path.join(context.call.directory if url else repository.top, text))
     require_repository(context, address, "write" if push else "read")
     return Remote(name, address, connected(context, repository.git, address))
+
+
+def require_repository(context: Context, address: Address, way: Literal["read", "write"]) -> None:
+    """Raises Failure (policy) where a repository of this machine may not be read, or written."""
+    if address.scheme == "file" and context.call.rights:
+        text = address.text
+        place = unquote(text.removeprefix("file://")) if text.startswith("file://") else text
+        require_let(context, place, way, whole=False)

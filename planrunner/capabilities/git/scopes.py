@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
-from urllib.parse import unquote
+from typing import Literal
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.files.beneath import scope_in
-from planrunner.capabilities.files.scope import require_let
 from planrunner.capabilities.files.verb import open_tree
-
-if TYPE_CHECKING:
-    from planrunner.capabilities.git.command import Git
-    from planrunner.capabilities.git.remote import Address
-    from planrunner.capabilities.git.repository import Repository
+from planrunner.capabilities.git.command import Git
+from planrunner.capabilities.git.repository import Repository
 
 
 def require(context: Context, way: Literal["read", "write"], top: str, paths: Iterable[str]) -> None:
@@ -52,14 +47,6 @@ def require_named(context: Context, paths: Sequence[str]) -> None:
         for path in paths:
             if os.path.normpath(path) != ".":
                 scope.require("read", (path,))
-
-
-def require_repository(context: Context, address: Address, way: Literal["read", "write"]) -> None:
-    """Raises Failure (policy) where a repository of this machine may not be read, or written."""
-    if address.scheme == "file" and context.call.rights:
-        text = address.text
-        place = unquote(text.removeprefix("file://")) if text.startswith("file://") else text
-        require_let(context, place, way, whole=False)
 
 
 def require_committed(repository: Repository, commit: str, place: str) -> None:

@@ -8,74 +8,18 @@ import os
 import tempfile
 import zlib
 from collections.abc import Iterator
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import httpx2
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.files.inputs import artifact_name
-from planrunner.capabilities.http.headers import is_charset
+from planrunner.capabilities.http.headers import is_charset, is_secret
 from planrunner.capabilities.http.inputs import Answer
-from planrunner.capabilities.jsonschema import faults, require_schema
+from planrunner.capabilities.http.request import PASSING, Ask
+from planrunner.capabilities.jsonschema import faults
 from planrunner.capabilities.soundness import not_json
-from planrunner.jsontext import shown
-from planrunner.plan.http_forms import parse_status
 from planrunner.unnamed import unnamed
-
-if TYPE_CHECKING:
-    from planrunner.capabilities.http.request import Ask
-
-ABSENT = object()
-
-
-def checked_pointer(pointer: Any, name: str) -> str:
-    """The pointer of an input. Raises Failure for what is none."""
-    if not isinstance(pointer, str) or (pointer and not pointer.startswith("/")):
-        raise Failure(f"`{name}` must be a JSON pointer such as /data/items, found {shown(pointer)}")
-    return pointer
-
-
-def at(data: Any, pointer: str) -> Any:
-    """What the pointer leads to, or ``ABSENT``."""
-    for part in pointer.split("/")[1:]:
-        name = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(data, dict) and name in data:
-            data = data[name]
-        elif isinstance(data, list) and name.isascii() and name.isdigit() and int(name) < len(data):
-            data = data[int(name)]
-        else:
-            return ABSENT
-    return data
-
-
-PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""Status codes of faults that may pass."""
-
-
-class Expected(NamedTuple):
-    """Ranges of good status codes, first and last, and the schema (None: any data)."""
-
-    ranges: tuple[tuple[int, int], ...]
-    schema: Any = None
-
-    def good(self, status: int) -> bool:
-        return any(first <= status <= last for first, last in self.ranges)
-
-
-def expected_of(status: Any, schema: Any) -> Expected:
-    """Read `expect_status` and `expect_schema`."""
-    wanted = ["2xx"] if status is None else status if isinstance(status, list) else [status]
-    if schema is not None:
-        require_schema(schema, "expect_schema")
-    return Expected(tuple(status_range(each, "expect_status") for each in wanted), schema)
-
-
-def status_range(value: Any, name: str) -> tuple[int, int]:
-    """`204`, `2xx` or `200-299` as first and last code. Raises Failure for anything else."""
-    found = parse_status(value)
-    if found is None:
-        raise Failure(f"`{name}` must be a status such as 200, `2xx` or `200-299`, found {shown(value)}")
-    return found
 
 
 def check_schema(schema: Any, data: Any) -> str:
@@ -261,13 +205,6 @@ def _judge(ask: Ask, response: httpx2.Response, answer: Answer, parsed: Parsed) 
 def public_headers(response: httpx2.Response) -> dict[str, str]:
     """The headers of an answer in lower case, without those that carry secrets."""
     return {name.lower(): value for name, value in response.headers.items() if not is_secret(name)}
-
-
-def is_secret(name: str) -> bool:
-    """Whether a header of this name is likely to carry a secret."""
-    plain = name.lower()
-    known = plain in ("authorization", "proxy-authorization", "cookie", "set-cookie", "set-cookie2")
-    return known or any(sign in plain for sign in ("token", "secret", "api-key", "apikey", "password"))
 
 
 def masked(data: Any, hide: Any) -> Any:

@@ -77,3 +77,10 @@ def _origin(url: Any) -> tuple[str, str, int]:
 def _upgraded(first: tuple[str, str, int], here: tuple[str, str, int]) -> bool:
     """The same host over TLS, on the usual ports, may see what was meant for it anyway."""
     return first == ("http", here[1], 80) and here == ("https", here[1], 443)
+
+
+def is_secret(name: str) -> bool:
+    """Whether a header of this name is likely to carry a secret."""
+    plain = name.lower()
+    known = plain in ("authorization", "proxy-authorization", "cookie", "set-cookie", "set-cookie2")
+    return known or any(sign in plain for sign in ("token", "secret", "api-key", "apikey", "password"))

@@ -9,11 +9,33 @@ from typing import Annotated, Any, NamedTuple, Unpack
 import httpx2
 
 from planrunner.capabilities.contract import Context, Doc, Failure, capability
-from planrunner.capabilities.http.answer import ABSENT, at, checked_pointer
 from planrunner.capabilities.http.exchange import opened, send_with
 from planrunner.capabilities.http.inputs import INLINE, Answer, Paging, Url
 from planrunner.capabilities.http.request import Ask, asked
 from planrunner.jsontext import shown
+
+ABSENT = object()
+
+
+def checked_pointer(pointer: Any, name: str) -> str:
+    """The pointer of an input. Raises Failure for what is none."""
+    if not isinstance(pointer, str) or (pointer and not pointer.startswith("/")):
+        raise Failure(f"`{name}` must be a JSON pointer such as /data/items, found {shown(pointer)}")
+    return pointer
+
+
+def at(data: Any, pointer: str) -> Any:
+    """What the pointer leads to, or ``ABSENT``."""
+    for part in pointer.split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(data, dict) and name in data:
+            data = data[name]
+        elif isinstance(data, list) and name.isascii() and name.isdigit() and int(name) < len(data):
+            data = data[int(name)]
+        else:
+            return ABSENT
+    return data
+
 
 _WAYS = "`link`, or a mapping: `next: /pointer`, `cursor: /pointer` with `parameter`, or `page: NAME` or `offset: NAME`"
 

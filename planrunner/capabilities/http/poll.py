@@ -6,10 +6,9 @@ import time
 from typing import Annotated, Any, NamedTuple, Unpack
 
 from planrunner.capabilities.contract import Context, Doc, Failure, capability
-from planrunner.capabilities.http.answer import PASSING, Expected
 from planrunner.capabilities.http.exchange import opened, rest, retry_after, send_with
 from planrunner.capabilities.http.inputs import FOREIGN, INLINE, OWN, SHAPED, Answer, Polling, Url
-from planrunner.capabilities.http.request import Ask, Patience, asked, seconds_of
+from planrunner.capabilities.http.request import PASSING, Ask, Expected, Patience, asked, seconds_of
 from planrunner.plan.expressions.evaluate import explain, truth
 from planrunner.plan.expressions.values import EvaluationError, ExpressionError, Names
 from planrunner.plan.http_forms import parse_condition

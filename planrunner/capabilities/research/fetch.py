@@ -12,9 +12,9 @@ import httpx2
 from protego import Protego
 
 from planrunner.capabilities.contract import Context, Doc, Failure, Json, capability, seconds, size
-from planrunner.capabilities.http.answer import PASSING
 from planrunner.capabilities.http.download import Partial, total_of, validator_of
 from planrunner.capabilities.http.exchange import retry_after
+from planrunner.capabilities.http.request import PASSING
 from planrunner.capabilities.research.extract import extract, kind_of
 from planrunner.capabilities.research.source import Given, Item, canonical, given, host, joined, origin
 from planrunner.capabilities.research.wire import Page, Pages, Turns, Wire, bounded, explained, now, seconds_of

@@ -18,9 +18,9 @@ import httpx2
 from planrunner import __version__
 from planrunner.capabilities.contract import Context, Failure, Json
 from planrunner.capabilities.files.records import forget_old
-from planrunner.capabilities.http.answer import PASSING
 from planrunner.capabilities.http.client import client
 from planrunner.capabilities.http.download import Partial
+from planrunner.capabilities.http.request import PASSING
 
 _TIMES = {"connect": 10.0, "read": 20.0}
 _HTTP_DATE = "%Y-%m-%dT%H:%M:%SZ"
