@@ -91,7 +91,7 @@ def outcome_of_fault(error: BaseException) -> Outcome:
     outcome = Outcome("logic", str(error), error.outputs)
     if isinstance(given, str) and given:
         return sound(outcome._replace(failure=given, rule=error.rule))
-    named = "without a class" if given == "" else f"with {given!r} as its class, which is no text"
+    named = "without a class" if given == "" else f"with {given!r} as its class, which is not text"
     return sound(failed(f"failed {named}", outcome))
 
 
@@ -131,5 +131,5 @@ def outcome_of(returned: Any) -> Outcome | Spawn | Pause:
         return Outcome(outputs=dict(returned))
     if hasattr(returned, "cr_frame"):
         returned.close()  # or Python would warn on standard error
-        return Outcome("logic", "the function is an `async def`, which nobody awaits: it has to be a plain function")
+        return Outcome("logic", "the function is an `async def`, which is not awaited: make it a plain function")
     return Outcome(outputs={"value": returned})

@@ -111,7 +111,7 @@ def word(value: object, name: str, pattern: str = r"[^\s\x00-\x1f\x7f]+") -> str
     if text.startswith("-"):
         raise Failure(f"`{name}` may not start with a dash: {text[:60]!r}", "policy", rule="clients.option")
     if not text or len(text) > _LONGEST or not re.fullmatch(pattern, text):
-        raise Failure(f"`{name}`: {str(value)[:60]!r} is not what may stand there", "policy", rule="clients.value")
+        raise Failure(f"`{name}`: {str(value)[:60]!r} is not a valid value", "policy", rule="clients.value")
     return text
 
 
@@ -122,7 +122,7 @@ def inside(
     for one that leads out of it, and for one that the policy does not let be read, or written, with all that is in it
     where the ``whole`` is handed over."""
     if not isinstance(path, str) or not path or "\0" in path:
-        raise Failure(f"`{name}`: {path!r} is no path")
+        raise Failure(f"`{name}`: {path!r} is not a path")
     root = os.path.realpath(context.call.directory)
     found = os.path.realpath(os.path.join(root, path))
     if found != root and not found.startswith(root.rstrip("/") + "/"):
@@ -140,7 +140,7 @@ def variables(values: object, name: str) -> dict[str, str]:
         raise Failure(f"`{name}`: expected a map of names to values")
     for key in values:
         if not isinstance(key, str) or not _NAME.fullmatch(key):
-            raise Failure(f"`{name}`: {key!r} is no name of a variable", "policy", rule="clients.env")
+            raise Failure(f"`{name}`: {key!r} is not a variable name", "policy", rule="clients.env")
         if key.upper() in _OF_PROGRAMS or key.upper().startswith(_OF_CLIENTS):
             raise Failure(
                 f"`{name}`: `{key}` would steer the client program; choose another name", "policy", rule="clients.env"

@@ -61,7 +61,7 @@ class Call(NamedTuple):
     key of the attempt, the same when it is issued again after a crash; ``once`` that of the task, the same for all
     attempts until the task is sent back or run again: what must happen once whatever fails on the way goes by it.
     ``reserved`` is what the attempt has set aside of whatever a budget limits (dollars, tokens, calls): a capability
-    that spends uses no more. ``rights`` are the levels of policy that hold for it, empty where nobody restricts it.
+    that spends uses no more. ``rights`` are the levels of policy that hold for it, empty where nothing restricts it.
     ``began`` is when the run did, in seconds since 1970 (0: not known); ``approved`` are the digests, ``sha256:…``, of
     what people were shown whole and approved of at the gates before the task. ``told`` is the path of an empty file
     without a name for what the process of the attempt tells, where a run has secrets (empty: it may have a name).
@@ -295,7 +295,7 @@ class Exit(NamedTuple):
     timed_out: bool = False
     interrupted: bool = False
     dropped: int = 0
-    """Bytes of standard output that came before the tail and are no longer held."""
+    """Bytes of standard output before the tail, which are not kept."""
 
 
 class Pause(NamedTuple):
@@ -359,12 +359,12 @@ class Declaration(NamedTuple):
     before; it is durable before the attempt starts."""
     undo: Callable[..., dict[str, Any] | None] | None = None
     """``undo(context, before, outputs)``: the exact inverse, given what ``capture`` found and the outputs (None where
-    nobody saw the end). Twice is the same as once; also right where the effect happened in part or not at all. It may
+    the end was not seen). Twice is the same as once; also right where the effect happened in part or not at all. It may
     give ``changed``: False where there was nothing to take back."""
     irreversible: bool = False
     """Nothing can take back what it does."""
     foreign: tuple[str, ...] = ()
-    """Outputs that somebody outside wrote: an answer, a page, the text of a model. ``*`` stands for all."""
+    """Outputs of untrusted text: an answer, a page, the text of a model. ``*`` stands for all."""
     own: tuple[str, ...] = ()
     """Outputs that the capability makes itself, such as a digest, whatever it was given; ``verdicts.*.met`` is a member
     of each item of a list. All others count as made of the inputs, unless their type is a number or a closed choice."""

@@ -121,7 +121,7 @@ def classify(ended: Exit, direct: bool = True) -> tuple[str, str]:
     """Failure class and message of an exit code; two empty strings when it went well.
 
     ``direct`` tells a program from a script. Codes above 128 are codes like others: commands give them of their own
-    accord (`git` 128 and 129), and a shell tells nobody whether a signal was behind it.
+    accord (`git` 128 and 129), and a shell does not tell whether a signal was behind it.
     """
     code = ended.code
     if code == 0:

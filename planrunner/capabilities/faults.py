@@ -12,12 +12,12 @@ from typing import Any
 from planrunner.plan.expressions.quantities import format_duration
 
 _CALLER = "planrunner.capabilities.binding"
-"""The module that calls capabilities; how it does is nothing to whoever looks for a fault."""
+"""The module that calls capabilities; its frames are not part of a fault."""
 
 
 def interrupts(error: BaseException) -> bool:
-    """Whether it is a Ctrl-C rather than a fault: one arrives in the main thread and between two instructions, so what
-    a ``raise`` statement made is none."""
+    """Whether it is a Ctrl-C rather than a fault: one arrives in the main thread and between two instructions, so one
+    that a ``raise`` statement made is not."""
     if not isinstance(error, KeyboardInterrupt):
         return False
     # Late: hardly anything ever raises it.
@@ -87,7 +87,7 @@ def within(seconds: float, what: str, work: Work, stopped: Callable[[], bool] | 
     def run() -> None:
         try:
             came.append(work(stop.is_set))
-        except BaseException as error:  # it is raised again where somebody waits for it
+        except BaseException as error:  # raised again in the thread that waits
             raised.append(error)
         done.set()
 

@@ -59,7 +59,7 @@ class _Check:
 
 
 def target(root: Json, reference: Json) -> Json:
-    """The part of the schema that a reference inside the same file names; None where there is none."""
+    """The part of the schema that a reference inside the same file names; None where it does not exist."""
     if reference == "#":
         return root
     if not isinstance(reference, str) or not reference.startswith("#/"):
@@ -119,7 +119,7 @@ def _same(one: Json, other: Json) -> bool:
 def _enum(wanted: Json, data: Json) -> str:
     if isinstance(wanted, list) and any(_same(data, choice) for choice in wanted):
         return ""
-    return f"{_short(data)} is none of {_short(wanted)}"
+    return f"{_short(data)} is not one of {_short(wanted)}"
 
 
 def _short(value: Json) -> str:
@@ -130,7 +130,7 @@ def _multiple(wanted: Json, data: Json) -> str:
     if not _is_number(data) or not _is_number(wanted) or not wanted:
         return ""
     parts = data / wanted
-    return "" if abs(parts - round(parts)) < 1e-9 else f"{data} is no multiple of {wanted}"
+    return "" if abs(parts - round(parts)) < 1e-9 else f"{data} is not a multiple of {wanted}"
 
 
 def _pattern(wanted: Json, data: Json) -> str:
@@ -341,10 +341,10 @@ _COUNTS = frozenset("maxLength minLength maxItems minItems maxProperties minProp
 
 
 def require_schema(schema: Json, name: str) -> None:
-    """Raises Failure where the input of that name is no schema, or one that cannot be held against data."""
+    """Raises Failure where the input of that name is not a schema that data can be checked by."""
     flaw = next(_flaws(schema, schema, "", set(), 0), "")
     if flaw:
-        raise Failure(f"`{name}` is no sound JSON Schema: {flaw}")
+        raise Failure(f"`{name}` is not a valid JSON Schema: {flaw}")
 
 
 def _flaws(root: Json, schema: Json, at: str, seen: set[str], depth: int) -> Iterator[str]:
@@ -421,14 +421,14 @@ def _of_types(wanted: Json) -> str:
     strange = [name for name in given if not isinstance(name, str) or name not in TYPES]
     if not strange and given:
         return ""
-    return f"{_excerpt(strange[0] if strange else wanted)} is no type, expected {', '.join(TYPES)}"
+    return f"{_excerpt(strange[0] if strange else wanted)} is not a type, expected {', '.join(TYPES)}"
 
 
 def _of_pattern(wanted: Json) -> str:
     try:
         re.compile(str(wanted) if isinstance(wanted, str) else "(")
     except (re.error, OverflowError, RecursionError) as error:
-        return f"{_excerpt(wanted)} is no pattern: {error if isinstance(wanted, str) else 'it is no text'}"
+        return f"{_excerpt(wanted)} is not a pattern: {error if isinstance(wanted, str) else 'it is not text'}"
     return ""
 
 

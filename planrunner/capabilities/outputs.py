@@ -19,8 +19,8 @@ from planrunner.unnamed import open_told
 def read_output_file(path: str) -> dict[str, Json]:
     """The outputs in the file named by ``PLANRUNNER_OUTPUT``, which is then removed; no file means none.
 
-    Raises Failure (logic) for a file above 1 MiB, one that is no regular file, or a line that is neither a JSON object,
-    ``key=value`` nor ``key<<END``.
+    Raises Failure (logic) for a file above 1 MiB, one that is not a regular file, or a line that is neither a JSON
+    object, ``key=value`` nor ``key<<END``.
     """
     try:
         handle = open_told(path)
@@ -288,8 +288,8 @@ def require_calls(context: Context, wanted: int) -> None:
     """Raises Failure (budget) where the attempt has not set aside as many calls as it wants in all."""
     limit = context.call.reserved.get("calls")
     if limit is not None and wanted > limit:
-        said = f"the attempt has set aside {limit:g} call{'s' if limit != 1 else ''} and would need {wanted}"
-        raise Failure(f"{said}: say `budgets: {{calls: {wanted}}}` on the task", "budget")
+        said = f"{limit:g} call{'s' if limit != 1 else ''} reserved for the attempt, {wanted} needed"
+        raise Failure(f"{said}: set `budgets: {{calls: {wanted}}}` on the task", "budget")
 
 
 def read_usage(path: str) -> dict[str, Json]:
@@ -302,8 +302,8 @@ def read_usage(path: str) -> dict[str, Json]:
 
 
 def known(told: Mapping[str, Json]) -> dict[str, Json]:
-    """The part of it that means something: text is read as a number (cost also as ``$0.05``); what is no amount is left
-    out, and so counts as all that was set aside."""
+    """The part of it that means something: text is read as a number (cost also as ``$0.05``); what is not an amount is
+    left out, and so counts as all that was set aside."""
     found = {what: _amount(what, told[what]) for what in SPENDABLE if what in told}
     return {what: value for what, value in found.items() if units(what, value) is not None}
 

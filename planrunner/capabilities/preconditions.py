@@ -82,7 +82,7 @@ def require(declared: Iterable[str], inputs: Mapping[str, Json], ground: Ground)
 
 
 def require_for(declared: Iterable[str], inputs: Mapping[str, Json], context: Context) -> None:
-    """The same for a call that is about to be made; what a credential comes to is told when it is used."""
+    """The same for a call that is about to be made; the value of a credential is checked when it is used."""
     paths = (context.environment().get("PATH", ""), os.environ.get("PATH", os.defpath))
     ground = Ground(os.pathsep.join(filter(None, paths)), context.settings, os.environ, lambda name: "")
     require(declared, inputs, ground)

@@ -22,7 +22,7 @@ _GRACE = 0.5
 _CHUNK = 1 << 16
 _TAIL = 1 << 16
 _DRAIN = 0.3
-"""Seconds for what is still in the pipes once the program has ended: whoever inherited them may go on writing."""
+"""Seconds for what is in the pipes once the program has ended: a process that inherited them may go on writing."""
 
 
 class Ended(NamedTuple):
@@ -36,7 +36,7 @@ class Ended(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Standard output as text; bytes that are no UTF-8 become U+FFFD."""
+        """Standard output as text; bytes that are not UTF-8 become U+FFFD."""
         return self.stdout.decode("utf-8", "replace")
 
     @property
@@ -188,7 +188,7 @@ class _Watch:
         except BlockingIOError:
             return
         except OSError:
-            self._rest = self._rest[:0]  # it does not read any more
+            self._rest = self._rest[:0]  # its standard input is closed
         if not self._rest:
             self._selector.unregister(stream)
             stream.close()

@@ -36,15 +36,13 @@ REFUSALS: dict[str, Refusal] = {
     "sandbox.*": Refusal(
         "going on past a limit of the sandbox: cpu, memory, processes, time, output", "The message has the line."
     ),
-    "sandbox.off": Refusal(
-        "taking the sandbox away with `--no-sandbox` where nobody sits at a terminal", "Type it at a terminal."
-    ),
+    "sandbox.off": Refusal("taking the sandbox away with `--no-sandbox` without a terminal", "Type it at a terminal."),
     "sandbox.files": Refusal(
         "work outside the working directory in a sandbox, and making what rules over it: planrunner.yaml, .git",
         "The message has the line, where there is one.",
     ),
-    "trust": Refusal("a plan that nobody vouches for", _WAY),
-    "trust.*": Refusal("what a plan that nobody vouches for may not do", _WAY),
+    "trust": Refusal("an untrusted plan", _WAY),
+    "trust.*": Refusal("what an untrusted plan may not do", _WAY),
     "taint.*": Refusal(
         "a value that came from outside, where it would decide what the rest of the name says",
         "Bind it to closed choices, or let a person see it at a gate; `planrunner lint` has the lines.",
@@ -91,14 +89,15 @@ REFUSALS: dict[str, Refusal] = {
     "settings": Refusal("anything that needs planrunner.yaml while it is not sound", "Mend it: `planrunner lint`."),
     "settings.network": Refusal("a connection while the section `network` is not sound", "Mend the entry."),
     "research.robots": Refusal("a page that the robots.txt of its site keeps from us", "Ask the site."),
-    "models.key": Refusal("a model whose key is not set, cannot be read, or is no line of text", "Set the key."),
+    "models.key": Refusal("a model whose key is not set, cannot be read, or is not one line of text", "Set the key."),
     "secret.missing": Refusal(
         "a credential that there is not, or that its source does not give",
         "Mend `provider_credentials` in planrunner.yaml; `planrunner secrets check` looks each up.",
     ),
     "secret.undeclared": Refusal("a credential that the task does not declare", "`secrets: [ID]` in the task."),
     "secret.kept": Refusal(
-        "an artifact that holds a secret and is no text, from which it could be taken out", "Keep a file without it."
+        "an artifact that holds a secret and is not text, so that the secret cannot be removed",
+        "Keep a file without it.",
     ),
     "secret.descriptor": Refusal("`as: fd` for what is not one process", "Write `as: file`."),
     "secret.line": Refusal("a credential that is more than a line and cannot stand in a header", "Name another one."),
@@ -109,7 +108,8 @@ REFUSALS: dict[str, Refusal] = {
     "sql.denied": Refusal("what the database itself does not let its user do", "Grant it there."),
     "git.option": Refusal("a name that git would take for an option", "Choose another name."),
     "git.address": Refusal(
-        "an address that is none: an option, a remote helper such as `ext::`, control characters", "Mend the address."
+        "a text that is not an address: an option, a remote helper such as `ext::`, control characters",
+        "Correct the address.",
     ),
     "git.protocol": Refusal(
         "a transport that is not allowed, or not here", "`git: {protocols: […]}` in planrunner.yaml."

@@ -1,6 +1,6 @@
 """What a capability function says about itself: inputs, outputs and texts out of its signature and docstring.
 
-Whatever describes a function loads ``inspect`` and so is called only where somebody asks: listing, lint of a plugin's
+Whatever describes a function loads ``inspect`` and so is called only on demand: listing, lint of a plugin's
 capability, the caches of ``plugins.py`` and the test that holds the built-ins' descriptions to it. A run reads
 annotations alone.
 """

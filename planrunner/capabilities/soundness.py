@@ -127,7 +127,7 @@ def sound(given: Any, what: str = "the result", halves: bool = False) -> Outcome
         outcome = failed(f"failed as `{outcome.failure}`", outcome)
     elif outcome.failure and not is_class(outcome.failure):
         shown = outcome.failure if len(outcome.failure) <= _LONGEST_CLASS else f"{outcome.failure[:40]}…"
-        outcome = failed(f"failed with {shown!r}, which is no name of a failure class", outcome)
+        outcome = failed(f"failed with {shown!r}, which is not a failure class", outcome)
     if not (outcome.outputs or outcome.artifacts):
         return outcome
     why = not_json(outcome.outputs, what, halves) or not_json(outcome.artifacts, "what it kept", halves)
@@ -194,7 +194,7 @@ def unfit(asked: Any) -> str:
         return "it asked for a process whose environment is not of texts"
     if isinstance(asked.directory, str) and isinstance(asked.stdin, bytes) and isinstance(asked.keep, int):
         return ""
-    return "it asked for a process whose directory is no text, stdin no bytes or keep no number"
+    return "it asked for a process whose directory is not text, stdin not bytes or keep not a number"
 
 
 def no_process(name: str, given: Any) -> str:
@@ -209,15 +209,15 @@ def no_preview(name: str, given: dict[str, Json]) -> str:
     fits = given.keys() == set(Preview._fields) and isinstance(given["calls"], (list, tuple))
     if fits and all(isinstance(text, str) for text in (given["summary"], given["diff"], *given["calls"])):
         return ""
-    return f"the preview of `{name}` is no Preview of texts"
+    return f"the preview of `{name}` is not a Preview of texts"
 
 
 def misdescribed(found: Any) -> str:
-    """Why nobody can show or lint a description, or an empty string."""
+    """Why a description cannot be shown or linted; empty where it can."""
     if not hasattr(found, "_asdict") or not hasattr(found, "inputs"):
         return f"its description is a {type(found).__name__}, not a Capability"
     if not isinstance(found.effect, str) or found.effect not in EFFECTS:
-        return f"its effect {found.effect!r} is none of {', '.join(EFFECTS)}"
+        return f"its effect {found.effect!r} is not one of {', '.join(EFFECTS)}"
     for what in ("risks", "spends", "foreign", "own", "preconditions", "writes"):
         words = getattr(found, what)
         if not isinstance(words, (tuple, list)) or not all(isinstance(word, str) for word in words):
@@ -227,10 +227,10 @@ def misdescribed(found: Any) -> str:
 
 
 def _misused(found: Capability) -> Iterator[str]:
-    """What is said of text from outside that nobody could follow."""
+    """What is declared of untrusted text and cannot be followed."""
     for field in found.inputs:
         if field.use and field.use not in (*USES, DIGEST):
-            yield f"the use {field.use!r} of `{field.name}` is none of {', '.join((*USES, DIGEST))}"
+            yield f"the use {field.use!r} of `{field.name}` is not one of {', '.join((*USES, DIGEST))}"
     shaped = found.shaped
     if not isinstance(shaped, dict) or not all(isinstance(word, str) for pair in shaped.items() for word in pair):
         yield f"its `shaped` is {shaped!r}, not a mapping of outputs to inputs"
@@ -243,7 +243,7 @@ def _misused(found: Capability) -> Iterator[str]:
 
 def _misfits(found: Capability) -> Iterator[str]:
     texts: list[Any] = [found.name, found.summary, found.description]
-    yield "" if all(isinstance(text, str) for text in texts) else "its name or docstring is no text"
+    yield "" if all(isinstance(text, str) for text in texts) else "its name or docstring is not text"
     yield not_json(texts, "its texts")
     for field in (*found.inputs, *found.outputs):
         yield not_json(field.default, f"the default of the input `{field.name}`")

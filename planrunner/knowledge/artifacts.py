@@ -34,7 +34,7 @@ _CHUNK = 1 << 20
 _DEEPEST = 64
 _STORE_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 """While a directory is packed these come from writing the store, others from reading the directory."""
-_HINT = "free some space or mend the disk, then run the command again"
+_HINT = "free some space or repair the disk, then run the command again"
 
 
 class ArtifactRefused(OSError):
@@ -51,7 +51,7 @@ class ArtifactRefused(OSError):
 
 
 class SecretFound(ArtifactRefused):
-    """The file holds a secret, and is none from which it can be taken out."""
+    """The file holds a secret that cannot be removed from it."""
 
 
 class Digest(NamedTuple):
@@ -117,7 +117,7 @@ class ArtifactStore:
         return _described(self._store(lambda target: _write(target, [data])), name, type)
 
     def path_of(self, sha256: str) -> str:
-        """Where the bytes of an artifact lie; it need not be there. Raises NotFound for what is no SHA-256."""
+        """Where the bytes of an artifact lie; it need not be there. Raises NotFound for what is not a SHA-256."""
         if len(sha256) != 64 or sha256.strip("0123456789abcdef"):
             raise NotFound(f"`{sha256}` is not the digest of an artifact", "expected 64 hexadecimal digits")
         return os.path.join(self._root, "sha256", sha256[:2], sha256[2:])
@@ -126,8 +126,8 @@ class ArtifactStore:
         return os.path.isfile(self.path_of(sha256))
 
     def hold(self, sha256: str) -> bool:
-        """Whether the artifact is there; then its age begins anew, so that nobody who collects what is not referred to
-        takes it before the run has told that it refers to it."""
+        """Whether the artifact is there; its age is renewed, so that no collector removes it
+        before the run has recorded that it refers to it."""
         path = self.path_of(sha256)
         try:
             lock = self.guard()
@@ -244,7 +244,7 @@ class ArtifactStore:
         lock = self.guard()
         try:
             if _is_stored(path, digest.size):
-                os.utime(path, follow_symlinks=False)  # its age begins anew, as that of one just kept
+                os.utime(path, follow_symlinks=False)  # renews its age
             else:
                 os.rename(temporary, path)
         finally:
@@ -252,7 +252,7 @@ class ArtifactStore:
         if later is not None:
             later.add(folder)
         else:
-            _sync(folder)  # also for one that is there: whoever placed it may not have come so far yet
+            _sync(folder)  # also for one that is there: another process may have placed it without syncing
 
 
 def _described(digest: Digest, name: str, kind: str) -> dict[str, str | int]:
@@ -392,7 +392,7 @@ def secrets_in(file: IO[bytes], redactor: Redactor) -> Found:
 
 
 def clean(file: IO[bytes], redactor: Redactor) -> tuple[str, int]:
-    """Write a file anew without the secrets in it; gives its SHA-256 and its size in bytes."""
+    """Rewrite a file without the secrets in it; gives its SHA-256 and its size in bytes."""
     hashed, size = hashlib.sha256(), 0
     with tempfile.TemporaryFile() as copy:
         file.seek(0)
@@ -441,7 +441,7 @@ class Collected(NamedTuple):
 
 
 def collect(store: ArtifactStore, live: Container[str], before: float, dry: bool = False) -> Collected:
-    """Remove every content that is not ``live`` and that nobody has touched since ``before`` (seconds since 1970).
+    """Remove every content that is not ``live`` and was not touched since ``before`` (seconds since 1970).
     Raises StorageFailed."""
     removed: list[str] = []
     freed = kept = held = young = 0
@@ -484,7 +484,7 @@ def _looked_at(
 
 
 class Kept(NamedTuple):
-    """What decides about one version: when it was made (seconds since 1970), whether its run has ended for good, and
+    """What decides about one version: when it was made (seconds since 1970), whether its run has ended finally, and
     how many newer versions there are."""
 
     made: float

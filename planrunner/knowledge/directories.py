@@ -58,7 +58,7 @@ def read(store: ArtifactStore, digest: str) -> Manifest:
     """The manifest of a digest. Raises NotFound, StorageFailed where it is damaged."""
     whole = json.loads(store.read(digest))
     if not isinstance(whole, dict) or whole.get("format") != FORMAT:
-        raise NotFound(f"artifact `{digest}` is no manifest that this version reads")
+        raise NotFound(f"artifact `{digest}` is not a manifest that this version reads")
     return Manifest(tuple(whole["patterns"]), {row[0]: _unpacked(row[1], row[2:]) for row in whole["pieces"]})
 
 
@@ -123,7 +123,7 @@ def unpack(archive: IO[bytes], target: str) -> int:
 
 
 def _written(archive: IO[bytes], folder: str) -> int:
-    """Files and folders first, each reached without following a link; links when nothing is written any more."""
+    """Files and folders first, each reached without following a link; links after all else is written."""
     root = os.open(folder, _FOLDER)
     links: list[tuple[list[str], str]] = []
     count = 0

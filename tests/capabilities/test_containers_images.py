@@ -157,7 +157,7 @@ class TestBuild:
         ("inputs", "message"),
         [
             ({"tag": "--push"}, "`tag` may not start with a dash"),
-            ({"tag": "a b"}, "`tag`: 'a b' is not what may stand there"),
+            ({"tag": "a b"}, "`tag`: 'a b' is not a valid value"),
             ({"tag": "web", "path": ".."}, r"`path`: \.\. is outside the working directory"),
             ({"tag": "web", "path": "/etc"}, "`path`: /etc is outside the working directory"),
             ({"tag": "web", "path": "out"}, "`path`: out is outside the working directory"),
@@ -167,7 +167,7 @@ class TestBuild:
             ({"tag": "web", "build_args": {"PATH": "x"}}, "`PATH` would steer the client program"),
             ({"tag": "web", "build_args": {"DOCKER_HOST": "x"}}, "`DOCKER_HOST` would steer"),
             ({"tag": "web", "secrets": {"LD_PRELOAD": "x"}}, "`LD_PRELOAD` would steer"),
-            ({"tag": "web", "build_args": {"A=B --x": "x"}}, "is no name of a variable"),
+            ({"tag": "web", "build_args": {"A=B --x": "x"}}, "is not a variable name"),
         ],
     )
     def test_nothing_gets_around_the_arguments(self, engine: Engine, inputs: dict[str, Any], message: str) -> None:
@@ -248,7 +248,7 @@ class TestUndoOfBuild:
         build(context, "web")
         (engine.project / "Dockerfile").write_text("FROM scratch\nENV B=1\n")
         other = build(engine.context("somebody else"), "web")
-        with pytest.raises(Failure, match="stands for another image since"):
+        with pytest.raises(Failure, match="now names another image"):
             undo(build, context, before, None)
         assert "web:latest" in engine.images[other.image]
 

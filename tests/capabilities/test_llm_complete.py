@@ -219,7 +219,7 @@ class TestShapes:
     @pytest.mark.parametrize("repairs", [0, 1, 2])
     def test_repairs_are_bounded(self, repairs: int, odd: Odd, tmp_path: Path) -> None:
         attempt = Attempt(tmp_path, odd.settings())
-        with pytest.raises(Failure, match="does not fit the schema: /: it is no JSON") as raised:
+        with pytest.raises(Failure, match="does not fit the schema: /: it is not JSON") as raised:
             complete(attempt.context, "x", schema=PERSON, repairs=repairs)
         assert raised.value.failure == "schema" and raised.value.outputs["text"] == "odd"
         assert attempt.log.usage["calls"] == len(odd.requests) == repairs + 1
@@ -380,7 +380,7 @@ class TestInputs:
     @pytest.mark.parametrize(
         ("inputs", "said"),
         [
-            ({}, "nothing is said to the model"),
+            ({}, "the request is empty"),
             ({"messages": [{"role": "boss", "content": "x"}]}, r"`messages\[0\]` has no `role`"),
             ({"messages": [{"role": "tool", "content": "x"}]}, "has no `tool_call_id`"),
             ({"prompt": "x", "tools": [{"description": "d"}]}, r"`tools\[0\]` has no `name`"),

@@ -108,7 +108,7 @@ class TestModels:
 
     def test_batches_that_do_not_all_fit_are_not_begun(self, odd: Odd, tmp_path: Path) -> None:
         attempt = Attempt(tmp_path, odd.settings(), {"calls": 1})
-        with pytest.raises(Failure, match="set aside 1 call and would need 2"):
+        with pytest.raises(Failure, match="1 call reserved for the attempt, 2 needed"):
             embed(attempt.context, ["a", "b"], model="odd", batch=1)
         assert not odd.requests
 

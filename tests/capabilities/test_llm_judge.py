@@ -39,7 +39,7 @@ class TestJudge:
         ]
         assert found["verdicts"][0]["quotes"] == ["the sky is blue"]
         reasons = [verdict["reason"] for verdict in found["verdicts"]]
-        assert reasons[1] == "the model said yes, but what it quotes does not stand in the material (trust me)"
+        assert reasons[1] == "the model said yes, but its quotes are not in the material (trust me)"
         assert reasons[4:] == ["the model gave no verdict", "the model gave several verdicts that differ"]
         assert found["met"] is False and found["model"] == model
         assert found["usage"] == {"input": 90, "output": 40, "cost": 0.00017}

@@ -63,10 +63,10 @@ class TestReservation:
         for limits, said in (
             (
                 {"cost": 0.001},
-                r"at worst the request uses \$0\.0\d+ .* left of what it set aside: raise `budgets: \{cost",
+                r"the request may use \$0\.0\d+ .* of the reservation is left: raise `budgets: \{cost",
             ),
             ({"tokens": 1000}, r"\{tokens: …\}` of the task or lower `max_tokens`"),
-            ({"calls": 0}, r"set aside 0 calls and would need 1: say `budgets: \{calls: 1\}`"),
+            ({"calls": 0}, r"0 calls reserved for the attempt, 1 needed: set `budgets: \{calls: 1\}`"),
         ):
             attempt = Attempt(tmp_path, odd.settings(), limits)
             with pytest.raises(Failure, match=said) as raised:
@@ -83,7 +83,7 @@ class TestReservation:
 
     def test_an_unknown_price_is_refused_under_a_budget_with_the_line_to_add(self, odd: Odd, tmp_path: Path) -> None:
         attempt = Attempt(tmp_path, odd.settings(price=None), {"cost": 1.0})
-        said = r"nobody knows the price of `odd` \(m\).*add `models: \{odd: \{price: \{input: DOLLARS, output: DOLLARS\}\}\}`"
+        said = r"the price of `odd` \(m\) is unknown.*add `models: \{odd: \{price: \{input: DOLLARS, output: DOLLARS\}\}\}`"
         with pytest.raises(Failure, match=said):
             complete(attempt.context, "x")
         assert not odd.requests and attempt.log.usage["cost"] == 0
@@ -108,14 +108,14 @@ class TestReservation:
 
     def test_votes_that_do_not_all_fit_are_not_begun(self, odd: Odd, tmp_path: Path) -> None:
         attempt = Attempt(tmp_path, odd.settings(), {"calls": 4})
-        with pytest.raises(Failure, match="set aside 4 calls and would need 5"):
+        with pytest.raises(Failure, match="4 calls reserved for the attempt, 5 needed"):
             vote(attempt.context, "x", n=5)
         assert not odd.requests
 
     def test_requests_at_the_same_time_share_what_is_set_aside(self, odd: Odd, tmp_path: Path) -> None:
         attempt = Attempt(tmp_path, odd.settings(), {"tokens": 3000, "calls": 5})
         odd.delay = 0.3
-        with pytest.raises(Failure, match="at worst the request uses"):
+        with pytest.raises(Failure, match="the request may use"):
             vote(attempt.context, "x", n=5, max_tokens=100)
         assert len(odd.requests) <= 2
 

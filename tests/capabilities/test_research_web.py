@@ -181,7 +181,7 @@ class TestSearch:
             assert search(limited, "anything", limit=50, url=site.url).total == total
             assert sum(each["calls"] for each in context.log.spent) == aside
         context.log.spent.clear()
-        with pytest.raises(Failure, match="has set aside 0 calls and would need 1") as refused:
+        with pytest.raises(Failure, match="0 calls reserved for the attempt, 1 needed") as refused:
             search(context._replace(call=context.call._replace(reserved={"calls": 0})), "anything", url=site.url)
         assert refused.value.failure == "budget"
 

@@ -293,7 +293,7 @@ class TestDatabases:
     )  # fmt: skip
     def test_a_plan_names_files_of_the_project_alone(self, book: Path, database: str) -> None:
         (book / "link.db").symlink_to(book.parent / "elsewhere.db")
-        with pytest.raises(Failure, match="is no file below the working directory") as refused:
+        with pytest.raises(Failure, match="is not a file below the working directory") as refused:
             execute(context(book), "CREATE TABLE a (x)", database=database)
         assert refused.value.failure == "policy"
 
@@ -449,7 +449,7 @@ class TestMessages:
     def test_a_database_that_cannot_be_opened_is_named_with_what_is_missing(self, tmp_path: Path) -> None:
         with pytest.raises(Failure, match=r"/no/such/a\.db; there is no folder .*/no/such$"):
             execute(context(tmp_path), "CREATE TABLE a (x)", database="sqlite:///no/such/a.db")
-        with pytest.raises(Failure, match=r"/a\.db; it is not there, and the first task that writes makes it$"):
+        with pytest.raises(Failure, match=r"/a\.db; it does not exist; the first task that writes creates it$"):
             query(context(tmp_path), "SELECT 1", database="sqlite:///a.db")
 
     @pytest.mark.parametrize(
@@ -476,7 +476,7 @@ class TestMessages:
         with pytest.raises(Failure, match=r"^up\.sql, line 6: SQLite: no such table: b"):
             script(context(book), "up.sql", BOOK)
         (book / "up.sql").write_text("SELECT 1;\n\nCOMMIT;\n")
-        with pytest.raises(Failure, match=r"^up\.sql, line 3: COMMIT is not for a plan to say"):
+        with pytest.raises(Failure, match=r"^up\.sql, line 3: COMMIT is not allowed"):
             script(context(book), "up.sql", BOOK)
         (book / "up.sql").write_text("SELECT 1;\nSELECT 'a;\n")
         with pytest.raises(Failure, match=r"^up\.sql: the string that starts in line 2"):

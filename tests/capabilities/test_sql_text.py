@@ -70,7 +70,7 @@ def test_a_string_or_comment_without_end_is_refused(text: str) -> None:
     ],
 )
 def test_a_statement_about_the_transaction_is_refused(text: str) -> None:
-    with pytest.raises(Failure, match="is not for a plan to say") as refused:
+    with pytest.raises(Failure, match="is not allowed") as refused:
         single(text, "sqlite")
     assert refused.value.failure == "policy"
 

@@ -119,7 +119,7 @@ class TestPytest:
         assert "no_such_module" in found.failures[0]["text"]
 
     def test_an_option_in_place_of_a_path_is_refused(self, project: Path) -> None:
-        with real_pytest.raises(Failure, match="--version is no path") as refused:
+        with real_pytest.raises(Failure, match="--version is an option here") as refused:
             pytest(context(project), "--version", python=sys.executable)
         assert refused.value.failure == "policy"
 
@@ -185,8 +185,8 @@ class TestReports:
         [
             ('<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]><testsuite><testcase name="&e;"/></testsuite>', "document type"),
             ('<!DOCTYPE l [<!ENTITY a "x"><!ENTITY b "&a;&a;&a;">]><testsuite>&b;</testsuite>', "document type"),
-            ("<testsuite><testcase>", "is no JUnit report: no element found"),
-            ("{}", "is no JUnit report"),
+            ("<testsuite><testcase>", "is not a JUnit report: no element found"),
+            ("{}", "is not a JUnit report"),
         ],
     )  # fmt: skip
     def test_what_is_no_plain_report_is_refused(self, tmp_path: Path, data: str, message: str) -> None:

@@ -54,7 +54,7 @@ BAD = '<testsuites><testsuite><testcase name="a"/><testcase name="b"><failure>x<
         (GOOD, None),
         (BAD, "junit.xml: 1 of 2 tests failed: b"),
         ("<testsuite/>", "junit.xml: the report holds no tests"),
-        ("<testsuite>", "is no JUnit report"),
+        ("<testsuite>", "is not a JUnit report"),
         ('<!DOCTYPE x [<!ENTITY a "aaaa">]>' + GOOD, "declares a document type"),
     ],
 )

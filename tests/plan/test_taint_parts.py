@@ -260,7 +260,7 @@ def test_a_declaration_that_nobody_could_follow_is_refused() -> None:
         """Read."""
         return {"text": path}
 
-    with pytest.raises(TypeError, match="the use 'comand' of `order` is none of command, "):
+    with pytest.raises(TypeError, match="the use 'comand' of `order` is not one of command, "):
         describe(capability("x.go")(go))
     with pytest.raises(TypeError, match="name the input `schema`, which it has not"):
         describe(capability("x.read", shaped={"text": "schema"})(read))

@@ -117,10 +117,10 @@ def test_capabilities_that_nobody_can_be_shown_are_named_and_the_others_listed(p
     assert code == 0, err
     assert "odd.good" in out
     for name, why in {
-        "odd.none": "its effect None is none of",
-        "odd.seven": "its effect 7 is none of",
-        "odd.several": "its effect ['read'] is none of",
-        "odd.word": "its effect 'sideways' is none of",
+        "odd.none": "its effect None is not one of",
+        "odd.seven": "its effect 7 is not one of",
+        "odd.several": "its effect ['read'] is not one of",
+        "odd.word": "its effect 'sideways' is not one of",
         "odd.risks": "its `risks` are 5",
         "odd.default": "the default of the input `data` is a bytes, which is not JSON data",
         "odd.half": "the default of the input `data` is not text that UTF-8 can hold",
@@ -146,7 +146,7 @@ def test_a_plan_that_names_one_that_is_left_out_does_not_begin(project: Path) ->
     (project / "plan.yaml").write_text("plan: p\ntasks:\n  - {id: a, uses: odd.seven, timeout: 2m}\n")
     code, _, err = call(project, "exec", "plan.yaml")
     assert code not in (0, 4)
-    assert "its effect 7 is none of" in err
+    assert "its effect 7 is not one of" in err
 
 
 def test_previews_that_go_wrong_are_rows_with_a_problem(project: Path) -> None:

@@ -64,7 +64,7 @@ def test_a_failure_whose_class_no_plan_can_name_is_a_logic_failure_that_says_so(
         outcome = call_capability(one)
         assert outcome.failure == "logic"
         assert outcome.message.startswith("failed with ")
-        assert outcome.message.endswith(", which is no name of a failure class: it went wrong")
+        assert outcome.message.endswith(", which is not a failure class: it went wrong")
         assert len(outcome.message) < 150
         assert outcome.outputs == {"kept": 1}
 
@@ -90,7 +90,7 @@ def test_an_async_def_fails_with_words_and_without_a_warning() -> None:
         outcome = call_capability(later)
     assert not told
     assert outcome.failure == "logic"
-    assert outcome.message == "the function is an `async def`, which nobody awaits: it has to be a plain function"
+    assert outcome.message == "the function is an `async def`, which is not awaited: make it a plain function"
 
 
 def test_a_result_that_is_too_deep_is_told_in_a_line() -> None:

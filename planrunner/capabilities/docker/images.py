@@ -87,15 +87,15 @@ def name_before(context: Context, engine: str, name: str) -> dict[str, Any]:
 
 
 def put_back(context: Context, before: dict[str, Any], ours: Any) -> dict[str, Any]:
-    """Make a name stand for what it did. ``ours`` says of an image whether this task gave it the name; any other one
-    is somebody else's, and then Failure is raised."""
+    """Make a name stand for what it did. ``ours`` says of an image whether this task gave it the name; for any
+    other one Failure is raised."""
     engine, name, was = before["engine"], before["name"], before["id"]
     found = image(context, engine, name)
     now = found.id if found else ""
     if now == was:
         return {"changed": False}
     if found is not None and not ours(found):
-        raise Failure(f"`{name}` stands for another image since, {short(found.id)}, which this task did not make")
+        raise Failure(f"`{name}` now names another image, {short(found.id)}, which this task did not make")
     if was:
         call(context, request(engine, "image", "tag", "--", was, name))
     elif found is not None:
@@ -203,7 +203,7 @@ def build(
     platform: Annotated[str, Doc("such as linux/arm64")] = "",
     network: Annotated[str, Doc("network of the build: none, or one the engine has; default: its own")] = "",
     pull: Annotated[bool, Doc("fetch newer versions of the images it is built on")] = False,
-    no_cache: Annotated[bool, Doc("build every layer anew")] = False,
+    no_cache: Annotated[bool, Doc("build every layer without the cache")] = False,
     engine: Annotated[Engine, Doc("docker or podman; default: the first of them on the PATH")] = "",
 ) -> Built:
     """Build an image with the client of docker or podman.
@@ -224,7 +224,7 @@ def build(
     call(context, asked)
     made = image(context, client, tag)
     if made is None or made.key != key_of(context):
-        raise Failure(f"the build ended well, but `{tag}` is not what it has built")
+        raise Failure(f"the build succeeded, but `{tag}` names another image")
     return Built(made.id, tag, previous.id if previous else "", made.size, client)
 
 
@@ -390,7 +390,7 @@ def _undo_remove(context: Context, before: dict[str, Any], outputs: dict[str, An
         return {"changed": False}
     found = _found(context, engine, name)
     if found is not None and found.id != was:
-        raise Failure(f"`{name}` stands for another image since, {short(found.id)}")
+        raise Failure(f"`{name}` now names another image, {short(found.id)}")
     changed = found is None
     if _found(context, engine, was) is None:
         _load(context, engine, before)

@@ -167,12 +167,12 @@ def described(found: Object) -> Object:
 
 
 def digest(found: Object) -> str:
-    """Stands for what is wanted of an object: the same until somebody wants something else."""
+    """The digest of what is wanted of an object."""
     return hashlib.sha256(json.dumps(wanted(found), sort_keys=True).encode()).hexdigest()
 
 
 def wanted(found: Object) -> Object:
-    """An object without what the server and its controllers say about it: what somebody has asked for."""
+    """What is wanted of an object: without what the server and its controllers say about it."""
     kept = {name: value for name, value in found.items() if name != "status"}
     meta = {name: value for name, value in (found.get("metadata") or {}).items() if name not in _OF_THE_SERVER}
     notes = {
@@ -195,7 +195,7 @@ def noted(context: Context, cluster: Cluster, names: list[Object], found: list[O
 
 def restored(context: Context, before: dict[str, Any], ours: Callable[[Object], bool]) -> dict[str, Any]:
     """Put every object back, the last one first. ``ours`` says of one that is not as before whether this task made it
-    so. Raises Failure, before anything is changed, where somebody else has changed one of them since."""
+    so. Raises Failure, before anything is changed, where one of them has been changed since by others."""
     cluster = Cluster(before["context"], before["namespace"])
     with context.artifact(before["before"]) as file:
         was = {key(found): found for found in json.loads(file.read())}
@@ -203,12 +203,12 @@ def restored(context: Context, before: dict[str, Any], ours: Callable[[Object], 
     steps = [(name, was.get(key(name)), now.get(key(name))) for name in reversed(before["names"])]
     steps = [step for step in steps if not _same(step[1], step[2])]
     if sealed := next((name for name, old, _ in steps if old is not None and _SEAL in old), None):
-        raise Failure(f"{key(sealed)} was changed or deleted, and what secrets hold is not kept: put it back by hand")
+        raise Failure(f"{key(sealed)} was changed or deleted, and what secrets hold is not kept: restore it by hand")
     for name, old, held in steps:
         if held is not None and not ours(held):
-            raise Failure(f"{key(name)} was changed by somebody else since: put it back by hand")
+            raise Failure(f"{key(name)} has been changed since by another task or person: restore it by hand")
         if old is not None and held is not None and old["metadata"].get("uid") != held["metadata"].get("uid"):
-            raise Failure(f"{key(name)} was deleted and made anew since: put it back by hand")
+            raise Failure(f"{key(name)} was deleted and created again since: restore it by hand")
     for name, old, held in steps:
         _step(context, cluster, name, old, held)
     return {"changed": [key(name) for name, _, _ in steps]}
@@ -232,7 +232,7 @@ def _step(context: Context, cluster: Cluster, name: Object, old: Object | None, 
         )
     elif held is None:
         make_again(context, cluster, old)
-    else:  # with the version we have looked at: the server refuses when somebody was quicker
+    else:  # with the version we have looked at: the server refuses a later version
         body = wanted(old)
         kept = {name: held["metadata"][name] for name in ("resourceVersion", "finalizers") if name in held["metadata"]}
         body["metadata"] = {**body["metadata"], **kept}

@@ -53,7 +53,7 @@ def get(
     namespace: Annotated[str, Doc("namespace; default: that of the context")] = "",
     kube_context: Annotated[str, Doc("context of the kubeconfig; default: the current one")] = "",
 ) -> Objects:
-    """Read objects of a Kubernetes cluster. Nothing found is no failure. The values of secrets are left out."""
+    """Read objects of a Kubernetes cluster. Finding none is not a failure. The values of secrets are left out."""
     fixed = ["get", "--ignore-not-found", "--output", "json"]
     if selector:
         if name:
@@ -134,7 +134,7 @@ def _capture_apply(
 
 
 def _undo_apply(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> dict[str, Any]:
-    """Ours is what we left behind; where nobody saw that, what applying the manifest again would leave as it is. A
+    """Ours is what we left behind; where that was not seen, what applying the manifest again would leave as it is. A
     manifest with secrets is not kept, so that nothing is known to be ours then."""
     cluster = Cluster(before["context"], before["namespace"])
     if outputs is not None:
@@ -176,12 +176,12 @@ def apply(
     path: Annotated[str, Doc("or a file, or a folder of files, inside the working directory", form="file-read")] = "",
     namespace: Annotated[str, Doc("namespace of objects that name none; default: that of the context")] = "",
     kube_context: Annotated[str, Doc("context of the kubeconfig; default: the current one")] = "",
-    force: Annotated[bool, Doc("take over fields that somebody else has set")] = False,
+    force: Annotated[bool, Doc("take over fields that another manager has set")] = False,
 ) -> Applied:
     """Apply objects to a Kubernetes cluster with `kubectl apply --server-side`.
 
     Everything goes to kubectl on its standard input. An undo deletes the objects that are new and puts the others back
-    as they were; it refuses where somebody else has changed one of them since. What secrets hold is kept nowhere: one
+    as they were; it refuses where one of them has been changed since by others. What secrets hold is kept nowhere: one
     that was there before and has been changed cannot be put back, and neither is anything else of the task then, nor
     after an attempt that was cut off while it applied a manifest with secrets.
     """

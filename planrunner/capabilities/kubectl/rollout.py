@@ -126,7 +126,7 @@ def rollout_undo(
 ) -> Rollout:
     """Roll back to an earlier revision. It does not wait for the rollout; `kubectl.rollout_status` does.
 
-    An undo puts back what was wanted before, unless somebody else has changed it since.
+    An undo restores the earlier specification, unless it has been changed since.
     """
     if to_revision < 0:
         raise Failure("`to_revision` is 0 or more")

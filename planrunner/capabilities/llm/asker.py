@@ -174,13 +174,13 @@ def _line(exchange: Exchange) -> str:
     used, model = exchange.used, exchange.model
     if used is None:
         why = f" ({exchange.odd})" if exchange.odd else ""
-        return f"`{model.name}` answered and did not tell in good order what it used{why}"
+        return f"`{model.name}` returned invalid usage figures{why}; the full reservation is charged"
     price = "at a price that is not known" if used.cost is None else f"${used.cost:.9f}".rstrip("0").rstrip(".")
     return f"`{model.name}` answered: {used.tokens.input} tokens in, {used.tokens.output} out, {price}"
 
 
 def _joined(models: list[Model], failed: list[Failure], tried: list[dict[str, Json]]) -> Failure:
-    """What all the failures come to: the last one, unless that only says that nothing further could be asked."""
+    """One failure for all: the last one, unless that only says that nothing further could be asked."""
     last = failed[-1]
     if len(failed) > 1 and last.failure == "budget":
         said = f"{failed[-2]}; `{models[len(failed) - 1].name}` was not asked: {last}"
@@ -224,7 +224,7 @@ def load(context: Context, providers: Iterable[str]) -> Any:
     while thread.is_alive():
         thread.join(0.1)
         if context.cancelled():
-            raise Failure("stopped while its library was being loaded", "interrupted")
+            raise Failure("stopped while the library was being loaded", "interrupted")
     if problems:
         raise Failure(f"llm needs the extra `llm`: pip install 'planrunner[llm]' ({problems[0]})")
     return import_module(_SPEAKER)

@@ -29,7 +29,7 @@ class Shaped(NamedTuple):
 
 async def shaped(asker: Asker, models: list[Model], asked: Asked, repairs: int, stream: bool = False) -> Shaped:
     """Ask until the answer fits the schema, at most ``repairs`` times more. Raises Failure (schema) where it never
-    does, logic for what is no schema."""
+    does, logic for an invalid schema."""
     if asked.schema is not None:
         require_schema(asked.schema, "schema")
     attempts: list[dict[str, Json]] = []
@@ -77,7 +77,7 @@ def read(schema: Json, text: str) -> tuple[Json, list[str]]:
     try:
         value = json.loads(_unfenced(text), parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
-        return None, [f"/: it is no JSON: {error}"]
+        return None, [f"/: it is not JSON: {error}"]
     why = not_json(value, "the value")
     return value, [f"/: {why}"] if why else faults(schema, value)
 
@@ -90,7 +90,7 @@ def _unfenced(text: str) -> str:
 
 
 def _no_number(name: str) -> Json:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 class Completion(NamedTuple):

@@ -68,7 +68,7 @@ class Remembered:
         return found if is_vector(found) else None
 
     def put(self, text: str, vector: list[float]) -> None:
-        """Remember a vector; whoever reads at the same time sees all of it or nothing."""
+        """Keep a vector; a concurrent reader sees all of it or nothing."""
         name = self._name(text)
         path = self._path(name)
         os.makedirs(os.path.dirname(path), exist_ok=True)

@@ -77,7 +77,7 @@ def decide(
     """Have a model judge whether criteria in plain words are met.
 
     Every verdict quotes the material, and the quotes are looked up in it: a verdict without one that stands there
-    counts as `unsure`. What the material says to the model is no instruction to it.
+    counts as `unsure`. What the material says is not an instruction to the model.
     """
     found = judge(context, [criteria] if isinstance(criteria, str) else criteria, material, model)
     open_ones = [verdict for verdict in found["verdicts"] if verdict["met"] != "yes"]
@@ -111,7 +111,7 @@ def judge(context: Context, criteria: list[str], material: str, model: str = "")
 
     if not criteria or not all(each.strip() for each in criteria):
         context.spend(cost=0, tokens=0, calls=0)
-        raise Failure("there is no criterion to judge by")
+        raise Failure("`criteria` is empty, or one of them is")
     return asking(context, [model or judge_of(context)], work)
 
 
@@ -140,7 +140,7 @@ def _verdict(criterion: str, material: str, given: list[dict[str, Json]]) -> dic
     quotes = [quote for quote in dict.fromkeys(claimed) if _stands_in(quote, material)]
     if met == "unsure" or quotes:
         return _result(criterion, met, reason, quotes)
-    why = "what it quotes does not stand in the material" if claimed else "it quotes nothing"
+    why = "its quotes are not in the material" if claimed else "it has no quotes"
     return _result(criterion, "unsure", f"the model said {met}, but {why} ({reason})", [])
 
 

@@ -63,7 +63,7 @@ def conversation(system: str, prompt: str, messages: list[Json]) -> list[Message
     if prompt:
         found.append(Message("user", prompt))
     if not any(message.role != "system" for message in found):
-        raise Failure("nothing is said to the model: give a `prompt` or `messages`")
+        raise Failure("the request is empty: give a `prompt` or `messages`")
     return found
 
 
@@ -92,7 +92,7 @@ def _call(where: str, given: Json) -> ToolCall:
         raise Failure(f"{where} has a tool call without a `name`")
     arguments = given.get("arguments") or {}
     if not isinstance(arguments, dict):
-        raise Failure(f"{where} has a tool call whose `arguments` are no mapping")
+        raise Failure(f"{where} has a tool call whose `arguments` are not a mapping")
     return ToolCall(str(given.get("id") or ""), given["name"], arguments)
 
 

@@ -34,7 +34,7 @@ HASH = "hash"
 """The embedder that needs no network and no configuration."""
 
 CHOICES = ("default", "judge", "judging")
-"""What stands among the models and is none: which of them is meant, and what a judgement may use."""
+"""Keys of the section that are not models: which of them is meant, and what a judgement may use."""
 
 _EXAMPLE = "models: {default: fast, fast: {provider: openai, model: gpt-5-mini, key_env: OPENAI_API_KEY}}"
 
@@ -102,7 +102,7 @@ def read_model(section: Mapping[str, Json], name: str) -> Model:
         raise Failure(_unknown(section, name))
     where = f"planrunner.yaml: `models: {name}:`"
     if not isinstance(given, dict):
-        raise Failure(f"{where} is no mapping; it says at least `provider` and `model`")
+        raise Failure(f"{where} is not a mapping; it has at least `provider` and `model`")
     try:
         return _model(name, given)
     except ValueError as error:
@@ -160,7 +160,7 @@ def _missing(field: str) -> str:
 
 def _parameters(given: Json) -> dict[str, Json]:
     if not isinstance(given, dict):
-        raise ValueError("has `parameters` that are no mapping")
+        raise ValueError("has `parameters` that are not a mapping")
     if unknown := [name for name in given if name not in PARAMETERS]:
         raise ValueError(f"has the unknown parameter `{unknown[0]}`; known are {', '.join(PARAMETERS)}")
     return dict(given)

@@ -93,7 +93,7 @@ def _text_of(event: Any) -> str:
 
 
 def _told(messages: list[Message]) -> list[ModelMessage]:
-    """The messages in the library's words: what is no assistant's turn goes together into one request."""
+    """The messages in the library's words: turns between those of the assistant are one request."""
     found: list[ModelMessage] = []
     pending: list[ModelRequestPart] = []
     for message in messages:
@@ -166,7 +166,7 @@ def _reply(response: ModelResponse) -> Reply:
 
 
 def _arguments(part: Any) -> dict[str, Json]:
-    """What the model wants a tool called with; text that is no JSON comes under the name `unreadable`."""
+    """What the model wants a tool called with; text that is not JSON comes under the name `unreadable`."""
     try:
         found = dict(part.args_as_dict())
     except (ValueError, AssertionError):

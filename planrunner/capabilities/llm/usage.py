@@ -109,7 +109,7 @@ class Notes:
         self._name = f"llm {sha256(key).hexdigest()[:40]}" if context.services is not None and key else ""
         text = context.noted(self._name) if self._name else ""
         self.earlier = Noted(*read_json(text)) if text else Noted()
-        """What requests of an earlier issue of the attempt used at most, which nobody was told."""
+        """What requests of an earlier issue of the attempt used at most, which were not reported."""
         self._now = self.earlier
 
     def add(self, more: Noted) -> None:
@@ -172,7 +172,7 @@ class Purse:
         self._held = {"cost": 0.0, "tokens": 0.0}
         self.calls = 0
         self.unknown: set[str] = set()
-        """What of cost and tokens cannot be told any more, since a request used nobody knows how much."""
+        """Which of cost and tokens cannot be reported, since a request used an unknown amount."""
 
     def take(self, model: Model, most: Tokens) -> Hold:
         """Set the worst case of a request aside, and count the call. Raises Failure (budget) where it does not fit."""
@@ -194,7 +194,7 @@ class Purse:
         require_calls(self._context, self.calls + more)
 
     def most_output(self, model: Model, size: int) -> int:
-        """How long a reply may be where nobody says: as long as what is set aside allows, within reason."""
+        """The tokens of a reply where no limit is set: as many as the reservation allows, at most ``USUAL_OUTPUT``."""
         for output in (USUAL_OUTPUT, 2048, 1024, 512, 256, 128, 64):
             most = Tokens(most_input(size), output)
             if float(sum(most)) <= self._left("tokens") and (cost(model, *most) or 0.0) <= self._left("cost"):
@@ -232,9 +232,9 @@ class Purse:
         left = self._left(what)
         if wanted > left + 1e-9:
             raise Failure(
-                f"at worst the request uses {_shown(what, wanted)} ({most.input} tokens in, {most.output} out), and "
-                f"the attempt has {_shown(what, max(left, 0.0))} left of what it set aside: raise "
-                f"`budgets: {{{what}: …}}` of the task or lower `max_tokens`",
+                f"the request may use {_shown(what, wanted)} ({most.input} tokens in, {most.output} out), and "
+                f"{_shown(what, max(left, 0.0))} of the reservation is left: raise `budgets: {{{what}: …}}` of the "
+                "task or lower `max_tokens`",
                 "budget",
             )
 
@@ -257,7 +257,7 @@ class Hold(NamedTuple):
     cost: float
 
     def settle(self, tokens: Tokens | None) -> Used | None:
-        """The request used so many tokens, or nobody knows how many."""
+        """The request used so many tokens; None: unknown."""
         used = None if tokens is None else Used(tokens, cost(self.model, *tokens) if any(tokens) else 0.0)
         self.purse.settle(self, used)
         return used
@@ -265,7 +265,7 @@ class Hold(NamedTuple):
 
 def _unpriced(model: Model) -> str:
     return (
-        f"nobody knows the price of `{model.name}` ({model.model}), and a budget limits the cost: add "
+        f"the price of `{model.name}` ({model.model}) is unknown, and a budget limits the cost: add "
         f"`{line_to_add(model)}` to planrunner.yaml (dollars for a million tokens)"
     )
 
@@ -313,7 +313,7 @@ class Meter:
         return None if first is None else first + sum(self._found.get(each, 0) for each in more)
 
     def cleaned(self, text: bytes) -> bytes:
-        """The same JSON document without its usage; text that is no such document comes back as it is."""
+        """The same JSON document without its usage; text that is not such a document comes back as it is."""
         try:
             document = json.loads(text)
         except (ValueError, RecursionError):
@@ -351,7 +351,7 @@ def _is_message(document: dict[str, Json]) -> bool:
 
 
 def _odd_inside(value: Json) -> str:
-    """Numbers in the details that a library may stumble over; nobody counts by them."""
+    """Numbers in the details that a library may stumble over; they are not counted."""
     if isinstance(value, dict):
         return next((why for each in value.values() if (why := _odd_inside(each))), "")
     if isinstance(value, list):

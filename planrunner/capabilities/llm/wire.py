@@ -1,6 +1,6 @@
 """The way of every request to a model and of its reply: counted, held to what may be spent, recorded, with the key.
 
-A library is given a key that is none; the real one is put into the request here and taken out of whatever comes back.
+A library is given a placeholder; the real key is put into the request here and removed from replies.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Exchange:
 
     def end(self) -> None:
         """Settle what the request used. A request that the provider answered with an error, or that never left, used
-        nothing; one whose reply broke off, or was kept back on the way, used nobody knows what."""
+        nothing; one whose reply broke off, or was kept back on the way, used an unknown amount."""
         if self.hold is None:
             self.used = Used(Tokens(0, 0), 0.0)
             return

@@ -102,7 +102,7 @@ def _is_dataclass(what: Any) -> bool:
 
 
 def _fields(what: Any) -> Any:
-    return sys.modules["dataclasses"].fields(what)  # whoever made the class has loaded it
+    return sys.modules["dataclasses"].fields(what)  # loaded by the module that made the class
 
 
 def _any_of(value: Any, hints: tuple[Any, ...], where: str) -> Any:
@@ -217,7 +217,7 @@ def outputs_of(result: Any) -> dict[str, Any]:
 
 
 def plain_data(value: Any, where: str, depth: int) -> Any:
-    """A result as JSON data; raises Unfit where it is none."""
+    """A result as JSON data; raises Unfit for other values."""
     if depth > DEEPEST:
         raise Unfit(f"{where} goes deeper than {DEEPEST} levels, or around in a circle")
     if value is None or isinstance(value, (bool, int)):
@@ -254,7 +254,7 @@ def _text(value: str, where: str) -> str:
 
 
 def _beside(name: str) -> Any:
-    """The module of this folder, which is no place that the project's modules are looked for in."""
+    """The module of this folder, which is not on the path of the project's modules."""
     path = os.path.join(os.path.dirname(os.path.realpath(__file__)), f"{name}.py")
     spec = importlib.util.spec_from_file_location(f"planrunner_{name}", path)
     assert spec is not None and spec.loader is not None
@@ -362,7 +362,7 @@ def _loaded(place: str, directory: str) -> Any:
 def _imported(place: str, directory: str) -> Any:
     """The module, which is looked for before it is imported: what a plan names runs only if it is the project's."""
     if not all(part.isidentifier() for part in place.split(".")):
-        raise Unfit(f"`{place}` is no name of a module")
+        raise Unfit(f"`{place}` is not a module name")
     parts = place.split(".")
     for count in range(1, len(parts)):  # looking for a module imports the packages around it
         spec = _found(".".join(parts[:count]))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Judged(NamedTuple):
-    """One finding: ``verdict`` is allow, ask or deny, ``by`` the level of policy that says so (empty: nobody had to);
+    """One finding: ``verdict`` is allow, ask or deny, ``by`` the level of policy that says so (empty: none);
     ``line`` and ``column`` count from 1."""
 
     rule: str
@@ -48,7 +48,7 @@ def levels_of(rights: Iterable[Level]) -> list[list[Any]]:
 
 
 def judge(text: str, levels: Any) -> list[Judged]:
-    """What the rules find in a text, the worst first; a text that nobody can read is denied."""
+    """What the rules find in a text, the worst first; an unreadable text is denied."""
     found = []
     for each in scan_text(text):
         rule = RULES[each.rule]
@@ -109,7 +109,7 @@ def scan(
 ) -> Report:
     """Look for what Python may not do unseen, by rules on its syntax tree and by Bandit, without running it.
 
-    `python.run` looks in the same way at code that was made while the run went on. What a rule comes to is said under
+    `python.run` looks in the same way at code that was made while the run went on. The verdict of a rule is set under
     `policy: python` in planrunner.yaml. This is a filter: what code can do is bounded by the sandbox alone.
     """
     if bool(file) == bool(code):
@@ -137,7 +137,7 @@ def content(context: Context, path: str) -> bytes:
 
 
 def decoded(data: bytes) -> str:
-    """The bytes as the text that is looked at; what is no UTF-8 stays recognisable, so that it is found unreadable."""
+    """The bytes as text; what is not UTF-8 stays recognisable, so that it is reported as unreadable."""
     return data.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
 
 
@@ -208,9 +208,9 @@ def guard(context: Context, work: Work, path: str) -> dict[str, Any] | None:
         raise Failure(denied(name, found), "policy", rule=f"scan.{found[0].rule}")
     digest = hashlib.sha256(data).hexdigest()
     seen = f"sha256:{digest}" in context.call.approved
-    way = f"nobody has seen {name}: {_gate(context, path)}"
+    way = f"{name} needs an approval: {_gate(context, path)}"
     if strictest == "ask" and not seen:
-        raise Failure(f"{way}. It is asked about for {found[0].said}", "policy", rule=f"scan.{found[0].rule}")
+        raise Failure(f"{way}. Reason: {found[0].said}", "policy", rule=f"scan.{found[0].rule}")
     return {
         "name": name,
         "sha256": digest,
@@ -262,4 +262,4 @@ def _changed(call: Call, path: str) -> bool:
     try:
         return os.stat(os.path.join(call.directory, path)).st_ctime > began - _GRAIN
     except (OSError, ValueError):
-        return False  # whoever runs it says what is wrong with it
+        return False  # running it says what is wrong

@@ -80,7 +80,7 @@ def _finding(each: dict[str, Any], levels: Any) -> dict[str, Any]:
 
 
 def refusal(guard: dict[str, Any], data: bytes) -> tuple[str, str] | None:
-    """Why code that nobody vouches for may not run, and by which rule; None where it may.
+    """Why code made during the run may not run, and by which rule; None where it may.
 
     It is held against what was looked at before, and shown to Bandit where there is one. Where Bandit cannot be started
     the log says so; where it gives no report the code does not run.
@@ -110,5 +110,5 @@ def _of_findings(guard: dict[str, Any], found: list[dict[str, Any]]) -> tuple[st
         if each["verdict"] == "deny":
             return f"{guard['name']} may not run: {said}", f"scan.{each['rule']}"
         if each["verdict"] == "ask" and not guard["seen"]:
-            return f"{guard['way']}. It is asked about for {said}", f"scan.{each['rule']}"
+            return f"{guard['way']}. Reason: {said}", f"scan.{each['rule']}"
     return None

@@ -326,7 +326,8 @@ def _read(context: Context, file: str, database: str, timeout: str | float) -> W
 def _done(context: Context, work: Work, key: bool) -> Executed:
     call = context.call
     if not key and call.task.effect is None:
-        raise Failure("without a key nobody can tell whether it was done: say `effect: unsafe` (or what it is) as well")
+        said = "`key: false` needs an `effect` on the task, such as `effect: unsafe`"
+        raise Failure(f"{said}: without a key a repeated attempt is not recognised")
     name = (call.once or call.key) if key else ""
     with transaction(context, work.database, work.seconds, write=True) as session:
         executed = _once(session, work, name)
@@ -391,7 +392,7 @@ _LOCK = 0x706C616E72756E  # two tasks that make the table at the same time would
 
 def done_before(session: Session, key: str, digest: str) -> dict[str, Any] | None:
     """The result of the work that this key was used for; None where it has not been, and then the key is taken:
-    whoever comes with the same one waits until this transaction is over. Raises Failure for other work."""
+    another task with the same one waits until this transaction is over. Raises Failure for other work."""
     marks = _marks(session)
     _make_table(session)
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -54,7 +54,7 @@ class Database(NamedTuple):
 
 
 def find(context: Context, database: str) -> Database:
-    """The database that a task names. Raises Failure where there is none of that name or planrunner cannot use it."""
+    """The database that a task names. Raises Failure where none has that name or planrunner cannot use it."""
     if not isinstance(database, str):
         raise Failure("`database` must be text: a name from planrunner.yaml, or sqlite:///file of the project")
     if "://" in database:
@@ -91,7 +91,7 @@ def _of_the_project(context: Context, database: str) -> Database:
     root = os.path.realpath(context.call.directory)
     path = os.path.realpath(os.path.join(root, given))
     if not given or given == ":memory:" or url.query or not path.startswith(f"{root.rstrip('/')}/"):
-        raise Failure(f"{database} is no file below the working directory", "policy", rule="files.beneath")
+        raise Failure(f"{database} is not a file below the working directory", "policy", rule="files.beneath")
     with open_tree(context, looks=context.call.dry) as tree:  # as it is written, and where links lead to
         for way in (os.path.normpath(os.path.join(root, given)), path):
             if way.startswith(f"{root.rstrip('/')}/"):
@@ -171,7 +171,7 @@ def own(connection: Any, statement: str) -> Any:
 
 
 def is_busy(error: BaseException) -> bool:
-    """Whether somebody else holds the database for the moment."""
+    """Whether another connection has the database locked."""
     original = getattr(error, "orig", None) or error
     return str(getattr(original, "sqlite_errorname", "")).startswith(_BUSY)
 
@@ -213,7 +213,7 @@ class Session:
         )
         if not self._is_open():
             raise Failure(
-                "the statement ended the transaction, which is not for a plan to do", "policy", rule="sql.transaction"
+                "the statement ended the transaction, which a plan may not do", "policy", rule="sql.transaction"
             )
         return result
 
@@ -259,7 +259,7 @@ class Session:
         return explained(error, self.database)
 
     def _patiently(self, work: Callable[[], Result], deadline: float) -> Result:
-        """SQLite has no queue for its one writer: whoever finds it locked asks again."""
+        """SQLite has no queue for its one writer: work that finds it locked is repeated."""
         while True:
             try:
                 return work()
@@ -313,7 +313,7 @@ def transaction(
 def _begun(session: Session, write: bool, keep: bool) -> Iterator[None]:
     if session.dialect == "sqlite":
         words = ["BEGIN IMMEDIATE" if write else "BEGIN"]
-    else:  # once there was a statement the transaction can no longer be made to write
+    else:  # after a statement the transaction cannot be made writable
         limit = f"SET LOCAL statement_timeout = {max(1, round(session.seconds * 1000))}"
         words = ["BEGIN" if write else "BEGIN READ ONLY", limit, "SELECT 1"]
     for each in words:
@@ -388,7 +388,7 @@ def _reached(context: Context, engine: Engine) -> Connection:
         except Empty:
             if context.cancelled():
                 left.set()
-                raise Failure("the connection was not waited for any longer", "cancelled") from None
+                raise Failure("stopped while connecting", "cancelled") from None
             continue
         if isinstance(answer, Exception):
             raise answer
@@ -411,11 +411,11 @@ _OF_THE_FILE = ("SQLITE_CANTOPEN", "SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_RE
 
 
 def explained(error: Exception, database: Database, connecting: bool = False) -> Exception:
-    """The failure for an error of SQLAlchemy or a driver; what is none of a database comes back as it is."""
+    """The failure for an error of SQLAlchemy or a driver; any other error comes back as it is."""
     if isinstance(error, Failure):
         return error
     if isinstance(error, (OverflowError, UnicodeError)):
-        return Failure(f"a value is nothing that the database can hold: {error}")
+        return Failure(f"a value does not fit the database: {error}")
     original: Any = getattr(error, "orig", None) or (error if hasattr(error, "sqlite_errorname") else None)
     if original is None:
         return error
@@ -441,7 +441,7 @@ def _place(code: str, database: Database) -> str:
     folder = os.path.dirname(database.path)
     if not os.path.isdir(folder):
         return f": {database.path}; there is no folder {folder}"
-    missing = "; it is not there, and the first task that writes makes it" * database.is_missing
+    missing = "; it does not exist; the first task that writes creates it" * database.is_missing
     return f": {database.path}{missing}"
 
 

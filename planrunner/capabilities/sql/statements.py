@@ -156,7 +156,7 @@ def single(text: str, dialect: str) -> str:
         )
     word = first_word(found[0], dialect)
     if word in _OF_THE_TRANSACTION or (word == "PREPARE" and _PREPARED.match(in_a_line(found[0], dialect))):
-        raise Failure(f"{word} is not for a plan to say: the task is one transaction", "policy", rule="sql.transaction")
+        raise Failure(f"{word} is not allowed: the task is one transaction", "policy", rule="sql.transaction")
     return found[0]
 
 
@@ -210,7 +210,7 @@ class _Binder:
             if not self._postgresql:
                 raise Failure(f"`:{name}` is a list, which SQLite takes after IN alone")
             return self._mark(name, value)
-        if not value and self._postgresql:  # an empty list in brackets is no SQL there
+        if not value and self._postgresql:  # an empty list in brackets is not SQL there
             return ("<> ALL (" if found["not"] else "= ANY (") + self._mark(name, "{}") + ")"
         marks = [self._mark(self._free(f"{name}__{number}"), each) for number, each in enumerate(value)]
         return f"{after_in}({', '.join(marks)})"

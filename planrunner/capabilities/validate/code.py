@@ -75,7 +75,7 @@ def told(context: Context, tool: Tool, *arguments: str, expected: tuple[int, ...
 
 def cache(context: Context, name: str) -> str:
     """A folder of the project's state for what a tool remembers; without an engine nothing is remembered. Tools believe
-    what they find there, so the name is one that nobody foresees who puts files into the clones of others."""
+    what they find there, so the name cannot be foreseen by those who put files into clones."""
     if context.services is None:
         return os.devnull
     mac, _, _ = context.vouched("folder", name).partition("\n")

@@ -69,7 +69,7 @@ def _of_file(context: Context, path: str, schema: Any) -> list[Finding]:
 
 
 def _parsed(context: Context, path: str) -> tuple[Source, Node]:
-    """The text of a file and its tree; raises Failure where it cannot be read or is no sound JSON or YAML."""
+    """The text of a file and its tree; raises Failure where it cannot be read or is not valid JSON or YAML."""
     try:
         with open(os.path.join(context.call.directory, path), "rb") as file:
             content = file.read(_LARGEST + 1)

@@ -81,7 +81,9 @@ def names(value: str | list[str]) -> list[str]:
     """One name or several. Raises Failure for one that a tool could take for an option."""
     found = [value] if isinstance(value, str) else [str(each) for each in value]
     if wrong := next((name for name in found if name.startswith(("-", "@"))), None):
-        raise Failure(f"{wrong} is no path; one that begins so is written ./{wrong}", "policy", rule="files.option")
+        raise Failure(
+            f"{wrong} is an option here; a path that starts so is written ./{wrong}", "policy", rule="files.option"
+        )
     return found
 
 

@@ -19,7 +19,7 @@ LONGEST = 20_000
 
 
 class NoReport(Exception):
-    """The data is no report of tests; the message says why."""
+    """The data is not a report of tests; the message says why."""
 
 
 class Case(NamedTuple):
@@ -52,7 +52,7 @@ def read_cases(data: bytes) -> list[Case]:
     try:
         parser.Parse(data, True)
     except expat.ExpatError as error:
-        raise NoReport(f"is no JUnit report: {error}") from None
+        raise NoReport(f"is not a JUnit report: {error}") from None
     return reader.cases
 
 
@@ -237,7 +237,7 @@ def _read(path: str) -> list[Case]:
 
 
 def told(tool: str, version: str, context: Context, cases: list[Case], most: int) -> Tested:
-    """What the tests of a report come to."""
+    """The evidence of the tests of a report."""
     bad = _bad(cases)
     counts = {"total": len(cases)}
     for name, result in (("passed", "passed"), ("failed", "failed"), ("errors", "error"), ("skipped", "skipped")):
