@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from planrunner.capabilities.clients import Request, answer, call, inside, refused, variables, word
 from planrunner.capabilities.contract import Context, Doc, Failure, Preview, capability
-from planrunner.capabilities.programs import Ended
 
 Engine = Literal["", "docker", "podman"]
 LABEL = "planrunner.key"
@@ -20,6 +19,10 @@ _SETTINGS = (
     "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY", "CONTAINER_HOST",
     "CONTAINERS_CONF", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME",
 )  # fmt: skip
+
+
+_UNKNOWN = ("no such image", "image not known", "no such object", "unable to find")
+"""What the engines print where they have no such image, each in its own words."""
 
 
 class Image(NamedTuple):
@@ -57,62 +60,52 @@ def key_of(context: Context) -> str:
     return hashlib.sha256((context.call.once or context.call.key).encode()).hexdigest()[:32]
 
 
-def image(context: Context, engine: str, name: str) -> Image | None:
+def find_image(context: Context, engine: str, name: str) -> Image | None:
     """What the engine has under a name; None where it has nothing. Raises Failure where it does not answer."""
     asked = request(engine, "image", "inspect", "--", name)
     ended = call(context, asked, fine=(0, 1, 125))
     if ended.code:
-        if _unknown(ended):
+        said = ended.stderr.decode("utf-8", "replace").lower()
+        if any(sign in said for sign in _UNKNOWN):
             return None
         raise refused(asked, ended)
-    found = answer(ended)
-    if not isinstance(found, list) or not found or not isinstance(found[0], dict):
+    document = answer(ended)
+    if not isinstance(document, list) or not document or not isinstance(document[0], dict):
         raise Failure(f"`{engine} image inspect` did not describe {name}")
-    data = found[0]
+    data = document[0]
     labels = (data.get("Config") or {}).get("Labels") or data.get("Labels") or {}
     tags = tuple(str(tag) for tag in data.get("RepoTags") or ())
     return Image(str(data.get("Id", "")), tags, str(labels.get(LABEL, "")), int(data.get("Size") or 0))
 
 
-def _unknown(ended: Ended) -> bool:
-    """Both engines say this, each in its own words, where they have no such image."""
-    said = ended.stderr.decode("utf-8", "replace").lower()
-    return any(sign in said for sign in ("no such image", "image not known", "no such object", "unable to find"))
-
-
 def name_before(context: Context, engine: str, name: str) -> dict[str, Any]:
     """What a name stands for now, for an undo: the id, empty where nothing has the name."""
-    found = image(context, engine, name)
-    return {"engine": engine, "name": name, "id": found.id if found else ""}
+    current = find_image(context, engine, name)
+    return {"engine": engine, "name": name, "id": current.id if current else ""}
 
 
 def put_back(context: Context, before: dict[str, Any], ours: Any) -> dict[str, Any]:
     """Make a name stand for what it did. ``ours`` says of an image whether this task gave it the name; for any
     other one Failure is raised."""
     engine, name, was = before["engine"], before["name"], before["id"]
-    found = image(context, engine, name)
-    now = found.id if found else ""
+    current = find_image(context, engine, name)
+    now = current.id if current else ""
     if now == was:
         return {"changed": False}
-    if found is not None and not ours(found):
-        raise Failure(f"`{name}` now names another image, {short(found.id)}, which this task did not make")
+    if current is not None and not ours(current):
+        raise Failure(f"`{name}` now names another image, {short(current.id)}, which this task did not make")
     if was:
         call(context, request(engine, "image", "tag", "--", was, name))
-    elif found is not None:
-        unname(context, engine, name, found)
+    elif current is not None:
+        call(context, request(engine, "image", "rm", "--", name))
+        remove_nameless(context, engine, current.id)
     return {"changed": True}
-
-
-def unname(context: Context, engine: str, name: str, found: Image) -> None:
-    """Take a name away; the image goes with its last name."""
-    call(context, request(engine, "image", "rm", "--", name))
-    remove_nameless(context, engine, found.id)
 
 
 def remove_nameless(context: Context, engine: str, digest: str) -> None:
     """Remove an image that no name is left of. One that is gone is fine."""
-    found = image(context, engine, digest)
-    if found is not None and not found.tags:
+    current = find_image(context, engine, digest)
+    if current is not None and not current.tags:
         call(context, request(engine, "image", "rm", "--", digest))
 
 
@@ -158,8 +151,8 @@ def _preview_build(
 ) -> Preview:
     client = engine_of(context, engine)
     asked = _build_request(context, client, tag, path, file, options)
-    found = image(context, client, tag)
-    replaced = f", in place of {short(found.id)}" if found else ""
+    current = find_image(context, client, tag)
+    replaced = f", in place of {short(current.id)}" if current else ""
     return Preview(f"build {tag} from {path} with {client}{replaced}", calls=(asked.shown,))
 
 
@@ -169,11 +162,11 @@ def _capture_build(context: Context, tag: str, engine: Engine = "", **_: Any) ->
 
 def _undo_build(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> dict[str, Any]:
     """The name as before, and the image that was built gone."""
-    made = image(context, before["engine"], before["name"])
-    done = put_back(context, before, lambda found: found.key == before["key"])
+    made = find_image(context, before["engine"], before["name"])
+    done = put_back(context, before, lambda current: current.key == before["key"])
     for digest in {(outputs or {}).get("image", ""), made.id if made else ""} - {"", before["id"]}:
-        found = image(context, before["engine"], digest)
-        if found is not None and found.key == before["key"]:
+        current = find_image(context, before["engine"], digest)
+        if current is not None and current.key == before["key"]:
             remove_nameless(context, before["engine"], digest)
     return done
 
@@ -220,9 +213,9 @@ def build(
     asked = _build_request(context, client, tag, path, file, options)
     if not file and not any(os.path.isfile(os.path.join(asked.arguments[-1], name)) for name in _FILES):
         raise Failure(f"there is neither a Dockerfile nor a Containerfile in {path}")
-    previous = image(context, client, tag)
+    previous = find_image(context, client, tag)
     call(context, asked)
-    made = image(context, client, tag)
+    made = find_image(context, client, tag)
     if made is None or made.key != key_of(context):
         raise Failure(f"the build succeeded, but `{tag}` names another image")
     return Built(made.id, tag, previous.id if previous else "", made.size, client)
@@ -252,18 +245,18 @@ def _tag_request(engine: str, source: str, target: str) -> Request:
 
 
 def _source(context: Context, engine: str, source: str) -> Image:
-    found = image(context, engine, reference(source, "source"))
-    if found is None:
+    current = find_image(context, engine, reference(source, "source"))
+    if current is None:
         raise Failure(f"{engine} has no image {source}")
-    return found
+    return current
 
 
 def _preview_tag(context: Context, source: str, target: str, engine: Engine = "") -> Preview:
     client = engine_of(context, engine)
     asked = _tag_request(client, source, target)
-    found, held = _source(context, client, source), image(context, client, target)
-    taken = f", taken from {short(held.id)}" if held is not None and held.id != found.id else ""
-    return Preview(f"name {source} ({short(found.id)}) {target} as well{taken}", calls=(asked.shown,))
+    chosen, current = _source(context, client, source), find_image(context, client, target)
+    taken = f", taken from {short(current.id)}" if current is not None and current.id != chosen.id else ""
+    return Preview(f"name {source} ({short(chosen.id)}) {target} as well{taken}", calls=(asked.shown,))
 
 
 def _capture_tag(context: Context, source: str, target: str, engine: Engine = "") -> dict[str, Any]:
@@ -273,10 +266,10 @@ def _capture_tag(context: Context, source: str, target: str, engine: Engine = ""
 
 
 def _undo_tag(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> dict[str, Any]:
-    held = image(context, before["engine"], before["name"])
+    held = find_image(context, before["engine"], before["name"])
     if held is not None and not before["id"] and held.id == before["source"] and len(held.tags) < 2:
         raise Failure(f"`{before['name']}` is the only name of {short(held.id)}: without it the image would be gone")
-    return put_back(context, before, lambda found: found.id == before["source"])
+    return put_back(context, before, lambda current: current.id == before["source"])
 
 
 @capability(
@@ -297,10 +290,10 @@ def tag(
     """Give an image another name; a name that another image has goes over to this one."""
     client = engine_of(context, engine)
     asked = _tag_request(client, source, target)
-    found, held = _source(context, client, source), image(context, client, target)
-    if held is None or held.id != found.id:
+    chosen, current = _source(context, client, source), find_image(context, client, target)
+    if current is None or current.id != chosen.id:
         call(context, asked)
-    return Tagged(found.id, target, held.id if held else "", client)
+    return Tagged(chosen.id, target, current.id if current else "", client)
 
 
 def _push_request(engine: str, name: str, digests: str = "") -> Request:
@@ -337,8 +330,8 @@ def push(
         if noted and os.path.exists(noted):
             with open(noted, encoding="ascii", errors="replace") as file:
                 return Pushed(image, file.read(200).strip(), client)
-    found = _DIGEST.search(ended.stdout)
-    return Pushed(image, found[1].decode() if found else "", client)
+    match = _DIGEST.search(ended.stdout)
+    return Pushed(image, match[1].decode() if match else "", client)
 
 
 class Removed(NamedTuple):
@@ -354,50 +347,41 @@ def _remove_request(engine: str, name: str, force: bool) -> Request:
 def _preview_remove(context: Context, image: str, force: bool = False, engine: Engine = "", **_: Any) -> Preview:
     client = engine_of(context, engine)
     asked = _remove_request(client, image, force)
-    found = _found(context, client, image)
-    if found is None:
+    current = find_image(context, client, image)
+    if current is None:
         return Preview(f"{client} has no image {image}: nothing to remove")
-    return Preview(f"remove {image} ({short(found.id)}) from {client}", calls=(asked.shown,))
-
-
-def _found(context: Context, engine: str, name: str) -> Image | None:
-    return image(context, engine, name)
+    return Preview(f"remove {image} ({short(current.id)}) from {client}", calls=(asked.shown,))
 
 
 def _capture_remove(context: Context, image: str, backup: bool = True, engine: Engine = "", **_: Any) -> dict[str, Any]:
     client, name = engine_of(context, engine), reference(image, "image")
-    found = _found(context, client, name)
-    before: dict[str, Any] = {"engine": client, "name": name, "id": found.id if found else "", "tags": []}
-    if found is None:
+    current = find_image(context, client, name)
+    before: dict[str, Any] = {"engine": client, "name": name, "id": current.id if current else "", "tags": []}
+    if current is None:
         return before
-    before["tags"] = list(found.tags)
-    if backup and not _only_a_name(found, name):
+    before["tags"] = list(current.tags)
+    keeps_a_name = name in current.tags and len(current.tags) > 1
+    if backup and not keeps_a_name:
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "image.tar")
             call(context, request(client, "image", "save", "--output", path, "--", name))
-            before["artifact"] = context.keep_file(path, f"image-{short(found.id)}.tar", "application/x-tar")
+            before["artifact"] = context.keep_file(path, f"image-{short(current.id)}.tar", "application/x-tar")
     return before
-
-
-def _only_a_name(found: Image, name: str) -> bool:
-    """Whether the image stays under another name when this one is taken from it."""
-    return name in found.tags and len(found.tags) > 1
 
 
 def _undo_remove(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> dict[str, Any]:
     engine, name, was = before["engine"], before["name"], before["id"]
     if not was:
         return {"changed": False}
-    found = _found(context, engine, name)
-    if found is not None and found.id != was:
-        raise Failure(f"`{name}` now names another image, {short(found.id)}")
-    changed = found is None
-    if _found(context, engine, was) is None:
+    current = find_image(context, engine, name)
+    if current is not None and current.id != was:
+        raise Failure(f"`{name}` now names another image, {short(current.id)}")
+    changed = current is None
+    if find_image(context, engine, was) is None:
         _load(context, engine, before)
         changed = True
     for tag in before["tags"]:
-        held = _found(context, engine, tag)
-        if held is None:
+        if find_image(context, engine, tag) is None:
             call(context, request(engine, "image", "tag", "--", was, reference(tag, "tag")))
             changed = True
     return {"changed": changed}
@@ -411,7 +395,7 @@ def _load(context: Context, engine: str, before: dict[str, Any]) -> None:
         with context.artifact(before["artifact"]["sha256"]) as kept, open(path, "xb") as file:
             shutil.copyfileobj(kept, file)
         call(context, request(engine, "image", "load", "--input", path))
-    if _found(context, engine, before["id"]) is None:
+    if find_image(context, engine, before["id"]) is None:
         raise Failure(f"the backup was loaded, but {engine} has no image {short(before['id'])} now")
 
 
@@ -438,8 +422,8 @@ def image_remove(
     """
     client = engine_of(context, engine)
     asked = _remove_request(client, image, force)
-    found = _found(context, client, image)
-    if found is None:
+    current = find_image(context, client, image)
+    if current is None:
         return Removed(False, "", client)
     call(context, asked)
-    return Removed(True, found.id, client)
+    return Removed(True, current.id, client)

@@ -62,23 +62,24 @@ def _request(context: Context, engine: str, inputs: _Inputs) -> Request:
         arguments += ["--env", name]
     for mount in options.get("mounts") or ():
         arguments += ["--mount", _mount(context, mount)]
-    command = [_argument(part) for part in inputs.command]
-    chosen = reference(inputs.image, "image")
-    return request(engine, *arguments, "--", chosen, *command, env=env, stdin=stdin, loud=True)
+    if not all(isinstance(part, str) and "\0" not in part for part in inputs.command):
+        raise Failure("`command`: expected a list of texts")
+    chosen = reference(inputs.image, "image")  # a dash behind it is the command's own affair
+    return request(engine, *arguments, "--", chosen, *inputs.command, env=env, stdin=stdin, loud=True)
 
 
 def _limits(options: dict[str, Any]) -> list[str]:
-    found: list[str] = []
+    arguments: list[str] = []
     try:
         if options.get("memory"):
-            found += ["--memory", str(size(options["memory"]))]
+            arguments += ["--memory", str(size(options["memory"]))]
     except ValueError as error:
         raise Failure(f"`memory`: {error}") from None
     if options.get("cpus"):
-        found += ["--cpus", f"{float(options['cpus']):g}"]
+        arguments += ["--cpus", f"{float(options['cpus']):g}"]
     if options.get("pids"):
-        found += ["--pids-limit", str(int(options["pids"]))]
-    return found
+        arguments += ["--pids-limit", str(int(options["pids"]))]
+    return arguments
 
 
 def _mount(context: Context, mount: Any) -> str:
@@ -95,12 +96,6 @@ def _mount(context: Context, mount: Any) -> str:
         )
     target = word(mount["target"], "mounts.target", _TARGET)
     return f"type=bind,source={source},target={target}" + ("" if write else ",readonly")
-
-
-def _argument(part: Any) -> str:
-    if not isinstance(part, str) or "\0" in part:
-        raise Failure("`command`: expected a list of texts")
-    return part  # behind the image: a dash in front is the command's own affair
 
 
 def _preview(

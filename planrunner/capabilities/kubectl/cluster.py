@@ -50,20 +50,25 @@ class Cluster(NamedTuple):
         return Request((*chosen, *arguments), _SETTINGS, **options)
 
 
-def manifest(context: Context, given: Any, path: str) -> bytes:
+def manifest_bytes(context: Context, given: Any, path: str) -> bytes:
     """What is to be applied, for the standard input of kubectl: text, objects, or files of the working directory.
     Raises Failure for nothing, for both, and for more than 4 MiB."""
     if (given is None) == (not path):
         raise Failure("give either `manifest` or `path`")
     if path:
-        found = inside(context, path, "path", whole=False)
-        data = b"\n---\n".join(
-            _read(file) for file in (_files(context, found, path) if os.path.isdir(found) else (found,))
-        )
+        place = inside(context, path, "path", whole=False)
+        parts = []
+        for name in _files(context, place, path) if os.path.isdir(place) else [place]:
+            with open(name, "rb") as file:
+                parts.append(file.read(_LARGEST_MANIFEST + 1))
+        data = b"\n---\n".join(parts)
     elif isinstance(given, str):
         data = given.encode()
     else:
-        data = as_list(_objects(given))
+        objects = given if isinstance(given, list) else [given]
+        if not objects or not all(isinstance(item, dict) and "kind" in item for item in objects):
+            raise Failure("`manifest`: expected text, an object with a `kind`, or a list of them")
+        data = as_list(objects)
     if not data.strip() or len(data) > _LARGEST_MANIFEST:
         raise Failure("the manifest is empty" if not data.strip() else "the manifest is larger than 4 MiB")
     return data
@@ -77,18 +82,6 @@ def _files(context: Context, folder: str, path: str) -> list[str]:
     for name in names:
         require_let(context, os.path.join(path, name))
     return files
-
-
-def _read(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read(_LARGEST_MANIFEST + 1)
-
-
-def _objects(given: Any) -> list[Object]:
-    found = given if isinstance(given, list) else [given]
-    if not found or not all(isinstance(each, dict) and "kind" in each for each in found):
-        raise Failure("`manifest`: expected text, an object with a `kind`, or a list of them")
-    return found
 
 
 def as_list(objects: Iterable[Object]) -> bytes:
@@ -122,59 +115,59 @@ def live(context: Context, cluster: Cluster, stdin: bytes) -> list[Object]:
 def named(context: Context, cluster: Cluster, stdin: bytes) -> list[Object]:
     """The objects that a manifest names, by name alone; nothing is sent to be stored."""
     fixed = ("create", "--dry-run=client", "--validate=false", "--filename", "-", "--output", "json")
-    found = [identity(each) for each in objects_in(context, cluster.request(*fixed, stdin=stdin))]
-    if nameless := next((each for each in found if not each["metadata"]["name"]), None):
+    names = [identity(each) for each in objects_in(context, cluster.request(*fixed, stdin=stdin))]
+    if nameless := next((each for each in names if not each["metadata"]["name"]), None):
         raise Failure(f"the manifest has a {nameless['kind']} without a name, which nothing could find again")
-    return found
+    return names
 
 
-def identity(found: Object) -> Object:
+def identity(item: Object) -> Object:
     """What finds an object again."""
-    meta = found.get("metadata") or {}
+    meta = item.get("metadata") or {}
     place = {"namespace": meta["namespace"]} if meta.get("namespace") else {}
     return {
-        "apiVersion": found.get("apiVersion", ""),
-        "kind": found["kind"],
+        "apiVersion": item.get("apiVersion", ""),
+        "kind": item["kind"],
         "metadata": {"name": meta.get("name", ""), **place},
     }
 
 
-def is_secret(found: Object) -> bool:
+def is_secret(item: Object) -> bool:
     """Whether what an object holds must not be kept."""
-    return bool(found["kind"] == "Secret")
+    return bool(item["kind"] == "Secret")
 
 
-def key(found: Object) -> str:
+def key(item: Object) -> str:
     """An object in a few words, different for different ones."""
-    meta = found["metadata"]
+    meta = item["metadata"]
     place = f"{meta['namespace']}/" if meta.get("namespace") else ""
-    return f"{found['kind']} {place}{meta['name']} ({found['apiVersion']})"
+    return f"{item['kind']} {place}{meta['name']} ({item['apiVersion']})"
 
 
-def described(found: Object) -> Object:
+def described(item: Object) -> Object:
     """An object as a task gives it out: which one, and which state of it."""
-    meta = found.get("metadata") or {}
+    meta = item.get("metadata") or {}
     return {
-        "kind": found["kind"],
-        "api_version": found.get("apiVersion", ""),
+        "kind": item["kind"],
+        "api_version": item.get("apiVersion", ""),
         "name": meta.get("name", ""),
         "namespace": meta.get("namespace", ""),
         "uid": meta.get("uid", ""),
         "generation": meta.get("generation", 0),
         "resource_version": meta.get("resourceVersion", ""),
-        "digest": digest(found),
+        "digest": digest(item),
     }
 
 
-def digest(found: Object) -> str:
+def digest(item: Object) -> str:
     """The digest of what is wanted of an object."""
-    return hashlib.sha256(json.dumps(wanted(found), sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(wanted(item), sort_keys=True).encode()).hexdigest()
 
 
-def wanted(found: Object) -> Object:
+def wanted(item: Object) -> Object:
     """What is wanted of an object: without what the server and its controllers say about it."""
-    kept = {name: value for name, value in found.items() if name != "status"}
-    meta = {name: value for name, value in (found.get("metadata") or {}).items() if name not in _OF_THE_SERVER}
+    kept = {name: value for name, value in item.items() if name != "status"}
+    meta = {name: value for name, value in (item.get("metadata") or {}).items() if name not in _OF_THE_SERVER}
     notes = {
         name: value for name, value in (meta.pop("annotations", None) or {}).items() if name not in _OF_CONTROLLERS
     }
@@ -185,10 +178,11 @@ _SEAL = "planrunner.digest"
 """Where the digest of an object stands of which nothing else was kept."""
 
 
-def noted(context: Context, cluster: Cluster, names: list[Object], found: list[Object]) -> dict[str, Any]:
+def noted(context: Context, cluster: Cluster, names: list[Object], objects: list[Object]) -> dict[str, Any]:
     """What an undo has to know: the names, and the objects as they were, in an artifact; of secrets only the digest, so
     that what they hold lies nowhere but in the cluster."""
-    kept = json.dumps([_sealed(each) if is_secret(each) else each for each in found], sort_keys=True)
+    sealed = [{**identity(item), _SEAL: digest(item)} if is_secret(item) else item for item in objects]
+    kept = json.dumps(sealed, sort_keys=True)
     record = context.keep(kept.encode(), "kubernetes-before.json", "application/json")
     return {"context": cluster.context, "namespace": cluster.namespace, "names": names, "before": record["sha256"]}
 
@@ -198,8 +192,8 @@ def restored(context: Context, before: dict[str, Any], ours: Callable[[Object], 
     so. Raises Failure, before anything is changed, where one of them has been changed since by others."""
     cluster = Cluster(before["context"], before["namespace"])
     with context.artifact(before["before"]) as file:
-        was = {key(found): found for found in json.loads(file.read())}
-    now = {key(found): found for found in live(context, cluster, as_list(before["names"]))} if before["names"] else {}
+        was = {key(item): item for item in json.loads(file.read())}
+    now = {key(item): item for item in live(context, cluster, as_list(before["names"]))} if before["names"] else {}
     steps = [(name, was.get(key(name)), now.get(key(name))) for name in reversed(before["names"])]
     steps = [step for step in steps if not _same(step[1], step[2])]
     if sealed := next((name for name, old, _ in steps if old is not None and _SEAL in old), None):
@@ -220,10 +214,6 @@ def _same(old: Object | None, held: Object | None) -> bool:
     return old[_SEAL] == digest(held) if _SEAL in old else wanted(old) == wanted(held)
 
 
-def _sealed(found: Object) -> Object:
-    return {**identity(found), _SEAL: digest(found)}
-
-
 def _step(context: Context, cluster: Cluster, name: Object, old: Object | None, held: Object | None) -> None:
     if old is None:
         call(
@@ -231,15 +221,10 @@ def _step(context: Context, cluster: Cluster, name: Object, old: Object | None, 
             cluster.request("delete", "--filename", "-", "--ignore-not-found", "--wait=true", stdin=as_list([name])),
         )
     elif held is None:
-        make_again(context, cluster, old)
+        stdin = as_list([wanted(old)])
+        call(context, cluster.request("create", "--field-manager", MANAGER, "--filename", "-", stdin=stdin))
     else:  # with the version we have looked at: the server refuses a later version
         body = wanted(old)
         kept = {name: held["metadata"][name] for name in ("resourceVersion", "finalizers") if name in held["metadata"]}
         body["metadata"] = {**body["metadata"], **kept}
         call(context, cluster.request("replace", "--field-manager", MANAGER, "--filename", "-", stdin=as_list([body])))
-
-
-def make_again(context: Context, cluster: Cluster, old: Object) -> None:
-    call(
-        context, cluster.request("create", "--field-manager", MANAGER, "--filename", "-", stdin=as_list([wanted(old)]))
-    )

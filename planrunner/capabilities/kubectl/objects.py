@@ -19,7 +19,7 @@ from planrunner.capabilities.kubectl.cluster import (
     is_secret,
     key,
     live,
-    manifest,
+    manifest_bytes,
     named,
     noted,
     objects_in,
@@ -60,25 +60,25 @@ def get(
             raise Failure("give either `name` or `selector`")
         fixed += ["--selector", word(selector, "selector", _SELECTOR)]
     chosen = [word(resource, "resource", _KIND), *([word(name, "name", _NAME)] if name else [])]
-    found = [
+    items = [
         _without_secrets(each)
         for each in objects_in(context, Cluster(kube_context, namespace).request(*fixed, "--", *chosen))
     ]
-    text = json.dumps(found)
+    text = json.dumps(items)
     if len(text) <= _LARGEST:
-        return Objects(found, len(found), None)
-    return Objects([], len(found), context.keep(text.encode(), f"{resource}.json", "application/json"))
+        return Objects(items, len(items), None)
+    return Objects([], len(items), context.keep(text.encode(), f"{resource}.json", "application/json"))
 
 
-def _without_secrets(found: dict[str, Any]) -> dict[str, Any]:
-    if found.get("kind") != "Secret":
-        return found
+def _without_secrets(item: dict[str, Any]) -> dict[str, Any]:
+    if item.get("kind") != "Secret":
+        return item
     hidden: dict[str, Any] = {
-        part: dict.fromkeys(found[part] or (), "(hidden)") for part in ("data", "stringData") if part in found
+        part: dict.fromkeys(item[part] or (), "(hidden)") for part in ("data", "stringData") if part in item
     }
-    meta = dict(found.get("metadata") or {})
+    meta = dict(item.get("metadata") or {})
     notes = {name: text for name, text in (meta.pop("annotations", None) or {}).items() if "last-applied" not in name}
-    return {**found, **hidden, "metadata": {**meta, **({"annotations": notes} if notes else {})}}
+    return {**item, **hidden, "metadata": {**meta, **({"annotations": notes} if notes else {})}}
 
 
 class Applied(NamedTuple):
@@ -107,7 +107,7 @@ def _preview_apply(
     force: bool = False,
 ) -> Preview:
     """What the server would make of it, by ``kubectl diff``, which hides the values of secrets."""
-    cluster, stdin = Cluster(kube_context, namespace), _stdin(context, manifest, path)
+    cluster, stdin = Cluster(kube_context, namespace), manifest_bytes(context, manifest, path)
     fixed = ("diff", "--server-side", "--field-manager", MANAGER, *_flags(force))
     asked = cluster.request(*fixed, "--filename", "-", stdin=stdin)
     ended = call(context, asked, fine=(0, 1))
@@ -125,7 +125,7 @@ def _capture_apply(
     kube_context: str = "",
     force: bool = False,
 ) -> dict[str, Any]:
-    cluster, stdin = Cluster(kube_context, namespace), _stdin(context, manifest, path)
+    cluster, stdin = Cluster(kube_context, namespace), manifest_bytes(context, manifest, path)
     names = named(context, cluster, stdin)
     before = noted(context, cluster, names, live(context, cluster, stdin))
     if any(is_secret(each) for each in names):
@@ -152,10 +152,6 @@ def _undo_apply(context: Context, before: dict[str, Any], outputs: dict[str, Any
         return bool(ours.get(key(held)) == digest(held))
 
     return restored(context, before, is_ours)
-
-
-def _stdin(context: Context, given: Any, path: str) -> bytes:
-    return manifest(context, given, path)
 
 
 @capability(
@@ -185,9 +181,9 @@ def apply(
     that was there before and has been changed cannot be put back, and neither is anything else of the task then, nor
     after an attempt that was cut off while it applied a manifest with secrets.
     """
-    cluster, stdin = Cluster(kube_context, namespace), _stdin(context, manifest, path)
-    found = [described(each) for each in objects_in(context, _apply_request(cluster, stdin, *_flags(force)))]
-    return Applied(found, len(found))
+    cluster, stdin = Cluster(kube_context, namespace), manifest_bytes(context, manifest, path)
+    applied = [described(each) for each in objects_in(context, _apply_request(cluster, stdin, *_flags(force)))]
+    return Applied(applied, len(applied))
 
 
 _HOLDS_MORE = ("Namespace", "PersistentVolume", "PersistentVolumeClaim", "CustomResourceDefinition")
@@ -204,28 +200,26 @@ class _What(NamedTuple):
     resource: str
 
 
-def _found(context: Context, cluster: Cluster, what: _What) -> list[Object]:
-    """What is there of what is to be deleted."""
+def _targets(context: Context, cluster: Cluster, what: _What, everything: bool) -> list[Object]:
+    """The objects to delete, as the cluster has them. Raises Failure for those that hold more than themselves."""
     if not what.resource:
-        return live(context, cluster, manifest(context, what.manifest, what.path))
-    if what.manifest is not None or what.path:
+        objects = live(context, cluster, manifest_bytes(context, what.manifest, what.path))
+    elif what.manifest is not None or what.path:
         raise Failure("give one of `resource`, `manifest` and `path`")
-    name = word(what.resource, "resource", RESOURCE)
-    fixed = ("get", "--ignore-not-found", "--output", "json", "--", name)
-    return objects_in(context, cluster.request(*fixed))
-
-
-def _checked(found: list[Object], everything: bool) -> list[Object]:
-    for each in found:
-        if each["kind"] in _HOLDS_MORE and not everything:
+    else:
+        name = word(what.resource, "resource", RESOURCE)
+        fixed = ("get", "--ignore-not-found", "--output", "json", "--", name)
+        objects = objects_in(context, cluster.request(*fixed))
+    for item in objects:
+        if item["kind"] in _HOLDS_MORE and not everything:
             said = "holds what cannot be made again: say `everything: true` to delete it"
-            raise Failure(f"{key(each)} {said}", "policy", rule="kubectl.everything")
-    return found
+            raise Failure(f"{key(item)} {said}", "policy", rule="kubectl.everything")
+    return objects
 
 
-def _delete_request(cluster: Cluster, found: list[Object]) -> Request:
-    stdin = as_list(identity(each) for each in found)
-    return cluster.request("delete", "--filename", "-", "--ignore-not-found", "--wait=true", stdin=stdin)
+def _delete_request(cluster: Cluster, objects: list[Object]) -> Request:
+    stdin = as_list(identity(each) for each in objects)
+    return cluster.request("delete", "--filename", "-", "--ignore-not-objects", "--wait=true", stdin=stdin)
 
 
 def _preview_delete(
@@ -233,12 +227,12 @@ def _preview_delete(
     kube_context: str = "", everything: bool = False,
 ) -> Preview:  # fmt: skip
     cluster = Cluster(kube_context, namespace)
-    found = _checked(_found(context, cluster, _What(manifest, path, resource)), everything)
-    if not found:
+    objects = _targets(context, cluster, _What(manifest, path, resource), everything)
+    if not objects:
         return Preview("nothing of it is there: nothing to delete")
-    gone = "".join(f"-{key(each)}\n" for each in found)
+    gone = "".join(f"-{key(each)}\n" for each in objects)
     return Preview(
-        f"delete {len(found)} object{'s' * (len(found) > 1)}", gone, (_delete_request(cluster, found).shown,)
+        f"delete {len(objects)} object{'s' * (len(objects) > 1)}", gone, (_delete_request(cluster, objects).shown,)
     )
 
 
@@ -247,9 +241,9 @@ def _capture_delete(
     kube_context: str = "", everything: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
     cluster = Cluster(kube_context, namespace)
-    found = _checked(_found(context, cluster, _What(manifest, path, resource)), everything)
-    held = [key(each) for each in found if each["kind"] in _HOLDS_MORE]
-    return {**noted(context, cluster, [identity(each) for each in found], found), "held": held}
+    objects = _targets(context, cluster, _What(manifest, path, resource), everything)
+    held = [key(each) for each in objects if each["kind"] in _HOLDS_MORE]
+    return {**noted(context, cluster, [identity(each) for each in objects], objects), "held": held}
 
 
 def _undo_delete(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> dict[str, Any]:
@@ -287,7 +281,7 @@ def delete(
     with one stays deleted.
     """
     cluster = Cluster(kube_context, namespace)
-    found = _checked(_found(context, cluster, _What(manifest, path, resource)), everything)
-    if found:
-        call(context, _delete_request(cluster, found))
-    return Deleted([described(each) for each in found], len(found))
+    objects = _targets(context, cluster, _What(manifest, path, resource), everything)
+    if objects:
+        call(context, _delete_request(cluster, objects))
+    return Deleted([described(each) for each in objects], len(objects))
