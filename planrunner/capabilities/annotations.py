@@ -54,8 +54,8 @@ def inputs_of(function: Callable[..., Any]) -> dict[str, Input]:
             hints.update((each, wanted) for each, wanted, _ in unpacked(hint))
         elif name not in ("return", "context"):
             hints[name.removesuffix("_")] = hint
-    found = {name: Input(conversion(hint), closed(schema_of(hint)[1])) for name, hint in hints.items()}
-    return {name: one for name, one in found.items() if one.convert is not None or one.schema}
+    inputs = {name: Input(conversion(hint), closed(schema_of(hint)[1])) for name, hint in hints.items()}
+    return {name: one for name, one in inputs.items() if one.convert is not None or one.schema}
 
 
 def conversion(annotation: Any) -> Convert | None:
@@ -119,15 +119,15 @@ def _amount(quantity: str, annotation: Any) -> Convert | None:
 
 def _either(members: Sequence[Any]) -> Convert | None:
     """The first member that has values of this class takes the value; else the first that can make one of it."""
-    found = [(_classes(schema_of(member)[1]), conversion(member)) for member in members]
-    if all(convert is None for _, convert in found):
+    alternatives = [(_classes(schema_of(member)[1]), conversion(member)) for member in members]
+    if all(convert is None for _, convert in alternatives):
         return None
 
     def convert(value: Json) -> Json:
-        for classes, convert in found:
+        for classes, convert in alternatives:
             if classes is None or type(value) in classes:
                 return value if convert is None else convert(value)
-        made = (convert(value) for _, convert in found if convert is not None)
+        made = (convert(value) for _, convert in alternatives if convert is not None)
         return next((one for one in made if type(one) is not type(value)), value)
 
     return convert
@@ -196,8 +196,8 @@ def plain_class(raw: Any) -> type | None:
     kind = getattr(raw, "__origin__", raw)
     if kind not in _PLAIN.values() or any(getattr(one, "quantity", "") for one in getattr(raw, "__metadata__", ())):
         return None
-    found: type = kind
-    return found
+    plain: type = kind
+    return plain
 
 
 def _read(function: Callable[..., Any]) -> Mapping[str, Input]:

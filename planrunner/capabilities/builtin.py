@@ -164,9 +164,9 @@ def _parsed(data: dict[str, Json]) -> Capability:
     return Capability(**fields)
 
 
-def published(family: str, found: list[Capability]) -> str:
+def published(family: str, capabilities: list[Capability]) -> str:
     """The text of the file of a family; what is as by default is left out."""
-    rows = [_sparse(each, Capability._field_defaults) for each in sorted(found)]
+    rows = [_sparse(each, Capability._field_defaults) for each in sorted(capabilities)]
     title = "What `planrunner` can call"
     whole = {"title": title, "family": family, "format": 1, "capabilities": rows}
     return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"

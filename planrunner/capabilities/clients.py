@@ -124,13 +124,13 @@ def inside(
     if not isinstance(path, str) or not path or "\0" in path:
         raise Failure(f"`{name}`: {path!r} is not a path")
     root = os.path.realpath(context.call.directory)
-    found = os.path.realpath(os.path.join(root, path))
-    if found != root and not found.startswith(root.rstrip("/") + "/"):
+    real = os.path.realpath(os.path.join(root, path))
+    if real != root and not real.startswith(root.rstrip("/") + "/"):
         raise Failure(f"`{name}`: {path} is outside the working directory", "policy", rule="files.beneath")
     require_let(context, path, way, whole)
-    if not os.path.lexists(found):
+    if not os.path.lexists(real):
         raise Failure(f"`{name}`: {path} does not exist")
-    return found
+    return real
 
 
 def variables(values: object, name: str) -> dict[str, str]:

@@ -154,10 +154,10 @@ class Context(NamedTuple):
     def settings(self, section: str) -> dict[str, Json]:
         """A section of ``planrunner.yaml``, such as ``network``; empty where the project says nothing. With ``network``
         come the ``levels`` of policy that hold for the call. Raises Failure (policy) for a file that is not sound."""
-        found = self.services.settings(section) if self.services is not None else {}
+        values = self.services.settings(section) if self.services is not None else {}
         if section == "network" and self.call.rights:
-            return {**found, "levels": self.call.rights}
-        return found
+            return {**values, "levels": self.call.rights}
+        return values
 
     def keep(self, data: bytes, name: str, type: str = "") -> dict[str, Json]:
         """Keep bytes as an artifact of the attempt; gives its record: name, type, sha256, size in bytes."""
@@ -397,8 +397,8 @@ def capability(name: str, *, effect: EffectClass = "unsafe", **options: Any) -> 
 
 def declaration_of(function: object) -> Declaration | None:
     """The tag of a function, or None where it has none."""
-    found = getattr(function, TAG, None)
-    return found if isinstance(found, Declaration) else None
+    declaration = getattr(function, TAG, None)
+    return declaration if isinstance(declaration, Declaration) else None
 
 
 def seconds(value: object) -> float:
@@ -422,7 +422,7 @@ def percent(value: object) -> float:
 
 
 def _amount(value: object, parse: Callable[[str], float | None], wanted: str) -> float:
-    found = amount(value, parse)
-    if found is None:
+    number = amount(value, parse)
+    if number is None:
         raise ValueError(f"expected {wanted}, found {shown(value)}")
-    return found
+    return number

@@ -64,16 +64,16 @@ def target(root: Json, reference: Json) -> Json:
         return root
     if not isinstance(reference, str) or not reference.startswith("#/"):
         return None
-    found = root
+    part = root
     for part in reference[2:].split("/"):
         name = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, dict) and name in found:
-            found = found[name]
-        elif isinstance(found, list) and name.isdigit() and int(name) < len(found):
-            found = found[int(name)]
+        if isinstance(part, dict) and name in part:
+            part = part[name]
+        elif isinstance(part, list) and name.isdigit() and int(name) < len(part):
+            part = part[int(name)]
         else:
             return None
-    return found
+    return part
 
 
 def _kind(value: Json) -> str:
@@ -163,8 +163,8 @@ def _dependent(wanted: Json, data: Json) -> str:
 
 def _bound(measure: Callable[[Json], Any], fits: Callable[[Any, Any], bool], words: str) -> Callable[[Json, Json], str]:
     def check(wanted: Json, data: Json) -> str:
-        found = measure(data)
-        return "" if found is None or fits(found, wanted) else f"{words.format(found)} {wanted}"
+        measured = measure(data)
+        return "" if measured is None or fits(measured, wanted) else f"{words.format(measured)} {wanted}"
 
     return check
 
@@ -205,11 +205,11 @@ _Inner = Callable[[_Check, Any, Json, str, int], Iterator[str]]
 
 
 def _reference(check: _Check, schema: Json, data: Json, at: str, depth: int) -> Iterator[str]:
-    found = target(check.root, schema["$ref"])
-    if found is None:
+    part = target(check.root, schema["$ref"])
+    if part is None:
         yield f"{at or '/'}: the schema refers to `{schema['$ref']}`, which it does not hold"
     else:
-        yield from check.look(found, data, at, depth)
+        yield from check.look(part, data, at, depth)
 
 
 def _properties(check: _Check, schema: Json, data: Json, at: str, depth: int) -> Iterator[str]:
@@ -364,10 +364,10 @@ def _flaws(root: Json, schema: Json, at: str, seen: set[str], depth: int) -> Ite
             yield from _flaws(root, part, f"{at}/{place}", seen, depth + 1)
         if keyword == "$ref" and wanted not in seen:
             seen.add(wanted)
-            if (found := target(root, wanted)) is None:
+            if (part := target(root, wanted)) is None:
                 yield f"{at}/$ref: it refers to `{wanted}`, which it does not hold"
             else:
-                yield from _flaws(root, found, wanted.lstrip("#"), seen, depth + 1)
+                yield from _flaws(root, part, wanted.lstrip("#"), seen, depth + 1)
 
 
 def _parts(keyword: str, wanted: Json) -> Iterator[tuple[str, Json]]:

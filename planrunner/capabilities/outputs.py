@@ -143,13 +143,13 @@ def stdout_outputs(how: str, text: str, declared: Iterable[Output]) -> dict[str,
     return {name: value}
 
 
-def settle_outputs(declared: Iterable[Output], found: Mapping[str, Json], directory: str) -> dict[str, Json]:
+def settle_outputs(declared: Iterable[Output], given: Mapping[str, Json], directory: str) -> dict[str, Json]:
     """``found`` with every declared output there and of its type; outputs with a ``value`` are the engine's to render.
 
     An output with a ``path`` is that path when its type is any or file, else the typed content of the file. Raises
     Failure (logic) naming the output that is missing or of another type.
     """
-    outputs = dict(found)
+    outputs = dict(given)
     for output in declared:
         if output.value is not None:
             continue
@@ -304,8 +304,8 @@ def read_usage(path: str) -> dict[str, Json]:
 def known(told: Mapping[str, Json]) -> dict[str, Json]:
     """The part of it that means something: text is read as a number (cost also as ``$0.05``); what is not an amount is
     left out, and so counts as all that was set aside."""
-    found = {what: _amount(what, told[what]) for what in SPENDABLE if what in told}
-    return {what: value for what, value in found.items() if units(what, value) is not None}
+    amounts = {what: _amount(what, told[what]) for what in SPENDABLE if what in told}
+    return {what: value for what, value in amounts.items() if units(what, value) is not None}
 
 
 def _amount(what: str, value: Json) -> Json:

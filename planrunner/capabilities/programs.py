@@ -243,9 +243,9 @@ def interpreter(context: Context, python: str = "") -> str:
         if not _is_program(path):
             raise Failure(f"there is no Python at {python}")
         return path
-    found = on_path(context, python or "python")
-    if found:
-        return found
+    program = on_path(context, python or "python")
+    if program:
+        return program
     if python:
         raise Failure(f"{python} is not on the PATH")
     return sys.executable

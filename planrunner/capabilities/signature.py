@@ -1,12 +1,8 @@
-"""What a capability function says about itself: inputs, outputs and texts out of its signature and docstring.
-
-Whatever describes a function loads ``inspect`` and so is called only on demand: listing, lint of a plugin's
-capability, the caches of ``plugins.py`` and the test that holds the built-ins' descriptions to it. A run reads
-annotations alone.
-"""
+"""What a capability function says about itself: inputs, outputs and texts out of its signature and docstring."""
 
 from __future__ import annotations
 
+import inspect
 import types
 import typing
 from collections.abc import Callable, Container, Mapping
@@ -51,11 +47,9 @@ def describe(function: Callable[..., Any], plugin: str = "planrunner") -> Capabi
     if declaration is None:
         raise TypeError(f"{getattr(function, '__qualname__', function)!r} is not marked with @capability")
     hints = annotations_of(function)
-    import inspect
-
     summary, description, texts = _texts(inspect.getdoc(function) or "")
     inputs = tuple(_inputs(function, hints, texts))
-    found = Capability(
+    described = Capability(
         name=declaration.name,
         summary=summary,
         description=description,
@@ -79,15 +73,13 @@ def describe(function: Callable[..., Any], plugin: str = "planrunner") -> Capabi
         preconditions=declaration.preconditions,
         writes=declaration.writes,
     )
-    if why := misdescribed(found):
+    if why := misdescribed(described):
         raise TypeError(why)
-    return found
+    return described
 
 
 def annotations_of(function: Callable[..., Any]) -> dict[str, Any]:
     """The annotations of a function, or of a record. Raises TypeError that names the first one that cannot be read."""
-    import inspect
-
     try:
         return get_type_hints(function, localns=_NAMES, include_extras=True)
     except Exception:  # an annotation is code, which may raise anything
@@ -105,8 +97,6 @@ def annotations_of(function: Callable[..., Any]) -> dict[str, Any]:
 
 def _inputs(function: Callable[..., Any], hints: Mapping[str, Any], texts: Mapping[str, str]) -> list[Field]:
     fields: list[Field] = []
-    import inspect
-
     for name, parameter in inspect.signature(function).parameters.items():
         if name == "context" and not fields:
             continue
@@ -144,12 +134,12 @@ def unpacked(annotation: Any) -> list[tuple[str, Any, bool]]:
     return [(name, hint, name in record.__required_keys__) for name, hint in hints.items()]
 
 
-def _or_null(found: Field) -> Field:
+def _or_null(field: Field) -> Field:
     """An input that may be left out has no default of its own: null stands for that."""
-    if found.required or not found.schema:
-        return found
-    members = found.schema["anyOf"] if found.schema.keys() == {"anyOf"} else [found.schema]
-    return found._replace(schema={"anyOf": [*members, {"type": "null"}]})
+    if field.required or not field.schema:
+        return field
+    members = field.schema["anyOf"] if field.schema.keys() == {"anyOf"} else [field.schema]
+    return field._replace(schema={"anyOf": [*members, {"type": "null"}]})
 
 
 def field(name: str, annotation: Any, required: bool = False, default: Any = None, text: str = "") -> Field:
@@ -217,9 +207,9 @@ def _choice(values: tuple[Any, ...]) -> tuple[str, Any]:
 
 
 def _union(members: tuple[Any, ...]) -> tuple[str, Any]:
-    found = [schema_of(member) for member in members]
-    kinds = {kind for (kind, _), member in zip(found, members, strict=True) if member is not type(None)}
-    return (kinds.pop() if len(kinds) == 1 else "any"), {"anyOf": [schema for _, schema in found]}
+    schemas = [schema_of(member) for member in members]
+    kinds = {kind for (kind, _), member in zip(schemas, members, strict=True) if member is not type(None)}
+    return (kinds.pop() if len(kinds) == 1 else "any"), {"anyOf": [schema for _, schema in schemas]}
 
 
 def _members(record: Any) -> dict[str, Any]:
@@ -257,8 +247,6 @@ def _gives_any(declaration: Declaration, annotation: Any) -> bool:
 
 
 def _takes_any(function: Callable[..., Any], hints: Mapping[str, Any]) -> bool:
-    import inspect
-
     named = [one.name for one in inspect.signature(function).parameters.values() if one.kind is one.VAR_KEYWORD]
     return any(not unpacked(hints.get(name)) for name in named)
 

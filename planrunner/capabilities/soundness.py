@@ -35,12 +35,12 @@ def not_json(value: Json, where: str = "output", halves: bool = False) -> str:
     levels: list[Iterator[tuple[str, Any]]] = [iter(((where, value),))]
     count = 0
     while levels:
-        found = next(levels[-1], None)
-        if found is None:
+        place = next(levels[-1], None)
+        if place is None:
             levels.pop()
             del around[-1:]
             continue
-        name, item = found
+        name, item = place
         count += 1
         if isinstance(item, (dict, list, tuple)):
             if not (why := _container(item, around, count, halves)):
@@ -212,40 +212,40 @@ def no_preview(name: str, given: dict[str, Json]) -> str:
     return f"the preview of `{name}` is not a Preview of texts"
 
 
-def misdescribed(found: Any) -> str:
+def misdescribed(description: Any) -> str:
     """Why a description cannot be shown or linted; empty where it can."""
-    if not hasattr(found, "_asdict") or not hasattr(found, "inputs"):
-        return f"its description is a {type(found).__name__}, not a Capability"
-    if not isinstance(found.effect, str) or found.effect not in EFFECTS:
-        return f"its effect {found.effect!r} is not one of {', '.join(EFFECTS)}"
+    if not hasattr(description, "_asdict") or not hasattr(description, "inputs"):
+        return f"its description is a {type(description).__name__}, not a Capability"
+    if not isinstance(description.effect, str) or description.effect not in EFFECTS:
+        return f"its effect {description.effect!r} is not one of {', '.join(EFFECTS)}"
     for what in ("risks", "spends", "foreign", "own", "preconditions", "writes"):
-        words = getattr(found, what)
+        words = getattr(description, what)
         if not isinstance(words, (tuple, list)) or not all(isinstance(word, str) for word in words):
             return f"its `{what}` are {words!r}, not a tuple of texts"
-    wrong = map(misdeclared, found.preconditions)
-    return next(filter(None, (*wrong, *_misfits(found), *_misused(found))), "")
+    wrong = map(misdeclared, description.preconditions)
+    return next(filter(None, (*wrong, *_misfits(description), *_misused(description))), "")
 
 
-def _misused(found: Capability) -> Iterator[str]:
+def _misused(description: Capability) -> Iterator[str]:
     """What is declared of untrusted text and cannot be followed."""
-    for field in found.inputs:
+    for field in description.inputs:
         if field.use and field.use not in (*USES, DIGEST):
             yield f"the use {field.use!r} of `{field.name}` is not one of {', '.join((*USES, DIGEST))}"
-    shaped = found.shaped
+    shaped = description.shaped
     if not isinstance(shaped, dict) or not all(isinstance(word, str) for pair in shaped.items() for word in pair):
         yield f"its `shaped` is {shaped!r}, not a mapping of outputs to inputs"
-    named = [*found.writes, *(shaped.values() if isinstance(shaped, dict) else ())]
-    known = {field.name for field in found.inputs}
+    named = [*description.writes, *(shaped.values() if isinstance(shaped, dict) else ())]
+    known = {field.name for field in description.inputs}
     for name in (str(each).partition("/")[0] for each in named):
-        if name not in known and not found.open_inputs:
+        if name not in known and not description.open_inputs:
             yield f"its `writes` or `shaped` name the input `{name}`, which it has not"
 
 
-def _misfits(found: Capability) -> Iterator[str]:
-    texts: list[Any] = [found.name, found.summary, found.description]
+def _misfits(description: Capability) -> Iterator[str]:
+    texts: list[Any] = [description.name, description.summary, description.description]
     yield "" if all(isinstance(text, str) for text in texts) else "its name or docstring is not text"
     yield not_json(texts, "its texts")
-    for field in (*found.inputs, *found.outputs):
+    for field in (*description.inputs, *description.outputs):
         yield not_json(field.default, f"the default of the input `{field.name}`")
         yield not_json(field.schema, f"what is said of the type of `{field.name}`")
         text: Any = field.description

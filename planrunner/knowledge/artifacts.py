@@ -226,11 +226,11 @@ class ArtifactStore:
     def _clean(self, target: BufferedRandom, digest: Digest) -> Digest:
         """See that no secret is in what was copied; gives its digest as it is then."""
         assert self._redactor is not None
-        found = secrets_in(target, self._redactor)
-        if not found.masks:
+        secrets = secrets_in(target, self._redactor)
+        if not secrets.masks:
             return digest
-        if self._exact or not found.is_text:
-            raise SecretFound("", f"it holds {', '.join(found.masks)}")
+        if self._exact or not secrets.is_text:
+            raise SecretFound("", f"it holds {', '.join(secrets.masks)}")
         return Digest(*clean(target, self._redactor))
 
     def _failed(self, error: OSError) -> StorageFailed:
@@ -323,20 +323,20 @@ def _pack_folder(archive: TarFile, member: type[TarInfo], folder: int, prefix: s
     if prefix.count("/") > _DEEPEST:
         raise ArtifactRefused(prefix, f"it lies more than {_DEEPEST} directories deep")
     for name in sorted(os.listdir(folder)):
-        entry, found = member(prefix + name), os.lstat(name, dir_fd=folder)
-        if stat.S_ISLNK(found.st_mode):
+        entry, status = member(prefix + name), os.lstat(name, dir_fd=folder)
+        if stat.S_ISLNK(status.st_mode):
             entry.type, entry.linkname, entry.mode = b"2", os.readlink(name, dir_fd=folder), 0o777
             archive.addfile(entry)
             continue
         descriptor = _open_source(name, folder)
         try:
-            found = os.fstat(descriptor)
-            if stat.S_ISDIR(found.st_mode):
+            status = os.fstat(descriptor)
+            if stat.S_ISDIR(status.st_mode):
                 entry.type, entry.mode = b"5", 0o755
                 archive.addfile(entry)
                 _pack_folder(archive, member, descriptor, f"{prefix}{name}/")
             else:
-                entry.size, entry.mode = found.st_size, 0o755 if found.st_mode & stat.S_IXUSR else 0o644
+                entry.size, entry.mode = status.st_size, 0o755 if status.st_mode & stat.S_IXUSR else 0o644
                 with os.fdopen(os.dup(descriptor), "rb") as file:
                     archive.addfile(entry, file)
         finally:
@@ -470,13 +470,13 @@ def _looked_at(
             for sha256 in batch:
                 path = store.path_of(sha256)
                 try:
-                    found = os.lstat(path)
+                    status = os.lstat(path)
                 except FileNotFoundError:
                     continue
-                gone = sha256 not in live and found.st_mtime < before
+                gone = sha256 not in live and status.st_mtime < before
                 if gone and not dry:
                     os.unlink(path)
-                yield sha256, found.st_size, gone
+                yield sha256, status.st_size, gone
         finally:
             os.close(lock)
     except OSError as error:

@@ -62,10 +62,11 @@ def _request(context: Context, engine: str, inputs: _Inputs) -> Request:
         arguments += ["--env", name]
     for mount in options.get("mounts") or ():
         arguments += ["--mount", _mount(context, mount)]
-    if not all(isinstance(part, str) and "\0" not in part for part in inputs.command):
+    command: list[Any] = inputs.command
+    if not all(isinstance(part, str) and "\0" not in part for part in command):
         raise Failure("`command`: expected a list of texts")
     chosen = reference(inputs.image, "image")  # a dash behind it is the command's own affair
-    return request(engine, *arguments, "--", chosen, *inputs.command, env=env, stdin=stdin, loud=True)
+    return request(engine, *arguments, "--", chosen, *command, env=env, stdin=stdin, loud=True)
 
 
 def _limits(options: dict[str, Any]) -> list[str]:

@@ -25,18 +25,18 @@ class Rollout(NamedTuple):
 def _held(context: Context, cluster: Cluster, resource: str) -> Object:
     name = word(resource, "resource", _RESOURCE)
     fixed = ("get", "--ignore-not-found", "--output", "json", "--", name)
-    found = objects_in(context, cluster.request(*fixed))
-    if not found:
+    objects = objects_in(context, cluster.request(*fixed))
+    if not objects:
         raise Failure(f"there is no {resource} in the cluster")
-    return found[0]
+    return objects[0]
 
 
-def _rollout(found: Object, message: str) -> Rollout:
-    meta, spec, status = found["metadata"], found.get("spec") or {}, found.get("status") or {}
-    daemons = found["kind"] == "DaemonSet"
+def _rollout(item: Object, message: str) -> Rollout:
+    meta, spec, status = item["metadata"], item.get("spec") or {}, item.get("status") or {}
+    daemons = item["kind"] == "DaemonSet"
     replicas = int(status.get("desiredNumberScheduled", 0) if daemons else spec.get("replicas", 1))
     updated = int(status.get("updatedNumberScheduled" if daemons else "updatedReplicas") or 0)
-    ready = "numberAvailable" if daemons else "readyReplicas" if found["kind"] == "StatefulSet" else "availableReplicas"
+    ready = "numberAvailable" if daemons else "readyReplicas" if item["kind"] == "StatefulSet" else "availableReplicas"
     available, generation = int(status.get(ready) or 0), int(meta.get("generation", 0))
     seen = int(status.get("observedGeneration") or 0) >= generation
     complete = seen and updated >= replicas and available >= replicas
@@ -65,10 +65,10 @@ def rollout_status(
     fixed = ("rollout", "status", "--watch=true", f"--timeout={limit:g}s", "--", name)
     ended = call(context, cluster.request(*fixed, loud=True), fine=(0, 1))
     said = bounded(ended.said, 1_000)
-    found = _rollout(_held(context, cluster, resource), said)
+    rollout = _rollout(_held(context, cluster, resource), said)
     if ended.code:
-        raise Failure(f"the rollout of {resource} is not complete: {said}", "stalled", found._asdict())
-    return found
+        raise Failure(f"the rollout of {resource} is not complete: {said}", "stalled", rollout._asdict())
+    return rollout
 
 
 def _seconds(timeout: float | str) -> float:
@@ -87,9 +87,9 @@ def _preview(
     context: Context, resource: str, to_revision: int = 0, namespace: str = "", kube_context: str = ""
 ) -> Preview:
     cluster = Cluster(kube_context, namespace)
-    found = _rollout(_held(context, cluster, resource), "")
+    rollout = _rollout(_held(context, cluster, resource), "")
     goal = f"revision {to_revision}" if to_revision else "the revision before"
-    now = f" from revision {found.revision}" if found.revision else ""
+    now = f" from revision {rollout.revision}" if rollout.revision else ""
     return Preview(f"roll {resource} back to {goal}{now}", calls=(_request(cluster, resource, to_revision).shown,))
 
 

@@ -161,17 +161,17 @@ def bounded(repairs: int) -> int:
     return repairs
 
 
-def completion(found: Any) -> Completion:
+def completion(last: Any) -> Completion:
     """The outputs of an answer."""
-    answer = found.answer
+    answer = last.answer
     return Completion(
         text=answer.reply.text,
-        json=found.value,
+        json=last.value,
         tool_calls=[call._asdict() for call in answer.reply.calls],
         model=answer.model.name,
         finish_reason=answer.reply.finish_reason,
-        usage=usage_of(found.attempts)._asdict(),
-        attempts=found.attempts,
+        usage=usage_of(last.attempts)._asdict(),
+        attempts=last.attempts,
         request_sha256=answer.request_sha256,
         reply_sha256=answer.reply_sha256,
     )

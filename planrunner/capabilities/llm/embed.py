@@ -27,12 +27,12 @@ def vector(text: str, dimensions: int = DIMENSIONS) -> list[float]:
     Every word, every pair of words and every four letters in a row count in the place that their CRC-32 gives, up or
     down by its highest bit.
     """
-    found = [0.0] * dimensions
+    sums = [0.0] * dimensions
     for feature, weight in _features(text):
         number = crc32(feature.encode())
-        found[number % dimensions] += weight if number < 1 << 31 else -weight
-    length = math.sqrt(math.fsum(value * value for value in found))
-    return [round(value / length, 6) + 0.0 for value in found] if length else found
+        sums[number % dimensions] += weight if number < 1 << 31 else -weight
+    length = math.sqrt(math.fsum(value * value for value in sums))
+    return [round(value / length, 6) + 0.0 for value in sums] if length else sums
 
 
 def _features(text: str) -> Iterator[tuple[str, float]]:
@@ -62,10 +62,10 @@ class Remembered:
         try:
             with open(self._path(name), encoding="utf-8") as file:
                 stored = self._context.opened(f"vector {name}", file.read())
-            found = None if stored is None else json.loads(stored)
+            vector = None if stored is None else json.loads(stored)
         except (OSError, ValueError):
             return None
-        return found if is_vector(found) else None
+        return vector if is_vector(vector) else None
 
     def put(self, text: str, vector: list[float]) -> None:
         """Keep a vector; a concurrent reader sees all of it or nothing."""
@@ -142,8 +142,8 @@ async def _batch(
         response.raise_for_status()
         return _vectors(response.content, len(texts))
 
-    found, _ = await asker.exchange(model, 0, send, attempts)
-    return found
+    vectors, _ = await asker.exchange(model, 0, send, attempts)
+    return vectors
 
 
 def _vectors(reply: bytes, number: int) -> list[list[float]]:
@@ -152,8 +152,8 @@ def _vectors(reply: bytes, number: int) -> list[list[float]]:
     data = document.get("data") if isinstance(document, dict) else None
     if not isinstance(data, list) or not all(isinstance(each, dict) for each in data):
         raise ValueError("it has no list `data`")
-    found = {each.get("index", at): each.get("embedding") for at, each in enumerate(data)}
-    vectors = [found.get(at) for at in range(number)]
+    by_index = {each.get("index", at): each.get("embedding") for at, each in enumerate(data)}
+    vectors = [by_index.get(at) for at in range(number)]
     if len(data) != number or not all(is_vector(each) for each in vectors):
         raise ValueError(f"it does not hold one vector of numbers for each of {number} texts")
     return [list(map(float, each)) for each in vectors if each is not None]
@@ -201,8 +201,8 @@ def embed(
         raise Failure(f"`batch` is 1 to {LARGEST_BATCH}, `dimensions` 1 to 65536")
     if model == "hash":
         return _hashed(context, listed, dimensions or DIMENSIONS)
-    found = embedded(context, listed, model, batch, dimensions)
-    return _embeddings(context, found.vectors, model, found.cached, found.attempts)
+    result = embedded(context, listed, model, batch, dimensions)
+    return _embeddings(context, result.vectors, model, result.cached, result.attempts)
 
 
 def _hashed(context: Context, texts: list[str], dimensions: int) -> Embeddings:

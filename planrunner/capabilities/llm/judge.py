@@ -79,12 +79,12 @@ def decide(
     Every verdict quotes the material, and the quotes are looked up in it: a verdict without one that stands there
     counts as `unsure`. What the material says is not an instruction to the model.
     """
-    found = judge(context, [criteria] if isinstance(criteria, str) else criteria, material, model)
-    open_ones = [verdict for verdict in found["verdicts"] if verdict["met"] != "yes"]
+    judgement = judge(context, [criteria] if isinstance(criteria, str) else criteria, material, model)
+    open_ones = [verdict for verdict in judgement["verdicts"] if verdict["met"] != "yes"]
     if fail and open_ones:
         said = "; ".join(f"{verdict['criterion']}: {verdict['met']}, {verdict['reason']}" for verdict in open_ones)
-        raise Failure(said, "criterion", found)
-    return Judgement(**found)
+        raise Failure(said, "criterion", judgement)
+    return Judgement(**judgement)
 
 
 def judge(context: Context, criteria: list[str], material: str, model: str = "") -> dict[str, Any]:
@@ -97,16 +97,16 @@ def judge(context: Context, criteria: list[str], material: str, model: str = "")
 
     async def work(asker: Any, chains: Any) -> dict[str, Any]:
         said = [Message("system", _SYSTEM), Message("user", question(criteria, material))]
-        found = await shaped(asker, chains[0], Asked(said, [], SCHEMA, {}), 2)
-        verdicts = checked(criteria, material, (found.value or {}).get("verdicts", []))
+        last = await shaped(asker, chains[0], Asked(said, [], SCHEMA, {}), 2)
+        verdicts = checked(criteria, material, (last.value or {}).get("verdicts", []))
         return {
             "verdicts": verdicts,
             "met": all(verdict["met"] == "yes" for verdict in verdicts),
-            "model": found.answer.model.name,
-            "usage": usage_of(found.attempts)._asdict(),
-            "attempts": found.attempts,
-            "request_sha256": found.answer.request_sha256,
-            "reply_sha256": found.answer.reply_sha256,
+            "model": last.answer.model.name,
+            "usage": usage_of(last.attempts)._asdict(),
+            "attempts": last.attempts,
+            "request_sha256": last.answer.request_sha256,
+            "reply_sha256": last.answer.reply_sha256,
         }
 
     if not criteria or not all(each.strip() for each in criteria):

@@ -58,13 +58,13 @@ class Reply(NamedTuple):
 def conversation(system: str, prompt: str, messages: list[Json]) -> list[Message]:
     """The turns in their order: system first, then the messages, then the prompt. Raises Failure for none at all or
     for one that cannot be read."""
-    found = [Message("system", system)] if system else []
-    found += [_message(at, given) for at, given in enumerate(messages)]
+    turns = [Message("system", system)] if system else []
+    turns += [_message(at, given) for at, given in enumerate(messages)]
     if prompt:
-        found.append(Message("user", prompt))
-    if not any(message.role != "system" for message in found):
+        turns.append(Message("user", prompt))
+    if not any(message.role != "system" for message in turns):
         raise Failure("the request is empty: give a `prompt` or `messages`")
-    return found
+    return turns
 
 
 def _message(at: int, given: Json) -> Message:
@@ -98,13 +98,13 @@ def _call(where: str, given: Json) -> ToolCall:
 
 def offered(tools: list[Json]) -> list[Tool]:
     """The tools of a task. Raises Failure for one that cannot be read."""
-    found: list[Tool] = []
+    offers: list[Tool] = []
     for at, given in enumerate(tools):
         name = given.get("name") if isinstance(given, dict) else None
-        if not isinstance(name, str) or not name or any(name == tool.name for tool in found):
+        if not isinstance(name, str) or not name or any(name == tool.name for tool in offers):
             raise Failure(f"`tools[{at}]` has no `name` of its own")
         schema = given.get("schema") or {"type": "object", "properties": {}}
         if not isinstance(schema, dict) or schema.get("type", "object") != "object":
             raise Failure(f"`tools[{at}]`: the `schema` of `{name}` describes no object")
-        found.append(Tool(name, str(given.get("description") or ""), {"type": "object", **schema}))
-    return found
+        offers.append(Tool(name, str(given.get("description") or ""), {"type": "object", **schema}))
+    return offers

@@ -81,8 +81,8 @@ def first_of(section: Mapping[str, Json], name: str) -> Model:
 
 def judge_of(context: Context) -> str:
     """The name of the model that judges where none is named; empty: the default one."""
-    found = context.settings("models").get("judge", "")
-    return found if isinstance(found, str) else ""
+    name = context.settings("models").get("judge", "")
+    return name if isinstance(name, str) else ""
 
 
 def _default(section: Mapping[str, Json]) -> str:

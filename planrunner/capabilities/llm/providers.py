@@ -94,20 +94,20 @@ def _text_of(event: Any) -> str:
 
 def _told(messages: list[Message]) -> list[ModelMessage]:
     """The messages in the library's words: turns between those of the assistant are one request."""
-    found: list[ModelMessage] = []
+    turns: list[ModelMessage] = []
     pending: list[ModelRequestPart] = []
     for message in messages:
         if message.role != "assistant":
             pending.append(_part(message))
             continue
         if pending:
-            found.append(ModelRequest(parts=pending))
+            turns.append(ModelRequest(parts=pending))
             pending = []
         calls = [ToolCallPart(call.name, call.arguments, tool_call_id=call.id) for call in message.calls]
-        found.append(ModelResponse(parts=[*([TextPart(message.content)] if message.content else []), *calls]))
+        turns.append(ModelResponse(parts=[*([TextPart(message.content)] if message.content else []), *calls]))
     if pending:
-        found.append(ModelRequest(parts=pending))
-    return found
+        turns.append(ModelRequest(parts=pending))
+    return turns
 
 
 def _with_shape(asked: Asked) -> list[Message]:
@@ -168,10 +168,10 @@ def _reply(response: ModelResponse) -> Reply:
 def _arguments(part: Any) -> dict[str, Json]:
     """What the model wants a tool called with; text that is not JSON comes under the name `unreadable`."""
     try:
-        found = dict(part.args_as_dict())
+        arguments = dict(part.args_as_dict())
     except (ValueError, AssertionError):
         return {"unreadable": str(part.args)}
-    return {"unreadable": str(part.args)} if not_json(found) else found
+    return {"unreadable": str(part.args)} if not_json(arguments) else arguments
 
 
 def _joined(text: str) -> str:

@@ -64,14 +64,14 @@ def _listed(model: Model, input: int, output: int) -> float | None:
     usage = prices.Usage(input_tokens=input, output_tokens=output)
     try:
         if model.own_address:
-            found = prices.calc_price(usage, model.model, provider_api_url=model.base_url)
+            price = prices.calc_price(usage, model.model, provider_api_url=model.base_url)
         elif model.provider in _KNOWN:
-            found = prices.calc_price(usage, model.model, provider_id=model.provider)
+            price = prices.calc_price(usage, model.model, provider_id=model.provider)
         else:
             return None
     except (LookupError, ValueError):
         return None
-    return _rounded(float(found.total_price))
+    return _rounded(float(price.total_price))
 
 
 @cache

@@ -68,8 +68,8 @@ def vote(
         parameters = {"max_tokens": checked(max_tokens), "temperature": temperature}
         given = {name: value for name, value in parameters.items() if value is not None}
         asked = Asked(conversation(system, prompt, []), [], schema, given)
-        found = await asyncio.gather(*(_one(asker, voter, asked, field) for voter in chains))
-        return counted([each for each, _ in found], [attempt for _, attempts in found for attempt in attempts])
+        answers = await asyncio.gather(*(_one(asker, voter, asked, field) for voter in chains))
+        return counted([each for each, _ in answers], [attempt for _, attempts in answers for attempt in attempts])
 
     return asking(context, names, work)
 
@@ -83,13 +83,13 @@ def _voters(names: list[str], n: int) -> list[str]:
 
 async def _one(asker: Any, models: Any, asked: Any, field: str) -> tuple[dict[str, Json], list[dict[str, Json]]]:
     try:
-        found = await shaped(asker, models, asked, 0)
+        last = await shaped(asker, models, asked, 0)
     except Failure as failure:
         if failure.failure not in ("transient", "schema"):
             raise
         return {"model": models[0].name, "failure": str(failure)}, failure.outputs.get("attempts", [])
-    answer = found.answer.reply.text if asked.schema is None else _part(found.value, field)
-    return {"model": found.answer.model.name, "answer": answer, "key": normal(answer)}, found.attempts
+    answer = last.answer.reply.text if asked.schema is None else _part(last.value, field)
+    return {"model": last.answer.model.name, "answer": answer, "key": normal(answer)}, last.attempts
 
 
 def _part(value: Json, field: str) -> Json:
@@ -111,12 +111,12 @@ def counted(votes: list[dict[str, Json]], attempts: list[dict[str, Json]]) -> Vo
     """Raises Failure (no_majority) where no answer has more than half, and (transient) where there is none."""
     counts = Counter(each["key"] for each in votes if "key" in each)
     first = counts.most_common(1)
-    found = Vote(None, 0.0, dict(counts), votes, usage_of(attempts)._asdict(), attempts)
+    result = Vote(None, 0.0, dict(counts), votes, usage_of(attempts)._asdict(), attempts)
     if not first:
-        raise Failure(f"no vote could be had: {votes[0]['failure']}", "transient", found._asdict())
+        raise Failure(f"no vote could be had: {votes[0]['failure']}", "transient", result._asdict())
     if 2 * first[0][1] <= len(votes):
         said = ", ".join(f"{key or '(nothing)'}: {number}" for key, number in counts.most_common(5))
-        raise Failure(f"no answer has more than half of the votes ({said})", "no_majority", found._asdict())
+        raise Failure(f"no answer has more than half of the votes ({said})", "no_majority", result._asdict())
     key, number = first[0]
     answer = next(each["answer"] for each in votes if each.get("key") == key)
-    return found._replace(answer=answer, agreement=round(number / len(votes), 6))
+    return result._replace(answer=answer, agreement=round(number / len(votes), 6))

@@ -184,12 +184,12 @@ class Wire(httpx2.AsyncBaseTransport):
 
 
 async def _whole(response: httpx2.Response, exchange: Exchange) -> bytes:
-    found = bytearray()
+    body = bytearray()
     async for piece in response.aiter_bytes():
-        found += piece
-        if len(found) > LARGEST:
-            exchange.take(bytes(found))
-    return bytes(found)
+        body += piece
+        if len(body) > LARGEST:
+            exchange.take(bytes(body))
+    return bytes(body)
 
 
 class _Events(httpx2.AsyncByteStream):
@@ -202,11 +202,11 @@ class _Events(httpx2.AsyncByteStream):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         rest = b""
         async for piece in self._response.aiter_bytes():
-            lines, found, rest = (rest + piece).rpartition(b"\n")
+            lines, newline, rest = (rest + piece).rpartition(b"\n")
             if len(rest) > LARGEST:
                 self._exchange.take(rest)
-            if found:
-                yield self._exchange.take(lines + found)
+            if newline:
+                yield self._exchange.take(lines + newline)
         if rest:
             yield self._exchange.take(rest)
         self._exchange.is_whole = True
@@ -225,10 +225,10 @@ _SHOWN = 400
 
 def failure_of(error: BaseException, exchange: Exchange) -> Failure:
     """The failure that an error of the library stands for; it never holds the key."""
-    found = exchange.refused or refusal(error)
-    if found is None:
-        found = _failure(error, exchange)
-    return Failure(exchange.redactor.text(str(found)), found.failure, found.outputs, rule=found.rule)
+    failure = exchange.refused or refusal(error)
+    if failure is None:
+        failure = _failure(error, exchange)
+    return Failure(exchange.redactor.text(str(failure)), failure.failure, failure.outputs, rule=failure.rule)
 
 
 def _failure(error: BaseException, exchange: Exchange) -> Failure:

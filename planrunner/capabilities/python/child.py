@@ -339,12 +339,12 @@ def _called(function: Any, args: dict[str, Any]) -> Any:
 def _function(target: str, directory: str) -> Any:
     place, _, name = target.rpartition(":")
     module = _loaded(place, directory) if place.endswith(".py") else _imported(place, directory)
-    found: Any = getattr(module, name.split(".")[0], None)
+    function: Any = getattr(module, name.split(".")[0], None)
     for part in name.split(".")[1:]:
-        found = getattr(found, part, None) if isinstance(found, type) else None
-    if not callable(found):
+        function = getattr(function, part, None) if isinstance(function, type) else None
+    if not callable(function):
         raise Unfit(f"{place} has no function `{name}`")
-    return found
+    return function
 
 
 def _loaded(place: str, directory: str) -> Any:

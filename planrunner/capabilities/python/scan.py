@@ -43,28 +43,28 @@ class Judged(NamedTuple):
 
 def levels_of(rights: Iterable[Level]) -> list[list[Any]]:
     """The levels of policy that say something about the scan, as ``verdict`` takes them."""
-    found = ((level, level.data.get("python")) for level in rights if isinstance(level.data, dict))
-    return [[level.name, section, level.is_operators] for level, section in found if section]
+    sections = ((level, level.data.get("python")) for level in rights if isinstance(level.data, dict))
+    return [[level.name, section, level.is_operators] for level, section in sections if section]
 
 
 def judge(text: str, levels: Any) -> list[Judged]:
     """What the rules find in a text, the worst first; an unreadable text is denied."""
-    found = []
+    findings = []
     for each in scan_text(text):
         rule = RULES[each.rule]
         said, by = verdict(each.rule, rule.verdict, levels)
         what = f"{rule.why}: {each.what}" if each.what else rule.why
-        found.append(Judged(each.rule, said, by, what, each.line, each.column, each.snippet))
-    return worst_first(found)
+        findings.append(Judged(each.rule, said, by, what, each.line, each.column, each.snippet))
+    return worst_first(findings)
 
 
-def worst_first(found: Iterable[Judged]) -> list[Judged]:
-    return sorted(found, key=lambda each: -ORDER[each.verdict])
+def worst_first(findings: Iterable[Judged]) -> list[Judged]:
+    return sorted(findings, key=lambda each: -ORDER[each.verdict])
 
 
-def worst(found: Sequence[Judged]) -> str:
+def worst(findings: Sequence[Judged]) -> str:
     """The strictest verdict; ``allow`` where nothing was found."""
-    return max((each.verdict for each in found), key=ORDER.__getitem__, default="allow")
+    return max((each.verdict for each in findings), key=ORDER.__getitem__, default="allow")
 
 
 def bandit_command(context: Context) -> list[str]:
@@ -117,14 +117,14 @@ def scan(
     data = content(context, file) if file else code.encode("utf-8", "surrogatepass")
     levels = levels_of(context.call.rights)
     text = decoded(data)
-    found = judge(text, levels)
+    findings = judge(text, levels)
     tools = ["rules"]
-    if bandit and not any(each.rule == "unreadable" for each in found) and (words := bandit_command(context)):
-        found = worst_first([*found, *_told(context, words, data, levels)])
+    if bandit and not any(each.rule == "unreadable" for each in findings) and (words := bandit_command(context)):
+        findings = worst_first([*findings, *_told(context, words, data, levels)])
         tools.append("bandit")
-    report = _report(found, data, tools)
+    report = _report(findings, data, tools)
     if fail and report.worst == "deny":
-        raise Failure(denied(file or "the code", found), "policy", report._asdict(), rule=f"scan.{found[0].rule}")
+        raise Failure(denied(file or "the code", findings), "policy", report._asdict(), rule=f"scan.{findings[0].rule}")
     return report
 
 
@@ -141,9 +141,9 @@ def decoded(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
 
 
-def denied(name: str, found: list[Judged]) -> str:
+def denied(name: str, findings: list[Judged]) -> str:
     """That a text may not run, and the first reasons."""
-    reasons = [each.said for each in found if each.verdict == "deny"]
+    reasons = [each.said for each in findings if each.verdict == "deny"]
     more = f"; and {len(reasons) - 3} more" if len(reasons) > 3 else ""
     return f"{name} may not run: {'; '.join(reasons[:3])}{more}"
 
@@ -151,19 +151,21 @@ def denied(name: str, found: list[Judged]) -> str:
 def _told(context: Context, words: list[str], data: bytes, levels: Any) -> list[Judged]:
     program = Program(words, stdin=data or b"\n", env={"PYTHONDONTWRITEBYTECODE": "1"}, quiet=True, timeout=PATIENCE)
     ended = run(context, program._replace(limit=16 << 20))
-    found = of_bandit(ended.text, levels)
-    if found is None:
+    findings = of_bandit(ended.text, levels)
+    if findings is None:
         raise Failure(f"Bandit could not look at it: {ended.said or 'it gave no report'}")
-    return [Judged(**each) for each in found]
+    return [Judged(**each) for each in findings]
 
 
-def _report(found: list[Judged], data: bytes, tools: list[str]) -> Report:
-    counts = {word: sum(each.verdict == word for each in found) for word in ("deny", "ask", "allow")}
-    shown: list[Any] = [{key: value for key, value in each._asdict().items() if key != "by"} for each in found[:_MOST]]
-    strictest = worst(found)
+def _report(findings: list[Judged], data: bytes, tools: list[str]) -> Report:
+    counts = {word: sum(each.verdict == word for each in findings) for word in ("deny", "ask", "allow")}
+    shown: list[Any] = [
+        {key: value for key, value in each._asdict().items() if key != "by"} for each in findings[:_MOST]
+    ]
+    strictest = worst(findings)
     digest = hashlib.sha256(data).hexdigest()
-    total = {"total": len(found), **counts}
-    return Report(strictest, strictest == "allow", total, shown, len(found) > _MOST, digest, tools)
+    total = {"total": len(findings), **counts}
+    return Report(strictest, strictest == "allow", total, shown, len(findings) > _MOST, digest, tools)
 
 
 class Work(NamedTuple):
@@ -202,15 +204,15 @@ def guard(context: Context, work: Work, path: str) -> dict[str, Any] | None:
         raise Failure(f"there is no file of {work.target} to look at: name it as `file.py:function`")
     data = content(context, path) if path else work.target.encode("utf-8", "surrogatepass")
     levels = levels_of(context.call.rights)
-    found = judge(decoded(data), levels)
-    name, strictest = path or "the code", worst(found)
+    findings = judge(decoded(data), levels)
+    name, strictest = path or "the code", worst(findings)
     if strictest == "deny":
-        raise Failure(denied(name, found), "policy", rule=f"scan.{found[0].rule}")
+        raise Failure(denied(name, findings), "policy", rule=f"scan.{findings[0].rule}")
     digest = hashlib.sha256(data).hexdigest()
     seen = f"sha256:{digest}" in context.call.approved
     way = f"{name} needs an approval: {_gate(context, path)}"
     if strictest == "ask" and not seen:
-        raise Failure(f"{way}. Reason: {found[0].said}", "policy", rule=f"scan.{found[0].rule}")
+        raise Failure(f"{way}. Reason: {findings[0].said}", "policy", rule=f"scan.{findings[0].rule}")
     return {
         "name": name,
         "sha256": digest,

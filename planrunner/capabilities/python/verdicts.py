@@ -29,11 +29,13 @@ def verdict(rule: str, usual: str, levels: Any) -> tuple[str, str]:
     a one may let pass what is usually asked about or denied. Of what several levels say the strictest counts.
     """
     told = [(_said(rule, section), name, own) for name, section, own in levels]
-    found, by = max(((said, name) for said, name, own in told if own and said), key=_strictness, default=(usual, ""))
+    strictest, by = max(
+        ((said, name) for said, name, own in told if own and said), key=_strictness, default=(usual, "")
+    )
     for said, name, own in told:
-        if said and not own and ORDER[said] > ORDER[found]:
-            found, by = said, name
-    return found, by
+        if said and not own and ORDER[said] > ORDER[strictest]:
+            strictest, by = said, name
+    return strictest, by
 
 
 def _strictness(said: tuple[str, str]) -> int:
@@ -97,15 +99,15 @@ def refusal(guard: dict[str, Any], data: bytes) -> tuple[str, str] | None:
     except OSError as error:
         sys.stderr.write(f"Bandit did not look at {name}, it cannot be started here: {error.strerror}\n")
         return None
-    found = of_bandit(asked.stdout.decode("utf-8", "replace"), guard["levels"])
-    if found is None:
+    findings = of_bandit(asked.stdout.decode("utf-8", "replace"), guard["levels"])
+    if findings is None:
         said = asked.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
         return f"Bandit could not look at {name}: {''.join(said)[:300]}", "scan.bandit"
-    return _of_findings(guard, found)
+    return _of_findings(guard, findings)
 
 
-def _of_findings(guard: dict[str, Any], found: list[dict[str, Any]]) -> tuple[str, str] | None:
-    for each in sorted(found, key=lambda each: -ORDER[each["verdict"]]):
+def _of_findings(guard: dict[str, Any], findings: list[dict[str, Any]]) -> tuple[str, str] | None:
+    for each in sorted(findings, key=lambda each: -ORDER[each["verdict"]]):
         said = f"line {each['line']}: {each['message']} (Bandit {each['rule']})"
         if each["verdict"] == "deny":
             return f"{guard['name']} may not run: {said}", f"scan.{each['rule']}"

@@ -87,9 +87,9 @@ def query(
     call = bound(one, where.dialect, params or {})
     with transaction(context, where, limit(timeout), write=False) as session:
         result = _run(session, call, one, stream=where.dialect == "postgresql" and word in _STREAMED)
-        found = _kept(context, session, result, max_rows, keep) if keep else rows_of(session, result, max_rows)
-    context.log.write(f"{found.row_count} rows{', and there are more' * found.truncated}\n".encode())
-    return found
+        result_rows = _kept(context, session, result, max_rows, keep) if keep else rows_of(session, result, max_rows)
+    context.log.write(f"{result_rows.row_count} rows{', and there are more' * result_rows.truncated}\n".encode())
+    return result_rows
 
 
 def _run(session: Session, call: Bound, statement: str, stream: bool) -> CursorResult[Any]:
@@ -265,7 +265,7 @@ def _given(context: Context, statement: Any, params: Any, database: str, timeout
     several = statement if isinstance(statement, list) else [statement]
     if isinstance(statement, list) and params:
         raise Failure("values for a list of statements stand in the list: {statement: …, params: …}")
-    found = []
+    statements_ = []
     for number, each in enumerate(several, 1):
         place = f"statement {number} of {len(several)}" if len(several) > 1 else ""
         with _placed(place):
@@ -275,8 +275,8 @@ def _given(context: Context, statement: Any, params: Any, database: str, timeout
                 here = ", ".join(filter(None, (place, f"values {count} of {len(values)}" * (len(values) > 1))))
                 ready = bound(one, where.dialect, row)
                 shown = json.dumps(row, ensure_ascii=False, sort_keys=True) if row else ""
-                found.append(Statement(ready, one, shown, here))
-    return Work(where, found, seconds)
+                statements_.append(Statement(ready, one, shown, here))
+    return Work(where, statements_, seconds)
 
 
 def _require_verbatim(context: Context) -> None:
@@ -313,10 +313,10 @@ def _read(context: Context, file: str, database: str, timeout: str | float) -> W
         raise Failure(f"{file} is larger than {_LARGEST >> 20} MiB")
     where = find(context, database)
     with _placed(file):
-        found = statements(text, where.dialect)
-    places = [f"{file}, line {line}" for line in lines(text, found, where.dialect)]
+        texts = statements(text, where.dialect)
+    places = [f"{file}, line {line}" for line in lines(text, texts, where.dialect)]
     read = []
-    for each, place in zip(found, places, strict=True):
+    for each, place in zip(texts, places, strict=True):
         with _placed(place):
             one = single(each, where.dialect)
             read.append(Statement(bound(one, where.dialect, {}), one, place=place))
@@ -406,10 +406,10 @@ def done_before(session: Session, key: str, digest: str) -> dict[str, Any] | Non
     if taken.rowcount:
         return None
     statement = Bound(f"SELECT digest, result FROM {TABLE} WHERE key = {marks('key')}", {"key": key})  # noqa: S608
-    found: Any = session.run(statement).one()
-    if found[0] != digest:
+    earlier: Any = session.run(statement).one()
+    if earlier[0] != digest:
         raise Failure("this task was done before with other statements or values; run it again as a new visit")
-    return dict(json.loads(found[1] or "{}"))
+    return dict(json.loads(earlier[1] or "{}"))
 
 
 def write_result(session: Session, key: str, result: dict[str, Any]) -> None:

@@ -368,23 +368,23 @@ def _connected(context: Context, database: Database, engine: Engine) -> Iterator
 
 def _reached(context: Context, engine: Engine) -> Connection:
     """A connection to a server. A server that does not answer is left to a thread of its own when the attempt stops."""
-    found: SimpleQueue[Connection | Exception] = SimpleQueue()
+    answers: SimpleQueue[Connection | Exception] = SimpleQueue()
     left = threading.Event()
 
     def reach() -> None:
         try:
             connection = engine.connect()
         except Exception as error:
-            found.put(error)
+            answers.put(error)
             return
         if left.is_set():
             connection.close()
-        found.put(connection)
+        answers.put(connection)
 
     threading.Thread(target=reach, daemon=True, name="planrunner-sql-connect").start()
     while True:
         try:
-            answer = found.get(timeout=_TICK)
+            answer = answers.get(timeout=_TICK)
         except Empty:
             if context.cancelled():
                 left.set()

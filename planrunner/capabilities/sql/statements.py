@@ -43,17 +43,17 @@ class Piece(NamedTuple):
 def pieces(text: str, dialect: str) -> Iterator[Piece]:
     """The parts of a text in their order. Raises Failure for a string or a comment that never ends."""
     at = 0
-    while found := _TOKENS[dialect].search(text, at):
-        if found.start() > at:
-            yield Piece("code", text[at : found.start()])
-        if found["open"]:
-            line = text.count("\n", 0, found.start()) + 1
+    while token := _TOKENS[dialect].search(text, at):
+        if token.start() > at:
+            yield Piece("code", text[at : token.start()])
+        if token["open"]:
+            line = text.count("\n", 0, token.start()) + 1
             raise Failure(f"the string that starts in line {line} of the statement never ends")
-        end = found.end()
-        if found[0] == "/*":
-            end = _end_of_comment(text, found.start(), nested=dialect == "postgresql")
-        kind = "comment" if found["comment"] else "quoted" if found["quoted"] else "end"
-        yield Piece(kind, text[found.start() : end])
+        end = token.end()
+        if token[0] == "/*":
+            end = _end_of_comment(text, token.start(), nested=dialect == "postgresql")
+        kind = "comment" if token["comment"] else "quoted" if token["quoted"] else "end"
+        yield Piece(kind, text[token.start() : end])
         at = end
     if at < len(text):
         yield Piece("code", text[at:])
@@ -75,7 +75,7 @@ def _end_of_comment(text: str, start: int, nested: bool) -> int:
 def statements(text: str, dialect: str) -> list[str]:
     """The statements of a script. The body of a trigger of SQLite, or of a function of PostgreSQL that begins with
     BEGIN ATOMIC, belongs to its statement."""
-    found: list[str] = []
+    texts: list[str] = []
     now: list[Piece] = []
     for piece in pieces(text, dialect):
         if piece.kind != "end":
@@ -84,10 +84,10 @@ def statements(text: str, dialect: str) -> list[str]:
         if not (_is_complete_sqlite(now) if dialect == "sqlite" else _is_complete_postgresql(now)):
             now.append(Piece("code", ";"))
             continue
-        found.append(_written(now))
+        texts.append(_written(now))
         now = []
-    found.append(_written(now))
-    return [statement for statement in found if statement]
+    texts.append(_written(now))
+    return [statement for statement in texts if statement]
 
 
 def _is_complete_sqlite(now: list[Piece]) -> bool:
@@ -99,8 +99,8 @@ def _is_complete_postgresql(now: list[Piece]) -> bool:
     return _ATOMIC.search(code) is None or len(_ENDS.findall(code)) >= len(_OPENS.findall(code))
 
 
-def _written(found: list[Piece]) -> str:
-    return "".join(piece.text for piece in found).strip() if any(_says(piece) for piece in found) else ""
+def _written(parts: list[Piece]) -> str:
+    return "".join(piece.text for piece in parts).strip() if any(_says(piece) for piece in parts) else ""
 
 
 def _says(piece: Piece) -> bool:
@@ -116,8 +116,8 @@ def in_a_line(text: str, dialect: str) -> str:
 
 def words(text: str, dialect: str) -> set[str]:
     """The words of a statement outside of its strings and comments, in capitals."""
-    found = (_WORD.findall(piece.text) for piece in pieces(text, dialect) if piece.kind == "code")
-    return {word.upper() for each in found for word in each}
+    by_piece = (_WORD.findall(piece.text) for piece in pieces(text, dialect) if piece.kind == "code")
+    return {word.upper() for each in by_piece for word in each}
 
 
 def first_word(text: str, dialect: str) -> str:
@@ -128,10 +128,10 @@ def first_word(text: str, dialect: str) -> str:
     return ""
 
 
-def lines(text: str, found: list[str], dialect: str) -> list[int]:
+def lines(text: str, texts: list[str], dialect: str) -> list[int]:
     """The line of a script in which each of its ``statements`` begins, comments before it left out."""
     numbers, at, line, counted = [], 0, 1, 0
-    for statement in found:
+    for statement in texts:
         at, skipped = text.index(statement, at), 0
         for piece in pieces(statement, dialect):
             if _says(piece):
@@ -147,17 +147,17 @@ def lines(text: str, found: list[str], dialect: str) -> list[int]:
 
 def single(text: str, dialect: str) -> str:
     """The one statement that a text holds; raises Failure where it is none, several, or one about the transaction."""
-    found = statements(text, dialect)
-    if len(found) != 1:
+    texts = statements(text, dialect)
+    if len(texts) != 1:
         raise Failure(
             "there is no statement"
-            if not found
-            else f"`statement` takes one statement, not {len(found)}; `sql.script` executes the statements of a file"
+            if not texts
+            else f"`statement` takes one statement, not {len(texts)}; `sql.script` executes the statements of a file"
         )
-    word = first_word(found[0], dialect)
-    if word in _OF_THE_TRANSACTION or (word == "PREPARE" and _PREPARED.match(in_a_line(found[0], dialect))):
+    word = first_word(texts[0], dialect)
+    if word in _OF_THE_TRANSACTION or (word == "PREPARE" and _PREPARED.match(in_a_line(texts[0], dialect))):
         raise Failure(f"{word} is not allowed: the task is one transaction", "policy", rule="sql.transaction")
-    return found[0]
+    return texts[0]
 
 
 _VALUE = re.compile(r"(?P<in>\b(?P<not>not\s+)?in\s+)?(?<![:\w]):(?P<name>[A-Za-z_]\w*)", re.IGNORECASE)
@@ -200,8 +200,8 @@ class _Binder:
     def code(self, text: str) -> str:
         return _VALUE.sub(self._place, self.plain(text))
 
-    def _place(self, found: re.Match[str]) -> str:
-        name, after_in = found["name"], found["in"] or ""
+    def _place(self, match: re.Match[str]) -> str:
+        name, after_in = match["name"], match["in"] or ""
         self.named.add(name)
         value = self._params.get(name)
         if not isinstance(value, list):
@@ -211,7 +211,7 @@ class _Binder:
                 raise Failure(f"`:{name}` is a list, which SQLite takes after IN alone")
             return self._mark(name, value)
         if not value and self._postgresql:  # an empty list in brackets is not SQL there
-            return ("<> ALL (" if found["not"] else "= ANY (") + self._mark(name, "{}") + ")"
+            return ("<> ALL (" if match["not"] else "= ANY (") + self._mark(name, "{}") + ")"
         marks = [self._mark(self._free(f"{name}__{number}"), each) for number, each in enumerate(value)]
         return f"{after_in}({', '.join(marks)})"
 

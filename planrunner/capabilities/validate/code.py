@@ -40,13 +40,13 @@ def find(context: Context, name: str, python: str, alone: bool = False) -> Tool:
     """The tool of the project's Python. One that needs nothing of the project (``alone``) may also be a program on the
     PATH, or come with planrunner, where no Python is asked for. Raises Failure that says how to install it."""
     asked = interpreter(context, python)
-    found = _in_python(context, name, asked)
-    if found is None and alone and not python:
-        found = _program(context, name) or _in_python(context, name, sys.executable)
-    if found is None:
+    tool = _in_python(context, name, asked)
+    if tool is None and alone and not python:
+        tool = _program(context, name) or _in_python(context, name, sys.executable)
+    if tool is None:
         raise Failure(f"{name} is not installed: {asked} -m pip install {name}")
-    borrowed = not python and found.words[0] == sys.executable and not on_path(context, "python")
-    return found._replace(borrowed=borrowed)
+    borrowed = not python and tool.words[0] == sys.executable and not on_path(context, "python")
+    return tool._replace(borrowed=borrowed)
 
 
 def _in_python(context: Context, name: str, path: str) -> Tool | None:
@@ -105,10 +105,10 @@ def ruff(
     chosen += [f"--extend-ignore={','.join(ignore)}"] if ignore else []
     options = ("--output-format=json", "--no-cache", "--no-fix", "--quiet", *chosen)
     ended = told(context, tool, "check", *options, "--", *names(paths))
-    found = [_of_ruff(context, each) for each in _json(tool, ended.text)]
+    findings = [_of_ruff(context, each) for each in _json(tool, ended.text)]
     if layout:
-        found += _unformatted(context, tool, names(paths))
-    return judged(evidence("ruff", tool.version, found, max_findings), fail)  # type: ignore[no-any-return]
+        findings += _unformatted(context, tool, names(paths))
+    return judged(evidence("ruff", tool.version, findings, max_findings), fail)  # type: ignore[no-any-return]
 
 
 def _of_ruff(context: Context, each: dict[str, Any]) -> Finding:
@@ -153,8 +153,8 @@ def mypy(
     lines = [line for line in ended.text.splitlines() if line.startswith("{")]
     if ended.code == 2 and not lines:
         raise Failure(f"mypy ended with 2: {ended.said}")
-    found = [_of_mypy(context, each) for each in _json(tool, f"[{','.join(lines)}]")]
-    return judged(evidence("mypy", tool.version, found, max_findings), fail)  # type: ignore[no-any-return]
+    findings = [_of_mypy(context, each) for each in _json(tool, f"[{','.join(lines)}]")]
+    return judged(evidence("mypy", tool.version, findings, max_findings), fail)  # type: ignore[no-any-return]
 
 
 def _of_mypy(context: Context, each: dict[str, Any]) -> Finding:
@@ -185,12 +185,12 @@ def bandit(
     options += [f"--configfile={config}"] if config else []
     ended = told(context, tool, *options, "--", *names(paths))
     report = _json(tool, ended.text)
-    found = [_of_bandit(context, each) for each in report.get("results", ())]
-    found += [
+    findings = [_of_bandit(context, each) for each in report.get("results", ())]
+    findings += [
         finding(str(each.get("reason", "")), "error", "unreadable", relative(context, str(each.get("filename", ""))))
         for each in report.get("errors", ())
     ]
-    return judged(evidence("bandit", tool.version, found, max_findings), fail)  # type: ignore[no-any-return]
+    return judged(evidence("bandit", tool.version, findings, max_findings), fail)  # type: ignore[no-any-return]
 
 
 def _of_bandit(context: Context, each: dict[str, Any]) -> Finding:

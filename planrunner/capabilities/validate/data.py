@@ -48,12 +48,12 @@ def json_schema(
         require_let(context, schema_file)
         schema = _plain(_parsed(context, schema_file)[1])
     require_schema(schema, schema_file or "schema")
-    found: list[Finding] = []
+    findings: list[Finding] = []
     if not files:
-        found = [finding(text, rule="schema") for text in faults(schema, data)]
+        findings = [finding(text, rule="schema") for text in faults(schema, data)]
     for path in found_files(context, names(files)) if files else ():
-        found += _of_file(context, path, schema)
-    return judged(evidence("json_schema", "2020-12", found, max_findings), fail)  # type: ignore[no-any-return]
+        findings += _of_file(context, path, schema)
+    return judged(evidence("json_schema", "2020-12", findings, max_findings), fail)  # type: ignore[no-any-return]
 
 
 def _of_file(context: Context, path: str, schema: Any) -> list[Finding]:
@@ -61,11 +61,11 @@ def _of_file(context: Context, path: str, schema: Any) -> list[Finding]:
         source, tree = _parsed(context, path)
     except Failure as failure:
         return [finding(str(failure), rule="syntax", file=path)]
-    found = []
+    findings = []
     for text in faults(schema, _plain(tree)):
         pointer = text.partition(": ")[0]
-        found.append(finding(text, rule="schema", file=path, place=source.place(_node(tree, pointer).span.start)))
-    return found
+        findings.append(finding(text, rule="schema", file=path, place=source.place(_node(tree, pointer).span.start)))
+    return findings
 
 
 def _parsed(context: Context, path: str) -> tuple[Source, Node]:

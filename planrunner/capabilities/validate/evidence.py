@@ -44,11 +44,13 @@ def finding(
     return {"rule": rule, "severity": severity, "message": text, "file": file, "line": place[0], "column": place[1]}
 
 
-def evidence(tool: str, version: str, found: Sequence[Finding], most: int) -> Evidence:
+def evidence(tool: str, version: str, findings: Sequence[Finding], most: int) -> Evidence:
     """What a check of code or data found, errors first."""
-    counts = {name: sum(each["severity"] == name for each in found) for name in ("error", "warning", "note")}
-    ordered = sorted(found, key=lambda each: ("error", "warning", "note").index(each["severity"]))
-    return Evidence(tool, version, not found, {"total": len(found), **counts}, ordered[:most], len(found) > most)
+    counts = {name: sum(each["severity"] == name for each in findings) for name in ("error", "warning", "note")}
+    ordered = sorted(findings, key=lambda each: ("error", "warning", "note").index(each["severity"]))
+    return Evidence(
+        tool, version, not findings, {"total": len(findings), **counts}, ordered[:most], len(findings) > most
+    )
 
 
 def judged(given: Any, fail: bool, failure: str = "findings") -> Any:
@@ -79,12 +81,12 @@ _MOST = 1_000
 
 def names(value: str | list[str]) -> list[str]:
     """One name or several. Raises Failure for one that a tool could take for an option."""
-    found = [value] if isinstance(value, str) else [str(each) for each in value]
-    if wrong := next((name for name in found if name.startswith(("-", "@"))), None):
+    paths = [value] if isinstance(value, str) else [str(each) for each in value]
+    if wrong := next((name for name in paths if name.startswith(("-", "@"))), None):
         raise Failure(
             f"{wrong} is an option here; a path that starts so is written ./{wrong}", "policy", rule="files.option"
         )
-    return found
+    return paths
 
 
 def require_paths(context: Context, paths: Sequence[str]) -> None:
@@ -96,19 +98,19 @@ def require_paths(context: Context, paths: Sequence[str]) -> None:
 
 def found_files(context: Context, patterns: Sequence[str]) -> list[str]:
     """The files that names and patterns stand for, in their order. Raises Failure where one stands for none."""
-    directory, found = context.call.directory, []
+    directory, paths = context.call.directory, []
     for pattern in patterns:
         whole = os.path.isfile(os.path.join(directory, pattern))
         files = [pattern] if whole else sorted(glob(pattern, root_dir=directory, recursive=True))
         files = [path for path in files if os.path.isfile(os.path.join(directory, path))]
         if not files:
             raise Failure(f"there is no file {pattern}")
-        found += files
-    if len(found) > _MOST:
-        raise Failure(f"{len(found)} files fit, and {_MOST} may")
-    for path in found:
+        paths += files
+    if len(paths) > _MOST:
+        raise Failure(f"{len(paths)} files fit, and {_MOST} may")
+    for path in paths:
         require_let(context, path)
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(paths))
 
 
 def relative(context: Context, path: str) -> str:

@@ -178,11 +178,11 @@ def pytest(
     code, said, cases = _ran(context, tool, [*chosen, "--", *names(paths or [])], keep)
     if code not in (0, 1, 5) and not _bad(cases):
         raise Failure(f"pytest ended with {code}: {said}")
-    found = told("pytest", tool.version, context, cases, max_findings)
-    if not found.ok or (code == 0 and cases):
-        return _judged(found, fail)
+    tested = told("pytest", tool.version, context, cases, max_findings)
+    if not tested.ok or (code == 0 and cases):
+        return _judged(tested, fail)
     why = "no tests were found" if code == 5 or not cases else f"pytest ended with {code}: {said}"
-    return _judged(found._replace(ok=False, findings=[finding(why)]), fail)
+    return _judged(tested._replace(ok=False, findings=[finding(why)]), fail)
 
 
 def _ran(context: Context, tool: Tool, arguments: list[str], keep: str) -> tuple[int, str, list[Case]]:
@@ -218,10 +218,10 @@ def junit(
     cases: list[Case] = []
     for path in found_files(context, names(files)):
         cases += _read(os.path.join(context.call.directory, path))
-    found = told("junit", "", context, cases, max_findings)
+    tested = told("junit", "", context, cases, max_findings)
     if not cases:
-        found = found._replace(ok=False, findings=[finding("the reports hold no tests")])
-    return _judged(found, fail)
+        tested = tested._replace(ok=False, findings=[finding("the reports hold no tests")])
+    return _judged(tested, fail)
 
 
 def _read(path: str) -> list[Case]:
@@ -261,30 +261,30 @@ def _failure(context: Context, case: Case) -> FailedTest:
     name = f"{case.suite}.{case.name}" if case.suite else case.name
     message = case.message or next((text for text in case.text.splitlines() if text.strip()), case.result)
     text = case.text if len(case.text) <= _TEXT else "…" + case.text[-_TEXT:]
-    found: FailedTest = {
+    failed: FailedTest = {
         "name": name, "file": file, "line": line, "message": message[:1000], "text": text, "example": example(case),
     }  # fmt: skip
-    return found
+    return failed
 
 
 def example(case: Case) -> str:
     """The inputs with which hypothesis made a test fail, as it writes them; empty where it had no part in it."""
-    found = _EXAMPLE.search(case.message) or _EXAMPLE.search(case.text)
-    if found is None:
+    match = _EXAMPLE.search(case.message) or _EXAMPLE.search(case.text)
+    if match is None:
         return ""
-    margin = len(found["in"])
-    first, *rest = found["text"].splitlines()
+    margin = len(match["in"])
+    first, *rest = match["text"].splitlines()
     return "\n".join([first, *(line[margin:] for line in rest)])[:_TEXT]
 
 
-def _judged(found: Tested, fail: bool) -> Tested:
-    if found.ok or not fail:
-        return found
-    counts = found.counts
+def _judged(tested: Tested, fail: bool) -> Tested:
+    if tested.ok or not fail:
+        return tested
+    counts = tested.counts
     bad = counts["failed"] + counts["errors"]
     said = f"{bad} of {counts['total']} tests failed: " if bad else ""
-    names = ", ".join(each["name"] for each in found.failures[:3])
+    names = ", ".join(each["name"] for each in tested.failures[:3])
     more = f" and {bad - 3} more" if bad > 3 else ""
-    message = f"{said}{names}{more}" if bad else headline(found.findings, 1)
-    outputs: dict[str, Any] = found._asdict()
+    message = f"{said}{names}{more}" if bad else headline(tested.findings, 1)
+    outputs: dict[str, Any] = tested._asdict()
     raise Failure(message, "tests", outputs)
