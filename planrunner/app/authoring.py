@@ -12,8 +12,9 @@ from planrunner.diagnostics import RULES, Diagnostic, Severity, arrange, has_err
 from planrunner.errors import NotFound, PlanInvalid, UsageError
 from planrunner.journal.workspace import find_project
 from planrunner.plan.canonical import ordered
+from planrunner.plan.files import File
 from planrunner.plan.fixes import apply
-from planrunner.plan.load import Capabilities, File, Loaded, load, named
+from planrunner.plan.load import Capabilities, Loaded, load, named
 from planrunner.plan.model import Capability, Plan
 from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.view import Project

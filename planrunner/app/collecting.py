@@ -31,7 +31,7 @@ _RESULTS = frozenset({"attempt_ended", "frame_opened", "run_ended", "task_settle
 _DIGEST = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 _LARGEST = 256 << 20
 """Bytes of a JSON content that is looked through."""
-_CHUNK = 1 << 20
+_CACHED_CHUNK = 1 << 20
 
 
 class Checked(NamedTuple):
@@ -112,7 +112,7 @@ def _cached(folder: str) -> Iterator[str]:
             try:
                 with open(os.path.join(place, name), "rb") as file:
                     rest = b""
-                    while data := file.read(_CHUNK):
+                    while data := file.read(_CACHED_CHUNK):
                         yield from _digests(rest + data)
                         rest = data[-128:]
             except OSError:

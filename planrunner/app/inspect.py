@@ -96,12 +96,12 @@ def recent_runs(state: str | None, query: RunQuery) -> list[RunSummary]:
     except NotFound:
         return []
     try:
-        return _matching(journal, query)
+        return _matching_runs(journal, query)
     finally:
         journal.close()
 
 
-def _matching(journal: Journal, query: RunQuery) -> list[RunSummary]:
+def _matching_runs(journal: Journal, query: RunQuery) -> list[RunSummary]:
     fitting = (summary(journal, row) for row in all_rows(journal) if query.begun_then(row))
     asked_for = (run for run in fitting if query.status in (None, run.status))
     return list(islice(asked_for, query.skip, query.skip + query.limit))

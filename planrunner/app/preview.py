@@ -166,16 +166,16 @@ def _told(wrong: list[str], saved: dict[str, Json], found: dict[str, Json]) -> l
         said.append(f"other parameters ({listed})")
     before = {row["task"]: row for row in saved["envelope"]["tasks"]}
     after = {row["task"]: row for row in found["envelope"]["tasks"]}
-    changes = [f"`{task}` is new" for task in after.keys() - before.keys()]
-    changes += [f"`{task}` is gone" for task in before.keys() - after.keys()]
+    differing = [f"`{task}` is new" for task in after.keys() - before.keys()]
+    differing += [f"`{task}` is gone" for task in before.keys() - after.keys()]
     for task in after.keys() & before.keys():
         keys = [key for key in after[task] if after[task][key] != before[task].get(key)]
         if keys:
-            changes.append(f"`{task}`: {', '.join(sorted(keys))}")
+            differing.append(f"`{task}`: {', '.join(sorted(keys))}")
     if "plan" in wrong:
-        said.append("another plan" + (f" ({'; '.join(sorted(changes)[:8])})" if changes else ""))
-    elif "envelope" in wrong and changes and "params" not in wrong:
-        said.append(f"another envelope ({'; '.join(sorted(changes)[:8])})")
+        said.append("another plan" + (f" ({'; '.join(sorted(differing)[:8])})" if differing else ""))
+    elif "envelope" in wrong and differing and "params" not in wrong:
+        said.append(f"another envelope ({'; '.join(sorted(differing)[:8])})")
     elif wrong == ["envelope"]:
         parts = [key for key, value in found["envelope"].items() if saved["envelope"].get(key) != value]
         said.append(f"another envelope ({', '.join(parts)})")

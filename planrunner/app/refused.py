@@ -50,7 +50,7 @@ def keep(denied: Denied, chosen: str | None) -> None:
     journal = open_journal(place.state)
     try:
         now = time.time()
-        event = _event(denied, place.project)
+        event = _refusal(denied, place.project)
         if _quiet(journal, event, now) is None:
             return
         handle = _handle(journal, now)
@@ -71,7 +71,7 @@ def _place(plan: str, chosen: str | None) -> _Place | None:
     return _Place(state, project) if wanted else None
 
 
-def _event(denied: Denied, project: str) -> PlanRefused:
+def _refusal(denied: Denied, project: str) -> PlanRefused:
     redactor = _redactor(project)
 
     def shown(text: str) -> str:

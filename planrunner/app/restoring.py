@@ -32,11 +32,12 @@ class Restored(NamedTuple):
 def restorable(plan: Plan, entries: Sequence[Entry], directory: str, state_dir: str) -> list[Restored]:
     """What the artifacts in a record come to in the working directory of the run, in the order of their paths."""
     store = ArtifactStore(state_dir)
-    latest = {os.path.join(folder, str(record["path"])): (seq, record) for seq, folder, record in _kept(plan, entries)}
+    files = _kept_files(plan, entries)
+    latest = {os.path.join(folder, str(record["path"])): (seq, record) for seq, folder, record in files}
     return [_look(path, *latest[path], directory, store) for path in sorted(latest)]
 
 
-def _kept(plan: Plan, entries: Sequence[Entry]) -> Iterator[tuple[int, str, dict[str, Json]]]:
+def _kept_files(plan: Plan, entries: Sequence[Entry]) -> Iterator[tuple[int, str, dict[str, Json]]]:
     """The artifacts of completed tasks with their entry and the folder that their paths start from, in the order of
     completion."""
     folders = {task.id: task.cwd for task in plan.tasks}
@@ -54,10 +55,10 @@ def _kept(plan: Plan, entries: Sequence[Entry]) -> Iterator[tuple[int, str, dict
 def _look(path: str, seq: int, record: dict[str, Json], directory: str, store: ArtifactStore) -> Restored:
     target = os.path.normpath(os.path.join(directory, path))
     sha256 = str(record["sha256"])
-    return Restored(path, target, sha256, _how(path, target, record, directory, store), seq)
+    return Restored(path, target, sha256, _how_kept(path, target, record, directory, store), seq)
 
 
-def _how(path: str, target: str, record: dict[str, Json], directory: str, store: ArtifactStore) -> str:
+def _how_kept(path: str, target: str, record: dict[str, Json], directory: str, store: ArtifactStore) -> str:
     sha256 = str(record["sha256"])
     inside = os.path.realpath(os.path.dirname(target))
     root = os.path.realpath(directory)

@@ -12,7 +12,8 @@ from planrunner.journal.workspace import find_project
 from planrunner.plan.nearest import nearest
 from planrunner.safety.consistency import entries
 from planrunner.safety.project import FILE, check_files
-from planrunner.syntax.tree import Mapping, Node, Scalar
+from planrunner.syntax.tree import Mapping as MappingNode
+from planrunner.syntax.tree import Node, Scalar
 
 
 def is_settings(path: str) -> bool:
@@ -35,8 +36,8 @@ def _unknown_tools(tree: Node | None, project: str) -> Iterator[Diagnostic]:
     """Tools that call what is not installed; plugins are looked up for those alone that are not built in."""
     called = [
         (tool, uses)
-        for tool, body in entries(tree.get("tools") if isinstance(tree, Mapping) else None)
-        if isinstance(uses := body.get("uses") if isinstance(body, Mapping) else None, Scalar)
+        for tool, body in entries(tree.get("tools") if isinstance(tree, MappingNode) else None)
+        if isinstance(uses := body.get("uses") if isinstance(body, MappingNode) else None, Scalar)
     ]
     known = registry(project, keeps=False) if called else None
     for tool, uses in called:

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.policy_checks import Known, misfits
 from planrunner.plugins.registry import Registry
-from planrunner.syntax.tree import Mapping, Node, Sequence, to_json
+from planrunner.syntax.tree import Mapping as MappingNode
+from planrunner.syntax.tree import Node, to_json
+from planrunner.syntax.tree import Sequence as SequenceNode
 
 
 def unfitting(tree: Node | None, project: str) -> Iterator[Diagnostic]:
@@ -23,10 +25,10 @@ def unfitting(tree: Node | None, project: str) -> Iterator[Diagnostic]:
 
 
 def _policies(tree: Node | None) -> Iterator[Node]:
-    profiles = tree.get("profiles") if isinstance(tree, Mapping) else None
-    inside = [value for _, value in profiles.entries] if isinstance(profiles, Mapping) else []
+    profiles = tree.get("profiles") if isinstance(tree, MappingNode) else None
+    inside = [value for _, value in profiles.entries] if isinstance(profiles, MappingNode) else []
     for each in (tree, *inside):
-        policy = each.get("policy") if isinstance(each, Mapping) else None
+        policy = each.get("policy") if isinstance(each, MappingNode) else None
         if policy is not None:
             yield policy
 
@@ -34,8 +36,8 @@ def _policies(tree: Node | None) -> Iterator[Node]:
 def _at(node: Node, path: tuple[str | int, ...]) -> Node:
     """The node that keys lead to, or the last one on the way that is there."""
     for key in path:
-        if isinstance(node, Sequence) and isinstance(key, int):
+        if isinstance(node, SequenceNode) and isinstance(key, int):
             node = node.items[key]
-        elif isinstance(node, Mapping) and (inner := node.get(str(key))) is not None:
+        elif isinstance(node, MappingNode) and (inner := node.get(str(key))) is not None:
             node = inner
     return node

@@ -56,7 +56,7 @@ def changes(sight: Sight, ground: Ground) -> Iterator[dict[str, Json]]:
             yield {"task": path, "uses": task.uses, **_change(sight, ground, task, binding)}
 
 
-def _told(binding: Binding, call: Call, services: AttemptServices) -> Any:
+def _told_change(binding: Binding, call: Call, services: AttemptServices) -> Any:
     """What the capability gives. Raises Overdue."""
 
     def work(stopped: Callable[[], bool]) -> Any:
@@ -88,7 +88,7 @@ def _change(sight: Sight, ground: Ground, task: Task, binding: Binding) -> dict[
     )
     services = AttemptServices(ground.state_dir, ground.directory, None, env)
     try:
-        told = _told(binding, call, services)
+        told = _told_change(binding, call, services)
     except Overdue as late:
         return {**found, "problem": str(late)}
     if not isinstance(told, Outcome):

@@ -34,13 +34,13 @@ def implied(plan: Plan, path: str, started: Container[str]) -> Iterator[Case]:
     labelled = demands(plan)
     for name, task in walk(plan.tasks):
         for _, gate in labelled.get(name, ()):
-            yield from _decisions(whole, name, gate)
+            yield from _decided_cases(whole, name, gate)
         if task.gate is not None:
-            yield from _decisions(whole, name, task.gate)
+            yield from _decided_cases(whole, name, task.gate)
         elif is_container(task):
             continue
         elif name in started:
-            yield from _failures(whole, plan, name, task)
+            yield from _failing_cases(whole, plan, name, task)
         else:
             yield from _later_failures(whole, plan, name)
     yield from _values(whole, plan)
@@ -55,7 +55,7 @@ def required(plan: Plan) -> dict[str, Json]:
     }
 
 
-def _decisions(whole: Case, name: str, gate: Gate) -> Iterator[Case]:
+def _decided_cases(whole: Case, name: str, gate: Gate) -> Iterator[Case]:
     words: list[Json] = ["reject"]
     if gate.on_reject.action == "rework":
         words.append(["reject", "approve"])
@@ -73,7 +73,7 @@ def _decision_text(word: Json) -> str:
     return word if isinstance(word, str) else str(word["option"])
 
 
-def _failures(whole: Case, plan: Plan, name: str, task: Task) -> Iterator[Case]:
+def _failing_cases(whole: Case, plan: Plan, name: str, task: Task) -> Iterator[Case]:
     bad = _bad(task)
     undone = plan.on_failure == "rollback" and (task.rollback is not None or bool(task.backup))
     retried = task.retry.attempts > 1

@@ -56,7 +56,7 @@ def real_chaos(request: ChaosRequest, progress: Callable[[int, int], None]) -> d
         site = _Site(request, project, folder)
         calm = site.run(0, False)
         check_reached(request, calm.writes)
-        todo = list(_kills(request, calm.writes))
+        todo = list(_real_kills(request, calm.writes))
         rows: dict[str, dict[str, Json]] = {}
         doubts, runs, violation = 0, 0, None
         for number, (write, stored) in enumerate(todo):
@@ -70,7 +70,7 @@ def real_chaos(request: ChaosRequest, progress: Callable[[int, int], None]) -> d
             word = "differs" if wrong else str(ended.run["status"])
             rows[what] = {"what": what, "runs": 1, "doubts": ended.doubts, "ended": {word: 1}}
             if wrong:
-                violation = _violation(request, write, stored, wrong)
+                violation = _real_violation(request, write, stored, wrong)
                 break
     return {
         "format": FORMAT,
@@ -88,7 +88,7 @@ def real_chaos(request: ChaosRequest, progress: Callable[[int, int], None]) -> d
     }
 
 
-def _violation(request: ChaosRequest, write: int, stored: bool, wrong: list[str]) -> dict[str, Json]:
+def _real_violation(request: ChaosRequest, write: int, stored: bool, wrong: list[str]) -> dict[str, Json]:
     params = "".join(f" -p {name}={value}" for name, value in request.params)
     side = "--after" if stored else "--before"
     again = f"planrunner chaos {request.plan}{params} --real --only-write {write} {side}"
@@ -108,7 +108,7 @@ def _check_size(project: str) -> None:
             raise UsageError(f"the project `{project}` is larger than {LARGEST // 1_000_000} MB: it is not copied")
 
 
-def _kills(request: ChaosRequest, writes: int) -> Iterator[tuple[int, bool]]:
+def _real_kills(request: ChaosRequest, writes: int) -> Iterator[tuple[int, bool]]:
     if request.only:
         yield from request.only
         return

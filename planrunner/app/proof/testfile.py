@@ -20,7 +20,8 @@ from planrunner.plan.schema import Check, Compiler, Walk
 from planrunner.resources import read_data
 from planrunner.source import Source
 from planrunner.syntax.read import parse
-from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence, to_json
+from planrunner.syntax.tree import Mapping as MappingNode
+from planrunner.syntax.tree import Node, Scalar, Sequence, to_json
 
 Json = Any
 LoadPlan = Callable[[str], Plan]
@@ -58,7 +59,7 @@ def read_tests(source: Source, load_plan: LoadPlan) -> Suite:
         findings = [each._replace(help=empty) if not source.text.strip() else each for each in parsed.findings]
         return Suite(source, (), arrange(findings))
     findings = [*parsed.findings, *(each._replace(fix=None) for each in check_shape(parsed.tree))]
-    if has_errors(findings) or not isinstance(parsed.tree, Mapping):
+    if has_errors(findings) or not isinstance(parsed.tree, MappingNode):
         return Suite(source, (), arrange(findings))
     reader = _Reader(source, parsed.tree, load_plan)
     cases = tuple(reader.cases())
@@ -71,7 +72,7 @@ class _Reader:
 
     __slots__ = ("_load", "_names", "_source", "_top", "findings")
 
-    def __init__(self, source: Source, top: Mapping, load: LoadPlan) -> None:
+    def __init__(self, source: Source, top: MappingNode, load: LoadPlan) -> None:
         self._source = source
         self._top = top
         self._load = load
@@ -83,7 +84,7 @@ class _Reader:
         assert isinstance(listed, Sequence)
         seen: dict[str, Scalar] = {}
         for node in listed.items:
-            assert isinstance(node, Mapping)
+            assert isinstance(node, MappingNode)
             name = node.get("name")
             assert isinstance(name, Scalar)
             if str(name.value) in seen:
@@ -91,7 +92,7 @@ class _Reader:
             seen[str(name.value)] = name
             yield self._case(node, name)
 
-    def _case(self, node: Mapping, name: Scalar) -> Case:
+    def _case(self, node: MappingNode, name: Scalar) -> Case:
         path = self._plan_path(node)
         names = self._plan_names(path) if path else None
         case = Case(
@@ -106,16 +107,16 @@ class _Reader:
         if names is not None:
             self.findings += names.params(case.params, self._node(node, "params") or name)
         expect = node.get("expect")
-        if isinstance(expect, Mapping):
+        if isinstance(expect, MappingNode):
             case = case._replace(expect=tuple(self._expectations(expect, names)))
         faults = node.get("faults")
         if isinstance(faults, Sequence):
             for fault in faults.items:
-                assert isinstance(fault, Mapping)
+                assert isinstance(fault, MappingNode)
                 case = self._with_fault(case, fault, names)
         return case
 
-    def _plan_path(self, node: Mapping) -> str:
+    def _plan_path(self, node: MappingNode) -> str:
         named = node.get("plan") or self._top.get("plan")
         if not isinstance(named, Scalar):
             self.findings.append(
@@ -140,26 +141,26 @@ class _Reader:
             self._names[path] = Names(self._load(path))
         return self._names[path]
 
-    def _node(self, node: Mapping, key: str) -> Node | None:
+    def _node(self, node: MappingNode, key: str) -> Node | None:
         return node.get(key) or self._top.get(key)
 
-    def _value(self, node: Mapping, key: str) -> Json:
+    def _value(self, node: MappingNode, key: str) -> Json:
         found = self._node(node, key)
         return to_json(found) if found is not None else None
 
-    def _entries(self, node: Mapping, key: str) -> list[tuple[Scalar, Node]]:
+    def _entries(self, node: MappingNode, key: str) -> list[tuple[Scalar, Node]]:
         """What stands under a key of the file and of the case; the latter is later and wins."""
         found: list[tuple[Scalar, Node]] = []
         for holder in (self._top, node):
             under = holder.get(key)
-            if isinstance(under, Mapping):
+            if isinstance(under, MappingNode):
                 found += under.entries
         return found
 
-    def _merged(self, node: Mapping, key: str) -> dict[str, Json]:
+    def _merged(self, node: MappingNode, key: str) -> dict[str, Json]:
         return {str(name.value): to_json(value) for name, value in self._entries(node, key)}
 
-    def _world(self, node: Mapping, names: Names | None) -> World:
+    def _world(self, node: MappingNode, names: Names | None) -> World:
         mocks: dict[str, tuple[Reply, ...]] = {}
         for name, value in self._entries(node, "mocks"):
             self._say(names.task(name) if names else None)
@@ -179,14 +180,14 @@ class _Reader:
     def _reply(self, node: Node, task: str, names: Names | None) -> Reply:
         if isinstance(node, Scalar):
             return reply_of(str(node.value))
-        assert isinstance(node, Mapping)
+        assert isinstance(node, MappingNode)
         outputs = node.get("outputs")
-        if isinstance(outputs, Mapping) and names is not None:
+        if isinstance(outputs, MappingNode) and names is not None:
             for name, _ in outputs.entries:
                 self._say(names.output(task, name))
         return reply_of(to_json(node))
 
-    def _with_fault(self, case: Case, node: Mapping, names: Names | None) -> Case:
+    def _with_fault(self, case: Case, node: MappingNode, names: Names | None) -> Case:
         crash = node.get("crash")
         if isinstance(crash, Scalar):
             stored = self._plain(node, "entries") != "lost"
@@ -203,7 +204,7 @@ class _Reader:
         return case
 
     @staticmethod
-    def _plain(node: Mapping, key: str) -> Json:
+    def _plain(node: MappingNode, key: str) -> Json:
         found = node.get(key)
         return found.value if isinstance(found, Scalar) else None
 
@@ -211,11 +212,11 @@ class _Reader:
         if finding is not None:
             self.findings.append(finding)
 
-    def _expectations(self, node: Mapping, names: Names | None) -> Iterable[Expectation]:
+    def _expectations(self, node: MappingNode, names: Names | None) -> Iterable[Expectation]:
         for key, value in node.entries:
             about = str(key.value)
             if about == "tasks":
-                assert isinstance(value, Mapping)
+                assert isinstance(value, MappingNode)
                 yield from self._task_expectations(value, names)
             elif about in ("order", "never", "waiting"):
                 assert isinstance(value, Sequence)
@@ -224,7 +225,7 @@ class _Reader:
                     self._say(names.task(item) if names else None)
                 yield Expectation(about, to_json(value), value.span)
             elif about == "outputs":
-                assert isinstance(value, Mapping)
+                assert isinstance(value, MappingNode)
                 for name, wanted in value.entries:
                     self._say(names.plan_output(name) if names else None)
                     yield Expectation(f"outputs.{name.value}", to_json(wanted), wanted.span)
@@ -237,16 +238,16 @@ class _Reader:
             else:
                 yield Expectation(about, to_json(value), value.span)
 
-    def _task_expectations(self, node: Mapping, names: Names | None) -> Iterable[Expectation]:
+    def _task_expectations(self, node: MappingNode, names: Names | None) -> Iterable[Expectation]:
         for name, value in node.entries:
             task = str(name.value)
             self._say(names.task(name) if names else None)
             if isinstance(value, Scalar):
                 yield Expectation(f"tasks.{task}.status", value.value, value.span, task)
                 continue
-            assert isinstance(value, Mapping)
+            assert isinstance(value, MappingNode)
             for key, wanted in value.entries:
-                if key.value == "outputs" and isinstance(wanted, Mapping):
+                if key.value == "outputs" and isinstance(wanted, MappingNode):
                     for output, each in wanted.entries:
                         yield Expectation(f"tasks.{task}.outputs.{output.value}", to_json(each), each.span, task)
                 else:

@@ -10,7 +10,7 @@ from planrunner.diagnostics import Diagnostic
 from planrunner.machine.events import EVENTS
 from planrunner.plan.expressions.check import Type, check_condition
 from planrunner.plan.expressions.evaluate import FACTS
-from planrunner.plan.expressions.parse import parse
+from planrunner.plan.expressions.parse import parse as parse_expression
 from planrunner.plan.expressions.values import ExpressionError
 from planrunner.plan.model import Plan, Task
 from planrunner.plan.nearest import nearest
@@ -109,7 +109,7 @@ class Names:
     def condition(self, node: Scalar) -> Iterable[Diagnostic]:
         """An expression about the ended run."""
         try:
-            parsed = parse(str(node.value), node.start)
+            parsed = parse_expression(str(node.value), node.start)
         except ExpressionError as error:
             yield Diagnostic(error.code, error.message, _inside(node, error.start, error.end), help=error.help)
             return
@@ -129,7 +129,7 @@ def duration_faults(node: Scalar) -> Iterable[Diagnostic]:
     """What is wrong with a comparison such as ``< 10m``."""
     lead = "duration "
     try:
-        problems = check_condition(parse(f"{lead}{node.value}"), {"duration": Type("time")})
+        problems = check_condition(parse_expression(f"{lead}{node.value}"), {"duration": Type("time")})
     except ExpressionError as error:
         yield Diagnostic(
             error.code,
