@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from planrunner.app import authoring
+from planrunner.app import authoring as checks
 from planrunner.app.authoring import Choice, mend_file, registry
 from planrunner.app.linting import decode, diff_text, write_text
 from planrunner.app.planfiles import find_plans
@@ -26,7 +26,7 @@ def test_all_mends_of_one_text_are_made_and_counted():
 
 
 def test_a_mend_after_which_the_text_does_not_parse_is_taken_back(monkeypatch):
-    monkeypatch.setattr(authoring, "apply", lambda source, findings, unsafe: Applied("plan: [", tuple(findings)))
+    monkeypatch.setattr(checks, "apply", lambda source, findings, unsafe: Applied("plan: [", tuple(findings)))
     mended = mend_file(decode(TWICE.encode(), "p.yaml"), Choice(), registry(), unsafe=True)
     assert (mended.source.text, mended.fixed) == (TWICE, 0)
 
@@ -43,9 +43,9 @@ def test_mending_ends_even_if_every_text_brings_a_new_mend(monkeypatch):
         rounds.append(1)
         return Applied(source.text + "# again\n", tuple(findings))
 
-    monkeypatch.setattr(authoring, "apply", grow)
+    monkeypatch.setattr(checks, "apply", grow)
     mend_file(decode(TWICE.encode(), "p.yaml"), Choice(), registry(), unsafe=False)
-    assert len(rounds) == authoring.ROUNDS
+    assert len(rounds) == checks.ROUNDS
 
 
 STAFFED = "plan: p\ntasks:\n  - {id: sign, gate: approval, ask: Go on, approvers: {roles: [relase]}}\n"
@@ -67,7 +67,7 @@ def test_roles_are_held_to_the_people_of_the_project_that_the_plan_belongs_to(tm
         (tmp_path / "planrunner.yaml").write_text(project)
     file = decode(STAFFED.encode(), str(tmp_path / "plans" / "p.yaml"))
     (tmp_path / ".planrunner").mkdir()
-    checked = authoring.check_file(file, Choice(), registry())
+    checked = checks.check_file(file, Choice(), registry())
     assert [finding.code for finding in checked.findings] == codes
 
 

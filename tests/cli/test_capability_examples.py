@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from planrunner.app import example
+from planrunner.app import example as examples
 from planrunner.app.example_inputs import EARLIER, GATED, INPUTS
 from planrunner.capabilities import builtin
 from planrunner.cli import main
@@ -49,14 +49,14 @@ def test_a_plan_of_the_printed_example_lints_clean(name: str, capsys: pytest.Cap
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_example_made_from_types_lints_without_errors(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(example, "INPUTS", {})
-    monkeypatch.setattr(example, "EARLIER", {})
-    text = "plan: x\ntasks:\n" + example.example_tasks(REGISTRY[name], lambda other: REGISTRY[other]) + "\n"
+    monkeypatch.setattr(examples, "INPUTS", {})
+    monkeypatch.setattr(examples, "EARLIER", {})
+    text = "plan: x\ntasks:\n" + examples.example_tasks(REGISTRY[name], lambda other: REGISTRY[other]) + "\n"
     assert [found.message for found in load(Source(text), REGISTRY).findings if found.severity == "error"] == [], text
 
 
 def test_words_that_yaml_takes_for_something_else_are_quoted() -> None:
-    assert example._written({"on": ["yes", "plain", "1.", "a: b", True, None]}) == (
+    assert examples._written({"on": ["yes", "plain", "1.", "a: b", True, None]}) == (
         '{"on": ["yes", plain, "1.", "a: b", true, null]}'
     )
 

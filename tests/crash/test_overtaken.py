@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from planrunner import errors
-from planrunner.app import refused, resuming
+from planrunner.app import refused as denials
+from planrunner.app import resuming as continued
 from planrunner.app.inspect import recent_runs
 from planrunner.app.queries import RunQuery
 from planrunner.app.resuming import resume
@@ -128,7 +129,7 @@ class TestARunThatAnotherProcessCarriedToItsEndMeanwhile:
     def test_is_cancelled_all_the_same_for_whoever_asked_for_it(
         self, state: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
     ) -> None:
-        first(resuming, "resume", lambda: elsewhere(state, "resume", RUN, code=errors.FAILED), monkeypatch)
+        first(continued, "resume", lambda: elsewhere(state, "resume", RUN, code=errors.FAILED), monkeypatch)
         assert guarded(["--state", state, "cancel", RUN]) == errors.OK, capfd.readouterr().err
         assert kinds(state, RUN).count(RunEnded) == 1
 
@@ -257,11 +258,11 @@ def test_what_is_kept_of_refusals_stays_bounded_whoever_comes_between(
     (tmp_path / "own.yaml").write_text(PLAN)
     monkeypatch.chdir(tmp_path)
     denied = Denied("no", "", "policy.plans", "own.yaml", "sha256:1")
-    for _ in range(refused.SAME - 1):
-        refused.keep(denied, None)
-    first(refused, "_handle", lambda: refused.keep(denied, None), monkeypatch)
-    refused.keep(denied, None)
+    for _ in range(denials.SAME - 1):
+        denials.keep(denied, None)
+    first(denials, "_handle", lambda: denials.keep(denied, None), monkeypatch)
+    denials.keep(denied, None)
     journal = open_journal(str(tmp_path / ".planrunner"), readonly=True)
-    events = [entry.event for entry in journal.entries(refused.NAME)]
+    events = [entry.event for entry in journal.entries(denials.NAME)]
     journal.close()
     assert [event.quiet for event in events if isinstance(event, PlanRefused)] == ["", "", "", "", "same"]

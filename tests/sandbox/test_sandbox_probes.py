@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sandbox_project import needs_bubblewrap, needs_landlock
 
-from planrunner.app import sandboxing
+from planrunner.app import sandboxing as probed
 from planrunner.safety.sandbox import presence, probes
 from planrunner.safety.sandbox.selftest import Probe, try_out
 
@@ -74,15 +74,15 @@ def test_the_doctor_tells_each_probe() -> None:
 
 def test_what_is_not_held_is_told_and_counts_as_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     out = [Probe("mount", True), Probe("read_journal", False, "read the journal")]
-    monkeypatch.setattr(sandboxing, "try_out", lambda kind: out)
-    report = sandboxing.examine_sandbox()
+    monkeypatch.setattr(probed, "try_out", lambda kind: out)
+    report = probed.examine_sandbox()
     if not report.kind:
         pytest.skip("nothing here can shut processes in")
     assert not report.holds and report.advice == f"{report.kind} does not hold: read_journal"
 
 
 def test_a_machine_with_nothing_is_told_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandboxing.presence, "bubblewrap", lambda: ("", "there is no `bwrap` on the PATH"))
-    monkeypatch.setattr(sandboxing.presence, "landlock", lambda: 0)
-    report = sandboxing.examine_sandbox()
+    monkeypatch.setattr(probed.presence, "bubblewrap", lambda: ("", "there is no `bwrap` on the PATH"))
+    monkeypatch.setattr(probed.presence, "landlock", lambda: 0)
+    report = probed.examine_sandbox()
     assert (report.holds, report.kind) == (False, "") and "apt install bubblewrap" in report.advice

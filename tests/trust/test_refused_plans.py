@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from planrunner.app import refused
+from planrunner.app import refused as denials
 from planrunner.errors import Denied
 from planrunner.journal import locks
 from planrunner.journal.sqlite import open_journal
@@ -174,10 +174,10 @@ class TestProof:
     def test_a_writer_that_is_killed_leaves_whole_records(self, place) -> None:
         deny(place)
         code = (
-            "from planrunner.app import refused; from planrunner.errors import Denied\n"
-            "refused.SAME = refused.MOST = 10**9\n"
+            "import planrunner.app.refused as denials; from planrunner.errors import Denied\n"
+            "denials.SAME = denials.MOST = 10**9\n"
             "for number in range(10**6):\n"
-            "    refused.keep(Denied('no', '', 'trust', 'own.yaml', str(number)), None); print(number, flush=True)\n"
+            "    denials.keep(Denied('no', '', 'trust', 'own.yaml', str(number)), None); print(number, flush=True)\n"
         )
         acknowledged = 0
         for _ in range(4):
@@ -197,29 +197,29 @@ class TestProof:
 
 class TestBounds:
     def test_who_asks_again_and_again_is_kept_a_few_times_and_the_last_says_so(self, project: Path) -> None:
-        for _ in range(refused.SAME + 10):
-            refused.keep(event(), None)
+        for _ in range(denials.SAME + 10):
+            denials.keep(event(), None)
         found = kept(project)
-        assert [each.quiet for each in found] == [""] * (refused.SAME - 1) + ["same"]
-        refused.keep(event(1), None)
-        assert len(kept(project)) == refused.SAME + 1
+        assert [each.quiet for each in found] == [""] * (denials.SAME - 1) + ["same"]
+        denials.keep(event(1), None)
+        assert len(kept(project)) == denials.SAME + 1
 
     def test_all_that_is_kept_in_an_hour_is_bounded(self, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(refused, "MOST", 7)
+        monkeypatch.setattr(denials, "MOST", 7)
         for number in range(20):
-            refused.keep(event(number), None)
+            denials.keep(event(number), None)
         assert [each.quiet for each in kept(project)] == [""] * 6 + ["all"]
 
     def test_after_an_hour_it_is_kept_again(self, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        for _ in range(refused.SAME + 1):
-            refused.keep(event(), None)
-        later = time.time() + refused.WITHIN + 1
-        monkeypatch.setattr(refused.time, "time", lambda: later)
-        refused.keep(event(), None)
-        assert len(kept(project)) == refused.SAME + 1
+        for _ in range(denials.SAME + 1):
+            denials.keep(event(), None)
+        later = time.time() + denials.WITHIN + 1
+        monkeypatch.setattr(denials.time, "time", lambda: later)
+        denials.keep(event(), None)
+        assert len(kept(project)) == denials.SAME + 1
 
     def test_a_long_message_is_cut(self, project: Path) -> None:
-        refused.keep(Denied("x" * 100_000, "", "trust", "p.yaml"), None)
+        denials.keep(Denied("x" * 100_000, "", "trust", "p.yaml"), None)
         assert len(kept(project)[0].message) == 2000
 
     def test_no_run_takes_such_an_event(self) -> None:
@@ -245,8 +245,8 @@ class TestBounds:
             if len(pauses) == 50:
                 locks.unlock_run(state, "refused", lock)
 
-        monkeypatch.setattr(refused.time, "sleep", sleep)
-        refused.keep(event(), None)
+        monkeypatch.setattr(denials.time, "sleep", sleep)
+        denials.keep(event(), None)
         assert len(pauses) == 50 and len(kept(project)) == 1
 
     def test_several_at_once_are_all_kept_and_chained(self, place) -> None:
