@@ -26,8 +26,8 @@ from planrunner.capabilities.signature import describe  # noqa: E402
 from planrunner.diagnostics import RULES  # noqa: E402
 from planrunner.machine import events  # noqa: E402
 from planrunner.machine.joins import needs_verdict  # noqa: E402
-from planrunner.machine.moves import stand  # noqa: E402
 from planrunner.machine.state import State  # noqa: E402
+from planrunner.machine.statuses import stand  # noqa: E402
 from planrunner.plan.expressions.check import declared  # noqa: E402
 from planrunner.plan.expressions.evaluate import FACTS  # noqa: E402
 from planrunner.plan.expressions.functions import ALIASES, FUNCTIONS, METHODS, Function  # noqa: E402

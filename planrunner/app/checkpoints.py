@@ -13,9 +13,9 @@ from planrunner.journal.workspace import find_state
 from planrunner.knowledge import directories
 from planrunner.knowledge.artifacts import ArtifactStore
 from planrunner.machine.events import Entry, TaskSettled
-from planrunner.machine.judge import unmet
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.state import State
+from planrunner.machine.verdicts import unmet
 
 Json = Any
 

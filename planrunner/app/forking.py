@@ -14,8 +14,8 @@ from planrunner.errors import NotFound, RunHeld, StorageFailed, UsageError
 from planrunner.journal.records import NewRun, RunRow, new_run_id
 from planrunner.journal.sqlite import Journal, open_journal
 from planrunner.journal.workspace import find_state
+from planrunner.machine.checkpoints import positions, rest_after
 from planrunner.machine.events import CheckpointTaken, Entry, RunEnded, RunForked
-from planrunner.machine.forks import positions, rest_after
 from planrunner.plan.nearest import nearest
 from planrunner.plan.params import bind_params
 

@@ -15,9 +15,9 @@ from planrunner.errors import NotFound, UsageError
 from planrunner.journal.records import Answer, Request
 from planrunner.journal.sqlite import open_journal
 from planrunner.journal.workspace import find_state
+from planrunner.machine.admission import Wanted
 from planrunner.machine.gates import sentence
-from planrunner.machine.labels import label
-from planrunner.machine.shortages import Wanted
+from planrunner.machine.names import label
 from planrunner.machine.state import State
 from planrunner.machine.statuses import ended, said
 from planrunner.plan.nearest import nearest

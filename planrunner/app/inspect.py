@@ -19,7 +19,7 @@ from planrunner.errors import NotFound
 from planrunner.journal.records import RunRow
 from planrunner.journal.sqlite import Journal, open_journal
 from planrunner.journal.workspace import find_state, private
-from planrunner.machine import explain_nesting
+from planrunner.machine import explain
 from planrunner.machine.events import (
     AttemptEnded,
     BudgetExtended,
@@ -33,8 +33,7 @@ from planrunner.machine.events import (
     RunRevised,
 )
 from planrunner.machine.explain import why
-from planrunner.machine.labels import label, labelled
-from planrunner.machine.paths import named, picked
+from planrunner.machine.names import label, labelled, named, picked
 from planrunner.machine.state import State
 from planrunner.source import Source
 from planrunner.views.status import shown_status
@@ -199,11 +198,11 @@ def why_task(found: Look, wanted: str) -> Explained:
     """What explains a task or a round (``polish#2``) of one. Raises NotFound with the nearest name."""
     state = found.state
     if "#" in wanted and not named(state, wanted):
-        rounds = explain_nesting.rounds_named(state, wanted)
+        rounds = explain.rounds_named(state, wanted)
         if len(rounds) == 1:
             frame = rounds[0]
-            lines = explain_nesting.why_round(state, frame)
-            return Explained(explain_nesting.round_name(state, frame), explain_nesting.round_status(frame), lines)
+            lines = explain.why_round(state, frame)
+            return Explained(explain.round_name(state, frame), explain.round_status(frame), lines)
     number = task_number(state, wanted)
     name = state.specs[number].id
     lines = [labelled(state, line) for line in why(state, name)]

@@ -18,9 +18,9 @@ from planrunner.errors import UsageError
 from planrunner.journal.sqlite import open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.machine.events import Event
-from planrunner.machine.keeping import inside
-from planrunner.machine.paths import by_its_own, named, owners, replaced_tasks
-from planrunner.machine.rerun import Anew, Unfit, is_current, reset_event, retried, run_again
+from planrunner.machine.names import by_its_own, named, owners, replaced_tasks
+from planrunner.machine.reuse import inside
+from planrunner.machine.rework import Anew, Unfit, is_current, reset_event, retried, run_again
 from planrunner.machine.state import State
 
 

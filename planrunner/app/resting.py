@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
+from planrunner.machine.admission import wanted
 from planrunner.machine.gates import sentence
-from planrunner.machine.shortages import wanted
 from planrunner.machine.state import State
 
 DECIDED = "decided"

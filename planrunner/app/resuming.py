@@ -35,7 +35,8 @@ from planrunner.journal.workspace import find_state, program
 from planrunner.machine.events import Event, RunReopened, RunResumed, TasksReset
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
-from planrunner.machine.statuses import FINAL_STOPS, SETTLED, ended
+from planrunner.machine.statuses import SETTLED, ended
+from planrunner.machine.stops import FINAL_STOPS
 from planrunner.plan.model import Task
 from planrunner.plugins.registry import Registry
 

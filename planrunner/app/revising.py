@@ -31,14 +31,15 @@ from planrunner.journal.memory import MemoryJournal
 from planrunner.journal.records import RunHandle, StoredPlan
 from planrunner.journal.sqlite import Journal, open_journal
 from planrunner.journal.workspace import find_project, find_state
+from planrunner.machine.compensation import outstanding
 from planrunner.machine.events import DoubtSettled, Entry, Event, RunReopened, RunRevised, RunStarted
 from planrunner.machine.evolve import evolve
-from planrunner.machine.owing import outstanding
-from planrunner.machine.paths import owners
-from planrunner.machine.rerun import Unfit
+from planrunner.machine.names import owners
 from planrunner.machine.revision import Stale, reset_event, stale
+from planrunner.machine.rework import Unfit
 from planrunner.machine.state import State
-from planrunner.machine.statuses import FINAL_STOPS, SETTLED
+from planrunner.machine.statuses import SETTLED
+from planrunner.machine.stops import FINAL_STOPS
 from planrunner.plan.identity import Difference, differences, gives_the_same
 from planrunner.plan.model import Plan
 from planrunner.plan.params import bind_params

@@ -13,10 +13,10 @@ from planrunner.app.tasknames import missing, task_number
 from planrunner.errors import UsageError
 from planrunner.journal.sqlite import open_journal
 from planrunner.journal.workspace import find_state
+from planrunner.machine.compensation import acted, bare, outstanding, selected, started, under_way
+from planrunner.machine.compensation_log import Owed
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, Event, RollbackStarted
-from planrunner.machine.owing import acted, bare, outstanding, selected, started, under_way
 from planrunner.machine.state import State
-from planrunner.machine.undoing import Owed
 from planrunner.plan.model import RollbackPolicy
 
 

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 from planrunner.capabilities.llm.models import USUAL_KEYS
 from planrunner.engine.secrets import Vault
 from planrunner.errors import PlanInvalid, UsageError
-from planrunner.machine.statuses import FINAL_STOPS
+from planrunner.machine.stops import FINAL_STOPS
 from planrunner.plan.tasks import every_secret
 from planrunner.safety.credentials import read_credentials
 from planrunner.safety.project import read_data

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planrunner.errors import NotFound
-from planrunner.machine.shape import Shape
+from planrunner.machine.graph import Shape
 from planrunner.plan.model import Plan
 from planrunner.plan.nearest import nearest
 

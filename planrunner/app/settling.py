@@ -12,10 +12,9 @@ from planrunner.app.tasknames import task_number
 from planrunner.errors import UsageError
 from planrunner.machine.commands import Record
 from planrunner.machine.events import DoubtSettled, LeftAlone, RollbackStarted, TaskSettled, TasksReset
-from planrunner.machine.labels import label
-from planrunner.machine.paths import named, owners
+from planrunner.machine.names import label, named, owners
 from planrunner.machine.recovery import recover
-from planrunner.machine.rerun import reset_event, retried
+from planrunner.machine.rework import reset_event, retried
 from planrunner.machine.rollback import undoing
 from planrunner.machine.state import State
 from planrunner.machine.statuses import said

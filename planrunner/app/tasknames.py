@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from planrunner.errors import NotFound
-from planrunner.machine.paths import held_tasks, named, written_name, written_of, written_path
+from planrunner.machine.names import held_tasks, named, written_name, written_of, written_path
 from planrunner.machine.state import State
 from planrunner.machine.statuses import said
 from planrunner.plan.nearest import nearest

@@ -20,10 +20,9 @@ from planrunner.cli.options import Pairs, ResumeOptions, parse_amount
 from planrunner.cli.settings import Settings, messages
 from planrunner.errors import PlanInvalid, UsageError
 from planrunner.journal.workspace import find_project
+from planrunner.machine.admission import Wanted
 from planrunner.machine.events import Entry
-from planrunner.machine.gate import GateState
-from planrunner.machine.shortages import Wanted
-from planrunner.machine.state import State
+from planrunner.machine.state import GateState, State
 from planrunner.machine.votes import Vote, turned_away
 from planrunner.plan.model import Param, Plan
 from planrunner.plan.params import bind, takes

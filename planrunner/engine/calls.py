@@ -14,14 +14,14 @@ from planrunner.capabilities.contract import Call, Failure
 from planrunner.capabilities.outputs import typed
 from planrunner.engine.effects import UNDO
 from planrunner.jsontext import stable_json
-from planrunner.machine.approved import approved
+from planrunner.machine.admission import done_instead
 from planrunner.machine.budgets import is_limited
 from planrunner.machine.commands import Start
+from planrunner.machine.compensation import takes_back
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Outcome
-from planrunner.machine.fitting import done_instead
-from planrunner.machine.frame import Frame
-from planrunner.machine.governing import levels_of
-from planrunner.machine.owing import takes_back
+from planrunner.machine.gates import approved
+from planrunner.machine.graph import Frame
+from planrunner.machine.policy import levels_of
 from planrunner.machine.scope import TaskScope, plan_of
 from planrunner.machine.state import State
 from planrunner.plan.expressions.values import EvaluationError, Scope, TemplateError, plain, text_of

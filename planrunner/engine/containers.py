@@ -13,7 +13,7 @@ from planrunner.engine.calls import holds_template, plain_data, reads_unreached,
 from planrunner.jsontext import shown, stable_json
 from planrunner.machine.commands import Close, Open
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Event, FrameOpened, Outcome
-from planrunner.machine.frame import Frame
+from planrunner.machine.graph import Frame
 from planrunner.machine.scope import FrameScope, TaskScope
 from planrunner.machine.state import State
 from planrunner.plan.expressions.evaluate import evaluate

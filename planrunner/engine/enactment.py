@@ -32,6 +32,8 @@ from planrunner.machine.commands import (
     Undo,
     settle,
 )
+from planrunner.machine.compensation import acted, is_within, under
+from planrunner.machine.compensation_log import Owed
 from planrunner.machine.decide import admitted
 from planrunner.machine.events import (
     AttemptStopping,
@@ -46,13 +48,11 @@ from planrunner.machine.events import (
     UndoSettled,
     UndoStarted,
 )
-from planrunner.machine.owing import acted, is_within, under
-from planrunner.machine.paths import is_gone
+from planrunner.machine.joins import conclusive
+from planrunner.machine.names import is_gone
 from planrunner.machine.rollback import reserve
-from planrunner.machine.routes import conclusive
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.state import State, TaskState
-from planrunner.machine.undoing import Owed
 from planrunner.plan.expressions.values import EvaluationError, TemplateError
 from planrunner.plan.identity import task_digest
 from planrunner.plan.model import Task

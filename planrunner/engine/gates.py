@@ -18,15 +18,15 @@ from planrunner.engine.services import AttemptServices
 from planrunner.engine.taint import decides
 from planrunner.errors import StorageFailed
 from planrunner.jsontext import shown, stable_json
-from planrunner.machine import instructions
+from planrunner.machine import gates
 from planrunner.machine.commands import AskPeople, Start
 from planrunner.machine.events import Event, GateDecided, GateExamined, GateReopened, GateRequested, Outcome
 from planrunner.machine.gates import digest, spec
-from planrunner.machine.governing import STAGE
-from planrunner.machine.judging import KIND, allowance, judge_of
+from planrunner.machine.policy import STAGE
 from planrunner.machine.scope import GateScope
-from planrunner.machine.starting import INSTRUCTION
+from planrunner.machine.start import INSTRUCTION
 from planrunner.machine.state import State
+from planrunner.machine.verdicts import KIND, judge_allowance, llm_judge
 from planrunner.plan.access import looks_at
 from planrunner.plan.expressions.evaluate import evaluate
 from planrunner.plan.expressions.values import EvaluationError, Scope, TemplateError, text_of
@@ -45,7 +45,7 @@ def requested(state: State, command: AskPeople, place: Place) -> GateRequested:
     number, stage = command
     found = state.tasks[number]
     attempt = found.attempts if stage == "criteria" else 0
-    reserved = (allowance(state, number) or {}) if judge_of(state, stage) else {}
+    reserved = (judge_allowance(state, number) or {}) if llm_judge(state, stage) else {}
     asked = request(state, number, stage, place)
     return GateRequested(state.specs[number].id, found.visit, stage, attempt, asked, reserved)
 
@@ -65,12 +65,12 @@ def request(state: State, number: int, stage: str, place: Place) -> dict[str, Js
     if written.options:
         asked["options"] = _options(written.options, scope)
     if stage == INSTRUCTION:
-        asked["kind"], asked["form"] = stage, instructions.form(task)
+        asked["kind"], asked["form"] = stage, gates.instruction_form(task)
         asked["ask"] = _filled("command", asked["ask"], scope)
     if written.form:
         asked["form"] = [_field(field._asdict(), scope) for field in written.form]
     looks = looks_at(written.kind, _filled("evidence", written.evidence, scope))
-    if words and (model := judge_of(state, stage)):
+    if words and (model := llm_judge(state, stage)):
         looks.append({"kind": KIND, "name": model})
     if state.foreign and stage == "gate" and (against := _decides(state, number)):
         looks.append(against)
@@ -136,7 +136,7 @@ def _words(state: State, number: int, stage: str) -> list[str]:
 
 def _question(task: Task, stage: str, words: list[str], written: Gate) -> str:
     if stage == INSTRUCTION:
-        return instructions.question(task)
+        return gates.instruction_question(task)
     if stage == "criteria":
         return "a person has to judge: " + "; ".join(words)
     if stage == "preconditions":
@@ -287,7 +287,7 @@ def judging(state: State, event: GateRequested, place: Place) -> Call | None:
     number = state.index[event.task]
     task = state.specs[number]
     inputs: dict[str, Json] = {}
-    room = bool(event.reserved) or allowance(state, number) is not None
+    room = bool(event.reserved) or judge_allowance(state, number) is not None
     if room:
         inputs = {
             "criteria": list(event.request["words"]),

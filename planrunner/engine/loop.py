@@ -31,8 +31,7 @@ from planrunner.machine.events import (
 from planrunner.machine.evolve import evolve, forget_candidates
 from planrunner.machine.requests import Reply, refused, reply
 from planrunner.machine.state import State
-from planrunner.machine.statuses import STOPS
-from planrunner.machine.stops import GOES_ON, outlives
+from planrunner.machine.stops import GOES_ON, STOPS, outlives
 from planrunner.safety.people import read_project
 from planrunner.safety.project import unsound
 

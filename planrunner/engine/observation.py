@@ -34,7 +34,7 @@ from planrunner.engine.questions import LOOK, WORK, Question
 from planrunner.engine.services import AttemptServices
 from planrunner.errors import StorageFailed
 from planrunner.machine.events import AttemptEnded, BackupMade, DoubtSettled, FactsObserved, FreshnessSeen, Outcome
-from planrunner.machine.retry import again, delay
+from planrunner.machine.verdicts import is_retried, retry_delay
 from planrunner.redaction import Redactor
 
 Json = Any
@@ -154,9 +154,9 @@ def _noted(
     for tries in count(1):
         found = invoke(binding, call.inputs, context, "what its capability noted", halves=True)
         failure = found.failure if isinstance(found, Outcome) else ""
-        if not failure or stopped() or not again(call.task.retry, tries, failure):
+        if not failure or stopped() or not is_retried(call.task.retry, tries, failure):
             return found
-        due = time.monotonic() + delay(call.task.retry, tries, f"{call.key}:{tries}")
+        due = time.monotonic() + retry_delay(call.task.retry, tries, f"{call.key}:{tries}")
         while time.monotonic() < due and not stopped():
             time.sleep(0.05)
     raise AssertionError("the count has no end")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from planrunner.machine.events import Outcome
-from planrunner.machine.governing import STAGE, levels_of
+from planrunner.machine.policy import STAGE, levels_of
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.state import State, Trait
 from planrunner.plan.model import Plan

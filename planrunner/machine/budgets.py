@@ -7,14 +7,14 @@ all of that would not be enough, and then ``on_exhausted`` of the limit says wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from planrunner.jsontext import shown as as_json
 from planrunner.machine.commands import Command, Record
-from planrunner.machine.events import AttemptEnded, AttemptStarted, BudgetExtended, BudgetWarned
+from planrunner.machine.compensation_log import Rollback
+from planrunner.machine.events import AttemptEnded, AttemptStarted, BudgetExtended, BudgetWarned, UndoEnded, UndoStarted
 from planrunner.machine.ledger import COUNTED, PLAN, ROLLBACK, SPENDABLE, Ledger, Scope, amount, units
-from planrunner.machine.owing import reserved
 from planrunner.machine.state import State
 from planrunner.plan.model import Budgets
 
@@ -76,9 +76,17 @@ def _budgets(state: State, number: int) -> tuple[Budgets, ...]:
     if number == PLAN:
         return (state.plan.budgets,)
     if number <= ROLLBACK:
-        return reserved(state, ROLLBACK - number)
+        return _reserved_for_rollback(state, ROLLBACK - number)
     task = state.specs[number]
     return (task.budgets,) if task.sub is None else (task.budgets, task.sub.budgets)
+
+
+def _reserved_for_rollback(state: State, number: int) -> tuple[Budgets, ...]:
+    """What is reserved for the rollback of that number, counted from 1; 0 is what a first one of the run would have."""
+    policy = state.plan.rollback
+    if number and state.debts is not None:
+        policy = state.debts.rollbacks[number - 1].policy
+    return () if policy is None else (policy.budgets,)
 
 
 def _scope(budgets: Iterable[Budgets]) -> Scope | None:
@@ -272,7 +280,7 @@ def _cross(state: State, scopes: Iterable[int]) -> None:
                 ledger.crossed[number, what] = None
 
 
-def warned(state: State, event: BudgetWarned, at: float) -> None:
+def budget_warned(state: State, event: BudgetWarned, at: float) -> None:
     ledger = ledger_of(state)
     number = scope_number(state, event.scope)
     if event.reason == "overshoot":
@@ -282,7 +290,7 @@ def warned(state: State, event: BudgetWarned, at: float) -> None:
         ledger.account(number).warned.add(event.what)
 
 
-def extended(state: State, event: BudgetExtended, at: float) -> None:
+def budget_extended(state: State, event: BudgetExtended, at: float) -> None:
     ledger = ledger_of(state)
     number = scope_number(state, event.scope)
     added = event.amount if event.what == "time" else units(event.what, event.amount) or 0
@@ -291,9 +299,6 @@ def extended(state: State, event: BudgetExtended, at: float) -> None:
     for other, found in enumerate(state.tasks):
         if found.status in ("queued", "pending") or (found.status == "blocked" and found.reason == "budget"):
             state.candidates[other] = None
-
-
-FOLDS: dict[type, Callable[[State, Any, float], None]] = {BudgetWarned: warned, BudgetExtended: extended}
 
 
 def scope_number(state: State, name: str) -> int:
@@ -416,3 +421,119 @@ def shown(what: str, number: float) -> str:
     text = f"{dollars:.9f}".rstrip("0")
     whole, _, part = text.partition(".")
     return f"${whole}" if not part else f"${whole}.{part.ljust(2, '0')}"
+
+
+_NOTHING_RESERVED = Budgets()
+_UNDO_CUT_OFF = ("interrupted", "unstarted", "cancelled")
+
+
+def rollback_budgets(rollback: Rollback) -> Budgets:
+    """What is reserved for a rollback."""
+    return _NOTHING_RESERVED if rollback.policy is None else rollback.policy.budgets
+
+
+def _left_for_rollback(state: State, rollback: Rollback, what: str) -> int | None:
+    """What of its reserve a rollback has neither spent nor set aside, in whole numbers; None where it has no limit."""
+    limit = units(what, getattr(rollback_budgets(rollback), what))
+    if limit is None or state.ledger is None:
+        return limit
+    return limit - state.ledger.account(rollback.account).taken(what)
+
+
+def _undo_spends(state: State, position: int) -> tuple[str, ...]:
+    """What the capability spends that undoes a position."""
+    assert state.debts is not None
+    owed = state.debts.owed[position]
+    action = (owed.task or state.specs[owed.number]).rollback
+    trait = state.traits.get(action.uses) if action is not None and owed.kind == "action" else None
+    return tuple(what for what in trait.spends if what in SPENDABLE) if trait is not None else ()
+
+
+def rollback_short_of(state: State, rollback: Rollback, position: int) -> str:
+    """What of the reserve is used up that another attempt to undo ``position`` needs; empty where it has it all."""
+    if rollback_budgets(rollback) == _NOTHING_RESERVED:
+        return ""
+    for what in ("attempts", *_undo_spends(state, position)):
+        rest = _left_for_rollback(state, rollback, what)
+        if rest is not None and rest <= 0:
+            return what
+    return ""
+
+
+def undo_share(state: State, rollback: Rollback, position: int) -> dict[str, Json]:
+    """What the next attempt to undo ``position`` sets aside."""
+    found: dict[str, Json] = {}
+    for what in _undo_spends(state, position) if rollback_budgets(rollback) != _NOTHING_RESERVED else ():
+        rest = _left_for_rollback(state, rollback, what)
+        if rest:
+            others = sum(what in _undo_spends(state, at) for at in rollback.todo)
+            found[what] = amount(what, 1 if what == "calls" else max(rest // max(others, 1), 1))
+    return found
+
+
+def undo_reserved(state: State, position: int) -> dict[str, Json]:
+    """What an attempt has set aside that was cut off and goes on."""
+    holding = state.ledger.holdings.get(~position, {}) if state.ledger is not None else {}
+    return {what: amount(what, more) for what, more in holding.items() if more}
+
+
+def undo_started(state: State, event: UndoStarted) -> None:
+    """An undo begins: it counts, and what it may spend is set aside."""
+    assert state.debts is not None
+    rollback = state.debts.under[event.owed]
+    if state.ledger is None and rollback_budgets(rollback) == _NOTHING_RESERVED:
+        return
+    ledger = ledger_of(state)
+    if not event.reissue:
+        ledger.count([rollback.account], "attempts")
+    amounts = {what: units(what, given) or 0 for what, given in event.reserved.items()}
+    ledger.reserve([rollback.account], ~event.owed, amounts)
+
+
+def undo_ended(state: State, position: int, event: UndoEnded) -> None:
+    """What an undo used is settled; one that was cut off keeps what it has set aside for when it goes on."""
+    assert state.debts is not None
+    ledger, rollback = ledger_of(state), state.debts.under[position]
+    if event.outcome.failure in _UNDO_CUT_OFF:
+        ledger.draw([rollback.account], ~position, event.outcome.usage)
+    else:
+        ledger.settle([rollback.account], ~position, event.outcome.usage)
+    number = state.debts.owed[position].number
+    known = [
+        each
+        for each in ledger.over
+        if each.number != ~position or _left_for_rollback(state, rollback, each.what) is not None
+    ]
+    ledger.over = [each._replace(number=number) if each.number == ~position else each for each in known]
+
+
+def undo_given_up(state: State, position: int) -> None:
+    """Nobody will tell what an undo used: all it had set aside counts as spent."""
+    if state.ledger is not None and state.debts is not None:
+        state.ledger.settle([state.debts.under[position].account], ~position, {})
+
+
+def rollback_amounts(state: State) -> list[tuple[str, dict[str, dict[str, float | None]]]]:
+    """What each rollback used, has set aside and may use, by the task that links the plan which is undone (empty: the
+    run); for a run that was not rolled back what is reserved for that."""
+    found = [] if state.debts is None else list(state.debts.rollbacks)
+    if state.plan.rollback is not None and all(each.owner >= 0 for each in found):
+        found.append(Rollback())
+        found[-1].policy, found[-1].account = state.plan.rollback, ROLLBACK
+    return [(_linking_task(state, each), amounts) for each in found if (amounts := _amounts_of_rollback(state, each))]
+
+
+def _amounts_of_rollback(state: State, rollback: Rollback) -> dict[str, dict[str, float | None]]:
+    reserved = rollback_budgets(rollback)
+    found: dict[str, dict[str, float | None]] = {}
+    if reserved.time is not None:
+        used = 0.0 if rollback.ended is None else rollback.ended - rollback.began
+        found["time"] = {"used": round(used, 3), "limit": reserved.time}
+    if state.ledger is not None:
+        return found | standing(state, rollback.account)
+    limits = {what: getattr(reserved, what) for what in COUNTED if getattr(reserved, what) is not None}
+    return found | {what: {"used": 0, "reserved": 0, "limit": limit} for what, limit in limits.items()}
+
+
+def _linking_task(state: State, rollback: Rollback) -> str:
+    return state.specs[rollback.owner].id if rollback.owner >= 0 else ""

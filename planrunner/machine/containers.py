@@ -1,30 +1,22 @@
-"""Tasks that hold others: how their frames open, go into the next round and close.
-
-Such a task lives like any other: its attempt starts, a frame opens, and when everything in the frame is settled the
-attempt ends and is judged. It takes no slot. Its tasks are named by paths: ``fan[2]``, ``loop#1/draft``,
-``build/compile``; those of a later attempt begin with ``build@2``.
-"""
+"""Containers: how frames of loops, fan-outs and subplans open, go round and close, and their time meters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from planrunner.machine.breakers import alike, follow
+from planrunner.machine.admission import alike, follow, next_round
 from planrunner.machine.budgets import too_deep, went_round
 from planrunner.machine.commands import Close, Command, Open, Record
-from planrunner.machine.endings import ended_by
-from planrunner.machine.events import FrameClosing, FrameOpened, TaskSettled
-from planrunner.machine.fitting import next_round
-from planrunner.machine.frame import Frame
-from planrunner.machine.keeping import taken_along
-from planrunner.machine.linked import begin_undoing, came_to, is_due
-from planrunner.machine.moves import after_settling, drop_timer, main_part_done, set_timer, wake
+from planrunner.machine.compensation import is_within
+from planrunner.machine.events import FrameClosing, FrameOpened, PeopleAwaited, TaskSettled
+from planrunner.machine.graph import Frame
+from planrunner.machine.reuse import taken_along
+from planrunner.machine.rollback import begin_undoing, came_to, is_linked_due
 from planrunner.machine.scope import FrameScope
-from planrunner.machine.state import State
-from planrunner.machine.stints import begun
-from planrunner.machine.stops import undisturbed
-from planrunner.machine.unevaluated import lacks_value
+from planrunner.machine.state import State, Stint
+from planrunner.machine.statuses import after_settling, drop_timer, main_part_done, set_timer, wake
+from planrunner.machine.stops import ended_by, undisturbed
+from planrunner.machine.verdicts import lacks_value
 from planrunner.plan.expressions.evaluate import truth
 from planrunner.plan.expressions.values import EvaluationError
 from planrunner.plan.model import Fanout, Loop, Plan, Task
@@ -143,7 +135,7 @@ def limit_time(state: State, number: int, at: float) -> None:
     if task.sub is not None and task.sub.due is not None:
         ends = task.sub.due if ends is None else min(ends, task.sub.due)
     if limit is not None:
-        begun(state, number, at, limit, ends)
+        meter_started(state, number, at, limit, ends)
     elif ends is not None:
         set_timer(state, number, ends)
 
@@ -161,9 +153,6 @@ def frame_closing(state: State, event: FrameClosing, at: float) -> None:
     for inner in range(frame.first, len(state.specs)):
         if state.tasks[inner].status in ("running", "in_doubt"):
             state.candidates[inner] = None
-
-
-FOLDS: dict[type, Callable[[State, Any, float], None]] = {FrameOpened: frame_opened, FrameClosing: frame_closing}
 
 
 def begin(state: State, number: int) -> Command:
@@ -201,7 +190,7 @@ def undone_first(state: State, frame: Frame) -> bool:
         return False
     if frame.undoing is not None:
         return frame.undoing.active
-    return is_due(state, frame, _verdict(state, frame)[0])
+    return is_linked_due(state, frame, _verdict(state, frame)[0])
 
 
 def _verdict(state: State, frame: Frame) -> tuple[str, str]:
@@ -267,3 +256,97 @@ def _asked_about(state: State, frame: Frame, loop: Loop) -> bool:
         return False
     asked = {path[1] for path in loop.until.paths if path[0] == "tasks" and len(path) > 1}
     return all(number in {frame.index.get(name) for name in asked} for number in frame.failures)
+
+
+# Folds
+
+
+def meter_started(state: State, number: int, at: float, limit: float, due: float | None) -> None:
+    """A task with ``limit`` seconds begins."""
+    state.stints[number] = Stint(limit, at, due)
+    _set_meter(state, number)
+
+
+def _set_meter(state: State, number: int) -> None:
+    """Look at the task when the first of its limits is reached."""
+    stint = state.stints[number]
+    ends = stint.due
+    if stint.since is not None:
+        used_up = stint.since + stint.left
+        ends = used_up if ends is None else min(ends, used_up)
+    if ends is None:
+        drop_timer(state, number, state.tasks[number])
+    else:
+        set_timer(state, number, ends)
+
+
+def _pause_meter(state: State, number: int, at: float) -> None:
+    stint = state.stints[number]
+    if stint.since is not None:
+        stint.left -= at - stint.since
+        stint.since = None
+        _set_meter(state, number)
+
+
+def meters_run(state: State, number: int, at: float) -> None:
+    """Something begins, or somebody has decided: the time of the run and of all that is around it counts again."""
+    if state.active_since is None:
+        state.active_since = at
+    while number >= 0 and state.stints:
+        stint = state.stints.get(number)
+        if stint is not None and stint.since is None:
+            stint.since = at
+            _set_meter(state, number)
+        number = state.tasks[number].frame.owner
+
+
+def meters_paused(state: State, at: float) -> None:
+    """Nobody acts on the run any more."""
+    for number in state.stints:
+        _pause_meter(state, number, at)
+
+
+def meters_resumed(state: State, at: float, idle: float) -> None:
+    """Somebody acts on the run again; of a runner that was killed the ``idle`` seconds since its last entry do not
+    count."""
+    for number, stint in state.stints.items():
+        stint.since = at if stint.since is None else stint.since + idle
+        _set_meter(state, number)
+
+
+def people_awaited(state: State, event: PeopleAwaited, at: float) -> None:
+    if event.task:
+        _pause_meter(state, state.index[event.task], at)
+    elif state.active_since is not None:
+        state.active += at - state.active_since
+        state.active_since = None
+
+
+# Decisions
+
+
+def pause_meters(state: State) -> list[Command]:
+    """The tasks inside which only people can move anything from now on."""
+    if not (state.counts.get("blocked") or state.counts.get("in_doubt")):
+        return []
+    counting = [number for number, stint in state.stints.items() if stint.since is not None]
+    return [Record(PeopleAwaited(state.specs[number].id)) for number in counting if _waits_for_people(state, number)]
+
+
+def _waits_for_people(state: State, owner: int) -> bool:
+    frame = state.tasks[owner].inner
+    assert frame is not None
+    people = False
+    for number in range(frame.first, len(state.tasks)):
+        found = state.tasks[number]
+        if found.status not in _OPEN or not is_within(state, number, owner):
+            continue
+        if number in state.running or number in state.asked or number in state.held or found.status == "queued":
+            return False
+        if found.status == "pending" and found.due is not None:
+            return False
+        people = people or found.status in ("blocked", "in_doubt")
+    return people
+
+
+_OPEN = frozenset({"pending", "queued", "running", "blocked", "in_doubt"})

@@ -4,33 +4,52 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from planrunner.machine import restarts, rollback
-from planrunner.machine.breakers import held_back
+from planrunner.machine import recovery, rollback
+from planrunner.machine.admission import Fitting, held_back
 from planrunner.machine.budgets import notices, time_limit, warning_time
 from planrunner.machine.checkpoints import kept_first
-from planrunner.machine.commands import Command, End, Record, settle
-from planrunner.machine.endings import stopping
+from planrunner.machine.commands import AskPeople, Command, End, Record, settle
+from planrunner.machine.compensation_log import Rollback
+from planrunner.machine.containers import pause_meters, step
 from planrunner.machine.events import (
     AttemptStopping,
     FailureResolved,
     FrameClosing,
     PeopleAwaited,
+    RetryScheduled,
     RunParked,
     StopRequested,
     TaskSettled,
 )
-from planrunner.machine.fitting import Fitting
-from planrunner.machine.outcomes import after_attempt, recover_attempt
-from planrunner.machine.rework import before_completing, due
-from planrunner.machine.rollback import saved_first
-from planrunner.machine.routes import conclusive, handlers
-from planrunner.machine.starting import admit, before_attempt, while_queued
+from planrunner.machine.evolve import CUT_OFF
+from planrunner.machine.gates import sentence
+from planrunner.machine.joins import conclusive, handlers
+from planrunner.machine.recovery import recover
+from planrunner.machine.reuse import is_all_kept
+from planrunner.machine.rework import before_completing, by_edge, due
+from planrunner.machine.rollback import saved_first, unclean
+from planrunner.machine.start import admit, at_gate, before_attempt, while_queued
 from planrunner.machine.state import State, TaskState
-from planrunner.machine.statuses import FINAL_STOPS, OUT_OF_BUDGET, SETTLED, IllegalMove
-from planrunner.machine.stints import standstill
-from planrunner.machine.stops import called_off, closed, cut, deadline_of, give_up, is_given_up
-from planrunner.machine.undoing import Rollback
-from planrunner.machine.watch import next_alarm, ring
+from planrunner.machine.statuses import SETTLED, IllegalMove
+from planrunner.machine.stops import (
+    FINAL_STOPS,
+    OUT_OF_BUDGET,
+    called_off,
+    closed,
+    cut,
+    deadline_of,
+    give_up,
+    is_given_up,
+    next_alarm,
+    no_room,
+    outlives,
+    ring,
+    stop_ended,
+    stopped,
+    time_left,
+)
+from planrunner.machine.verdicts import Verdict, is_retried, judge, judge_failed, retry_delay
+from planrunner.plan.model import Task
 
 INSTANT_BATCH = 2000
 """Instant tasks started by one decision at the most: bounds one transaction."""
@@ -92,7 +111,7 @@ def decide(state: State, now: float) -> Decision:
         if not commands and rollback.busy(state):
             return _NOTHING
     if state.stints and not commands:
-        commands = standstill(state)
+        commands = pause_meters(state)
     return Decision(commands or _finish(state), left)
 
 
@@ -103,7 +122,7 @@ def _beforehand(state: State, now: float) -> list[Command]:
     if state.failing and not state.stop_reason and (first := called_off_beside(state)):
         return first
     if state.endings and not state.stop_reason:
-        return list(stopping(state))
+        return list(stop_ended(state))
     return []
 
 
@@ -232,9 +251,9 @@ def _look(state: State, number: int, now: float, commands: list[Command], ready:
     if state.held and number in state.held and not (found.status == "running" and found.outcome is None):
         return
     if state.restarts and found.status not in SETTLED:
-        if not _is_under_way(found) and restarts.waits(state, number):
+        if not _is_under_way(found) and recovery.waits_for_service(state, number):
             return
-        command = restarts.omitted(state, number)
+        command = recovery.omitted_after_service(state, number)
     if command is not None:
         pass
     elif state.closing and found.status not in SETTLED and (why := closed(state, number)):
@@ -361,3 +380,88 @@ def _stuck(state: State) -> Record:
         return Record(FailureResolved(state.specs[min(state.recovering)].id))
     open_tasks = [task.id for task, found in zip(state.specs, state.tasks) if not found.standing]
     raise IllegalMove(f"the run can neither go on nor end; undecided: {', '.join(open_tasks[:10])}")
+
+
+def after_attempt(state: State, number: int, now: float) -> Command | None:
+    task = state.specs[number]
+    found = state.tasks[number]
+    if found.outcome is None:
+        if number in state.holders:
+            return step(state, number, now)
+        if not found.uncertain:
+            return None
+        if is_given_up(state, number):
+            return give_up(state, number)
+        rests = state.stop_reason not in ("", "budget") and not outlives(state, number)
+        return None if rests else recover_attempt(state, number)
+    if found.outcome.failure in CUT_OFF:
+        return stopped(state, task, "stopped: ")
+    if found.outcome.failure == "cancelled":
+        return settle(task, "cancelled", "stopped", found.outcome.message)
+    if found.kept is None and not (found.outcome.failure or task.expect or task.postconditions or task.failure_modes):
+        return settle(task, "completed", "", _at_bound(task, found))
+    verdict = judge(state, number)
+    if verdict.words and "criteria" not in found.cleared:
+        verdict = judge_failed(found.gate, found.attempts) or verdict
+    if not verdict.failure:
+        return _after_success(state, number, verdict, now)
+    ends = state.stop_reason in FINAL_STOPS and not outlives(state, number)
+    ends = ends or (bool(state.closing) and closed(state, number) == "budget")
+    ends = ends or (number in state.holders and _left_behind(state, number))
+    if not ends and is_retried(task.retry, found.attempts - found.past, verdict.failure):
+        key = f"{state.seed}:{task.id}:{found.attempts}"
+        due = now + retry_delay(task.retry, found.attempts - found.past, key)
+        if task.timebox is None or _in_timebox(state, task, due):
+            return Record(RetryScheduled(task.id, found.attempts, due, verdict.failure))
+        verdict = _no_room(task, verdict)
+    goes_back = number in state.shape.reworks and not ends
+    if goes_back and (back := by_edge(state, number, verdict.detail, verdict.failure)):
+        return back
+    return settle(task, "failed", verdict.reason, verdict.detail, verdict.failure)
+
+
+def _after_success(state: State, number: int, verdict: Verdict, now: float) -> Command | None:
+    """Nothing speaks against the attempt: the task is done, unless criteria in plain words are still to be decided."""
+    task, found = state.specs[number], state.tasks[number]
+    if verdict.words and "criteria" not in found.cleared:
+        return _asks_criteria(state, number, now)
+    if found.kept is not None and number in state.holders and is_all_kept(state, number):
+        return settle(task, "completed", "reused", "kept: nothing inside it would be called otherwise")
+    return settle(task, "completed", "", _judged(found) if verdict.words else _at_bound(task, found))
+
+
+def _at_bound(task: Task, found: TaskState) -> str:
+    """Why a loop ended that may end at its bound."""
+    bounded = task.loop is not None and task.loop.at_bound == "continue" and found.outcome is not None
+    return found.outcome.message if bounded and found.outcome is not None else ""
+
+
+def _left_behind(state: State, number: int) -> bool:
+    """A linked plan was not wholly undone, though it has to be before anything begins again."""
+    frame = state.tasks[number].inner
+    if frame is None or frame.undoing is None:
+        return False
+    return unclean(frame.undoing)
+
+
+def _asks_criteria(state: State, number: int, now: float) -> Command | None:
+    found = state.tasks[number]
+    asked = found.gate is not None and (found.gate.stage, found.gate.attempt) == ("criteria", found.attempts)
+    return at_gate(state, number, now) if asked else AskPeople(number, "criteria")
+
+
+def _judged(found: TaskState) -> str:
+    """Who decided the criteria in plain words of a task, and how."""
+    return sentence(found.gate) if found.gate is not None and found.gate.stage == "criteria" else ""
+
+
+def _in_timebox(state: State, task: Task, due: float) -> bool:
+    return time_left(state, task, due)
+
+
+def _no_room(task: Task, verdict: Verdict) -> Verdict:
+    return verdict._replace(failure="timeout", reason="timebox", detail=no_room(task, verdict.detail))
+
+
+def recover_attempt(state: State, number: int) -> Command | None:
+    return recover(state, number)

@@ -6,59 +6,98 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from planrunner.machine import (
-    breakers,
+    admission,
     budgets,
     checkpoints,
     compensation,
-    computed,
-    conditions,
     containers,
-    forks,
-    freshness,
     gates,
-    governing,
-    keeping,
-    resolutions,
-    restarts,
+    policy,
+    recovery,
+    reuse,
     revision,
     rework,
-    shortages,
-    stints,
-    watch,
+    start,
+    stops,
 )
+from planrunner.machine.admission import degrade
 from planrunner.machine.compensation import register
-from planrunner.machine.endings import ended
 from planrunner.machine.events import (
+    EVENTS,
     AttemptEnded,
     AttemptStarted,
+    AttemptStopping,
+    BackupAsked,
+    BackupMade,
+    BudgetExtended,
+    BudgetRefused,
+    BudgetWarned,
+    CheckpointAsked,
+    CheckpointTaken,
+    DoubtSettled,
     Entry,
     Event,
+    FactsObserved,
+    FactsRequested,
+    FailureResolved,
+    FrameClosing,
+    FrameOpened,
+    FreshnessAsked,
+    FreshnessSeen,
+    GateDecided,
+    GateEscalated,
+    GateExamined,
+    GateOpened,
+    GateReopened,
+    GateRequested,
+    GateVoted,
+    LeftAlone,
+    PeopleAwaited,
+    PlanRefused,
+    PolicyChanged,
+    ResetPlanned,
     RetryScheduled,
+    RollbackEnded,
+    RollbackStarted,
     RunEnded,
+    RunForked,
     RunParked,
+    RunReopened,
     RunResumed,
+    RunRevised,
     RunStarted,
+    SettingsComputed,
+    StopRequested,
+    TaskDelayed,
     TaskQueued,
     TaskSettled,
+    TasksReset,
+    UndoEnded,
+    UndoScheduled,
+    UndoSettled,
+    UndoStarted,
+    Warned,
 )
-from planrunner.machine.fitting import degrade
-from planrunner.machine.frame import Frame
-from planrunner.machine.freshness import given
-from planrunner.machine.governing import govern
-from planrunner.machine.judge import judge
-from planrunner.machine.moves import (
+from planrunner.machine.graph import Frame
+from planrunner.machine.policy import govern
+from planrunner.machine.reuse import given
+from planrunner.machine.state import State, Trait, Tried
+from planrunner.machine.statuses import (
+    SETTLED,
+    IllegalMove,
     after_settling,
+    check_run,
     drop_timer,
     free_slot,
     give_back,
     move,
+    plan_ended,
     set_timer,
     take_slot,
     take_standing,
     tell_recovering,
 )
-from planrunner.machine.state import State, Trait, Tried
-from planrunner.machine.statuses import SETTLED, IllegalMove, check_run
+from planrunner.machine.verdicts import judge
 from planrunner.plan.model import Plan
 
 _REMEMBERED = 9
@@ -82,7 +121,7 @@ def evolve(state: State, event: Event, at: float) -> None:
     Raises IllegalMove when the event cannot follow what came before.
     """
     state.now = at
-    _HANDLERS[type(event)](state, event, at)
+    FOLDS[type(event)](state, event, at)
 
 
 def forget_candidates(state: State, left: Iterable[int]) -> None:
@@ -92,7 +131,7 @@ def forget_candidates(state: State, left: Iterable[int]) -> None:
     state.candidates.update(dict.fromkeys(left))
 
 
-def _started(state: State, event: RunStarted, at: float) -> None:
+def _run_started(state: State, event: RunStarted, at: float) -> None:
     check_run(state.status, "running")
     state.status = "running"
     state.params = event.params
@@ -134,7 +173,7 @@ def _leave_out(state: State) -> None:
                 state.tasks[other].missing -= 1
 
 
-def _resumed(state: State, event: RunResumed, at: float) -> None:
+def _run_resumed(state: State, event: RunResumed, at: float) -> None:
     check_run(state.status, "running")
     state.status = "running"
     if state.stop_reason not in ("budget", "cancelled", "killed"):
@@ -144,7 +183,7 @@ def _resumed(state: State, event: RunResumed, at: float) -> None:
     # a runner that was killed left its mark: the time since its last entry was nobody's
     state.active_since = at if state.active_since is None else state.active_since + event.idle
     if state.stints:
-        stints.resumed(state, at, event.idle)
+        containers.meters_resumed(state, at, event.idle)
     state.asked.clear()
     state.freshness.clear()  # what was seen then says nothing about now
     for number in state.running:
@@ -162,7 +201,7 @@ def _resumed(state: State, event: RunResumed, at: float) -> None:
         compensation.resumed(state)
 
 
-def _queued(state: State, event: TaskQueued, at: float) -> None:
+def _task_queued(state: State, event: TaskQueued, at: float) -> None:
     number = state.index[event.task]
     task = state.specs[number]
     found = state.tasks[number]
@@ -200,11 +239,11 @@ def _attempt_started(state: State, event: AttemptStarted, at: float) -> None:
     if (state.ledger is not None or event.reserved) and number not in state.holders:
         budgets.started(state, number, event)
     if state.stints or state.active_since is None:
-        stints.moved(state, number, at)
+        containers.meters_run(state, number, at)
     if task.timebox is not None or task.watchdog or task.due is not None or task.due_in is not None:
-        watch.armed(state, number, at)
+        stops.armed(state, number, at)
     if state.plan.breakers:
-        breakers.attempt_started(state, number)
+        admission.attempt_started(state, number)
     if event.undo:
         register(state, event)
 
@@ -227,9 +266,9 @@ def _attempt_ended(state: State, event: AttemptEnded, at: float) -> None:
     if (state.ledger is not None or event.outcome.usage) and number not in state.holders:
         budgets.ended(state, number, event)
     if state.alarms is not None:
-        watch.attempt_over(state, number)
+        stops.attempt_over(state, number)
     if state.plan.breakers:
-        breakers.attempt_ended(state, number, event.outcome, at)
+        admission.attempt_ended(state, number, event.outcome, at)
 
 
 def _missed(state: State, number: int) -> str:
@@ -255,7 +294,7 @@ def _retry_scheduled(state: State, event: RetryScheduled, at: float) -> None:
     set_timer(state, number, event.due)
 
 
-def _settled(state: State, event: TaskSettled, at: float) -> None:
+def _task_settled(state: State, event: TaskSettled, at: float) -> None:
     number = state.index[event.task]
     task = state.specs[number]
     found = state.tasks[number]
@@ -269,7 +308,7 @@ def _settled(state: State, event: TaskSettled, at: float) -> None:
     state.candidates.pop(number, None)
     state.stints.pop(number, None)
     if state.alarms is not None:
-        watch.task_over(state, number)
+        stops.task_over(state, number)
     if event.status not in SETTLED:
         if event.reason == "probe":
             state.asked.add(number)
@@ -286,19 +325,19 @@ def _settled(state: State, event: TaskSettled, at: float) -> None:
     if event.reason == "fresh":
         found.outcome = given(state.freshness[number])
     if found.kept is not None and event.reason in ("reused", "fresh"):
-        keeping.settled(state, event)
+        reuse.settled(state, event)
     if event.status == "completed" and found.outcome is not None:
         found.outputs = found.outcome.outputs
     take_standing(state, number, event.status)
     tell_recovering(state, number)
     if task.ends_plan and event.status == "completed":
-        ended(state, number)
+        plan_ended(state, number)
     if frame.limit and frame.limit < frame.first + frame.size:
         _next_item(state, frame)
     if not frame.open or (frame.open == 1 and frame.last >= 0):
         after_settling(state, frame)
     if state.restarts:
-        restarts.settled(state, number)
+        recovery.service_settled(state, number)
 
 
 def _next_item(state: State, frame: Frame) -> None:
@@ -311,7 +350,7 @@ def _next_item(state: State, frame: Frame) -> None:
         frame.limit += 1
 
 
-def _parked(state: State, event: RunParked, at: float) -> None:
+def _run_parked(state: State, event: RunParked, at: float) -> None:
     new = "blocked" if event.reason == "waiting" else "paused"
     check_run(state.status, new)  # type: ignore[arg-type]
     state.status = new  # type: ignore[assignment]
@@ -334,34 +373,63 @@ def _rest(state: State, at: float) -> None:
         state.active += at - state.active_since
         state.active_since = None
     if state.stints:
-        stints.parked(state, at)
+        containers.meters_paused(state, at)
 
 
-_HANDLERS: dict[type, Callable[[State, Any, float], None]] = {
-    RunStarted: _started,
-    RunResumed: _resumed,
-    TaskQueued: _queued,
+FOLDS: dict[type[Event], Callable[[State, Any, float], None]] = {
+    RunStarted: _run_started,
+    RunResumed: _run_resumed,
+    RunForked: checkpoints.run_forked,
+    RunRevised: revision.run_revised,
+    RunReopened: rework.run_reopened,
+    RunParked: _run_parked,
+    RunEnded: _run_ended,
+    StopRequested: recovery.stop_requested,
+    PlanRefused: policy.plan_refused,
+    PolicyChanged: policy.policy_changed,
+    TaskQueued: _task_queued,
+    TaskDelayed: admission.task_delayed,
+    SettingsComputed: start.settings_computed,
+    FactsRequested: start.facts_requested,
+    FactsObserved: start.facts_observed,
+    FreshnessAsked: reuse.freshness_asked,
+    FreshnessSeen: reuse.freshness_seen,
     AttemptStarted: _attempt_started,
+    AttemptStopping: stops.attempt_stopping,
     AttemptEnded: _attempt_ended,
     RetryScheduled: _retry_scheduled,
-    TaskSettled: _settled,
-    RunParked: _parked,
-    RunEnded: _run_ended,
-    **containers.FOLDS,
-    **conditions.FOLDS,
-    **budgets.FOLDS,
-    **shortages.FOLDS,
-    **governing.FOLDS,
-    **stints.FOLDS,
-    **computed.FOLDS,
-    **watch.FOLDS,
-    **gates.FOLDS,
-    **resolutions.FOLDS,
-    **checkpoints.FOLDS,
-    **forks.FOLDS,
-    **revision.FOLDS,
-    **freshness.FOLDS,
-    **breakers.FOLDS,
-    **rework.FOLDS,
-    **compensation.FOLDS,
+    Warned: stops.warned,
+    TaskSettled: _task_settled,
+    FailureResolved: recovery.failure_resolved,
+    DoubtSettled: recovery.doubt_settled,
+    FrameOpened: containers.frame_opened,
+    FrameClosing: containers.frame_closing,
+    PeopleAwaited: containers.people_awaited,
+    ResetPlanned: rework.reset_planned,
+    TasksReset: rework.tasks_reset,
+    BudgetWarned: budgets.budget_warned,
+    BudgetExtended: budgets.budget_extended,
+    BudgetRefused: admission.budget_refused,
+    GateRequested: gates.gate_requested,
+    GateExamined: gates.gate_examined,
+    GateOpened: gates.gate_opened,
+    GateReopened: gates.gate_reopened,
+    GateVoted: gates.gate_voted,
+    GateEscalated: gates.gate_escalated,
+    GateDecided: gates.gate_decided,
+    CheckpointAsked: checkpoints.checkpoint_asked,
+    CheckpointTaken: checkpoints.checkpoint_taken,
+    BackupAsked: compensation.backup_asked,
+    BackupMade: compensation.backup_made,
+    LeftAlone: compensation.left_alone,
+    RollbackStarted: compensation.rollback_started,
+    UndoStarted: compensation.undo_started,
+    UndoEnded: compensation.undo_ended,
+    UndoScheduled: compensation.undo_scheduled,
+    UndoSettled: compensation.undo_settled,
+    RollbackEnded: compensation.rollback_ended,
 }
+"""What each kind of event does to the state: every kind has one fold, which is checked when this module is imported."""
+
+if missing := set(EVENTS) ^ FOLDS.keys():
+    raise TypeError(f"events without a fold, or folds without an event: {', '.join(sorted(map(str, missing)))}")

@@ -6,13 +6,14 @@ attempt (a criterion is in plain words). It is requested, examined, opened and d
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from typing import Any
 
 from planrunner.jsontext import stable_json
-from planrunner.machine import judging, rework
+from planrunner.machine import rework, verdicts
 from planrunner.machine.commands import AskPeople, Command, Record
+from planrunner.machine.containers import meters_run
 from planrunner.machine.events import (
     GateDecided,
     GateEscalated,
@@ -24,16 +25,13 @@ from planrunner.machine.events import (
     Outcome,
     TaskSettled,
 )
-from planrunner.machine.gate import GateState
-from planrunner.machine.governing import STAGE, asked
-from planrunner.machine.instructions import carried_out, results
-from planrunner.machine.judge import unmet
-from planrunner.machine.moves import drop_timer, free_slot, move, set_timer
+from planrunner.machine.policy import STAGE, asked
 from planrunner.machine.scope import GateScope
-from planrunner.machine.state import State
-from planrunner.machine.statuses import FINAL_STOPS, SETTLED
-from planrunner.machine.stints import moved
-from planrunner.machine.stops import outlives, stopped, task_deadline
+from planrunner.machine.state import GateState, State
+from planrunner.machine.statuses import SETTLED, drop_timer, free_slot, move, set_timer
+from planrunner.machine.stops import FINAL_STOPS, outlives, stopped, task_deadline
+from planrunner.machine.verdicts import judge, unmet
+from planrunner.plan.expressions.quantities import format_duration, format_money, format_percent, format_size
 from planrunner.plan.model import Criterion, Gate, Reject, Task
 
 Json = Any
@@ -146,7 +144,7 @@ def _examined(state: State, number: int, gate: GateState, now: float) -> GateOpe
     failed += _failed_checks(state, number, written.checks)
     if failed:
         return GateDecided(task.id, gate.visit, "failed", ("checks",), "; ".join(failed))
-    judged = judging.met(gate.evidence)
+    judged = verdicts.judge_met(gate.evidence)
     if judged is not None or not _for_people(written, gate):
         by, reason = ("checks", "") if judged is None else (f"judge {judged['name']}", str(judged["text"]))
         return GateDecided(task.id, gate.visit, "passed", (by,), reason, _outputs("passed", by, reason))
@@ -238,7 +236,7 @@ def _decided_by_votes(state: State, number: int, gate: GateState) -> GateDecided
     outputs = {**_outputs("approved", ", ".join(names), last.reason), **outputs}
     outputs["decision"] = "approved"
     if gate.stage == "instruction":
-        outputs = results(state.specs[number], outputs)
+        outputs = instruction_results(state.specs[number], outputs)
     return GateDecided(state.specs[number].id, gate.visit, "approved", names, last.reason, outputs)
 
 
@@ -309,21 +307,21 @@ def _gate_of(state: State, task: str, visit: int) -> tuple[int, GateState | None
     return number, None if late else found.gate
 
 
-def _requested(state: State, event: GateRequested, at: float) -> None:
+def gate_requested(state: State, event: GateRequested, at: float) -> None:
     number = state.index[event.task]
     state.tasks[number].gate = GateState(event.visit, event.stage, event.attempt, event.request)
-    judging.set_aside(state, number, event)
+    verdicts.judge_reserved(state, number, event)
     state.asked.add(number)
     state.candidates.pop(number, None)
 
 
-def _looked_at(state: State, event: GateExamined, at: float) -> None:
+def gate_examined(state: State, event: GateExamined, at: float) -> None:
     number, gate = _gate_of(state, event.task, event.visit)
     if event.failure == "interrupted" and gate is not None:
         gate.cut = True
         if state.stop_reason not in FINAL_STOPS:
             return  # the judge is asked again when the run goes on
-    judging.settle(state, number, event)
+    verdicts.judge_settled(state, number, event)
     if state.tasks[number].visit == event.visit:
         state.asked.discard(number)
     if gate is None or gate.opened:
@@ -333,7 +331,7 @@ def _looked_at(state: State, event: GateExamined, at: float) -> None:
     state.candidates[number] = None
 
 
-def _opened(state: State, event: GateOpened, at: float) -> None:
+def gate_opened(state: State, event: GateOpened, at: float) -> None:
     number = state.index[event.task]
     found = state.tasks[number]
     gate = found.gate
@@ -354,7 +352,7 @@ def _opened(state: State, event: GateOpened, at: float) -> None:
         state.candidates[number] = None
 
 
-def _reopened(state: State, event: GateReopened, at: float) -> None:
+def gate_reopened(state: State, event: GateReopened, at: float) -> None:
     number, gate = _gate_of(state, event.task, event.visit)
     if gate is not None:
         gate.request, gate.evidence, gate.policy, gate.shown = event[2:6]
@@ -362,7 +360,7 @@ def _reopened(state: State, event: GateReopened, at: float) -> None:
         state.tasks[number].detail = str(event.request.get("ask", ""))
 
 
-def _voted(state: State, event: GateVoted, at: float) -> None:
+def gate_voted(state: State, event: GateVoted, at: float) -> None:
     number, gate = _gate_of(state, event.task, event.visit)
     if gate is not None:
         gate.votes = [
@@ -372,7 +370,7 @@ def _voted(state: State, event: GateVoted, at: float) -> None:
         state.candidates[number] = None
 
 
-def _escalated(state: State, event: GateEscalated, at: float) -> None:
+def gate_escalated(state: State, event: GateEscalated, at: float) -> None:
     number, gate = _gate_of(state, event.task, event.visit)
     if gate is None:
         return
@@ -385,13 +383,13 @@ def _escalated(state: State, event: GateEscalated, at: float) -> None:
     state.candidates.pop(number, None)
 
 
-def _decided(state: State, event: GateDecided, at: float) -> None:
+def gate_decided(state: State, event: GateDecided, at: float) -> None:
     number, gate = _gate_of(state, event.task, event.visit)
     if gate is None:
         return
     found = state.tasks[number]
     gate.decision, gate.by, gate.reason = event.decision, event.by, event.reason
-    moved(state, number, at)
+    meters_run(state, number, at)
     drop_timer(state, number, found)
     state.candidates[number] = None
     if event.decision in ("passed", "approved"):
@@ -426,12 +424,91 @@ def ask_anew(state: State) -> None:
             found.reason = found.detail = ""
 
 
-FOLDS: dict[type, Callable[[State, Any, float], None]] = {
-    GateRequested: _requested,
-    GateExamined: _looked_at,
-    GateOpened: _opened,
-    GateReopened: _reopened,
-    GateVoted: _voted,
-    GateEscalated: _escalated,
-    GateDecided: _decided,
+TEXT = "text"
+"""The output, and the field of the form, that says what was done."""
+
+
+def instruction_question(task: Task) -> str:
+    """What somebody is asked to do."""
+    words = task.command.strip()
+    return f"carry this out: {words}" if words else f"carry `{task.id}` out: nothing else says how to do it"
+
+
+def instruction_form(task: Task) -> list[dict[str, Json]]:
+    """The fields to be filled: every declared output that nothing else gives, and what was done."""
+    asked = [output for output in task.outputs if output.value is None and not output.path and output.name != TEXT]
+    found: list[dict[str, Json]] = []
+    for output in asked:
+        about = {"description": output.description} if output.description else {}
+        found.append({"name": output.name, "type": output.type, "required": True, **about})
+    return [*found, {"name": TEXT, "type": "string", "default": "", "description": "what was done, else the reason"}]
+
+
+def instruction_results(task: Task, outputs: dict[str, Json]) -> dict[str, Json]:
+    """The outputs of a task that was carried out: what was filled in, the text, and the files that it declares."""
+    files = {output.name: output.path for output in task.outputs if output.path}
+    constants = {output.name: output.value for output in task.outputs if output.value is not None}
+    return {**files, **constants, **outputs, TEXT: outputs.get(TEXT) or outputs["reason"]}
+
+
+def carried_out(state: State, number: int, how: str) -> Command:
+    """People approved, or say that it is done: the criteria of the task decide; those in words are asked about."""
+    task, found = state.specs[number], state.tasks[number]
+    verdict = judge(state, number)
+    if verdict.failure:
+        return Record(TaskSettled(task.id, "failed", verdict.reason, verdict.detail, verdict.failure))
+    if verdict.words and "criteria" not in found.cleared:
+        return AskPeople(number, "criteria")
+    return Record(TaskSettled(task.id, "completed", "", how))
+
+
+def approved(state: State, number: int) -> tuple[str, ...]:
+    """The digests, ``sha256:…``, of the evidence that people approved of at the gates that the task comes after, or at
+    its own. Evidence of which they were shown but a part does not count, nor do gates that a check or a model passed.
+    """
+    return tuple(sorted({digest for gate in _gates_of(state, number) for digest in _shown_by(gate)}))
+
+
+def _gates_of(state: State, number: int) -> Iterator[GateState]:
+    todo, known = [number], {number}
+    while todo:
+        number = todo.pop()
+        gate = state.tasks[number].gate
+        if gate is not None and gate.decision == "approved":
+            yield gate
+        routes = [route.source for route in state.shape.routes_in.get(number, ())]
+        owner = state.tasks[number].frame.owner
+        for other in (*state.shape.needs[number], *routes, *((owner,) if owner >= 0 else ())):
+            if other not in known:
+                known.add(other)
+                todo.append(other)
+
+
+def _shown_by(gate: GateState) -> Iterator[str]:
+    for item in gate.evidence:
+        text, digest = item.get("text"), item.get("digest")
+        if isinstance(text, str) and digest == f"sha256:{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}":
+            yield digest
+
+
+_WRITTEN: dict[str, Callable[[Json], str]] = {
+    "money": format_money,
+    "size": format_size,
+    "duration": format_duration,
+    "percent": format_percent,
 }
+
+
+def answered(gate: GateState, fields: dict[str, Json]) -> str:
+    """``answered amount=$10 and left note open``: values as the form would take them."""
+    kinds = {str(field["name"]): str(field.get("type", "any")) for field in gate.request.get("form", ())}
+    given = [f"{name}={_text(kinds.get(name, 'any'), value)}" for name, value in fields.items() if value is not None]
+    left = [name for name, value in fields.items() if value is None]
+    parts = [f"answered {', '.join(given)}" if given else "", f"left {', '.join(left)} open" if left else ""]
+    return " and ".join(part for part in parts if part)
+
+
+def _text(kind: str, value: Json) -> str:
+    if kind in _WRITTEN and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return _WRITTEN[kind](value)
+    return value if isinstance(value, str) else stable_json(value)

@@ -1,22 +1,27 @@
-"""What becomes of an attempt whose end nobody saw, by the effect class of what it did.
-
-``pure``, ``read`` and ``idempotent`` (keyed) attempts are issued again: the same attempt with the same key, not
-charged to
-the retries. A ``checkable`` one is probed first. An ``unsafe`` one is never repeated on planrunner's own account: the
-task's ``on_doubt`` says what to do, and where it says nothing a person is asked. Where nobody is there (the run goes on
-unattended) what can be undone is undone instead, and the task fails.
-"""
+"""What becomes of attempts of unknown end, of handled failures, and of services when a run goes on."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from planrunner.machine.commands import AskProbe, Command, Record, Start
-from planrunner.machine.events import DoubtSettled, TaskSettled
+from planrunner.machine.commands import AskProbe, Command, Record, Start, settle
+from planrunner.machine.events import DoubtSettled, FailureResolved, Outcome, StopRequested, TaskSettled
+from planrunner.machine.joins import has_next
 from planrunner.machine.ledger import amount
 from planrunner.machine.rollback import undoing
 from planrunner.machine.state import State
-from planrunner.machine.statuses import FINAL_STOPS
+from planrunner.machine.statuses import (
+    SETTLED,
+    IllegalMove,
+    after_settling,
+    drop_timer,
+    give_back,
+    move,
+    stand,
+    tell_recovering,
+)
+from planrunner.machine.stops import FINAL_STOPS
 
 BY_RULE = "the stop that was under way"
 """Who settles the doubt about an attempt that was being stopped for good when its runner died."""
@@ -55,3 +60,124 @@ def recover(state: State, number: int) -> Command | None:
     told = f"; {found.detail}" if found.reason == "unknown" else ""
     detail = f"attempt {found.attempts} was cut off; whether it took effect is not known{told}"
     return Record(TaskSettled(task.id, "in_doubt", "ask", detail))
+
+
+def failure_resolved(state: State, event: FailureResolved, at: float) -> None:
+    number = state.index[event.task]
+    found = state.tasks[number]
+    del state.recovering[number]
+    state.candidates.pop(number, None)
+    if event.recovered_by:
+        found.recovered_by = event.recovered_by
+        found.outputs = state.tasks[state.index[event.recovered_by]].outputs
+        stand(state, number, "completed")
+    else:
+        stand(state, number, "skipped" if state.recovering and has_next(state, number) else "failed")
+    tell_recovering(state, number)
+    after_settling(state, found.frame)
+
+
+def doubt_settled(state: State, event: DoubtSettled, at: float) -> None:
+    number = state.index[event.task]
+    found = state.tasks[number]
+    if found.status not in ("in_doubt", "running"):
+        raise IllegalMove(f"task `{event.task}` is not in doubt")
+    state.asked.discard(number)
+    if (event.resolution, event.failure) == ("unknown", "interrupted") and state.stop_reason not in FINAL_STOPS:
+        return  # it is asked again when the run goes on
+    if event.resolution in ("retry", "unknown"):
+        found.uncertain, found.reason = True, event.resolution
+        if event.resolution == "unknown":
+            found.detail = event.by if event.failure else "the probe could not tell"
+    else:
+        failure = (event.failure or "doubt") if event.resolution == "failed" else ""
+        found.uncertain = False
+        found.outcome = Outcome(failure=failure, message="its end was settled " + _by(event.by))
+        found.reason = "settled"
+        found.judged = False
+        if state.ledger is not None:
+            give_back(state, number)
+    state.candidates[number] = None
+
+
+def _by(who: str) -> str:
+    return f"by {who}" if who else "by rule"
+
+
+def stop_requested(state: State, event: StopRequested, at: float) -> None:
+    lifted = not event.reason
+    state.stop_reason, state.stop_by, state.stop_comment = event.reason, "" if lifted else event.by, event.comment
+    for number in state.running if lifted else ():
+        found = state.tasks[number]
+        if found.outcome is not None and found.outcome.failure == "unstarted":
+            found.uncertain, found.reason, found.outcome = True, "retry", None  # it had not begun, and begins now
+    for number, task in enumerate(state.tasks):
+        if task.status in ("pending", "queued", "blocked", "running", "in_doubt"):
+            state.candidates[number] = None
+
+
+def services_reset(state: State, numbers: Iterable[int]) -> None:
+    """Some of these tasks, which were reset, are services."""
+    for number in numbers:
+        if state.specs[number].ready:
+            state.restarts[number] = None
+    for number, found in enumerate(state.tasks):
+        if found.status == "queued" and waits_for_service(state, number):
+            state.queue.remove(state.limited_labels(state.specs[number]), state.specs[number].priority, number)
+            move(state, number, found, "pending")
+        elif found.status == "pending" and found.due is not None and waits_for_service(state, number):
+            drop_timer(state, number, found)
+
+
+def service_settled(state: State, number: int) -> None:
+    """A task has settled. Where it is a service that started again, what waited for it is looked at; one that did not
+    become ready stays listed until it is reset, and keeps what comes after it from starting."""
+    if number not in state.restarts:
+        return
+    if state.tasks[number].status != "failed":
+        del state.restarts[number]
+    for other, found in enumerate(state.tasks):
+        if found.status not in SETTLED:
+            state.candidates[other] = None
+
+
+def waits_for_service(state: State, number: int) -> bool:
+    """Whether a task waits for a service that starts again. Where the run stops nothing waits."""
+    return not state.stop_reason and any(
+        state.tasks[service].status not in SETTLED and _is_after(state, number, service) for service in state.restarts
+    )
+
+
+def omitted_after_service(state: State, number: int) -> Command | None:
+    """The end of a task that comes after a service which failed to start again; what may follow failures runs."""
+    if state.stop_reason or state.tasks[number].status != "pending" or _top(state, number) in state.shape.tolerant:
+        return None
+    for service in state.restarts:
+        if state.tasks[service].status == "failed" and _is_after(state, number, service):
+            why = f"the service `{state.specs[service].id}` failed to start again"
+            return settle(state.specs[number], "omitted", "cut_off", why)
+    return None
+
+
+def _is_after(state: State, number: int, service: int) -> bool:
+    """Whether a task, or one that contains it, needs the service, at once or through others. Those under ``finally``
+    follow the main part, not single tasks of it."""
+    top = _top(state, number)
+    if state.specs[top].finally_:
+        return False
+    seen = {top}
+    queue = [top]
+    for each in queue:
+        for need in state.shape.needs[each]:
+            if need == service:
+                return True
+            if need not in seen:
+                seen.add(need)
+                queue.append(need)
+    return False
+
+
+def _top(state: State, number: int) -> int:
+    while (owner := state.tasks[number].frame.owner) >= 0:
+        number = owner
+    return number

@@ -37,7 +37,7 @@ from planrunner.machine.events import (
 )
 from planrunner.machine.recovery import BY_RULE
 from planrunner.machine.state import State
-from planrunner.machine.statuses import OUT_OF_BUDGET
+from planrunner.machine.stops import OUT_OF_BUDGET
 
 Json = Any
 

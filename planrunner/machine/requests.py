@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from planrunner.machine.admission import refusal, still_short
 from planrunner.machine.budgets import extension
-from planrunner.machine.events import AttemptStopping, Event, RunReopened, StopRequested
-from planrunner.machine.paths import named
-from planrunner.machine.shortages import refusal, still_short
+from planrunner.machine.events import AttemptStopping, Event, RunReopened, StopRequested, TaskSettled
+from planrunner.machine.names import named
 from planrunner.machine.state import State
-from planrunner.machine.statuses import OUT_OF_BUDGET, STOPS, ended
-from planrunner.machine.stops import deadline_text
+from planrunner.machine.statuses import ended, said
+from planrunner.machine.stops import FINAL_STOPS, OUT_OF_BUDGET, STOPS, deadline_text, is_under_way
 from planrunner.machine.votes import Vote, count
-from planrunner.machine.watch import called_off
 from planrunner.plan.expressions.quantities import format_duration
 from planrunner.plan.nearest import nearest
 
@@ -74,6 +73,9 @@ def _resume(state: State, body: dict[str, Json], by: str) -> Reply:
     return Reply((StopRequested("", by),), True, "the pause is taken back: the run goes on where it runs")
 
 
+REQUEST = "request"
+"""Why an attempt ends that somebody called off."""
+
 UNKNOWN = 3
 """The code of a refusal for a task that the run does not have."""
 
@@ -94,7 +96,7 @@ def _cancel(state: State, body: dict[str, Json], by: str) -> Reply:
         task = task_of(state, str(body["task"]))
         if isinstance(task, Reply):
             return task
-        found = called_off(state, task, by, str(body.get("reason", "")))
+        found = _call_off(state, task, by, str(body.get("reason", "")))
         if isinstance(found, str):
             return refused(found)
         became = "stopped" if isinstance(found, AttemptStopping) else "abandoned"
@@ -108,6 +110,22 @@ def _cancel(state: State, body: dict[str, Json], by: str) -> Reply:
         return refused(f"{left}, which cancelling does not stop; `--now` does")
     rest = "" if reason == "killed" or not state.finals_open else "; what stands under `finally` still runs"
     return Reply((StopRequested(reason, by, str(body.get("reason", ""))),), True, f"what is open is cancelled{rest}")
+
+
+def _call_off(state: State, name: str, by: str, why: str) -> AttemptStopping | TaskSettled | str:
+    """The event that stops one attempt, or abandons a task that waits for people, on request; or why neither is
+    possible."""
+    number = state.index.get(name)
+    if number is None:
+        return f"the run has no task `{name}`"
+    if number in state.holders:
+        return f"`{name}` holds others: name one of those that run inside it"
+    detail = f"by {by}" + (f": {why}" if why else "")
+    if state.tasks[number].status == "blocked" and state.stop_reason not in FINAL_STOPS:
+        return TaskSettled(name, "abandoned", REQUEST, detail)
+    if state.status != "running" or not is_under_way(state, number):
+        return f"`{name}` does not run: it {said(state.tasks[number].status)}"
+    return AttemptStopping(name, state.tasks[number].attempts, "cancelled", REQUEST, detail)
 
 
 def _budget(state: State, body: dict[str, Json], by: str) -> Reply:

@@ -3,24 +3,21 @@ stand beside them, and those that the plan has no more are put away with what is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from planrunner.machine import stints
+from planrunner.machine import containers
 from planrunner.machine.budgets import chain, given_up
 from planrunner.machine.events import RunRevised, TasksReset
-from planrunner.machine.frame import Frame
 from planrunner.machine.gates import ask_anew
-from planrunner.machine.governing import govern
-from planrunner.machine.keeping import may_keep
-from planrunner.machine.moves import after_settling, drop_timer, free_slot, move, take_slot
-from planrunner.machine.paths import frames, held_tasks, owners
-from planrunner.machine.rerun import Unfit, is_current, retried
-from planrunner.machine.rework import count_needs, downstream
-from planrunner.machine.shape import Shape
+from planrunner.machine.graph import Frame, Shape
+from planrunner.machine.names import frames, held_tasks, owners
+from planrunner.machine.policy import govern
+from planrunner.machine.reuse import may_keep
+from planrunner.machine.rework import Unfit, count_needs, downstream, is_current, retried
 from planrunner.machine.state import State, TaskState, Trait, divided
-from planrunner.machine.statuses import FINAL_STOPS, SETTLED, IllegalMove
-from planrunner.machine.watch import task_over
+from planrunner.machine.statuses import SETTLED, IllegalMove, after_settling, drop_timer, free_slot, move, take_slot
+from planrunner.machine.stops import FINAL_STOPS, task_over
 from planrunner.plan.identity import gives_the_same, paths_read, runs_alike
 from planrunner.plan.model import Plan, Task
 
@@ -37,7 +34,7 @@ def run_revised(state: State, event: RunRevised, at: float) -> None:
         state.active += at - event.idle - state.active_since
         state.active_since = None
     if state.stints:
-        stints.parked(state, at - event.idle)
+        containers.meters_paused(state, at - event.idle)
     plan = state.plans[str(event.environment.get("text") or event.plan_digest)]
     state.revision = event.number
     _come_to_rest(state)
@@ -520,6 +517,3 @@ def _renumber_rest(state: State, to: dict[int, int]) -> None:
         checkpoints.taken = {
             to[number]: (to[moment[0]], *moment[1:]) for number, moment in checkpoints.taken.items() if number in to
         }
-
-
-FOLDS: dict[type, Callable[[State, Any, float], None]] = {RunRevised: run_revised}

@@ -8,15 +8,15 @@ under way is issued again with its key, those that ended are never repeated.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from planrunner.machine import reserves
+from planrunner.machine import budgets
 from planrunner.machine.commands import Command, Record, Save, Start, Undo
-from planrunner.machine.events import RollbackEnded, RollbackStarted, TaskSettled, UndoScheduled, UndoSettled
-from planrunner.machine.moves import main_part_done
-from planrunner.machine.owing import (
+from planrunner.machine.compensation import (
     acted,
     bare,
     current,
+    inside,
     is_saved,
     mine,
     outstanding,
@@ -25,12 +25,16 @@ from planrunner.machine.owing import (
     started,
     takes_back,
 )
-from planrunner.machine.retry import again, delay
+from planrunner.machine.compensation_log import Debts, Owed, Rollback
+from planrunner.machine.events import RollbackEnded, RollbackStarted, TaskSettled, UndoScheduled, UndoSettled
 from planrunner.machine.state import State
-from planrunner.machine.statuses import FINAL_STOPS, OUT_OF_BUDGET
-from planrunner.machine.stops import GOES_ON
-from planrunner.machine.undoing import Debts, Owed, Rollback
+from planrunner.machine.statuses import main_part_done
+from planrunner.machine.stops import FINAL_STOPS, GOES_ON, OUT_OF_BUDGET, closed, cut
+from planrunner.machine.verdicts import is_retried, retry_delay
 from planrunner.plan.model import Retry, RollbackPolicy
+
+if TYPE_CHECKING:
+    from planrunner.machine.graph import Frame
 
 
 def comes_first(state: State) -> bool:
@@ -104,7 +108,7 @@ def _step(state: State, debts: Debts, rollback: Rollback, now: float) -> Command
         return _next(state, debts, rollback, now)
     assert rollback.current is not None
     if doing.cut:
-        return Undo(rollback.current, doing.last, doing.reissues + 1, reserves.held(state, rollback.current))
+        return Undo(rollback.current, doing.last, doing.reissues + 1, budgets.undo_reserved(state, rollback.current))
     if doing.due is not None and doing.due <= now:
         return _undo(state, debts, rollback, rollback.current)
     return None
@@ -144,7 +148,7 @@ def _given_up(state: State, debts: Debts, rollback: Rollback, at: int, now: floa
     if debts.owed[at].kind != "action" and (task := _stands_under(state, debts, rollback, at)):
         return f"not tried: `{task}` rests on it and was not taken back"
     left = reserve(state, rollback, now)
-    what = "time" if left is not None and left <= 0 else reserves.used_up(state, rollback, at)
+    what = "time" if left is not None and left <= 0 else budgets.rollback_short_of(state, rollback, at)
     return (
         f"not tried: the {what} reserved for the rollback {'are' if what[-1] == 's' else 'is'} used up" if what else ""
     )
@@ -163,13 +167,13 @@ def _stands_under(state: State, debts: Debts, rollback: Rollback, at: int) -> st
 def reserve(state: State, rollback: Rollback, now: float) -> float | None:
     """Seconds that a rollback going on has left of its own budget; None where it has no limit. The budget of the run
     is none of its business."""
-    time = reserves.budgets_of(rollback).time
+    time = budgets.rollback_budgets(rollback).time
     return None if time is None else time - (now - rollback.began)
 
 
 def _undo(state: State, debts: Debts, rollback: Rollback, at: int) -> Undo:
     attempt = debts.counts.get(debts.owed[at].number, 0) + 1
-    return Undo(at, attempt, 0, reserves.share(state, rollback, at))
+    return Undo(at, attempt, 0, budgets.undo_share(state, rollback, at))
 
 
 def _after(state: State, debts: Debts, rollback: Rollback, owed: Owed, now: float) -> Record:
@@ -181,10 +185,10 @@ def _after(state: State, debts: Debts, rollback: Rollback, owed: Owed, now: floa
         return Record(UndoSettled(task.id, at, "undone", "there was nothing to take back" if nothing else ""))
     retry = task.rollback.retry if task.rollback is not None and owed.kind == "action" else Retry()
     left = reserve(state, rollback, now)
-    goes_on = (left is None or left > 0) and not reserves.used_up(state, rollback, at)
+    goes_on = (left is None or left > 0) and not budgets.rollback_short_of(state, rollback, at)
     goes_on = goes_on and (state.stop_reason in GOES_ON or state.stop_reason not in FINAL_STOPS)
-    if goes_on and again(retry, owed.tries, outcome.failure):
-        due = now + delay(retry, owed.tries, f"{state.seed}:{task.id}:undo:{owed.last}")
+    if goes_on and is_retried(retry, owed.tries, outcome.failure):
+        due = now + retry_delay(retry, owed.tries, f"{state.seed}:{task.id}:undo:{owed.last}")
         return Record(UndoScheduled(task.id, owed.last, due, outcome.failure))
     return Record(UndoSettled(task.id, at, "failed", f"{outcome.failure}: {outcome.message}"))
 
@@ -227,3 +231,71 @@ def _unsaved(state: State, number: int) -> Save | Record | None:
     what = "its files" if task.backup else "what it takes to undo it"
     detail = f"not started, since {what} could not be saved: {problem[0]}"
     return Record(TaskSettled(task.id, "failed", "backup", detail, problem[1]))
+
+
+_NAMED = 3
+"""Tasks that a sentence names."""
+
+
+def is_linked_due(state: State, frame: Frame, failure: str) -> bool:
+    """Whether a linked plan whose main part came to ``failure`` is undone now, or once the run goes on. What somebody
+    cancelled is left as it is; what was cut off since something around it failed is undone."""
+    if not failure or state.stop_reason in ("rollback", "cancelled", "killed"):
+        return False
+    if failure == "cancelled" and not _cut_off(state, frame.owner):
+        return False
+    positions, naked = _chosen(state, frame)
+    return bool(positions or naked)
+
+
+def _cut_off(state: State, number: int) -> bool:
+    around = closed(state, number) in ("timeout", "budget") or state.stop_reason in OUT_OF_BUDGET
+    return around or cut(state, number) is not None
+
+
+def _chosen(state: State, frame: Frame) -> tuple[list[int], list[int]]:
+    """The positions to undo, and the tasks that do not say how they are undone."""
+    only = _policy(frame).only
+    positions = inside(state, frame.owner)
+    return (selected(state, positions, only), []) if only else (positions, bare(state, frame.owner))
+
+
+def _policy(frame: Frame) -> RollbackPolicy:
+    assert frame.linked is not None, "only a linked plan has a policy of its own"
+    return frame.linked.rollback or RollbackPolicy()
+
+
+def begin_undoing(state: State, number: int, failure: str, message: str) -> Record | None:
+    """The beginning of the rollback of a linked plan that failed; None while it goes on, or the run rests."""
+    frame = state.tasks[number].inner
+    assert frame is not None
+    if frame.undoing is not None or state.stop_reason not in GOES_ON:
+        return None
+    positions, naked = _chosen(state, frame)
+    names = tuple(state.specs[other].id for other in naked)
+    strict, within = _policy(frame).mode == "strict", state.specs[number].id
+    event = RollbackStarted("failure", (), (), strict, "", "", names, within, failure, message)
+    return Record(started(state, event, positions))
+
+
+def came_to(state: State, rollback: Rollback) -> tuple[str, str]:
+    """Failure class and sentence for a linked plan that was undone, with what could not be."""
+    debts = state.debts
+    assert debts is not None
+    left = [debts.owed[at] for at in (*rollback.done, *rollback.todo) if debts.owed[at].fate != "undone"]
+    said = [f"`{state.specs[owed.number].id}` ({owed.detail or 'not tried'})" for owed in left]
+    said += [f"`{name}` (it does not say how)" for name in rollback.bare]
+    undone = sum(debts.owed[at].fate == "undone" for at in rollback.done)
+    done = f"; {undone} {'step was' if undone == 1 else 'steps were'} undone" if undone else ""
+    if not said:
+        return rollback.failure, f"{rollback.message}{done}"
+    more = f" and {len(said) - _NAMED} more" if len(said) > _NAMED else ""
+    again = ""
+    if unclean(rollback) and state.specs[rollback.owner].retry.attempts > 1:
+        again = "; not tried again, since its rollback is strict"
+    return rollback.failure, f"{rollback.message}{done}; not undone: {', '.join(said[:_NAMED])}{more}{again}"
+
+
+def unclean(rollback: Rollback) -> bool:
+    """Whether a strict rollback left something behind, so that nothing may begin from there."""
+    return rollback.strict and rollback.status != "rolled_back"

@@ -6,24 +6,190 @@ from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from planrunner.machine.checkpointed import Checkpointed
 from planrunner.machine.events import FreshnessSeen, Outcome, ResetPlanned, RunStatus, TaskStatus
-from planrunner.machine.frame import Frame
+from planrunner.machine.graph import Frame, Shape
 from planrunner.machine.ledger import Ledger
-from planrunner.machine.shape import Shape
 from planrunner.plan.model import Budgets, EffectClass, Plan, Task
 from planrunner.plan.tasks import holds
 
 if TYPE_CHECKING:
-    from planrunner.machine.alarms import Alarms
-    from planrunner.machine.circuit import Circuit
-    from planrunner.machine.gate import GateState
-    from planrunner.machine.governed import Governed
-    from planrunner.machine.kept import Kept
-    from planrunner.machine.stint import Stint
-    from planrunner.machine.undoing import Debts
+    from planrunner.machine.compensation_log import Debts
+    from planrunner.machine.events import GateVoted
+    from planrunner.plan.rights import Level
 
 Json = Any
+
+
+class GateState:
+    """The gate of a task in one of its visits. ``stage`` and ``request`` are as in GateRequested; ``evidence`` and
+    ``policy`` are known once it was ``examined``, ``cut`` says that its judge was interrupted; it waits for people
+    while it is ``opened`` and has no ``decision``."""
+
+    __slots__ = (
+        "attempt",
+        "by",
+        "cut",
+        "decision",
+        "escalated",
+        "evidence",
+        "examined",
+        "expires_at",
+        "need",
+        "not_starter",
+        "opened",
+        "opened_at",
+        "people",
+        "policy",
+        "reason",
+        "request",
+        "roles",
+        "shown",
+        "stage",
+        "visit",
+        "votes",
+    )
+
+    def __init__(self, visit: int, stage: str, attempt: int, request: dict[str, Json]) -> None:
+        self.visit = visit
+        self.stage = stage
+        self.attempt = attempt
+        self.request = request
+        self.examined = self.opened = self.escalated = self.cut = False
+        self.evidence: tuple[dict[str, Json], ...] = ()
+        self.policy = self.shown = ""
+        self.votes: list[GateVoted] = []
+        self.roles: tuple[str, ...] = ()
+        self.people: tuple[str, ...] = ()
+        self.need = 1
+        self.not_starter = False
+        self.opened_at = 0.0
+        self.expires_at: float | None = None
+        self.decision = self.reason = ""
+        self.by: tuple[str, ...] = ()
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is for people to decide now."""
+        return self.opened and not self.decision and not self.verdict
+
+    @property
+    def verdict(self) -> str:
+        """What the votes come to: ``rejected`` by one of them, ``approved`` by as many as it needs for the same choice,
+        empty where more are wanted."""
+        for vote in self.votes:
+            if vote.verdict == "reject":
+                return "rejected"
+            if len(self.agreeing(vote.choice)) >= self.need:
+                return "approved"
+        return ""
+
+    def agreeing(self, choice: str) -> list[str]:
+        """Who approved with that choice, in the order in which they did."""
+        return [vote.by for vote in self.votes if vote.verdict == "approve" and vote.choice == choice]
+
+    @property
+    def is_behind(self) -> bool:
+        """Decided well, with the work of the task still ahead of it."""
+        return self.decision in ("passed", "approved") and self.stage not in ("gate", "criteria", "instruction")
+
+
+class Kept(NamedTuple):
+    """How the visit ``visit`` of the task ``number`` ended, and the digest of what it was called with. A task that
+    holds others has instead the ``frame`` that it opened last, whose tasks are compared one by one; with ``by_call``
+    an equal call is enough for each of them. Where the plan was revised ``since`` is the time of that: an equal call is
+    enough for what comes after nothing that ran since. ``gate`` is what people said at a gate."""
+
+    number: int
+    visit: int
+    inputs: str = ""
+    outcome: Outcome | None = None
+    frame: Frame | None = None
+    by_call: bool = False
+    since: float | None = None
+    gate: GateState | None = None
+
+
+class Circuit:
+    """What a breaker has seen: failures in a row, since when it is open (None: it lets through), and the task whose
+    attempt was let through to try."""
+
+    __slots__ = ("failures", "since", "trial", "waiting")
+
+    def __init__(self) -> None:
+        self.failures = 0
+        self.since: float | None = None
+        self.trial = -1
+        self.waiting: dict[int, None] = {}
+
+
+class Checkpointed:
+    """A moment is the task, its visit, its attempt and the round (0: all of it). ``asked`` are those for which a
+    checkpoint was asked for and not answered, ``taken`` is the last answered one of each task, ``newest`` the newest
+    manifest by the patterns that it was made with, ``problems`` by task (or ``task#round``) whether the newest
+    checkpoint holds any files, and what it lacks."""
+
+    __slots__ = ("asked", "newest", "problems", "taken")
+
+    def __init__(self) -> None:
+        self.asked: set[tuple[int, int, int, int]] = set()
+        self.taken: dict[int, tuple[int, int, int, int]] = {}
+        self.newest: dict[tuple[str, ...], str] = {}
+        self.problems: dict[str, tuple[bool, str]] = {}
+
+
+class Governed(NamedTuple):
+    """``plan`` is the plan without what the operator adds; ``levels`` are the operator's."""
+
+    plan: Plan
+    levels: tuple[Level, ...]
+
+
+class Stint:
+    """``left`` are the seconds that were left when the time last began to count, at ``since`` (None: it stands still);
+    ``due`` is when the task ends in any case, on the time line of the run."""
+
+    __slots__ = ("due", "left", "since")
+
+    def __init__(self, left: float, since: float, due: float | None) -> None:
+        self.left = left
+        self.since: float | None = since
+        self.due = due
+
+
+TIMEBOX = -1
+"""The step of an alarm that ends a timebox; others are numbers of steps of a watchdog."""
+
+
+DEADLINE = -2
+"""The step of an alarm at the deadline of a task."""
+
+
+class Alarms:
+    """``due`` are (time, task, step) in their order; ``begun`` is when each task with a timebox first started, with its
+    visit; ``stopping`` are attempts that have to end, with the class of failure and the sentence they end with;
+    ``asked`` are running tasks that a watchdog has asked people about: the seconds of the attempt, and when it
+    asked."""
+
+    __slots__ = ("asked", "begun", "due", "stopping")
+
+    def __init__(self) -> None:
+        self.due: list[tuple[float, int, int]] = []
+        self.begun: dict[int, tuple[int, float]] = {}
+        self.asked: dict[int, tuple[float, float]] = {}
+        self.stopping: dict[int, tuple[str, str]] = {}
+
+    def set(self, at: float, number: int, step: int) -> None:
+        insort(self.due, (at, number, step))
+
+    def drop(self, number: int, step: int | None = None) -> None:
+        """Forget the alarms of a task, or the one of a step."""
+        self.due = [each for each in self.due if each[1] != number or step not in (None, each[2])]
+
+    def before(self, now: float) -> list[tuple[float, int, int]]:
+        """Those that are due, the first one first."""
+        return self.due[: bisect_left(self.due, (now, 1 << 60))]
+
+
 Standing = Literal["", "completed", "tolerated", "failed", "skipped", "omitted", "cut_off", "cancelled"]
 """How a task looks to those that depend on it: empty while it is not decided. A failed task whose handlers may
 still recover it has no standing yet; a recovered one stands as completed, one whose failure is allowed as

@@ -1,12 +1,19 @@
-"""Which status may follow which: the only way a task or a run changes."""
+"""Statuses: which may follow which, and the small changes of state that events are made of."""
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from planrunner.machine.events import RunStatus, TaskStatus
+from planrunner.machine import budgets
+from planrunner.machine.events import TaskStatus
+from planrunner.machine.graph import Frame
+from planrunner.machine.joins import has_next
+from planrunner.machine.state import Standing, State, TaskState
+from planrunner.machine.stops import was_called_off
 
+if TYPE_CHECKING:
+    from planrunner.machine.events import RunStatus
 
 TASK: dict[TaskStatus, frozenset[TaskStatus]] = {
     "pending": frozenset({"queued", "running", "blocked", "completed", "failed", "skipped", "omitted", "cancelled"}),
@@ -36,28 +43,6 @@ RUN: dict[RunStatus, frozenset[RunStatus]] = {
     "cancelled": frozenset({"paused"}),
 }
 """An ended run is reopened as one that is paused, and resumed."""
-
-STOPS: dict[str, int] = {
-    "": 0,
-    "pause": 1,
-    "interrupted": 2,
-    "terminated": 2,
-    "storage": 2,
-    "budget": 3,
-    "time": 4,
-    "deadline": 4,
-    "rollback": 5,
-    "cancelled": 5,
-    "killed": 6,
-}
-"""Why nothing starts any more; a stop gives way only to a graver one."""
-
-OUT_OF_BUDGET: frozenset[str] = frozenset({"budget", "time", "deadline"})
-"""Limits of the plan that end the run: a budget is used up (what runs may end), or that of time, or the deadline has
-passed (what runs is stopped)."""
-
-FINAL_STOPS: frozenset[str] = OUT_OF_BUDGET | {"rollback", "cancelled", "killed"}
-"""After these the run is not parked but comes to its end."""
 
 SETTLED: frozenset[TaskStatus] = frozenset(
     {"completed", "failed", "skipped", "omitted", "cancelled", "abandoned", "rolled_back"}
@@ -101,3 +86,189 @@ def check_run(old: RunStatus, new: RunStatus) -> None:
     """Raises IllegalMove unless a run may go from ``old`` to ``new``."""
     if new not in RUN[old]:
         raise IllegalMove(f"the run cannot go from {old} to {new}")
+
+
+def move(state: State, number: int, task: TaskState, new: TaskStatus) -> None:
+    """Change the status of a task; raises IllegalMove where the table has no such change."""
+    old = task.status
+    if new not in TASK[old]:
+        check_task(state.specs[number].id, old, new)
+    task.status = new
+    counts = state.counts
+    counts[old] -= 1
+    counts[new] = counts.get(new, 0) + 1
+
+
+def take_slot(state: State, number: int) -> None:
+    if number in state.running or number in state.holders:
+        return
+    state.running[number] = None
+    task = state.specs[number]
+    if not state.trait(task).instant:
+        state.slots += 1
+        for label in state.limited_labels(task):
+            state.labels_running[label] = state.labels_running.get(label, 0) + 1
+
+
+def free_slot(state: State, number: int) -> None:
+    if number not in state.running:
+        return
+    del state.running[number]
+    task = state.specs[number]
+    if not state.trait(task).instant:
+        state.slots -= 1
+        for label in state.limited_labels(task):
+            state.labels_running[label] -= 1
+
+
+def set_timer(state: State, number: int, due: float) -> None:
+    """Look at the task again at ``due``."""
+    drop_timer(state, number, state.tasks[number])
+    state.tasks[number].due = due
+    insort(state.timers, (due, number))
+
+
+def drop_timer(state: State, number: int, task: TaskState) -> None:
+    if task.due is not None:
+        del state.timers[bisect_left(state.timers, (task.due, number))]
+        task.due = None
+
+
+_STANDINGS: dict[str, Standing] = {
+    "completed": "completed",
+    "skipped": "skipped",
+    "cancelled": "cancelled",
+    "abandoned": "cancelled",
+}
+
+_OMITTED: dict[str, Standing] = {"cut_off": "cut_off", "cancelled": "cancelled"}
+"""What an omitted task stands as by the reason that it was omitted for; see ``omission``."""
+
+
+def take_standing(state: State, number: int, status: TaskStatus) -> None:
+    """What a task that is settled counts as for those after it; one with handlers that may recover it has to wait."""
+    task = state.specs[number]
+    if status == "omitted":
+        stand(state, number, _OMITTED.get(state.tasks[number].reason, "omitted"))
+    elif status != "failed":
+        off = status == "abandoned" or (status == "cancelled" and was_called_off(state, number))
+        stand(state, number, "tolerated" if task.allow_failure and off else _STANDINGS[status])
+    elif state.tasks[number].reason in ("edge", "route"):  # no work that failed: nobody knows where the run goes
+        stand(state, number, "failed")
+    elif task.allow_failure:
+        stand(state, number, "tolerated")
+    elif any(route.edge.recovers for route in state.shape.routes_out.get(number, ())):
+        state.recovering[number] = None
+        offer_routes(state, number)
+    elif state.recovering and has_next(state, number):
+        stand(state, number, "skipped")
+    else:
+        stand(state, number, "failed")
+
+
+def stand(state: State, number: int, standing: Standing) -> None:
+    """Give a task its standing and wake those whose start may now be decided."""
+    tasks, candidates = state.tasks, state.candidates
+    task = tasks[number]
+    task.standing = standing
+    if standing == "failed":
+        frame = task.frame
+        before = frame.failing
+        frame.failures.append(number)
+        if frame.failing and not before:
+            state.failing += 1
+            wake(state, frame)
+    good = standing in ("completed", "tolerated")
+    uncounted = state.shape.uncounted
+    for other in state.shape.dependents[number]:
+        found = tasks[other]
+        if found.status not in ("pending", "queued"):
+            continue
+        if other not in uncounted:
+            if good:
+                found.missing -= 1
+                if found.missing and found.broken < 0:
+                    continue
+            elif found.broken < 0:
+                found.broken = number
+        candidates[other] = None
+    if state.shape.routes_out:
+        offer_routes(state, number)
+
+
+def wake(state: State, frame: Frame) -> None:
+    """Look again at whatever of a frame, and of the frames inside it, has not begun or holds others. What is inside
+    came later, so its numbers are higher."""
+    tasks = state.tasks
+    for number in range(frame.first, len(tasks)):
+        if tasks[number].status in ("pending", "queued", "blocked") or number in state.holders:
+            state.candidates[number] = None
+
+
+def offer_routes(state: State, number: int) -> None:
+    for route in state.shape.routes_out.get(number, ()):
+        if state.tasks[route.target].status == "pending":
+            state.candidates[route.target] = None
+    if number in state.recovering:
+        state.candidates[number] = None
+
+
+def main_part_done(state: State, frame: Frame) -> bool:
+    """Everything but what stands under ``finally`` is settled, and no failure waits for its handlers."""
+    return not frame.open and not _is_recovering(state, frame)
+
+
+def others_done(state: State, frame: Frame) -> bool:
+    """The same for everything but the task that stands for ``done``, which is open."""
+    return frame.open == 1 and not _is_recovering(state, frame)
+
+
+def _is_recovering(state: State, frame: Frame) -> bool:
+    return any(state.tasks[number].frame is frame for number in state.recovering)
+
+
+def after_settling(state: State, frame: Frame) -> None:
+    """When the main part is settled what stands under ``finally`` may start, and after that the task that holds the
+    frame goes on; one that links a plan before that, since it may have to be undone. The task that stands for ``done``
+    is looked at when it alone is open."""
+    if frame.open == 1 and frame.last >= 0 and state.tasks[frame.last].status == "pending":
+        state.candidates[frame.last] = None
+    if not main_part_done(state, frame):
+        return
+    if frame.finals_open:
+        for number in frame.finals:
+            if state.tasks[number].status == "pending":
+                state.candidates[number] = None
+    if frame.owner >= 0 and (not frame.finals_open or frame.linked is not None):
+        state.candidates[frame.owner] = None
+
+
+def tell_recovering(state: State, number: int) -> None:
+    """A handler is decided: the task that it handles looks again, and so do those that come after it in line."""
+    if state.recovering:
+        for route in state.shape.routes_in.get(number, ()):
+            if route.source in state.recovering:
+                state.candidates[route.source] = None
+                offer_routes(state, route.source)
+
+
+def give_back(state: State, number: int) -> None:
+    """What an attempt had set aside counts as spent."""
+    budgets.given_up(state, number)
+
+
+def plan_ended(state: State, number: int) -> None:
+    """A task that ends its plan has completed."""
+    frame = state.tasks[number].frame
+    if frame.ended < 0:
+        frame.ended = number
+        state.endings += 1
+        wake(state, frame)
+
+
+def plan_goes_on(state: State, number: int) -> None:
+    """A task begins anew: where it ended its plan, that goes on."""
+    frame = state.tasks[number].frame
+    if frame.ended == number:
+        frame.ended = -1
+        state.endings -= 1

@@ -1,18 +1,41 @@
-"""Why nothing of a task starts any more: the run was stopped, its level fails, or what it belongs to is closing."""
+"""Stops: why nothing of a task starts, and when timebox, deadline or watchdog stop an attempt."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planrunner.machine.commands import Command, settle
-from planrunner.machine.statuses import FINAL_STOPS, OUT_OF_BUDGET
+from planrunner.machine.commands import Command, Record, settle
+from planrunner.machine.events import AttemptStopping, FrameClosing, TaskSettled, Warned
+from planrunner.machine.state import DEADLINE, TIMEBOX, Alarms, State
 from planrunner.plan.expressions.quantities import format_duration
+from planrunner.plan.model import Task
 
 if TYPE_CHECKING:
-    from planrunner.machine.frame import Frame
-    from planrunner.machine.state import State, TaskState
-    from planrunner.plan.model import Plan, Task
+    from planrunner.machine.graph import Frame
+    from planrunner.machine.state import TaskState
+    from planrunner.plan.model import Plan
 
+STOPS: dict[str, int] = {
+    "": 0,
+    "pause": 1,
+    "interrupted": 2,
+    "terminated": 2,
+    "storage": 2,
+    "budget": 3,
+    "time": 4,
+    "deadline": 4,
+    "rollback": 5,
+    "cancelled": 5,
+    "killed": 6,
+}
+"""Why nothing starts any more; a stop gives way only to a graver one."""
+
+OUT_OF_BUDGET: frozenset[str] = frozenset({"budget", "time", "deadline"})
+"""Limits of the plan that end the run: a budget is used up (what runs may end), or that of time, or the deadline has
+passed (what runs is stopped)."""
+
+FINAL_STOPS: frozenset[str] = OUT_OF_BUDGET | {"rollback", "cancelled", "killed"}
+"""After these the run is not parked but comes to its end."""
 
 GOES_ON = ("", *OUT_OF_BUDGET, "rollback")
 """Reasons for a stop that do not keep a rollback from going on."""
@@ -150,3 +173,165 @@ def give_up(state: State, number: int) -> Command:
     found = state.tasks[number]
     detail = f"whether attempt {found.attempts} took effect is not known, and {stop_text(state)}"
     return settle(state.specs[number], "cancelled", state.stop_reason, detail)
+
+
+def ended_by(state: State, number: int) -> str:
+    """Why a task is not run, since another one has ended its plan or one around it; empty where none has. What stands
+    under ``finally``, what decides whether the plan is done, and what somebody asked for by name still run."""
+    while number >= 0:
+        task, found = state.specs[number], state.tasks[number]
+        if task.finally_ or task.concluding or found.insisted:
+            return ""
+        by = found.frame.ended
+        if by >= 0 and not (found.overlooks and overlooked(state, found, by)):
+            return f"`{state.specs[by].id}` has ended the plan" if by != number else ""
+        number = found.frame.owner
+    return ""
+
+
+def not_run(state: State, number: int) -> Command | None:
+    """The end of a task that has not begun, or waits for another attempt; None where it goes on."""
+    found = state.tasks[number]
+    why = ended_by(state, number)
+    began = found.attempts > found.past
+    return settle(state.specs[number], "cancelled" if began else "skipped", "ended", why) if why else None
+
+
+def stop_ended(state: State) -> list[Command]:
+    """What still runs in a plan that has ended."""
+    found: list[Command] = []
+    for number in state.running:
+        at = state.tasks[number]
+        known = at.outcome is not None or at.uncertain
+        if known or (state.alarms is not None and number in state.alarms.stopping):
+            continue
+        if why := ended_by(state, number):
+            event = AttemptStopping(state.specs[number].id, at.attempts, "cancelled", "ended", why)
+            found.append(Record(event))
+    return found
+
+
+# Folds
+
+
+def armed(state: State, number: int, at: float) -> None:
+    """An attempt of a task with a timebox or a watchdog begins."""
+    alarms = state.alarms = state.alarms or Alarms()
+    task, found = state.specs[number], state.tasks[number]
+    alarms.drop(number)
+    if task.timebox is not None:
+        visit, begun = alarms.begun.get(number, (0, at))
+        if visit != found.visit:
+            begun = at
+            alarms.begun[number] = (found.visit, begun)
+        alarms.set(begun + task.timebox, number, TIMEBOX)
+    deadline = task_deadline(state, task)
+    if deadline is not None:
+        alarms.set(deadline, number, DEADLINE)
+    for step, watch in enumerate(task.watchdog):
+        alarms.set(at + watch.after, number, step)
+
+
+def attempt_over(state: State, number: int) -> None:
+    """The watchdog has nothing to look at any more; the timebox goes on over the waits between attempts."""
+    alarms = state.alarms
+    assert alarms is not None
+    alarms.stopping.pop(number, None)
+    alarms.asked.pop(number, None)
+    for step in range(len(state.specs[number].watchdog)):
+        alarms.drop(number, step)
+
+
+def task_over(state: State, number: int) -> None:
+    """The task is settled, or waits for people: no time is taken from it any more."""
+    alarms = state.alarms
+    assert alarms is not None
+    alarms.drop(number)
+    alarms.stopping.pop(number, None)
+    alarms.asked.pop(number, None)
+
+
+def warned(state: State, event: Warned, at: float) -> None:
+    number, alarms = state.index[event.task], state.alarms
+    assert alarms is not None
+    for step, watch in enumerate(state.specs[number].watchdog):
+        if watch == (event.after, event.do):
+            alarms.drop(number, step)
+    if event.do == "ask":
+        alarms.asked[number] = (event.after, at)
+        state.tasks[number].detail = f"somebody should look: it still runs after {format_duration(event.after)}"
+
+
+def attempt_stopping(state: State, event: AttemptStopping, at: float) -> None:
+    number, alarms = state.index[event.task], state.alarms or Alarms()
+    state.alarms = alarms
+    alarms.drop(number)
+    alarms.asked.pop(number, None)
+    alarms.stopping[number] = (event.failure, event.detail)
+
+
+# Decisions
+
+
+def ring(state: State, now: float) -> list[Command]:
+    """What follows from the alarms that are due."""
+    assert state.alarms is not None
+    found: list[Command] = []
+    seen: set[int] = set()
+    for _, number, step in state.alarms.before(now):
+        if number not in seen and (command := _answer(state, number, step)) is not None:
+            seen.add(number)
+            found.append(command)
+    return found
+
+
+def next_alarm(state: State) -> float | None:
+    """When the first alarm from which anything follows is due."""
+    assert state.alarms is not None
+    return next((at for at, number, step in state.alarms.due if _answer(state, number, step) is not None), None)
+
+
+def _answer(state: State, number: int, step: int) -> Command | None:
+    task, found = state.specs[number], state.tasks[number]
+    if step in (TIMEBOX, DEADLINE):
+        reason, detail = "timebox", f"its timebox of {format_duration(task.timebox or 0.0)} is over"
+        if step == DEADLINE:
+            reason, detail = "deadline", task_deadline_text(task)
+        if found.status in ("pending", "queued"):
+            return Record(TaskSettled(task.id, "failed", reason, detail, "timeout"))
+        if number in state.holders:
+            return None if found.inner is None or found.inner.closing else Record(FrameClosing(task.id, "timeout"))
+        return _end(state, number, "timeout", reason, detail)
+    watch = task.watchdog[step]
+    if watch.do in ("warn", "ask"):
+        return Record(Warned(task.id, found.attempts, watch.after, watch.do)) if is_under_way(state, number) else None
+    failure = "cancelled" if watch.do == "cancel" else "timeout"
+    detail = f"its watchdog stopped it: it still ran after {format_duration(watch.after)}"
+    return _end(state, number, failure, "watchdog", detail)
+
+
+def _end(state: State, number: int, failure: str, reason: str, detail: str) -> Command | None:
+    if not is_under_way(state, number):
+        return None
+    return Record(AttemptStopping(state.specs[number].id, state.tasks[number].attempts, failure, reason, detail))
+
+
+def is_under_way(state: State, number: int) -> bool:
+    """Whether an attempt is under way that somebody looks after: not while everything is being stopped anyway."""
+    found = state.tasks[number]
+    if state.stop_reason in ("interrupted", "terminated", "storage", "killed"):
+        return False
+    return found.status == "running" and found.outcome is None and not found.uncertain
+
+
+def no_room(task: Task, why: str) -> str:
+    """Why a task fails that would have been tried again: the sentence for people."""
+    return f"its timebox of {format_duration(task.timebox or 0.0)} leaves no room for another attempt after: {why}"
+
+
+def time_left(state: State, task: Task, due: float) -> bool:
+    """Whether an attempt at ``due`` still lies in the timebox of its task."""
+    number = state.index[task.id]
+    if task.timebox is None or state.alarms is None or number not in state.alarms.begun:
+        return True
+    return due < state.alarms.begun[number][1] + task.timebox

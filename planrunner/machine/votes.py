@@ -7,11 +7,9 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from planrunner.errors import DENIED, MISMATCH, USAGE
-from planrunner.machine.answers import answered
 from planrunner.machine.events import Event, GateVoted
-from planrunner.machine.gate import GateState
-from planrunner.machine.gates import rework_target, sentence, spec
-from planrunner.machine.state import State
+from planrunner.machine.gates import answered, rework_target, sentence, spec
+from planrunner.machine.state import GateState, State
 from planrunner.machine.statuses import said
 from planrunner.plan.model import Param
 from planrunner.plan.nearest import nearest

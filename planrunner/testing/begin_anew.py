@@ -12,8 +12,8 @@ from planrunner.engine.calls import prepare
 from planrunner.machine.commands import Start
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, RunEnded, TaskSettled, TasksReset
 from planrunner.machine.evolve import evolve
-from planrunner.machine.frame import Frame
-from planrunner.machine.rerun import Anew, Unfit, is_current, reset_event, retried, run_again
+from planrunner.machine.graph import Frame
+from planrunner.machine.rework import Anew, Unfit, is_current, reset_event, retried, run_again
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
 from planrunner.plan.tasks import comes_last

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from planrunner.machine import budgets, reserves
+from planrunner.machine import budgets
 from planrunner.machine.budgets import scope_of, shown
 from planrunner.machine.events import BudgetExtended, BudgetWarned
 from planrunner.machine.ledger import units
@@ -58,7 +58,7 @@ def budget_line(state: State, now: float) -> str:
 def _reserved(state: State) -> list[tuple[str, dict[str, dict[str, float | None]]]]:
     if state.debts is None and state.plan.rollback is None:
         return []
-    return reserves.standing(state)
+    return budgets.rollback_amounts(state)
 
 
 def reserves_object(state: State) -> list[dict[str, Json]]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from planrunner.jsontext import as_text
 from planrunner.machine.events import FrameOpened
-from planrunner.machine.frame import Frame
-from planrunner.machine.labels import item_label
-from planrunner.machine.paths import counts, held_tasks, local_name
+from planrunner.machine.graph import Frame
+from planrunner.machine.names import counts, held_tasks, item_label, local_name
 from planrunner.machine.state import State
 from planrunner.views.terminal import cut, harmless, plural
 

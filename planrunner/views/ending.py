@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from planrunner.machine.labels import label
-from planrunner.machine.paths import called_off_inside
+from planrunner.machine.names import called_off_inside, label
 from planrunner.machine.state import State
 from planrunner.machine.stops import deadline_text, stop_text
 from planrunner.source import Source

@@ -11,11 +11,10 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from planrunner.jsontext import shown
+from planrunner.machine.compensation import mine
 from planrunner.machine.events import Outcome
-from planrunner.machine.labels import label, labelled
-from planrunner.machine.owing import mine
-from planrunner.machine.paths import below, by_its_own, stands
-from planrunner.machine.routes import without_value
+from planrunner.machine.joins import without_value
+from planrunner.machine.names import below, by_its_own, label, labelled, stands
 from planrunner.machine.state import State, TaskState
 from planrunner.masking import masked
 from planrunner.plan.model import Task

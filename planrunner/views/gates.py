@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from planrunner.jsontext import as_text
-from planrunner.machine.answers import answered
-from planrunner.machine.gate import GateState
-from planrunner.machine.labels import label
-from planrunner.machine.shortages import Wanted, wanted
-from planrunner.machine.state import State
+from planrunner.machine.admission import Wanted, wanted
+from planrunner.machine.gates import answered
+from planrunner.machine.names import label
+from planrunner.machine.state import GateState, State
 from planrunner.machine.votes import tally
 from planrunner.plan.expressions.quantities import format_duration, format_money
 from planrunner.views.status import about, about_lines, rfc3339

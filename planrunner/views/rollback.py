@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from planrunner.machine.labels import label
+from planrunner.machine.names import label
 from planrunner.machine.state import State
 from planrunner.views.terminal import Terminal, cut, duration_text, harmless, plural
 
 if TYPE_CHECKING:
-    from planrunner.machine.undoing import Debts, Owed, Rollback
+    from planrunner.machine.compensation_log import Debts, Owed, Rollback
 
 Json = Any
 

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from planrunner.jsontext import stable_json
 from planrunner.machine.budgets import scope_of, standing, time_limit
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, RunEnded
-from planrunner.machine.judging import left_open
-from planrunner.machine.labels import label
-from planrunner.machine.paths import is_gone
+from planrunner.machine.names import is_gone, label
 from planrunner.machine.state import State, TaskState
+from planrunner.machine.verdicts import judge_unsure
 from planrunner.views.digest import Run
 from planrunner.views.gates import gate_objects
 from planrunner.views.rollback import rollback_object
@@ -212,7 +211,7 @@ def reason_text(state: State, found: TaskState) -> str:
     if shown_status(state, found) != found.status and not is_decided(found):
         return _left_detail(found)
     if found.gate is not None and found.gate.waits:
-        return "; ".join(filter(None, (found.detail, left_open(found.gate))))
+        return "; ".join(filter(None, (found.detail, judge_unsure(found.gate))))
     return found.detail or found.reason.replace("_", " ")
 
 

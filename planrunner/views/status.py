@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from planrunner.jsontext import as_text
-from planrunner.machine.frame import Frame
-from planrunner.machine.paths import by_its_own, local_name, replaced_tasks, written_name
+from planrunner.machine.graph import Frame
+from planrunner.machine.names import by_its_own, local_name, replaced_tasks, written_name
 from planrunner.machine.state import State
 from planrunner.views.terminal import cut, harmless
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from planrunner.machine.frame import Frame
-from planrunner.machine.labels import labelled
-from planrunner.machine.owing import undone_holders
-from planrunner.machine.paths import frames
+from planrunner.machine.compensation import undone_holders
+from planrunner.machine.graph import Frame
+from planrunner.machine.names import frames, labelled
 from planrunner.machine.state import State, TaskState
 from planrunner.views.containers import counted, end_text, name_inside, progress_text, round_text, words
 from planrunner.views.graph import outlined

@@ -11,6 +11,7 @@ import pytest
 from planrunner.engine.loop import Driver
 from planrunner.engine.replay import replay
 from planrunner.engine.simulated import ImaginedEffects, Script
+from planrunner.machine.admission import wanted
 from planrunner.machine.events import (
     BudgetExtended,
     Entry,
@@ -25,7 +26,6 @@ from planrunner.machine.events import (
 )
 from planrunner.machine.evolve import evolve, fold
 from planrunner.machine.requests import reply
-from planrunner.machine.shortages import wanted
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan
 from planrunner.plugins.registry import Registry

@@ -11,6 +11,7 @@ import pytest
 from planrunner.engine.effects import TakeCheckpoint
 from planrunner.engine.loop import Driver
 from planrunner.engine.simulated import ImaginedEffects, Script
+from planrunner.machine.checkpoints import positions
 from planrunner.machine.events import (
     AttemptEnded,
     AttemptStarted,
@@ -28,7 +29,6 @@ from planrunner.machine.events import (
     TasksReset,
 )
 from planrunner.machine.evolve import evolve, fold
-from planrunner.machine.forks import positions
 from planrunner.machine.state import State
 from planrunner.machine.statuses import IllegalMove
 from planrunner.plan.load import load

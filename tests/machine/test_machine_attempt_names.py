@@ -9,7 +9,7 @@ import pytest
 
 from planrunner.app.proof.lives import START
 from planrunner.machine.events import AttemptStarted, Outcome
-from planrunner.machine.stamps import utc, uuid
+from planrunner.machine.scope import utc, uuid
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan
 from planrunner.plugins.registry import Registry

@@ -10,8 +10,8 @@ import pytest
 
 from planrunner.machine.events import Outcome
 from planrunner.machine.explain import why
-from planrunner.machine.paths import named
-from planrunner.machine.rerun import reset_event, retried, run_again
+from planrunner.machine.names import named
+from planrunner.machine.rework import reset_event, retried, run_again
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan
 from planrunner.plugins.registry import Registry

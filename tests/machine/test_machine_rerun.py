@@ -11,6 +11,7 @@ import pytest
 from planrunner.engine.loop import Driver
 from planrunner.engine.replay import replay
 from planrunner.engine.simulated import ImaginedEffects, Script
+from planrunner.machine.compensation import outstanding, started
 from planrunner.machine.events import (
     Outcome,
     RollbackStarted,
@@ -21,8 +22,7 @@ from planrunner.machine.events import (
     UndoSettled,
 )
 from planrunner.machine.evolve import evolve, fold
-from planrunner.machine.owing import outstanding, started
-from planrunner.machine.rerun import Anew, Unfit, reset_event, retried, run_again
+from planrunner.machine.rework import Anew, Unfit, reset_event, retried, run_again
 from planrunner.machine.state import State
 from planrunner.plan.canonical import canonical
 from planrunner.plan.lower.plan import lower

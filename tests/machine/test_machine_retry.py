@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from planrunner.machine.retry import again, delay
+from planrunner.machine.verdicts import is_retried, retry_delay
 from planrunner.plan.model import Retry
 
 
@@ -26,7 +26,7 @@ from planrunner.plan.model import Retry
 def test_the_class_of_a_failure_decides_whether_it_is_tried_again(
     retry: Retry, attempts: int, failure: str, expected: bool
 ) -> None:
-    assert again(retry, attempts, failure) is expected
+    assert is_retried(retry, attempts, failure) is expected
 
 
 @pytest.mark.parametrize(
@@ -35,16 +35,16 @@ def test_the_class_of_a_failure_decides_whether_it_is_tried_again(
 )
 def test_backoff_grows_as_its_name_says(backoff: str, expected: list[float]) -> None:
     retry = Retry(5, backoff, 2.0, 300.0, 0.0)  # type: ignore[arg-type]
-    assert [delay(retry, attempt, "k") for attempt in (1, 2, 3)] == expected
+    assert [retry_delay(retry, attempt, "k") for attempt in (1, 2, 3)] == expected
 
 
 def test_a_delay_never_passes_its_maximum_however_many_attempts_there_were() -> None:
-    assert delay(Retry(10_000, "exponential", 1.0, 30.0, 0.0), 9_999, "k") == 30.0
+    assert retry_delay(Retry(10_000, "exponential", 1.0, 30.0, 0.0), 9_999, "k") == 30.0
 
 
 def test_jitter_stays_within_its_fraction_and_is_the_same_for_the_same_key() -> None:
     retry = Retry(3, "fixed", 10.0, 300.0, 0.2)
-    delays = [delay(retry, 1, f"{seed}:task:1") for seed in range(200)]
+    delays = [retry_delay(retry, 1, f"{seed}:task:1") for seed in range(200)]
     assert all(8.0 <= wait <= 12.0 for wait in delays)
     assert len({round(wait, 6) for wait in delays}) > 150
-    assert delay(retry, 1, "7:task:1") == delay(retry, 1, "7:task:1")
+    assert retry_delay(retry, 1, "7:task:1") == retry_delay(retry, 1, "7:task:1")

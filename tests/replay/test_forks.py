@@ -13,6 +13,7 @@ from planrunner.engine.loop import Driver
 from planrunner.engine.replay import replay
 from planrunner.engine.simulated import ImaginedEffects, Script
 from planrunner.errors import NotFound
+from planrunner.machine.checkpoints import positions, rest_after
 from planrunner.machine.events import (
     AttemptEnded,
     AttemptStarted,
@@ -24,7 +25,6 @@ from planrunner.machine.events import (
     TaskSettled,
 )
 from planrunner.machine.evolve import fold
-from planrunner.machine.forks import positions, rest_after
 from planrunner.machine.state import State
 from planrunner.machine.statuses import IllegalMove
 from planrunner.plan.load import load

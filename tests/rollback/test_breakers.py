@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from planrunner.machine.breakers import fits
+from planrunner.machine.admission import watches
 from planrunner.machine.events import AttemptStarted, Outcome, TaskDelayed
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan
@@ -52,7 +52,7 @@ def starts(ran: Rehearsal) -> list[tuple[str, float]]:
     ],
 )
 def test_a_pattern_fits_names(pattern: str, name: str, expected: bool) -> None:
-    assert fits(pattern, name) is expected
+    assert watches(pattern, name) is expected
 
 
 def test_after_failures_in_a_row_nothing_starts_until_the_cooldown_is_over() -> None:

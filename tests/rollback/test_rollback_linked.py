@@ -11,6 +11,7 @@ from planrunner.capabilities.contract import Call
 from planrunner.engine.loop import Driver
 from planrunner.engine.replay import replay
 from planrunner.engine.simulated import ImaginedEffects, Script
+from planrunner.machine.compensation import outstanding, started
 from planrunner.machine.events import (
     AttemptEnded,
     AttemptStarted,
@@ -25,7 +26,6 @@ from planrunner.machine.events import (
     UndoStarted,
 )
 from planrunner.machine.evolve import fold
-from planrunner.machine.owing import outstanding, started
 from planrunner.machine.state import State
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan
@@ -402,7 +402,7 @@ def test_a_person_who_rolls_the_run_back_waits_for_what_is_being_undone_inside()
 
 
 def test_a_retry_by_a_person_does_what_was_undone_again_and_undoes_it_again_when_it_fails() -> None:
-    from planrunner.machine.rerun import reset_event, retried
+    from planrunner.machine.rework import reset_event, retried
 
     spec = plan(AB, {"id": "build", "subplan": "inner"})
     found = ran(spec, {"build/bad": [BAD]})
@@ -418,7 +418,7 @@ def test_a_retry_by_a_person_does_what_was_undone_again_and_undoes_it_again_when
 
 
 def test_a_retry_after_everything_was_undone_does_each_task_once() -> None:
-    from planrunner.machine.rerun import reset_event, retried
+    from planrunner.machine.rework import reset_event, retried
 
     spec = plan(
         AB,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from planrunner.capabilities.contract import Call
 from planrunner.engine.loop import Driver
 from planrunner.engine.simulated import ImaginedEffects, Script
+from planrunner.machine.compensation import outstanding, started
 from planrunner.machine.events import (
     AttemptEnded,
     AttemptStarted,
@@ -25,7 +26,6 @@ from planrunner.machine.events import (
     UndoStarted,
 )
 from planrunner.machine.evolve import fold
-from planrunner.machine.owing import outstanding, started
 from planrunner.machine.rollback import undoing
 from planrunner.machine.state import State
 from planrunner.plan.load import load

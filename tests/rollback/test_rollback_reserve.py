@@ -8,9 +8,9 @@ from typing import Any
 
 from planrunner.engine.loop import Driver
 from planrunner.engine.simulated import ImaginedEffects, Script
+from planrunner.machine.budgets import rollback_amounts
 from planrunner.machine.events import BudgetWarned, Entry, Outcome, RunResumed, UndoSettled, UndoStarted
 from planrunner.machine.evolve import fold
-from planrunner.machine.reserves import standing
 from planrunner.machine.state import State
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan
@@ -75,7 +75,7 @@ def test_without_a_reserve_undos_have_no_limit_and_what_they_use_is_told() -> No
     ran = run(plan(*TASKS, budgets=LIMITS), {**USED, "undo:a": [spent(cost=3.0)], "undo:b": [spent(cost=4.0)]})
     assert fates(ran.entries) == [("b", "undone"), ("a", "undone")]
     assert reserved(ran.entries) == [{}, {}]
-    ((within, amounts),) = standing(ran.state)
+    ((within, amounts),) = rollback_amounts(ran.state)
     assert (within, amounts["cost"]) == ("", {"used": 7.0, "reserved": 0.0, "limit": None})
 
 
@@ -88,7 +88,7 @@ def test_each_undo_sets_aside_a_share_of_what_is_left() -> None:
         {"cost": 0.25, "tokens": 25, "calls": 1},
         {"cost": 0.4, "tokens": 45, "calls": 1},
     ]
-    ((_, amounts),) = standing(ran.state)
+    ((_, amounts),) = rollback_amounts(ran.state)
     assert amounts["cost"] == {"used": 0.2, "reserved": 0.0, "limit": 0.5}
     assert amounts["calls"]["used"] == 2
 
@@ -96,7 +96,7 @@ def test_each_undo_sets_aside_a_share_of_what_is_left() -> None:
 def test_what_an_undo_does_not_tell_counts_as_used_and_the_next_still_has_its_share() -> None:
     ran = run(plan(*TASKS, rollback=RESERVE), USED)
     assert fates(ran.entries) == [("b", "undone"), ("a", "undone")]
-    ((_, amounts),) = standing(ran.state)
+    ((_, amounts),) = rollback_amounts(ran.state)
     assert amounts["cost"] == {"used": 0.5, "reserved": 0.0, "limit": 0.5}
 
 
@@ -134,7 +134,7 @@ def test_an_undo_that_was_cut_off_keeps_what_it_set_aside() -> None:
     driver.run()
     check_budgets(spec, disk.entries)
     assert reserved(disk.entries)[:2] == [{"cost": 0.25, "tokens": 25, "calls": 1}] * 2
-    ((_, amounts),) = standing(state)
+    ((_, amounts),) = rollback_amounts(state)
     assert amounts["cost"] == {"used": 0.2, "reserved": 0.0, "limit": 0.5}
 
 
@@ -147,7 +147,7 @@ def test_a_linked_plan_has_the_reserve_of_its_own_policy() -> None:
         rollback={"budgets": {"cost": "$9"}},
     )
     ran = run(spec, {f"fan[{item}]/{name}": found for item in range(2) for name, found in USED.items()})
-    assert [(within, amounts["cost"]["limit"]) for within, amounts in standing(ran.state)] == [
+    assert [(within, amounts["cost"]["limit"]) for within, amounts in rollback_amounts(ran.state)] == [
         ("fan[0]", 0.5),
         ("fan[1]", 0.5),
         ("", 9.0),

@@ -39,9 +39,9 @@ from planrunner.machine.events import (
     TasksReset,
 )
 from planrunner.machine.evolve import evolve, fold
-from planrunner.machine.paths import is_gone, owners
-from planrunner.machine.rerun import Unfit, is_current
+from planrunner.machine.names import is_gone, owners
 from planrunner.machine.revision import reset_event, stale
+from planrunner.machine.rework import Unfit, is_current
 from planrunner.machine.state import State
 from planrunner.plan.identity import gives_the_same
 from planrunner.plan.load import load

@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from planrunner.machine.labels import label, labelled
-from planrunner.machine.paths import named
+from planrunner.machine.names import label, labelled, named
 from planrunner.plan.load import load
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source

@@ -11,7 +11,7 @@ from planrunner.engine.output import log_name
 from planrunner.machine.events import Outcome
 from planrunner.machine.evolve import evolve, fold
 from planrunner.machine.explain import why
-from planrunner.machine.paths import below, named, picked, written_path
+from planrunner.machine.names import below, named, picked, written_path
 from planrunner.machine.state import State
 from planrunner.plan.load import load
 from planrunner.plugins.registry import Registry

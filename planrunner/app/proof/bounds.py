@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from planrunner.machine.retry import delay
-from planrunner.machine.shape import Shape
+from planrunner.machine.graph import Shape
+from planrunner.machine.verdicts import retry_delay
 from planrunner.plan.model import Fanout, Plan, Task
 from planrunner.plan.tasks import inner
 
@@ -165,7 +165,7 @@ def _attempt(task: Task, name: str) -> Bound:
 def waiting_time(task: Task) -> float:
     """Seconds between the attempts of a task, with the most that the jitter adds."""
     even = task.retry._replace(jitter=0.0)
-    return sum(delay(even, attempt, "") for attempt in range(1, task.retry.attempts)) * (1.0 + task.retry.jitter)
+    return sum(retry_delay(even, attempt, "") for attempt in range(1, task.retry.attempts)) * (1.0 + task.retry.jitter)
 
 
 def _limited(bound: Bound, limit: float | None, name: str) -> Bound:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from planrunner.app.proof.lives import Lived
 from planrunner.app.proof.names import demands, home, paths, walk
 from planrunner.machine.events import GateDecided, RetryScheduled, TaskSettled, TasksReset, UndoSettled
-from planrunner.machine.routes import fired
+from planrunner.machine.joins import fired
 from planrunner.plan.model import Edge, Gate, Plan, Task
 
 Json = Any

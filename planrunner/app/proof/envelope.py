@@ -12,9 +12,9 @@ from planrunner.app.proof.names import asks, demands, walk
 from planrunner.capabilities.files.inputs import written
 from planrunner.engine.calls import rendered
 from planrunner.engine.containers import items
-from planrunner.machine.computed import value_of, with_values
+from planrunner.machine.graph import Shape
 from planrunner.machine.scope import TaskScope
-from planrunner.machine.shape import Shape
+from planrunner.machine.start import value_of, with_values
 from planrunner.machine.state import State
 from planrunner.plan.expressions.evaluate import truth
 from planrunner.plan.expressions.quantities import format_duration

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from planrunner.machine.admission import wanted
 from planrunner.machine.events import BudgetExtended, Event
-from planrunner.machine.gate import GateState
-from planrunner.machine.shortages import wanted
-from planrunner.machine.state import State
+from planrunner.machine.state import GateState, State
 from planrunner.machine.votes import Vote, count
 
 Json = Any

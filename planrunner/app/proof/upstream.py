@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from planrunner.app.proof.envelope import OUT, Sight, rows_of
-from planrunner.machine.shape import Shape
+from planrunner.machine.graph import Shape
 from planrunner.plan.model import Plan, Task
 from planrunner.plan.tasks import inner
 

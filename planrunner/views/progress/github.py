@@ -5,8 +5,7 @@ from __future__ import annotations
 from os import urandom
 
 from planrunner.machine.events import Entry, TaskSettled
-from planrunner.machine.labels import label
-from planrunner.machine.paths import by_its_own
+from planrunner.machine.names import by_its_own, label
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
 from planrunner.views.progress.output import Group

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Event, TasksReset, UndoEnded
-from planrunner.machine.labels import label
+from planrunner.machine.names import label
 from planrunner.views.terminal import EDGE, Terminal, cut, harmless, word
 
 if TYPE_CHECKING:

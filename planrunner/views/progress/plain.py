@@ -38,8 +38,8 @@ from planrunner.machine.events import (
     UndoStarted,
     Warned,
 )
-from planrunner.machine.frame import Frame
-from planrunner.machine.labels import label, labelled
+from planrunner.machine.graph import Frame
+from planrunner.machine.names import label, labelled
 from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED
 from planrunner.plan.model import Plan

@@ -7,7 +7,7 @@ from time import monotonic
 from typing import Any
 
 from planrunner.machine.events import AttemptEnded, Entry, GateOpened, TaskSettled, UndoEnded
-from planrunner.machine.paths import owners, stands
+from planrunner.machine.names import owners, stands
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
 from planrunner.views.containers import active, name_inside, progress_text

@@ -1,20 +1,17 @@
-"""What keeps its result in a run that begins anew: each task is compared with what it was called with the time before.
-
-A task that holds others opens again, and its tasks take the results of those of the time before with them: items with
-equal values wherever they stand, other items by their place, the tasks of a subplan by their id, those of a loop round
-by round until the first round in which one of them really ran.
-"""
+"""Reuse: whether a task is done already, or keeps the result that it had before it was reset."""
 
 from __future__ import annotations
 
 from planrunner.jsontext import stable_json
 from planrunner.machine.budgets import chain, limit_of
-from planrunner.machine.commands import Compare
-from planrunner.machine.events import TaskSettled
-from planrunner.machine.frame import Frame
-from planrunner.machine.kept import Kept
-from planrunner.machine.owing import handed_on
-from planrunner.machine.state import State
+from planrunner.machine.commands import AskFacts, AskFresh, Command, Compare, Record
+from planrunner.machine.compensation import handed_on
+from planrunner.machine.events import FreshnessAsked, FreshnessSeen, Outcome, TaskSettled
+from planrunner.machine.graph import Frame
+from planrunner.machine.scope import TaskScope, facts_of
+from planrunner.machine.state import Kept, State
+from planrunner.plan.expressions.evaluate import truth
+from planrunner.plan.expressions.values import EvaluationError
 from planrunner.plan.identity import gives_the_same
 from planrunner.plan.tasks import comes_last
 
@@ -221,3 +218,63 @@ def settled(state: State, event: TaskSettled) -> None:
             found.gate = kept.gate
     if state.debts is not None:
         handed_on(state.debts, (kept.number, kept.visit), (number, found.visit))
+
+
+def before(state: State, number: int) -> Command | None:
+    """What comes before the start of a task that may be done already; None where it has to be done.
+
+    A task that somebody sent back or runs again is done again, and so is one that was tried.
+    """
+    task, found = state.specs[number], state.tasks[number]
+    fresh = task.fresh
+    if fresh is None or found.attempts > found.past:
+        return None
+    seen = state.freshness.get(number)
+    if seen is None:
+        return AskFresh(number)
+    if state.environment.get("forced") or (found.kept is None and _is_done_again(state, number)):
+        return None
+    if seen.fault:
+        return Record(TaskSettled(task.id, "failed", "fresh_files", f"`fresh`: {seen.fault}", "logic"))
+    if seen.same:
+        return _done(state, number, seen, f"done already: inputs unchanged since run {seen.since}")
+    if fresh.condition is None:
+        return None
+    names = facts_of(fresh.condition)
+    if any(name not in (found.facts or {}) for name in names):
+        return AskFacts(number, names)
+    try:
+        holds = truth(fresh.condition.tree, TaskScope(state, number))
+    except EvaluationError as error:
+        why = f"`fresh: {fresh.condition.text}` has no value: {error}"
+        return Record(TaskSettled(state.specs[number].id, "failed", "fresh_condition", why, "logic"))
+    return _done(state, number, seen, f"done already: `{fresh.condition.text}`") if holds else None
+
+
+def _is_done_again(state: State, number: int) -> bool:
+    """Whether it, or what holds it, begins anew since somebody said so."""
+    while number >= 0:
+        if state.tasks[number].visit > 1:
+            return True
+        number = state.tasks[number].frame.owner
+    return False
+
+
+def _done(state: State, number: int, seen: FreshnessSeen, detail: str) -> Record:
+    return Record(TaskSettled(state.specs[number].id, "completed", "fresh", detail))
+
+
+def freshness_asked(state: State, event: FreshnessAsked, at: float) -> None:
+    state.asked.add(state.index[event.task])
+
+
+def freshness_seen(state: State, event: FreshnessSeen, at: float) -> None:
+    number = state.index[event.task]
+    state.asked.discard(number)
+    state.candidates[number] = None
+    state.freshness[number] = event
+
+
+def given(seen: FreshnessSeen) -> Outcome:
+    """What a task gave when it was done."""
+    return Outcome(outputs=seen.outputs, artifacts=seen.artifacts)

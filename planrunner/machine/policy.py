@@ -5,13 +5,12 @@ The levels are recorded with the start of the run, and again when it goes on und
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from planrunner.machine.events import PlanRefused, PolicyChanged
-from planrunner.machine.governed import Governed
 from planrunner.machine.scope import plan_of
-from planrunner.machine.state import State
+from planrunner.machine.state import Governed, State
 from planrunner.machine.statuses import SETTLED, IllegalMove
 from planrunner.plan import compiled
 from planrunner.plan.model import Budgets
@@ -45,7 +44,7 @@ def _level(record: Mapping[str, Json]) -> Level:
     return Level(record["name"], record["policy"], record.get("file", ""))
 
 
-def _changed(state: State, event: PolicyChanged, at: float) -> None:
+def policy_changed(state: State, event: PolicyChanged, at: float) -> None:
     state.environment = {**state.environment, "policy": list(event.levels)}
     govern(state, event.levels)
     for number, task in enumerate(state.tasks):
@@ -58,11 +57,8 @@ def _changed(state: State, event: PolicyChanged, at: float) -> None:
             task.gate.votes = []
 
 
-def _refused(state: State, event: PlanRefused, at: float) -> None:
+def plan_refused(state: State, event: PlanRefused, at: float) -> None:
     raise IllegalMove(f"`{event.plan}` was not let start: no run has an event that says so")
-
-
-FOLDS: dict[type, Callable[[State, Any, float], None]] = {PlanRefused: _refused, PolicyChanged: _changed}
 
 
 def tightest(budgets: Iterable[Budgets]) -> Budgets:

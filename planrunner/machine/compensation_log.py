@@ -1,4 +1,4 @@
-"""What a run owes: an entry for every task that may have acted and says how it is undone, in the order of starts."""
+"""The compensation log: an entry for every task that may have acted and says how it is undone."""
 
 from __future__ import annotations
 

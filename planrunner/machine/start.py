@@ -1,27 +1,46 @@
-"""What a task that has not begun waits for, and what it begins with: needs, edges, conditions, gates, a slot."""
+"""How a task that has not begun starts: needs, edges, its condition, preconditions, settings, gates and a slot."""
 
 from __future__ import annotations
 
-from planrunner.machine import concluding, conditions
-from planrunner.machine.commands import AskPeople, Command, Record, Start, settle
-from planrunner.machine.computed import compute, is_open
+from collections.abc import Callable
+from typing import Any
+
+from planrunner.jsontext import shown
+from planrunner.machine.admission import Fitting
+from planrunner.machine.commands import AskFacts, AskPeople, Command, Record, Start, settle
 from planrunner.machine.containers import begin, undone_first
-from planrunner.machine.endings import not_run
-from planrunner.machine.events import TaskDelayed, TaskQueued, TaskSettled
-from planrunner.machine.fitting import Fitting
-from planrunner.machine.frame import Frame
-from planrunner.machine.freshness import before
+from planrunner.machine.events import (
+    FactsObserved,
+    FactsRequested,
+    SettingsComputed,
+    TaskDelayed,
+    TaskQueued,
+    TaskSettled,
+)
 from planrunner.machine.gates import stage_before, step
-from planrunner.machine.joins import Verdict, needs_verdict
-from planrunner.machine.keeping import compared, is_still_approved
-from planrunner.machine.moves import main_part_done
-from planrunner.machine.omission import omit
+from planrunner.machine.graph import Frame
+from planrunner.machine.joins import Verdict, needs_verdict, omit, routes_verdict
 from planrunner.machine.recovery import reissue
+from planrunner.machine.reuse import before, compared, is_still_approved
 from planrunner.machine.rollback import comes_first
-from planrunner.machine.routes import routes_verdict
+from planrunner.machine.scope import TaskScope, facts_of, facts_read
 from planrunner.machine.state import State
-from planrunner.machine.statuses import FINAL_STOPS
-from planrunner.machine.stops import cut, outlives, stop_detail, stopped, task_deadline, task_deadline_text
+from planrunner.machine.statuses import main_part_done, others_done
+from planrunner.machine.stops import (
+    FINAL_STOPS,
+    cut,
+    not_run,
+    outlives,
+    stop_detail,
+    stopped,
+    task_deadline,
+    task_deadline_text,
+)
+from planrunner.machine.verdicts import unmet
+from planrunner.plan.expressions.evaluate import evaluate, truth
+from planrunner.plan.expressions.quantities import Quantity, parse_duration, parse_percent
+from planrunner.plan.expressions.values import EvaluationError, Scope
+from planrunner.plan.model import Computed, Task
 
 _new = tuple.__new__
 
@@ -42,7 +61,7 @@ def before_attempt(state: State, number: int, now: float, ready: list[int]) -> C
     if task.finally_ and (not main_part_done(state, frame) or _undoes_first(state, frame)):
         return None
     if task.concluding:
-        goes_on, command = concluding.first(state, number)
+        goes_on, command = others_settled_first(state, number)
         if not goes_on:
             return command
     if found.due is not None:
@@ -109,7 +128,7 @@ def _conditions(state: State, number: int, now: float, ready: list[int]) -> Comm
     task = state.specs[number]
     found = state.tasks[number]
     if task.when is not None or task.preconditions:
-        goes_on, command = conditions.first(state, number)
+        goes_on, command = conditions_first(state, number)
         if not goes_on:
             return command
     if task.gate is not None or state.restricted or (task.labels and (state.plan.gated or found.frame.owner >= 0)):
@@ -216,3 +235,179 @@ def _choose(state: State, fresh: list[tuple[int, int]], free: int, fitting: Fitt
         for label in labels:
             room[label] -= 1
     return chosen
+
+
+def conditions_first(state: State, number: int) -> tuple[bool, Command | None]:
+    """Whether the task goes on to start, and where it does not the command that comes instead, if there is one."""
+    task, found = state.specs[number], state.tasks[number]
+    if task.when is not None:
+        if found.facts is None and facts_of(task.when):
+            return False, AskFacts(number, facts_read(task))
+        try:
+            if not truth(task.when.tree, TaskScope(state, number)):
+                return False, settle(task, "skipped", "when", f"`{task.when.text}` is false")
+        except EvaluationError as error:
+            return False, settle(task, "failed", "when", f"`{task.when.text}` has no value: {error}", "logic")
+    command = _preconditions(state, number) if task.preconditions else None
+    return command is None and (found.facts is not None or not facts_read(task)), command
+
+
+def _preconditions(state: State, number: int) -> Command | None:
+    task = state.specs[number]
+    found = state.tasks[number]
+    names = facts_read(task)
+    if names and found.facts is None:
+        return AskFacts(number, names)
+    scope = TaskScope(state, number)
+    words = []
+    for criterion in task.preconditions:
+        if criterion.expression is None:
+            words.append(criterion.text)
+            continue
+        why = unmet(criterion, scope)
+        if why:
+            return settle(task, "failed", "precondition", "precondition not met: " + why, "precondition")
+    return AskPeople(number, "preconditions") if words and "preconditions" not in found.cleared else None
+
+
+def facts_requested(state: State, event: FactsRequested, at: float) -> None:
+    state.asked.add(state.index[event.task])
+
+
+def facts_observed(state: State, event: FactsObserved, at: float) -> None:
+    number = state.index[event.task]
+    state.tasks[number].facts = {**(state.tasks[number].facts or {}), **event.facts}
+    state.asked.discard(number)
+    state.candidates[number] = None
+
+
+def others_settled_first(state: State, number: int) -> tuple[bool, Command | None]:
+    """Whether the task goes on to start, and where it does not the command that comes instead, if there is one: of a
+    plan that has failed, or a task of which was cancelled, nothing is asked any more."""
+    frame = state.tasks[number].frame
+    if not others_done(state, frame):
+        return False, None
+    if broken := _broken(state, frame):
+        first, word = broken[0], "failed" if frame.failures else "was cancelled"
+        return False, settle(state.specs[number], "omitted", "done", f"`{state.specs[first].id}` {word}")
+    return True, None
+
+
+def _broken(state: State, frame: Frame) -> list[int]:
+    """The tasks that keep a plan from completing, whatever its ``done`` says."""
+    found = state.tasks
+    inner = range(frame.first, frame.first + frame.size)
+    return frame.failures or [each for each in inner if found[each].standing == found[each].status == "cancelled"]
+
+
+Json = Any
+
+MOST_ATTEMPTS = 1000
+
+
+def is_open(state: State, number: int) -> bool:
+    """Whether a task has settings that are still to be computed for this visit."""
+    visit = state.tasks[number].visit
+    return any(each.visit != visit for each in state.specs[number].computed)
+
+
+def compute(state: State, number: int) -> Command:
+    """The settings of a task that is about to start; one without a fitting value fails the task."""
+    task = state.specs[number]
+    scope = TaskScope(state, number)
+    values: dict[str, Json] = {}
+    for each in task.computed:
+        value, problem = value_of(each, scope)
+        if problem:
+            return settle(task, "failed", "settings", problem, "logic")
+        values[each.name] = value
+    return Record(SettingsComputed(task.id, state.tasks[number].visit, values))
+
+
+def value_of(setting: Computed, scope: Scope) -> tuple[Json, str]:
+    """The value of a setting, and why it has none that fits (empty where it has)."""
+    text = f"`{setting.name}: {{{{ {setting.expression.text} }}}}`"
+    try:
+        given = evaluate(setting.expression.tree, scope)
+    except EvaluationError as error:
+        return None, f"{text} has no value: {error}"
+    read, expected = _KINDS[setting.name]
+    value = read(given)
+    was = "nothing" if given is None else _said(given)
+    return value, "" if value is not None else f"{text} takes {expected}, this is {was}"
+
+
+def _said(value: Json) -> str:
+    if isinstance(value, Quantity):
+        return str(value)
+    return shown(value)
+
+
+def _seconds(value: Json) -> float | None:
+    if isinstance(value, Quantity):
+        return value.amount if value.dimension == "time" and value.amount >= 0 else None
+    if isinstance(value, str):
+        return parse_duration(value)
+    return float(value) if _is_number(value) and value >= 0 else None
+
+
+def _some_time(value: Json) -> float | None:
+    return _seconds(value) or None
+
+
+def _is_number(value: Json) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _whole(value: Json) -> int | None:
+    """A whole number that is not negative."""
+    return int(value) if _is_number(value) and value >= 0 and int(value) == value else None
+
+
+def _count(value: Json) -> int | None:
+    return _whole(value) or None
+
+
+def _attempts(value: Json) -> int | None:
+    found = _count(value)
+    return found if found is not None and found <= MOST_ATTEMPTS else None
+
+
+def _share(value: Json) -> int | str | None:
+    if not isinstance(value, (str, Quantity)):
+        return _whole(value)
+    text = str(value).strip()
+    share = parse_percent(text) if text.endswith("%") else None
+    return text if share is not None and share <= 1 else None
+
+
+_KINDS: dict[str, tuple[Callable[[Json], Json], str]] = {
+    "timeout": (_some_time, "a duration such as `30s` or `5m`"),
+    "delay": (_seconds, "a duration such as `30s` or `5m`"),
+    "retry.attempts": (_attempts, f"a whole number from 1 to {MOST_ATTEMPTS}"),
+    "max_parallel": (_count, "a whole number from 1"),
+    "tolerate": (_share, "a whole number from 0, or a percentage such as `20%`"),
+}
+"""How each setting is read (None: it does not fit), and what it takes."""
+
+
+def settings_computed(state: State, event: SettingsComputed, at: float) -> None:
+    number = state.index[event.task]
+    task = state.specs[number]
+    done = tuple([each._replace(visit=event.visit) for each in task.computed])
+    state.specs[number] = with_values(task, event.values)._replace(computed=done)
+    state.candidates[number] = None
+
+
+def with_values(task: Task, values: dict[str, Json]) -> Task:
+    """The task with its settings in place; no attempt takes longer than all of them together."""
+    timeout: float | None = values.get("timeout", task.timeout)
+    if task.timebox is not None and timeout is not None:
+        timeout = min(timeout, task.timebox)
+    retry, fanout = task.retry, task.fanout
+    if "retry.attempts" in values:
+        retry = retry._replace(attempts=values["retry.attempts"])
+    if fanout is not None:
+        limits = {name: values[name] for name in ("max_parallel", "tolerate") if name in values}
+        fanout = fanout._replace(**limits)
+    return task._replace(timeout=timeout, delay=values.get("delay", task.delay), retry=retry, fanout=fanout)

@@ -1,9 +1,9 @@
-"""Who may begin within the budgets, and what follows where a budget is used up."""
+"""Admission: which ready tasks may begin within slots, budgets and breakers, and what a used-up budget leads to."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from planrunner.machine.budgets import (
     Shortage,
@@ -13,15 +13,20 @@ from planrunner.machine.budgets import (
     ledger_of,
     limit_of,
     need,
+    scope_name,
+    scope_number,
     scope_of,
     sentence,
+    shown,
     time_limit,
 )
-from planrunner.machine.commands import Close, Command, Record
-from planrunner.machine.events import FrameClosing, StopRequested, TaskSettled
-from planrunner.machine.ledger import PLAN, amount
-from planrunner.machine.state import State
-from planrunner.plan.model import Task
+from planrunner.machine.commands import Close, Command, Record, Start
+from planrunner.machine.events import BudgetRefused, FrameClosing, Outcome, StopRequested, TaskDelayed, TaskSettled
+from planrunner.machine.graph import Frame
+from planrunner.machine.ledger import PLAN, amount, units
+from planrunner.machine.state import Circuit, State
+from planrunner.machine.statuses import move, set_timer
+from planrunner.plan.model import Breaker, Task
 
 Json = Any
 
@@ -234,3 +239,210 @@ def next_round(state: State, number: int) -> Command | None:
     if short.scope == number or state.stop_reason or any(frame is not None and frame.closing for frame in around):
         return Close(number, "budget", sentence(state, short))
     return stop(state, short, sentence(state, short))
+
+
+class Wanted(NamedTuple):
+    """A limit that tasks wait for people to extend: of the task ``scope`` (empty: the plan), for ``what``. One of
+    ``tasks`` (paths) goes on with ``least`` more and all of them with ``more`` (time: with any more, which is 0 here);
+    seconds, dollars or counts. ``ask`` is the sentence for people."""
+
+    scope: str
+    what: str
+    least: float
+    more: float
+    limit: float
+    ask: str
+    tasks: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """What people call it: ``budget``, or ``TASK/budget``."""
+        return f"{self.scope}/budget" if self.scope else "budget"
+
+
+def wanted(state: State, now: float) -> list[Wanted]:
+    """Every limit that somebody is asked about; one that was extended or refused since is not among them."""
+    found: dict[tuple[int, str], Wanted] = {}
+    for number, task in enumerate(state.tasks):
+        if task.status != "blocked" or task.reason != "budget":
+            continue
+        spends = need(state, number)
+        if isinstance(spends, str):
+            continue
+        short = time_short(state, number, now) or fits(state, number, {**spends, "attempts": 1})
+        if short is None or not short.final or (short.scope, short.what) in ledger_of(state).refused:
+            continue
+        name, key = state.specs[number].id, (short.scope, short.what)
+        timed = short.what == "time"
+        least = 0.0 if timed else amount(short.what, int(short.need - short.left))
+        limit = short.limit if timed else amount(short.what, int(short.limit))
+        one = Wanted(scope_name(state, short.scope), short.what, least, least, limit, sentence(state, short), (name,))
+        before = found.get(key)
+        if before is not None:
+            whole = 0.0 if timed else amount(short.what, int(short.need))
+            one = before._replace(least=min(before.least, least), more=before.more + whole, tasks=(*before.tasks, name))
+        found[key] = one
+    return list(found.values())
+
+
+def refusal(state: State, body: Mapping[str, Json], by: str) -> tuple[BudgetRefused, ...] | str:
+    """The events by which a person adds nothing to what tasks wait for, or why there is nothing to refuse. ``refuse``
+    lists what (time, cost …), ``scope`` is a task, empty for the plan."""
+    scope = str(body.get("scope", ""))
+    waiting = {each.what for each in wanted(state, state.active_since or 0.0) if each.scope == scope}
+    asked = [str(what) for what in body["refuse"]]
+    missing = [what for what in asked if what not in waiting]
+    if missing or not asked:
+        where = f"`{scope}`" if scope else "the plan"
+        return f"no task waits for more {' or '.join(missing) or 'of a budget'} of {where}"
+    return tuple(BudgetRefused(scope, what, by, str(body.get("reason", ""))) for what in asked)
+
+
+def still_short(state: State, scope: str, added: Mapping[str, float]) -> str:
+    """What is missing after an extension that lets none of those who wait go on; empty where one of them can."""
+    for each in wanted(state, state.active_since or 0.0):
+        missing = each.least - added.get(each.what, 0.0)
+        if each.scope == scope and each.what in added and each.what != "time" and missing > 0:
+            return f"{shown(each.what, units(each.what, missing) or 0)} more {each.what} is needed"
+    return ""
+
+
+# Folds
+
+
+def budget_refused(state: State, event: BudgetRefused, at: float) -> None:
+    why = f"refused by {event.by}" if event.by else "refused"
+    key = scope_number(state, event.scope), event.what
+    ledger_of(state).refused[key] = f"{why}: {event.comment}" if event.comment else why
+    for number, found in enumerate(state.tasks):
+        if found.status == "blocked" and found.reason == "budget":
+            state.candidates[number] = None
+
+
+_NO_VERDICT = ("interrupted", "unstarted", "cancelled")
+
+
+def watches(pattern: str, name: str) -> bool:
+    """Whether the name of a capability fits a pattern in which ``*`` stands for anything."""
+    first, *rest = pattern.split("*")
+    if not rest:
+        return name == pattern
+    if not name.startswith(first) or not name.endswith(rest[-1]) or len(name) < len(first) + len(rest[-1]):
+        return False
+    at, end = len(first), len(name) - len(rest[-1])
+    for part in rest[:-1]:
+        at = name.find(part, at, end)
+        if at < 0:
+            return False
+        at += len(part)
+    return True
+
+
+def _watching(state: State, number: int) -> Iterator[tuple[Breaker, Circuit]]:
+    uses = state.specs[number].uses
+    for at, breaker in enumerate(state.plan.breakers):
+        if uses and watches(breaker.uses, uses):
+            yield breaker, state.circuits.setdefault(at, Circuit())
+
+
+def attempt_started(state: State, number: int) -> None:
+    """An attempt begins: behind an open breaker it is the one that tries."""
+    for _, circuit in _watching(state, number):
+        circuit.waiting.pop(number, None)
+        if circuit.since is not None:
+            circuit.trial = number
+
+
+def attempt_ended(state: State, number: int, outcome: Outcome, at: float) -> None:
+    """Count failures in a row; a success closes the circuit."""
+    if outcome.failure in _NO_VERDICT:
+        return
+    for breaker, circuit in _watching(state, number):
+        if not outcome.failure:
+            circuit.failures, circuit.since = 0, None
+            _wake(state, circuit, at)
+        else:
+            circuit.failures += 1
+            if circuit.failures >= breaker.failures and (circuit.since is None or circuit.trial == number):
+                circuit.since = at
+        if circuit.trial == number:
+            circuit.trial = -1
+
+
+def _wake(state: State, circuit: Circuit, at: float) -> None:
+    for number in circuit.waiting:
+        if state.tasks[number].status == "pending" and state.tasks[number].reason == "breaker":
+            set_timer(state, number, at)
+    circuit.waiting.clear()
+
+
+def held_back(state: State, commands: Sequence[Command], now: float) -> list[Command]:
+    """The commands, with a delay in place of each start that an open breaker does not let through."""
+    trying: set[int] = set()
+    return [
+        (_delayed(state, command, now, trying) or command) if isinstance(command, Start) else command
+        for command in commands
+    ]
+
+
+def _delayed(state: State, start: Start, now: float, trying: set[int]) -> Record | None:
+    if start.reissue:
+        return None
+    for breaker, circuit in _watching(state, start.number):
+        if circuit.since is None:
+            continue
+        until = circuit.since + breaker.cooldown
+        others = id(circuit) in trying or _is_tried(state, circuit)
+        if now >= until and not others:
+            trying.add(id(circuit))
+            continue
+        detail = f"`{breaker.uses}` failed {circuit.failures} times in a row"
+        detail += ": another task tries first" if now >= until else f": nothing of it starts for {breaker.cooldown:g} s"
+        due = until if now < until else now + breaker.cooldown
+        return Record(TaskDelayed(state.specs[start.number].id, due, breaker.uses, detail))
+    return None
+
+
+def _is_tried(state: State, circuit: Circuit) -> bool:
+    if circuit.trial < 0:
+        return False
+    found = state.tasks[circuit.trial]
+    return found.status == "running" and found.outcome is None
+
+
+def task_delayed(state: State, event: TaskDelayed, at: float) -> None:
+    number = state.index[event.task]
+    found, task = state.tasks[number], state.specs[number]
+    if found.status == "queued":
+        state.queue.remove(state.limited_labels(task), task.priority, number)
+        move(state, number, found, "pending")
+    found.reason, found.detail = "breaker" if event.breaker else "delay", event.detail
+    state.candidates.pop(number, None)
+    set_timer(state, number, event.due)
+    for breaker, circuit in _watching(state, number):
+        if breaker.uses == event.breaker:
+            circuit.waiting[number] = None
+
+
+# Loops
+
+
+def signature(state: State, frame: Frame) -> tuple[tuple[str, str, str], ...]:
+    """How a round failed: what failed, in which class and why; empty for one that went well."""
+    names = {number: name for name, number in frame.index.items()}
+    return tuple((names[at], state.tasks[at].failure, state.tasks[at].detail) for at in frame.failures)
+
+
+def follow(state: State, before: Frame, frame: Frame, carries: bool) -> None:
+    """Tell a new round how many before it, in a row, changed nothing that is carried, and how many failed alike."""
+    frame.sign = signature(state, before)
+    frame.alike = alike(state, before)
+    frame.same = before.same + 1 if carries and frame.values == before.values else 0
+
+
+def alike(state: State, frame: Frame) -> int:
+    """Rounds in a row that failed alike, this one included."""
+    sign = signature(state, frame)
+    if not sign:
+        return 0
+    return frame.alike + 1 if sign == frame.sign else 1

@@ -1,0 +1,224 @@
+"""The verdict on an attempt: failure modes, criteria, class of a failure, LLM judge, and whether to try again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from planrunner.machine.budgets import chain, fits, ledger_of, limit_of
+from planrunner.machine.events import GateExamined, GateRequested, Outcome
+from planrunner.machine.graph import Frame
+from planrunner.machine.ledger import SPENDABLE, units
+from planrunner.machine.scope import FrameScope, TaskScope
+from planrunner.machine.state import State
+from planrunner.plan.expressions.evaluate import explain, truth
+from planrunner.plan.expressions.values import EvaluationError, Scope
+from planrunner.plan.model import Criterion, Loop, Retry, Task
+
+if TYPE_CHECKING:
+    from planrunner.machine.state import GateState
+
+
+class Verdict(NamedTuple):
+    """``failure`` is the class of the failure, empty when the attempt did what the task asks; ``words`` are the
+    criteria that only a judge or a person can decide."""
+
+    failure: str = ""
+    reason: str = ""
+    detail: str = ""
+    words: tuple[str, ...] = ()
+    no_value: bool = False
+    """An expression of the plan has no value."""
+
+
+def judge(state: State, number: int) -> Verdict:
+    """The verdict on the attempt that ended last."""
+    task = state.specs[number]
+    found = state.tasks[number]
+    outcome = found.outcome
+    assert outcome is not None
+    if found.reason == "settled":
+        return Verdict(outcome.failure, "doubt" if outcome.failure else "", outcome.message if outcome.failure else "")
+    scope = TaskScope(state, number)
+    mode = _failure_mode(task, scope, outcome)
+    if mode is not None:
+        return mode
+    if outcome.failure and not _exit_is_judged(task, outcome):
+        return Verdict(outcome.failure, "failed", outcome.message)
+    return _criteria((*task.expect, *task.postconditions), scope)
+
+
+_DONE = Verdict()
+
+
+def _exit_is_judged(task: Task, outcome: Outcome) -> bool:
+    """A task whose own criteria read the exit code decides by them what a non-zero code means."""
+    return (
+        outcome.failure == "logic"
+        and bool(outcome.exit_code)
+        and any(
+            criterion.expression is not None and ("exit_code",) in criterion.expression.paths
+            for criterion in (*task.expect, *task.postconditions)
+        )
+    )
+
+
+def _failure_mode(task: Task, scope: TaskScope, outcome: Outcome) -> Verdict | None:
+    """The first failure mode that the attempt shows. Where none does and a detector has no value, the attempt fails for
+    that, under its own class where it failed already."""
+    problem = ""
+    for mode in task.failure_modes:
+        if mode.detect is None or mode.detect.expression is None:
+            continue
+        try:
+            if truth(mode.detect.expression.tree, scope):
+                return Verdict(mode.name, "failure_mode", f"failure mode `{mode.name}`: `{mode.detect.text}`")
+        except EvaluationError as error:
+            problem = problem or f"`{mode.detect.text}`, which detects `{mode.name}`, has no value: {error}"
+    if not problem:
+        return None
+    detail = f"{outcome.message}; {problem}" if outcome.failure and outcome.message else problem
+    return Verdict(outcome.failure or "logic", "failure_mode", detail, no_value=True)
+
+
+def _criteria(criteria: tuple[Criterion, ...], scope: TaskScope) -> Verdict:
+    words = []
+    for criterion in criteria:
+        if criterion.expression is None:
+            words.append(criterion.text)
+            continue
+        failed, no_value = _unmet(criterion, scope)
+        if failed:
+            return Verdict("logic", "criterion", failed, no_value=no_value)
+    return Verdict(words=tuple(words)) if words else _DONE
+
+
+def unmet(criterion: Criterion, scope: Scope) -> str:
+    """Why an expression does not hold, with the values it read; empty when it holds."""
+    return _unmet(criterion, scope)[0]
+
+
+def _unmet(criterion: Criterion, scope: Scope) -> tuple[str, bool]:
+    """The same, and whether that is because it has no value."""
+    assert criterion.expression is not None
+    tree = criterion.expression.tree
+    try:
+        return "" if truth(tree, scope) else explain(tree, scope), False
+    except EvaluationError as error:
+        return f"`{criterion.text}` has no value: {error}", True
+
+
+_REASONS = ("when", "join", "edge", "settings")
+"""Reasons of failures that are nothing but a value that is missing, or does not fit."""
+
+_JUDGED = ("criterion", "failure_mode")
+"""Reasons of failures by what the plan asks of an attempt, which may be false or have no value."""
+
+
+def lacks_value(state: State, number: int) -> bool:
+    """Whether that is why a failed task failed, or why a task inside it did."""
+    found = state.tasks[number]
+    if found.reason in _REASONS or (found.outcome is not None and found.outcome.no_value):
+        return True
+    if found.reason in _JUDGED:
+        return judge(state, number).no_value
+    if found.inner is None:
+        return False
+    loop = state.specs[number].loop
+    return _until(state, found.inner, loop) or any(lacks_value(state, each) for each in found.inner.failures)
+
+
+def _until(state: State, frame: Frame, loop: Loop | None) -> bool:
+    if loop is None or loop.until is None or frame.kind != "round":
+        return False
+    try:
+        truth(loop.until.tree, FrameScope(state, frame))
+    except EvaluationError:
+        return True
+    return False
+
+
+Json = Any
+
+KIND = "judge"
+"""The kind of the look, and of the evidence, that a judge gives."""
+
+
+def llm_judge(state: State, stage: str) -> str:
+    """The model that judges criteria in this run; empty where people decide at once."""
+    return str(state.environment.get("judge", "")) if stage == "criteria" else ""
+
+
+def judge_allowance(state: State, number: int) -> dict[str, Json] | None:
+    """What the judge of a task may use, of each amount that is limited around it. None where the project does not say
+    how much that is, or a budget leaves no room for it: the judge is not asked then."""
+    if state.ledger is None:
+        return {}
+    limited = {what for scope in chain(state, number) for what in SPENDABLE if limit_of(state, scope, what) is not None}
+    given = state.environment.get("judging") or {}
+    found = {what: given.get(what) for what in SPENDABLE if what in limited}
+    wanted = {what: units(what, value) for what, value in found.items()}
+    if None in wanted.values() or fits(state, number, {what: more or 0 for what, more in wanted.items()}) is not None:
+        return None
+    return found
+
+
+def judge_reserved(state: State, number: int, event: GateRequested) -> None:
+    """What the judge may use is set aside with the intent to ask it."""
+    if event.reserved:
+        amounts = {what: units(what, given) or 0 for what, given in event.reserved.items()}
+        ledger_of(state).reserve(chain(state, number), number, amounts)
+
+
+def judge_settled(state: State, number: int, event: GateExamined) -> None:
+    """The judge has answered, or was not asked."""
+    if state.ledger is not None and (event.usage or number in state.ledger.holdings):
+        state.ledger.settle(chain(state, number), number, event.usage)
+
+
+def judge_met(evidence: Sequence[Mapping[str, Json]]) -> Mapping[str, Json] | None:
+    """The evidence by which a judge found every criterion met."""
+    return next((item for item in evidence if item.get("kind") == KIND and item.get("verdict") == "met"), None)
+
+
+def judge_unsure(gate: GateState | None) -> str:
+    """Why a judge left to people what they are asked now; empty where none did."""
+    if gate is None or not gate.waits:
+        return ""
+    found = (item for item in gate.evidence if item.get("kind") == KIND and item.get("verdict") != "met")
+    return next((f"judge `{item.get('name')}`: {item.get('text')}" for item in found), "")
+
+
+def judge_failed(gate: GateState | None, attempt: int) -> Verdict | None:
+    """The verdict on an attempt of which a judge found that a criterion is not met."""
+    if gate is None or (gate.stage, gate.attempt, gate.decision) != ("criteria", attempt, "failed"):
+        return None
+    return Verdict("logic", "criterion", gate.reason)
+
+
+def is_retried(retry: Retry, attempts: int, failure: str) -> bool:
+    """True when attempts are left and the failure class is one that the task retries.
+
+    Without a list every class is retried but policy, preconditions and what people have refused. A timeout counts as
+    transient; a failure mode only under its name, since its author wrote down what to do about it.
+    """
+    if attempts >= retry.attempts:
+        return False
+    if not retry.on:
+        return failure not in ("policy", "precondition", "rejected", "expired")
+    return failure in retry.on or "any" in retry.on or (failure == "timeout" and "transient" in retry.on)
+
+
+def retry_delay(retry: Retry, attempts: int, key: str) -> float:
+    """Seconds before the next attempt. The jitter is a hash of ``key`` (seed, run, task and attempt), so that the same
+    run waits the same time again."""
+    if retry.backoff == "fixed":
+        wait = retry.delay
+    elif retry.backoff == "linear":
+        wait = retry.delay * attempts
+    else:
+        wait = retry.delay * 2.0 ** min(attempts - 1, 60)
+    wait = min(wait, retry.max_delay)
+    part = int.from_bytes(sha256(key.encode()).digest()[:6], "big") / 2**48
+    return max(0.0, wait * (1.0 + retry.jitter * (2.0 * part - 1.0)))
