@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from planrunner.plan.expressions.values import text_of
-from planrunner.plan.patterns import placed, steps
+from planrunner.plan.patterns import is_glob, placed, steps
 from planrunner.plan.policy_checks import Wanted, judged
 from planrunner.plan.rights import Level, Right, holds_template, narrows, restricts
 from planrunner.plan.rights import path as right_to
@@ -79,7 +79,7 @@ def paths_of(look: dict[str, Json]) -> Iterator[tuple[str, bool]]:
         yield from ((path, True) for path in (look.get("range"), *look["paths"]) if isinstance(path, str) and path)
     else:
         named = (path for path in (look.get("path"), look.get("schema")) if isinstance(path, str) and path)
-        yield from ((path, look["kind"] == "file" and any(sign in path for sign in "*?[")) for path in named)
+        yield from ((path, look["kind"] == "file" and is_glob(path)) for path in named)
 
 
 WAYS: dict[str, Literal["read", "write"]] = {
@@ -150,23 +150,19 @@ def taken(task: Task) -> Iterator[Touch]:
                 yield Touch("read", output.path, ("outputs", output.path))
         for artifact in task.artifacts:
             if artifact.path:
-                yield Touch("read", artifact.path, ("artifacts", artifact.path), _is_pattern(artifact.path))
+                yield Touch("read", artifact.path, ("artifacts", artifact.path), is_glob(artifact.path))
 
 
 def _saved(task: Task) -> Iterator[Touch]:
     for path in task.backup:
-        yield Touch("read", path, ("backup", path), _is_pattern(path))
-        yield Touch("write", path, ("backup", path), _is_pattern(path))
+        yield Touch("read", path, ("backup", path), is_glob(path))
+        yield Touch("write", path, ("backup", path), is_glob(path))
 
 
 def _shown(gate: Gate) -> Iterator[Touch]:
     """What a gate looks at, from the working directory of the run."""
     for look in looks_at(gate.kind, gate.evidence):
         yield from (Touch("read", path, ("evidence", path), several) for path, several in paths_of(look))
-
-
-def _is_pattern(text: str) -> bool:
-    return any(sign in text for sign in "*?[")
 
 
 def _judged(levels: Sequence[Level], around: tuple[str, str], touch: Touch) -> tuple[Wanted, Right | None]:
@@ -228,7 +224,7 @@ def _file_of(form: str, text: str) -> tuple[str, bool]:
     if form == "file-function" and not holds_template(text):
         place = text.rpartition(":")[0]
         return (place, False) if place.endswith(".py") else (text, True)
-    return text, form == "file-diff" or (form == "file-pattern" and _is_pattern(text))
+    return text, form == "file-diff" or (form == "file-pattern" and is_glob(text))
 
 
 class Standing(NamedTuple):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
 
@@ -54,6 +55,16 @@ def through(reached: Iterable[int], wanted: Sequence[str]) -> set[int]:
             at += 1
             found.add(at)
     return found
+
+
+def is_glob(text: str) -> bool:
+    """Whether a shell takes a word for a pattern of files."""
+    return any(sign in text for sign in "*?[")
+
+
+def glob_matches(pattern: str, path: str) -> bool:
+    """Whether a path matches the pattern of a shell: ``*``, ``?`` and ``[…]``, none of which matches a ``/``."""
+    return pattern.count("/") == path.count("/") and fnmatchcase(path, pattern)
 
 
 def value_matches(pattern: Any, value: Any, every: bool) -> bool:

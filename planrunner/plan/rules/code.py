@@ -9,6 +9,7 @@ from typing import Any
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.model import Capability, Task
+from planrunner.plan.patterns import is_glob
 from planrunner.plan.python.rules import RULES, is_one_template
 from planrunner.plan.python.scan import scan
 from planrunner.plan.rules.texts import Text, has_templates, is_template, place_of
@@ -104,7 +105,7 @@ def _shows(task: Task, shown: str) -> bool:
 
 
 def _may_show(item: str, shown: str) -> bool:
-    return (is_template(item) and not is_template(shown)) or any(sign in item for sign in "*?[")
+    return (is_template(item) and not is_template(shown)) or is_glob(item)
 
 
 TEMPLATE_CODES = ("PLAN216",)

@@ -15,9 +15,28 @@ from planrunner.plan.templates import placeholders
 
 ARGUMENT = "set a shell variable first, such as `value={{ … }}`, and use `$value`"
 
+DEEPEST = 40
+"""Levels of ``$( … )`` and quotes inside each other."""
 
-class Values:
-    """A place in a script, its templates, the text written so far. ``ambiguous``: shells disagree from here on."""
+_ARITHMETIC = "in arithmetic, which the shell evaluates"
+_PLAIN = re.compile(r"[^\s;&|<>()`$'\"\\{#]+")
+_SINGLE = re.compile(r"[^'{]+|\{")
+_DOUBLE = re.compile(r'[^"\\`${]+|\{')
+_NOTHING = re.compile(r"\([ \t]*\)")
+_DIRECTION = re.compile(r"<>|[<>]&|>>|>\||[<>]")
+_DELIMITER = r"(-?)[ \t]*((?:'[^'\n]*'|\"[^\"\n]*\"|\\.|[^\s;&|<>()'\"\\])+)"
+_RUN = (" ", "\t", "\n", "|")
+"""What follows ``${`` where bash runs a list of commands."""
+_TICKED = re.compile(r"\\([\\`$])")
+
+
+class Scan:
+    """One pass over a script. ``names`` maps each template to its variable, ``problems`` lists the templates that
+    cannot be passed; ``ambiguous``: shells disagree from here on. Without ``templates`` two braces are plain text.
+
+    A reader of something else overrides ``command`` (what takes the words) and the steps that it has to see:
+    ``_substituted``, ``_beyond``, and those for a quote, an expansion or an operator.
+    """
 
     def __init__(self, text: str, prefix: str, templates: bool = True) -> None:
         self.text = text
@@ -26,74 +45,148 @@ class Values:
         self.names: dict[str, str] = {}
         self.ambiguous = False
         self._prefix = prefix
-        self._holes = {found.start: found for found in placeholders(text) if found.closed} if templates else {}
+        self._holes = {hole.start: hole for hole in placeholders(text) if hole.closed} if templates else {}
+        self._starts = sorted(self._holes)
         self._out: list[str] = []
         self._copied = 0
+        self._level = 0
+        self._here: list[tuple[str, bool, bool]] = []
+
+    def run(self) -> None:
+        while self.at < len(self.text):
+            self._commands(False)
 
     def result(self) -> str:
         """The script with every template replaced."""
         return "".join([*self._out, self.text[self._copied :]])
 
-    def _name(self, template: str) -> str:
-        return self.names.setdefault(template, f"{self._prefix}{len(self.names)}")
+    def command(self) -> Command:
+        """What takes the words of one command after the other."""
+        return Command(self.problems)
 
-    def _put(self, form: str) -> None:
-        """Replace the template here; ``form`` holds ``@`` for the name of its variable."""
-        hole = self._holes[self.at]
-        if self.ambiguous:
-            self._refuse("behind `$'…\\'…'`, which shells read differently", ARGUMENT)
-            return
-        template = self.text[hole.start : hole.end]
-        self._out += [self.text[self._copied : hole.start], form.replace("@", self._name(template)) if form else ""]
-        self._copied = self.at = hole.end
-
-    def _refuse(self, where: str, way_out: str = ARGUMENT) -> None:
-        hole = self._holes[self.at]
-        self.problems.append(
-            Problem("PLAN211", f"no value can be passed safely {where}", hole.start, hole.end, way_out)
-        )
-        self.at = hole.end
+    def _substituted(self, script: str) -> None:
+        """The script between backticks, or in ``${ …; }``: no value fits into it, so it is passed over here."""
 
     def _beyond(self) -> None:
         """At a place that is more than words, quotes and lists of commands, or that is never closed. Here all of it is
         passed over; whoever must know every command stops."""
 
-    def _escaped(self, word: Word | None = None, inside: bool = False) -> None:
-        """A backslash and what it quotes, which ``word`` gets; ``inside`` double quotes most of it stays as it is."""
-        self.at += 1
-        if self.at in self._holes:
-            self._refuse("right after a backslash", "put the template into quotes, without the backslash")
+    def _commands(self, nested: bool) -> None:
+        """Plain text to its end, or to the bracket that closes it."""
+        command, closes = self.command(), nested
+        self._level += 1
+        while self.at < len(self.text):
+            sign = self.text[self.at]
+            if self.at in self._holes:
+                self._plain_value(command)
+            elif sign in " \t":
+                command.word_ends()
+                self.at += 1
+            elif sign == "\n":
+                command.ends()
+                self.at += 1
+                self._here_documents()
+            elif sign == "#" and command.word is None:
+                self._comment()
+            elif sign == ")" and not command.pattern_ends():
+                self.at += 1
+                if closes:
+                    break
+                self._beyond()
+                command.ends()
+            elif sign in ";&|<>()":
+                self._operator(sign, command)
+            else:
+                self._part(sign, command)
+        command.ends()
+        self._level -= 1
+
+    def _part(self, sign: str, command: Command) -> None:
+        """Something that belongs to a word."""
+        if self.text.startswith("\\\n", self.at):
+            self.at += 2  # the line goes on, in the midst of a word as well
             return
-        sign = self.text[self.at : self.at + 1]
-        self.at += 1
-        if not sign:
+        word = command.current()
+        if sign == "\\":
+            self._escaped(word)
+        elif sign == "'":
+            self._single(word)
+        elif sign == '"':
+            self._double(word)
+        elif sign == "`":
+            self._backticks(word)
+        elif sign == "$":
+            self._dollar(word, quoted=False)
+        else:
+            match = _PLAIN.match(self.text, self.at)
+            word.add(match[0] if match else sign)
+            self.at = match.end() if match else self.at + 1
+
+    def _operator(self, sign: str, command: Command) -> None:
+        text, at = self.text, self.at
+        if text.startswith("<<<", at):
             self._beyond()
-        elif word is not None and sign != "\n":
-            word.quote(f"\\{sign}" if inside and sign not in '$`"\\' else sign)
+            command.redirected("<<<")
+            self.at += 3
+        elif text.startswith("<<", at):
+            self._beyond()
+            command.redirected("")
+            self._here_begins()
+        elif sign in "<>" and text.startswith("(", at + 1):
+            self._beyond()
+            command.current().quote(text[at : at + 2])
+            self.at += 2
+            self._nested()
+        elif sign in "<>":
+            match = _DIRECTION.match(text, at)
+            assert match is not None  # it begins with the sign
+            command.redirected(match[0])
+            self.at = match.end()
+        elif sign == "(":
+            self._beyond()
+            self._bracket(command)
+        elif sign == ")":
+            self.at += 1
+        else:
+            self.at += 2 if text.startswith((";;", "&&", "||"), at) else 1
+            command.ends(text.startswith((";;", ";&"), at))
 
-
-DEEPEST = 40
-"""Levels of ``$( … )`` and quotes inside each other."""
-
-_SINGLE = re.compile(r"[^'{]+|\{")
-_DOUBLE = re.compile(r'[^"\\`${]+|\{')
-_RUN = (" ", "\t", "\n", "|")
-"""What follows ``${`` where bash runs a list of commands."""
-_TICKED = re.compile(r"\\([\\`$])")
-
-
-class Quotes(Values):
-    """Reads one quoted or expanded part at a time; what is inside ``$( … )`` is read by ``_nested``."""
-
-    def __init__(self, text: str, prefix: str, templates: bool = True) -> None:
-        super().__init__(text, prefix, templates)
-        self._level = 0
+    def _bracket(self, command: Command) -> None:
+        """At an opening bracket: arithmetic, a function, a subshell, a list, or a sign of a pattern."""
+        if command.in_pattern:
+            self.at += 1
+        elif self.text.startswith("((", self.at) and command.word is None:
+            self._arithmetic()
+        elif (match := _NOTHING.match(self.text, self.at)) and command.defines():
+            self.at = match.end()
+        else:
+            self.at += 1
+            self._nested()
+            command.word_ends()
 
     def _nested(self) -> None:
-        raise NotImplementedError
+        if self._level > DEEPEST:
+            self.at = len(self.text)
+            self.problems.append(Problem("PLAN211", "the script is nested too deeply", 0, 0))
+            return
+        self._commands(True)
 
-    def _substituted(self, script: str) -> None:
-        """The script between backticks, or in ``${ …; }``: no value fits into it, so it is passed over here."""
+    def _comment(self) -> None:
+        while self.at < len(self.text) and self.text[self.at] != "\n":
+            if self.at in self._holes:
+                self._put("")
+            else:
+                self.at += 1
+
+    def _plain_value(self, command: Command) -> None:
+        word = command.current()
+        if self._level > DEEPEST:
+            self._refuse("nested that deeply")
+        elif re.fullmatch(r"[A-Za-z_]\w*\[[^\]]*", word.text):
+            self._refuse("in the index of an array, which the shell computes")
+        else:
+            word.hole(self._holes[self.at])
+            self._put('"${@}"')
 
     def _single(self, word: Word) -> None:
         self.at += 1
@@ -102,9 +195,9 @@ class Quotes(Values):
             if self.at in self._holes:
                 word.hole(self._holes[self.at])
                 self._put("'\"${@}\"'")
-            elif found := _SINGLE.match(self.text, self.at):
-                word.quote(found[0])
-                self.at = found.end()
+            elif match := _SINGLE.match(self.text, self.at):
+                word.quote(match[0])
+                self.at = match.end()
             else:
                 self.at += 1
                 return
@@ -120,46 +213,12 @@ class Quotes(Values):
             elif self.text[self.at] == '"':
                 self.at += 1
                 return
-            elif found := _DOUBLE.match(self.text, self.at):
-                word.quote(found[0])
-                self.at = found.end()
+            elif match := _DOUBLE.match(self.text, self.at):
+                word.quote(match[0])
+                self.at = match.end()
             else:
                 self._expanding(word)
         self._beyond()
-
-    def _expanding(self, word: Word | None = None) -> None:
-        """One sign where variables are expanded and quotes mean nothing; what it comes to belongs to ``word``."""
-        sign = self.text[self.at]
-        if sign == "\\":
-            self._escaped(word, inside=True)
-        elif sign == "`":
-            self._backticks(word)
-        elif sign == "$":
-            self._dollar(word, quoted=True)
-        else:
-            self.at += 1
-
-    def _dollar(self, word: Word | None, quoted: bool) -> None:
-        """An expansion; the name of a plain variable is read on as text."""
-        if word is not None:
-            word.add("$")
-        text, at = self.text, self.at
-        self.at += 1
-        if self.at in self._holes:
-            self._refuse("right after `$`", "leave the `$` out: the template is the value")
-        elif text.startswith("((", self.at):
-            self._arithmetic(2, "in arithmetic, which the shell evaluates")
-        elif text.startswith("[", self.at) and not quoted:
-            self._region("]", "in arithmetic, which the shell evaluates", 1)
-        elif text.startswith("(", self.at):
-            self.at += 1
-            self._nested()
-        elif text.startswith("{", self.at):
-            self._region("}", "inside `${…}`", 1)
-            if text.startswith(_RUN, at + 2):
-                self._substituted(text[at + 3 : self.at].removesuffix("}"))
-        elif text.startswith("'", self.at) and not quoted:
-            self._ansi()
 
     def _ansi(self) -> None:
         """``$'…'``: bash reads escapes in it, other shells do not, so they may disagree about its end."""
@@ -192,12 +251,59 @@ class Quotes(Values):
                     break
         self._substituted(_TICKED.sub(r"\1", self.text[start : self.at].removesuffix("`")))
 
-    def _arithmetic(self, opening: int, where: str) -> None:
-        self.at += opening
+    def _escaped(self, word: Word | None = None, inside: bool = False) -> None:
+        """A backslash and what it quotes, which ``word`` gets; ``inside`` double quotes most of it stays as it is."""
+        self.at += 1
+        if self.at in self._holes:
+            self._refuse("right after a backslash", "put the template into quotes, without the backslash")
+            return
+        sign = self.text[self.at : self.at + 1]
+        self.at += 1
+        if not sign:
+            self._beyond()
+        elif word is not None and sign != "\n":
+            word.quote(f"\\{sign}" if inside and sign not in '$`"\\' else sign)
+
+    def _expanding(self, word: Word | None = None) -> None:
+        """One sign where variables are expanded and quotes mean nothing; what it comes to belongs to ``word``."""
+        sign = self.text[self.at]
+        if sign == "\\":
+            self._escaped(word, inside=True)
+        elif sign == "`":
+            self._backticks(word)
+        elif sign == "$":
+            self._dollar(word, quoted=True)
+        else:
+            self.at += 1
+
+    def _dollar(self, word: Word | None, quoted: bool) -> None:
+        """An expansion; the name of a plain variable is read on as text."""
+        if word is not None:
+            word.add("$")
+        text, at = self.text, self.at
+        self.at += 1
+        if self.at in self._holes:
+            self._refuse("right after `$`", "leave the `$` out: the template is the value")
+        elif text.startswith("((", self.at):
+            self._arithmetic()
+        elif text.startswith("[", self.at) and not quoted:
+            self._region("]", _ARITHMETIC)
+        elif text.startswith("(", self.at):
+            self.at += 1
+            self._nested()
+        elif text.startswith("{", self.at):
+            self._region("}", "inside `${…}`")
+            if text.startswith(_RUN, at + 2):
+                self._substituted(text[at + 3 : self.at].removesuffix("}"))
+        elif text.startswith("'", self.at) and not quoted:
+            self._ansi()
+
+    def _arithmetic(self) -> None:
+        self.at += 2
         depth = 0
         while self.at < len(self.text):
             if self.at in self._holes:
-                self._refuse(where, "compute with `$(( … ))` on a variable that you checked to be a number")
+                self._refuse(_ARITHMETIC, "compute with `$(( … ))` on a variable that you checked to be a number")
                 continue
             sign = self.text[self.at]
             self._inside(sign)
@@ -209,9 +315,9 @@ class Quotes(Values):
                 self.at += self.text.startswith(")", self.at)
                 return
 
-    def _region(self, closing: str, where: str, opening: int) -> None:
+    def _region(self, closing: str, where: str) -> None:
         """To the closing sign, with quotes and expansions inside; no value fits in here."""
-        self.at += opening
+        self.at += 1
         while self.at < len(self.text):
             if self.at in self._holes:
                 self._refuse(where, ARGUMENT)
@@ -225,7 +331,7 @@ class Quotes(Values):
         """One sign, or one quoted part, of a place that takes no values."""
         if sign in "'\"" and self._level <= DEEPEST:
             end = self.text.find(sign, self.at + 1)
-            if end < 0 or self._hole_before(end):
+            if end < 0 or any(self.at < start < end for start in self._holes):
                 self.at += 1
             else:
                 self.at = end + 1
@@ -236,150 +342,6 @@ class Quotes(Values):
             self._level -= 1
             return
         self.at += 1
-
-    def _hole_before(self, end: int) -> bool:
-        return any(self.at < start < end for start in self._holes)
-
-
-_PLAIN = re.compile(r"[^\s;&|<>()`$'\"\\{#]+")
-_NOTHING = re.compile(r"\([ \t]*\)")
-_DIRECTION = re.compile(r"<>|[<>]&|>>|>\||[<>]")
-_DELIMITER = r"(-?)[ \t]*((?:'[^'\n]*'|\"[^\"\n]*\"|\\.|[^\s;&|<>()'\"\\])+)"
-
-
-class Scan(Quotes):
-    """One pass over a script. ``names`` maps each template to its variable; ``problems`` is what cannot be passed.
-    Without ``templates`` two braces are text like any other."""
-
-    def __init__(self, text: str, prefix: str, templates: bool = True) -> None:
-        super().__init__(text, prefix, templates)
-        self._here: list[tuple[str, bool, bool]] = []
-        self._starts = sorted(self._holes)
-
-    def run(self) -> None:
-        while self.at < len(self.text):
-            self._commands(False)
-
-    def command(self) -> Command:
-        """What takes the words of one command after the other."""
-        return Command(self.problems)
-
-    def _commands(self, nested: bool) -> None:
-        """Plain text to its end, or to the bracket that closes it."""
-        command, closes = self.command(), nested
-        self._level += 1
-        while self.at < len(self.text):
-            sign = self.text[self.at]
-            if self.at in self._holes:
-                self._plain_value(command)
-            elif sign in " \t":
-                command.word_ends()
-                self.at += 1
-            elif sign == "\n":
-                command.ends()
-                self.at += 1
-                self._here_documents()
-            elif sign == "#" and command.word is None:
-                self._comment()
-            elif sign == ")" and not command.pattern_ends():
-                self.at += 1
-                if closes:
-                    break
-                self._beyond()
-                command.ends()
-            elif sign in ";&|<>()":
-                self._operator(sign, command)
-            else:
-                self._part(sign, command)
-        command.ends()
-        self._level -= 1
-
-    def _plain_value(self, command: Command) -> None:
-        word = command.current()
-        if self._level > DEEPEST:
-            self._refuse("nested that deeply")
-        elif re.fullmatch(r"[A-Za-z_]\w*\[[^\]]*", word.text):
-            self._refuse("in the index of an array, which the shell computes")
-        else:
-            word.hole(self._holes[self.at])
-            self._put('"${@}"')
-
-    def _part(self, sign: str, command: Command) -> None:
-        """Something that belongs to a word."""
-        if self.text.startswith("\\\n", self.at):
-            self.at += 2  # the line goes on, in the midst of a word as well
-            return
-        word = command.current()
-        if sign == "\\":
-            self._escaped(word)
-        elif sign == "'":
-            self._single(word)
-        elif sign == '"':
-            self._double(word)
-        elif sign == "`":
-            self._backticks(word)
-        elif sign == "$":
-            self._dollar(word, quoted=False)
-        else:
-            found = _PLAIN.match(self.text, self.at)
-            word.add(found[0] if found else sign)
-            self.at = found.end() if found else self.at + 1
-
-    def _operator(self, sign: str, command: Command) -> None:
-        text, at = self.text, self.at
-        if text.startswith("<<<", at):
-            self._beyond()
-            command.redirected("<<<")
-            self.at += 3
-        elif text.startswith("<<", at):
-            self._beyond()
-            command.redirected("")
-            self._here_begins()
-        elif sign in "<>" and text.startswith("(", at + 1):
-            self._beyond()
-            command.current().quote(text[at : at + 2])
-            self.at += 2
-            self._nested()
-        elif sign in "<>":
-            found = _DIRECTION.match(text, at)
-            assert found is not None  # it begins with the sign
-            command.redirected(found[0])
-            self.at = found.end()
-        elif sign == "(":
-            self._beyond()
-            self._bracket(command)
-        elif sign == ")":
-            self.at += 1
-        else:
-            self.at += 2 if text.startswith((";;", "&&", "||"), at) else 1
-            command.ends(text.startswith((";;", ";&"), at))
-
-    def _bracket(self, command: Command) -> None:
-        """At an opening bracket: arithmetic, a function, a subshell, a list, or a sign of a pattern."""
-        if command.in_pattern:
-            self.at += 1
-        elif self.text.startswith("((", self.at) and command.word is None:
-            self._arithmetic(2, "in arithmetic, which the shell evaluates")
-        elif (found := _NOTHING.match(self.text, self.at)) and command.defines():
-            self.at = found.end()
-        else:
-            self.at += 1
-            self._nested()
-            command.word_ends()
-
-    def _nested(self) -> None:
-        if self._level > DEEPEST:
-            self.at = len(self.text)
-            self.problems.append(Problem("PLAN211", "the script is nested too deeply", 0, 0))
-            return
-        self._commands(True)
-
-    def _comment(self) -> None:
-        while self.at < len(self.text) and self.text[self.at] != "\n":
-            if self.at in self._holes:
-                self._put("")
-            else:
-                self.at += 1
 
     def _here_begins(self) -> None:
         self.at += 2
@@ -425,3 +387,21 @@ class Scan(Quotes):
                 return at, end
             at = end + 1
         return len(self.text), len(self.text)
+
+    def _put(self, form: str) -> None:
+        """Replace the template here; ``form`` holds ``@`` for the name of its variable."""
+        hole = self._holes[self.at]
+        if self.ambiguous:
+            self._refuse("behind `$'…\\'…'`, which shells read differently", ARGUMENT)
+            return
+        template = self.text[hole.start : hole.end]
+        name = self.names.setdefault(template, f"{self._prefix}{len(self.names)}") if form else ""
+        self._out += [self.text[self._copied : hole.start], form.replace("@", name)]
+        self._copied = self.at = hole.end
+
+    def _refuse(self, where: str, way_out: str = ARGUMENT) -> None:
+        hole = self._holes[self.at]
+        self.problems.append(
+            Problem("PLAN211", f"no value can be passed safely {where}", hole.start, hole.end, way_out)
+        )
+        self.at = hole.end

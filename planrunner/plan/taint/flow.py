@@ -5,13 +5,13 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 from planrunner.plan.expressions.functions import FUNCTIONS
 from planrunner.plan.expressions.tree import children
 from planrunner.plan.model import Action, Plan, Task
+from planrunner.plan.patterns import glob_matches, is_glob
 from planrunner.plan.shell.variables import redirected
 from planrunner.plan.taint.levels import KEPT, TOLD, Cell, Key, Levels, Place, meant
 from planrunner.plan.taint.positions import ASKING, asks
@@ -225,13 +225,12 @@ class Flow:
 
     def _fitting(self, pattern: str) -> list[str]:
         """The written files that a pattern of a shell means; of very many all are meant."""
-        if not any(sign in pattern for sign in "*?["):
+        if not is_glob(pattern):
             return []
         names = list(self._files or ())
         if len(names) > MANY_FILES:
             return [EVERY_FILE]
-        slashes = pattern.count("/")
-        return [name for name in names if name.count("/") == slashes and fnmatchcase(name, pattern) and name != pattern]
+        return [name for name in names if name != pattern and glob_matches(pattern, name)]
 
     def _copied(self, key: Key, inside: str) -> Iterator[Cell]:
         """The files that whoever writes a file may take its content from; ``inside`` says which of a folder."""
