@@ -26,9 +26,9 @@ from planrunner.plan.templates import render
 Json = Any
 
 
-_SAID = dict.fromkeys(("plan", "capability"), "text from outside would choose what runs")
-_SAID["approval"] = "text from outside would approve"
-_SAID["rules"] = "text from outside would become the rules of the project"
+_SAID = dict.fromkeys(("plan", "capability"), "untrusted text would choose what runs")
+_SAID["approval"] = "untrusted text would approve"
+_SAID["rules"] = "untrusted text would become the rules of the project"
 _RULES = {"url": "host", "page": "host", "script": "code", "manifest": "image", "written": "rules"}
 
 _made: tuple[Flow, dict[str, Sink]] | None = None
@@ -86,7 +86,7 @@ def decides(state: State, number: int) -> dict[str, Json] | None:
     """What stands against a gate whose checks look for something in foreign text, as a look for its evidence."""
     for found, spot in _judged(state, number, ""):
         if found.sink.key == "checks":
-            problem = f"text from outside would decide: {told(_flow(state), spot, found)}"
+            problem = f"untrusted text would decide: {told(_flow(state), spot, found)}"
             return {"kind": "taint", "name": "taint.approval", "problem": problem}
     return None
 
@@ -139,20 +139,20 @@ def _becomes(state: State, number: int, found: Found, directory: str) -> str:
     """What the value would become, by what it is in the end; empty where that is fine."""
     use = found.sink.use
     if use not in LOOKED_AT:
-        return _SAID.get(use, "text from outside would run")
+        return _SAID.get(use, "untrusted text would run")
     values = list(_texts(render(found.sink.value, TaskScope(state, number))))
     if use == "path":
         strange = [value for value in values if not _inside(directory, value)]
         return f"text from outside leads out of the working directory, to `{strange[0][:200]}`" if strange else ""
     if use == "option":
         strange = [value for value in values if re.match(r"--?[A-Za-z]", value)]
-        return f"text from outside would be taken for the option `{strange[0][:80]}`" if strange else ""
+        return f"untrusted text would be taken for the option `{strange[0][:80]}`" if strange else ""
     if use == "written":
         strange = [value for value in values if makes_rules(value)]
-        return f"text from outside would become the rules of the project, in `{strange[0][:80]}`" if strange else ""
+        return f"untrusted text would become the rules of the project, in `{strange[0][:80]}`" if strange else ""
     bare = found.sink.key not in ("with", "rollback", "degraded") or not found.sink.name
     strange = [value for value in values if not _may_reach(state, number, value, bare)]
-    return f"text from outside would choose the host of `{strange[0][:200]}`" if strange else ""
+    return f"untrusted text would choose the host of `{strange[0][:200]}`" if strange else ""
 
 
 def _texts(value: Json) -> Iterator[str]:

@@ -76,7 +76,7 @@ class TaskScope:
             own = _own(state, number, name, self._attempt)
             if own is not _NOT_HERE:
                 return own
-        raise MissingName(f"nothing is called `{name}` here")
+        raise MissingName(f"`{name}` is not defined here")
 
 
 class FrameScope:
@@ -96,7 +96,7 @@ class FrameScope:
             return make(self._state, self._frame)
         bound = _bound(self._state, self._frame, -1, name)
         if bound is _NOT_HERE:
-            raise MissingName(f"nothing is called `{name}` here")
+            raise MissingName(f"`{name}` is not defined here")
         return bound
 
 

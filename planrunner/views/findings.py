@@ -1,6 +1,6 @@
 """Findings as people read them: rust's shape, with the lines they point into.
 
-    error[PLAN101] needs `biuld`, which no task is called, did you mean `build`?
+    error[PLAN101] needs `biuld`, which is not a task of the plan, did you mean `build`?
       --> release.yaml:12:13
        |
      4 |   - id: build

@@ -241,7 +241,7 @@ class TestTemplate:
     @pytest.mark.parametrize(
         ("text", "why"),
         [
-            ("{{ missing }}", "nothing is called `missing` here"),
+            ("{{ missing }}", "`missing` is not defined here"),
             ("{{ a.b }}", "has no `b`"),
             ("{{ ''.__class__ }}", "has no `__class__`"),
             ("{% include 'x' %}", "templates have no `include`"),

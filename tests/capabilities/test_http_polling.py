@@ -101,12 +101,12 @@ class TestPolling:
         [
             ({}, "`until`"),
             ("", "the expression is empty"),
-            ("done", "nothing is called `done` here"),
+            ("done", "`done` is not defined here"),
             ("json.state ==", "`until` must be a condition on `status`, `headers`, `json` and `body`"),
             ("status == 'ok'", "a number is compared with text"),
             ("headers", "is a map, not true or false"),
             ("1 == 1", "is always true"),
-            ("tasks.a.ok", "nothing is called `tasks` here"),
+            ("tasks.a.ok", "`tasks` is not defined here"),
         ],
     )
     def test_what_is_not_a_condition_is_said_before_anything_is_sent(

@@ -37,7 +37,7 @@ def misspelt() -> Diagnostic:
     at = span(PLAN, "biuld")
     return Diagnostic(
         "PLAN101",
-        "needs `biuld`, which no task is called",
+        "needs `biuld`, which is not a task of the plan",
         at,
         labels=(Label(span(PLAN, "build"), "`build` is defined here"),),
         help="name a task",
@@ -47,7 +47,7 @@ def misspelt() -> Diagnostic:
 
 def test_a_finding_shows_its_line_its_labels_the_help_and_the_fix() -> None:
     assert render_text([misspelt()], Source(PLAN, "release.yaml")) == (
-        "error[PLAN101] needs `biuld`, which no task is called\n"
+        "error[PLAN101] needs `biuld`, which is not a task of the plan\n"
         " --> release.yaml:8:13\n"
         "  |\n"
         "3 |   - id: build\n"
@@ -155,7 +155,7 @@ def test_the_concise_form_is_one_line_each() -> None:
     source = Source(PLAN, "release.yaml")
     other = Diagnostic("PLAN501", "two\nlines", span(PLAN, "test"))
     assert render_concise([misspelt(), other], source) == (
-        "release.yaml:8:13: error[PLAN101] needs `biuld`, which no task is called\n"
+        "release.yaml:8:13: error[PLAN101] needs `biuld`, which is not a task of the plan\n"
         "release.yaml:7:9: warning[PLAN501] two lines\n"
     )
 
@@ -226,6 +226,8 @@ def test_text_shows_fifty_findings_and_how_many_there_are_and_json_shows_all() -
 
 def test_a_long_name_is_clipped_in_messages() -> None:
     source = Source("x", "p.yaml", "yaml")
-    shown = render_text([Diagnostic("PLAN001", f"needs `{'n' * 64_000}`, which no task is called", Span(0, 1))], source)
+    shown = render_text(
+        [Diagnostic("PLAN001", f"needs `{'n' * 64_000}`, which is not a task of the plan", Span(0, 1))], source
+    )
     assert len(shown) < 1_000
-    assert "n…`, which no task is called" in shown
+    assert "n…`, which is not a task of the plan" in shown

@@ -49,7 +49,7 @@ def test_nothing_masks_anything() -> None:
     _, text, codes = lint("nothing_masks_anything.yaml")
     wanted = "PLAN003 PLAN007 PLAN101 PLAN103 PLAN110 PLAN201 PLAN205 PLAN207 PLAN507 PLAN701"
     assert set(wanted.split()) <= codes
-    assert "circle: `build` -> `test` -> `build`" in text
+    assert "cycle: `build` -> `test` -> `build`" in text
 
 
 def test_every_place_lies_inside_the_text() -> None:

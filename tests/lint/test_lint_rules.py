@@ -903,7 +903,7 @@ def test_a_name_of_an_artifact_may_have_spaces_and_letters_of_any_script(name: s
         ("tasks: [{id: b, run: x}]", ["a task has no key `tasks`, did you mean `subplan`?"]),
         (
             "matrix: {os: [a]}, run: 'echo {{ item.os }}'",
-            ["nothing is called `item` here (did you mean `matrix`?)"],
+            ["`item` is not defined here (did you mean `matrix`?)"],
         ),
         (
             "run: x, retry: {attempts: 2, backoff: 2s}",

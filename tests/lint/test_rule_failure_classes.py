@@ -80,5 +80,5 @@ def test_the_text_notation_has_the_same_findings() -> None:
         ("PLAN201", "transiet", "`transiet` is not a failure class, did you mean `transient`?"),
         ("PLAN201", "failre", "`failre` is not an outcome or failure class, did you mean `failure`?"),
         ("PLAN201", "timout", "`timout` is not a failure class, did you mean `timeout`?"),
-        ("PLAN101", "nopp", "no task is called `nopp`, did you mean `nop`?"),
+        ("PLAN101", "nopp", "the plan has no task `nopp`, did you mean `nop`?"),
     ]

@@ -50,7 +50,7 @@ def findings(*tasks: dict[str, Any], **keys: Any) -> list[tuple[str, str]]:
     ],
 )
 def test_a_template_in_a_literal_text_of_a_task_is_a_finding(name: str, task: dict[str, Any]) -> None:
-    assert findings(task, NEXT) == [("PLAN212", f"{name} is taken literally, the template in it is not filled in")]
+    assert findings(task, NEXT) == [("PLAN212", f"{name} is taken literally: templates are not rendered here")]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_template_in_a_literal_text_of_a_task_is_a_finding(name: str, task: di
 )
 def test_a_template_in_a_literal_text_of_a_plan_is_a_finding(name: str, keys: dict[str, Any]) -> None:
     found = [message for code, message in findings(**keys) if code == "PLAN212"]
-    assert found == [f"`{name}` is taken literally, the template in it is not filled in"]
+    assert found == [f"`{name}` is taken literally: templates are not rendered here"]
 
 
 @pytest.mark.parametrize(

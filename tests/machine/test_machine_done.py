@@ -144,9 +144,9 @@ def findings(done: Any, *tasks: dict[str, Any], **keys: Any) -> list[tuple[str, 
 @pytest.mark.parametrize(
     ("done", "tasks", "code", "words"),
     [
-        ("tasks.buidl.ok", [work("build")], "PLAN201", "no task is called `buidl` did you mean `build`?"),
+        ("tasks.buidl.ok", [work("build")], "PLAN201", "the plan has no task `buidl` did you mean `build`?"),
         ("tasks.tidy.ok", [work("a")], "PLAN203", "`done` reads `tidy`, which stands under `finally`"),
-        ("tasks.a.outputs.n == 1", [work("a", when="params.p")], "PLAN204", "`a` need not have completed when `done`"),
+        ("tasks.a.outputs.n == 1", [work("a", when="params.p")], "PLAN204", "`a` may not have completed when `done`"),
         ("true", [work("a")], "PLAN703", "`true` is always true"),
         ("tasks.a.ok", [work("a", needs=[DONE])], "PLAN108", "which stands for the plan's `done` and runs last"),
         ("tasks.a.ok", [work("a", next=[DONE])], "PLAN108", "starts by itself: no edge leads to it"),

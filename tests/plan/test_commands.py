@@ -276,8 +276,8 @@ def test_plain_words_stay_an_instruction(text: str) -> None:
         ("nop(1) -> x", "PLAN007 unknown capability `nop`, did you mean `noop`?", "nop"),
         ("serch(1) -> x", "PLAN007 unknown capability `serch`, did you mean `search`?", "serch"),
         ("cite(1) -> x", "PLAN007 `cite` stands for `research.cite`, which is not installed", "cite"),
-        ("noop(topik) -> x", "PLAN201 nothing is called `topik` here, did you mean `topic`?", "topik"),
-        ("noop(x) -> x", "PLAN201 nothing is called `x` here", "x"),
+        ("noop(topik) -> x", "PLAN201 `topik` is not defined here, did you mean `topic`?", "topik"),
+        ("noop(x) -> x", "PLAN201 `x` is not defined here", "x"),
         (
             "search('q') -> s; noop(s.result)",
             "PLAN202 `research.search` gives no output `result`, did you mean `results`?",
@@ -330,7 +330,7 @@ def test_a_parameter_that_only_a_command_reads_is_read() -> None:
 
 def test_reads_of_a_command_are_held_to_the_order_of_tasks() -> None:
     text = plan("noop(tasks.b.outputs.value) -> x") + "  - {id: b, uses: noop}\n"
-    assert errors(text) == ["PLAN203 `x` in `a` reads `b`, which need not run before it"]
+    assert errors(text) == ["PLAN203 `x` in `a` reads `b`, which is not guaranteed to run before it"]
 
 
 def test_a_name_is_no_code() -> None:
@@ -342,7 +342,7 @@ def test_a_name_is_no_code() -> None:
 def test_paths_in_a_command_are_held_to_what_there_is() -> None:
     assert errors(plan("noop([params.topik, tasks.nothing.outputs.x])")) == [
         "PLAN201 the plan has no parameter `topik`",
-        "PLAN201 no task is called `nothing`",
+        "PLAN201 the plan has no task `nothing`",
     ]
 
 

@@ -72,7 +72,7 @@ def test_sound_conditions_have_no_findings(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "code", "marked", "words", "way_out"),
     [
-        ("exit_cod == 0", "PLAN201", "exit_cod", "nothing is called `exit_cod`", "`exit_code`"),
+        ("exit_cod == 0", "PLAN201", "exit_cod", "`exit_cod` is not defined", "`exit_code`"),
         ("params.m > 1", "PLAN201", "m", "`params` has no `m`", "`n`"),
         ("tasks.tset.ok", "PLAN201", "tset", "has no `tset`", "`test`"),
         ("tasks.test.outputs.cuont > 1", "PLAN202", "cuont", "task `test` has no output `cuont`", "`count`"),

@@ -162,7 +162,7 @@ def test_expressions_have_the_documented_values(text: str, expected: object) -> 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("nope", "nothing is called `nope`"),
+        ("nope", "`nope` is not defined"),
         ("data.nope", r"`data` has no `nope` \(it has `a`, `my-name`\)"),
         ("tasks.nope.ok", "`tasks` has no `nope`"),
         ("none.x", "`null` is null"),
@@ -243,7 +243,7 @@ def test_a_missing_name_is_told_from_other_errors() -> None:
         ),
         ("len(numbers) >= 5", "`len(numbers) >= 5` is false: len(numbers) is 3, numbers is [3, 1, 2]"),
         ("not (exit_code == 0)", "`not exit_code == 0` is false: exit_code is 0"),
-        ("nope == 1", "`nope == 1` cannot be decided: nothing is called `nope` here"),
+        ("nope == 1", "`nope == 1` cannot be decided: `nope` is not defined here"),
         ("false", "`false` is false"),
         ("exit_code == 0", "`exit_code == 0` is true: exit_code is 0"),
         ("default(nope, 1) == 2", "`default(nope, 1) == 2` is false: default(nope, 1) is 1, nope is missing"),

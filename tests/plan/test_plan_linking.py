@@ -214,7 +214,7 @@ def test_a_name_says_nothing_of_the_plan_around_it(tmp_path: Path) -> None:
     text = outer(
         "inside", "subplans:\n  inside: {tasks: [{id: x, uses: noop, with: {value: '{{ tasks.one.status }}'}}]}\n"
     )
-    assert said(loaded(tmp_path, main=text)) == ["PLAN201 no task is called `one`"]
+    assert said(loaded(tmp_path, main=text)) == ["PLAN201 the plan has no task `one`"]
 
 
 def test_a_text_file_is_linked_as_well(tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ def test_detectors_may_use_the_names_that_a_command_binds() -> None:
     assert task.failure_modes[0].detect.expression.paths == (("top10",),)
     head = "plan: p\ntasks:\n  - id: a\n    command: search('http') -> hits\n"
     assert errors(loaded(head + "    failure_modes: [{name: none, detect: top10 is empty}]\n")) == [
-        "PLAN201 nothing is called `top10` here"
+        "PLAN201 `top10` is not defined here"
     ]
 
 

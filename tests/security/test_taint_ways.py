@@ -162,5 +162,5 @@ def test_the_run_refuses_it_where_the_gate_was_left_out(tmp_path: Path, script: 
     command = [sys.executable, "-m", "planrunner", "exec", "p.yaml", "--json"]
     command += [word for name in ("page", "keep", "obey") for word in ("--only", name)]
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert "text from outside would run" in ended.stdout, ended.stdout + ended.stderr
+    assert "untrusted text would run" in ended.stdout, ended.stdout + ended.stderr
     assert not list(tmp_path.rglob("obeyed"))

@@ -116,7 +116,7 @@ class Names:
         for path in parsed.paths:
             if path[0] not in ("tasks", "params", "env", "plan", "run"):
                 near = nearest(path[0], ("tasks", "params", "env", "plan", "run"))
-                yield Diagnostic("PLAN201", f"nothing is called `{path[0]}` here" + _meant(near), node.span)
+                yield Diagnostic("PLAN201", f"`{path[0]}` is not defined here" + _meant(near), node.span)
             elif path[0] == "tasks" and len(path) > 1 and not known(path[1], self._plan):
                 near = nearest(path[1], self._paths)
                 yield Diagnostic("PLAN201", f"plan `{self._plan.id}` has no task `{path[1]}`" + _meant(near), node.span)

@@ -123,9 +123,9 @@ class Values:
         near = nearest(name, names)
         meant = f", did you mean `{near}`?" if near else ""
         way = (
-            "results of earlier calls, `with`, parameters and outputs of needed tasks have names; text stands in quotes"
+            "results of earlier calls, `with`, parameters and outputs of needed tasks have names; write text in quotes"
         )
-        return CommandError(f"nothing is called `{name}` here{meant}", start, end, way, "PLAN201")
+        return CommandError(f"`{name}` is not defined here{meant}", start, end, way, "PLAN201")
 
 
 def _template(root: str, steps: list[Step]) -> str:

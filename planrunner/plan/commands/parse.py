@@ -131,18 +131,18 @@ def _hint(text: str, at: int, word: str) -> str:
     if word == ":":
         return "an argument by name is written with `=`"
     if word == "->":
-        return "a result stands behind the call: `search(query) -> found`"
+        return "a result follows the call: `search(query) -> results`"
     if word == "=":
         return "a result is bound behind the call: `search(query) -> found`"
     before = text[:at].rstrip()[-1:]
     if re.compile(r"[A-Za-z0-9_.]+[ \t]+\(").match(text, at):
-        return "the bracket stands right behind the name: `search(query)`"
+        return "the bracket follows the name directly: `search(query)`"
     if re.compile(r"[A-Za-z0-9_]+\s*=[^=]").match(text, at):
         return "a result is bound behind the call: `search(query) -> found`"
     if word[:1].isalpha() and (before == ")" or text[end : end + 1] == "("):
         return f"calls are parted by `;` or a new line; {_WORDS}"
     if word[:1].isalpha() and (before.isalnum() or before == "_"):
-        return "text stands in quotes"
+        return "write text in quotes"
     return ""
 
 

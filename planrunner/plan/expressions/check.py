@@ -184,7 +184,7 @@ class Checker:
         if tree[0] == "name":
             found = self.names.get(tree[3])
             if found is None:
-                return self.unknown("PLAN201", f"nothing is called `{tree[3]}` here", tree, tree[3], self.names)
+                return self.unknown("PLAN201", f"`{tree[3]}` is not defined here", tree, tree[3], self.names)
             return found
         if tree[0] == "attr":
             return self.member(tree, self.reach(tree[3]), tree[4])

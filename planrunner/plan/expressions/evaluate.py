@@ -144,7 +144,7 @@ class Evaluation:
         try:
             return self.scope.resolve(tree[3])
         except KeyError:
-            raise MissingName(f"nothing is called `{tree[3]}` here") from None
+            raise MissingName(f"`{tree[3]}` is not defined here") from None
 
     def local(self, tree: Tree) -> Json:
         return self.bound[tree[3]]

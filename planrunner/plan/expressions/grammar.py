@@ -380,7 +380,7 @@ def _hint(text: str, word: str, at: int) -> str:
     if word == "%":
         return "put spaces around `%` to compute a remainder"
     if word[0].isalpha() and at and text[:at].rstrip()[-1:].isalnum():
-        return f"an operator is missing before `{word}`; text stands in quotes"
+        return f"an operator is missing before `{word}`; write text in quotes"
     return ""
 
 

@@ -266,7 +266,7 @@ def _unresolved(expression: Expression, known: frozenset[str]) -> ExpressionErro
     while waiting:
         node = waiting.pop()
         if node[0] == "name" and node[3] not in known:
-            return _unknown("PLAN201", f"nothing is called `{node[3]}` here", node, nearest(node[3], sorted(known)))
+            return _unknown("PLAN201", f"`{node[3]}` is not defined here", node, nearest(node[3], sorted(known)))
         if node[0] == "call" and node[3] not in CALLED:
             meant = nearest(node[3], CALLED)
             return _unknown("PLAN208", f"there is no function `{node[3]}`", node, meant)

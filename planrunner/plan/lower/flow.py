@@ -184,7 +184,7 @@ def _check_recover(low: Lowering, node: Node) -> None:
     word = values.text(node)
     meant = nearest(word, low.ids) if " " not in word and word not in low.ids else None
     if meant is not None:
-        low.report("PLAN101", f"no task is called `{word}`, did you mean `{meant}`?", node.span)
+        low.report("PLAN101", f"the plan has no task `{word}`, did you mean `{meant}`?", node.span)
 
 
 def retry(low: Lowering, node: Node, default: Retry) -> Retry:

@@ -19,13 +19,13 @@ class Rule(NamedTuple):
 
 RULES: dict[str, Rule] = {
     "eval": Rule("deny", "runs text as code"),
-    "import": Rule("deny", "imports what the text does not name"),
-    "dunder": Rule("deny", "reaches into Python itself, which is how sandboxes are left"),
-    "introspect": Rule("deny", "looks into what else runs in the process"),
+    "import": Rule("deny", "imports a module whose name is computed"),
+    "dunder": Rule("deny", "accesses the internals of Python, a way out of sandboxes"),
+    "introspect": Rule("deny", "inspects the running process"),
     "native": Rule("deny", "leaves Python for machine code or raw memory"),
-    "unpickle": Rule("deny", "revives data as objects, which may run anything"),
+    "unpickle": Rule("deny", "unpickles data, which can run any code"),
     "shell": Rule("deny", "hands text to a shell"),
-    "hidden": Rule("deny", "holds characters that make it look other than it is"),
+    "hidden": Rule("deny", "contains characters that disguise it"),
     "write-outside": Rule("deny", "writes outside the working directory"),
     "unreadable": Rule("deny", "cannot be read as Python"),
     "process": Rule("ask", "starts a process"),
@@ -33,10 +33,10 @@ RULES: dict[str, Rule] = {
     "read-outside": Rule("ask", "names a place outside the working directory"),
     "delete": Rule("ask", "removes or moves files, or changes who may use them"),
     "environ": Rule("ask", "reads or changes the environment"),
-    "dynamic": Rule("ask", "names what it uses only when it runs"),
+    "dynamic": Rule("ask", "uses names that are known only at run time"),
     "install": Rule("ask", "installs software or changes where modules come from"),
     "system": Rule("ask", "acts on other processes, users or limits"),
-    "write": Rule("allow", "writes a file whose name is known only when it runs"),
+    "write": Rule("allow", "writes a file whose name is known only at run time"),
 }
 """The rules of the scan by name; in messages and in the journal each is ``scan.NAME``."""
 

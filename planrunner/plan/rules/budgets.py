@@ -39,7 +39,7 @@ def _remedy(budgets: Budgets, tasks: Iterable[Task], whose: str, place: Span) ->
 def _depth(most: int, levels: int, whose: str, place: Span) -> Iterable[Diagnostic]:
     if levels > most:
         message = f"{whose} nests {levels} levels of subplans, its budget allows {most}"
-        yield Diagnostic("PLAN503", message, place, help=f"say `depth: {levels}`, or nest them less")
+        yield Diagnostic("PLAN503", message, place, help=f"set `depth: {levels}`, or nest fewer levels")
 
 
 def _levels(tasks: Iterable[Task]) -> int:
@@ -121,7 +121,7 @@ def check_limits(view: PlanView) -> Iterable[Diagnostic]:
     labels = dict.fromkeys(label for task in tasks for label in task.labels)
     for label, _ in view.plan.limits:
         if label not in labels:
-            message = f"the limit `{label}` holds nothing back: no task has that label"
+            message = f"the limit `{label}` has no effect: no task has that label"
             yield label_of_no_task(view, ("PLAN213", message, _place(view, label)), label, list(labels))
 
 

@@ -23,7 +23,7 @@ IN_PLAN_SCHEMA = frozenset({"shell", "files.read", "files.write", "noop", "fail"
 """Capabilities whose inputs the schema of plans knows: it has judged all their values under `with` but text."""
 
 
-_KEEP_ONE = "keep one, and put the other into a task of its own"
+_KEEP_ONE = "keep one and move the other into a task of its own"
 
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
@@ -41,7 +41,7 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
                 if task.run is not None and has_key(task, "run") and not capability.takes_run:
                     yield _beside(task, "run", f"`{capability.name}` runs no script")
                 elif has_key(task, "command") and looks_like_calls(task.command):
-                    yield _beside(task, "command", "the capability is called, and not what the command says")
+                    yield _beside(task, "command", "the capability runs, the command does not")
                 if task.inputs or task.uses in demanding:
                     yield from _inputs(view, _Use(task, capability, task.inputs, task.run))
                 if task.outputs:
@@ -63,7 +63,7 @@ def _action(view: PlanView, task: Task, action: Action, key: str) -> Iterable[Di
     if action.uses and capability is None:
         yield _unknown(view, task, action.uses, key)
     elif capability is not None and action.run is not None and not capability.takes_run:
-        message = f"`run` and `uses` exclude each other here: `{action.uses}` runs no script"
+        message = f"`run` and `uses` cannot be combined: `{action.uses}` runs no script"
         yield Diagnostic("PLAN009", message, find_word(view, task, "run", key), help=_KEEP_ONE)
     elif capability is not None:
         yield from _inputs(view, _Use(task, capability, action.inputs, action.run, key))
@@ -86,17 +86,17 @@ class _Use(NamedTuple):
 def _beside(task: Task, key: str, why: str) -> Diagnostic:
     """What a task says to do beside its capability, which would do without it. A command in words may stand there: it
     tells people what the capability is for."""
-    label = Label(span_of(task, "uses"), "`uses` stands here")
-    message = f"`{key}` and `uses` exclude each other here: {why}"
+    label = Label(span_of(task, "uses"), "`uses` is here")
+    message = f"`{key}` and `uses` cannot be combined: {why}"
     return Diagnostic("PLAN009", message, span_of(task, key), labels=(label,), help=_KEEP_ONE)
 
 
 def _unread(view: PlanView, task: Task) -> Diagnostic:
     """Inputs of a task that calls no capability itself."""
     span = span_of(task, "with")
-    message = f"what stands under `with` of `{task.id}` reaches nothing: it calls no capability itself"
+    message = f"`with` of `{task.id}` has no effect: the task does not call a capability"
     if task.sub is None:
-        return Diagnostic("PLAN008", message, span, help="what is inside reads the names around it; it needs no inputs")
+        return Diagnostic("PLAN008", message, span, help="the tasks inside read the names around them; remove it")
     fix = None
     if view.source.text[span.start : span.end] == "with" and not has_key(task, "params"):
         fix = Fix("write `params`", (Edit(span, "params"),))
@@ -168,7 +168,7 @@ def _unknown_input(view: PlanView, use: _Use, name: str, close: str | None) -> D
     fields = [field.name for field in capability.inputs]
     if capability.takes_run and not fields:
         message = f"the input `{name}` does not reach the script of `{capability.name}`"
-        return Diagnostic("PLAN008", message, span, help=f"hand it over with `env: {{{variable_of(name)}: …}}`")
+        return Diagnostic("PLAN008", message, span, help=f"pass it with `env: {{{variable_of(name)}: …}}`")
     message = f"`{capability.name}` takes no input `{name}`"
     if close:
         field = next(each for each in capability.inputs if each.name == close)

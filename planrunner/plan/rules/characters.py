@@ -32,7 +32,7 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
         if told > MOST:
             return
         names = " ".join(f"U+{ord(sign):04X}" for sign in match[0][:4])
-        does = "changes the direction of writing" if _TURNING.search(match[0]) else "cannot be seen"
-        message = f"the text holds {names}, which {does}"
-        help_ = 'take it out; where it is meant write an escape in double quotes, such as `"\\u202e"`'
+        does = "changes the direction of writing" if _TURNING.search(match[0]) else "is invisible"
+        message = f"the text contains {names}, which {does}"
+        help_ = 'remove it, or write an escape in double quotes, such as `"\\u202e"`'
         yield Diagnostic("PLAN014", message, Span(match.start(), match.end()), help=help_)

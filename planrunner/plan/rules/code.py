@@ -55,8 +55,8 @@ def _unseen(view: PlanView, here: int, task: Task) -> Iterator[Diagnostic]:
     evidence = f'{{code: "{shown}"}}' if is_template(shown) else shown
     needs = ", ".join(task.needs)
     line = f"{{id: review-{task.id}, needs: [{needs}], gate: approval, ask: Run this code, evidence: [{evidence}]}}"
-    message = f"{what} is made while the run goes on, and nobody sees it before `{task.id}` runs it"
-    yield Diagnostic("PLAN832", message, place, help=f"put a gate before it: `- {line}`")
+    message = f"{what} is generated during the run and not reviewed before `{task.id}` runs it"
+    yield Diagnostic("PLAN832", message, place, help=f"add a gate before it: `- {line}`")
 
 
 def _made(view: PlanView, here: int, task: Task) -> str:
@@ -141,7 +141,7 @@ def _judged(view: PlanView, at: tuple[int, str], found: Capability, inputs: dict
         for text in _texts(inputs[field.name], field.name):
             start = min(place for sign in ("{{", "{%") if (place := text.find(sign)) >= 0)
             span = place_of(view, Text(at[0], at[1], "before", text), start, max(text.rfind("}") + 1, start + 2))
-            message = f"`{field.name}` of `{found.name}` is code, and no template is filled into it"
+            message = f"`{field.name}` of `{found.name}` is code: templates are not rendered in it"
             yield Diagnostic("PLAN216", message, span, help=_way(found))
 
 
@@ -165,5 +165,5 @@ def _texts(value: Any, name: str) -> Iterator[str]:
 def _way(found: Capability) -> str:
     names = {field.name for field in found.inputs}
     if "params" in names:
-        return "write `:name` there, and hand the value over as `params: {name: …}`"
-    return "hand the value over in `args`" if "args" in names else "hand the value over in an input that is data"
+        return "write `:name` there, and pass the value as `params: {name: …}`"
+    return "pass the value in `args`" if "args" in names else "pass the value in an input that is data"

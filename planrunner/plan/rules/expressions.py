@@ -70,7 +70,7 @@ def _problems(site: Site, naming: Naming) -> list[Problem]:
     if type_.kind not in ("any", "list", "map", "object"):
         end = len(site.expression.text)
         problems.append(
-            Problem("PLAN205", f"`{site.expression.text}` is no list", 0, end, f"`{site.key}` goes through a list")
+            Problem("PLAN205", f"`{site.expression.text}` is not a list", 0, end, f"`{site.key}` iterates over a list")
         )
     return problems
 
@@ -105,11 +105,11 @@ def _finding(view: PlanView, site: Site, problem: Problem) -> Diagnostic:
             f"ask how it ended: `{name}.ok`; for tasks that must all have completed write a list: `needs: [{name}, …]`"
         )
     if code == "PLAN206" and site.key in _CRITERIA and "always true" in problem.message:
-        code, help_ = "PLAN703", "a criterion that cannot fail lets everything pass"
+        code, help_ = "PLAN703", "a criterion that is always true checks nothing"
     return Diagnostic(code, worded(problem.message), span, help=help_, fix=renamed(view, span, problem))
 
 
-_WORDING = {"`params` has no ": "the plan has no parameter ", "`tasks` has no ": "no task is called "}
+_WORDING = {"`params` has no ": "the plan has no parameter ", "`tasks` has no ": "the plan has no task "}
 
 
 def worded(message: str) -> str:

@@ -100,7 +100,7 @@ class _Walk:
     def _finding(self, task: Task, reason: _Reason, owner: Task | None) -> Diagnostic:
         place = span_of(owner, "subplan") if owner is not None else self._place(task, reason)
         name = f"{owner.id}/{task.id}" if owner is not None else task.id
-        return Diagnostic("PLAN610", f"`{name}` {reason.what}, and no gate stands before it", place, help=_HELP)
+        return Diagnostic("PLAN610", f"`{name}` {reason.what}, but no gate comes before it", place, help=_HELP)
 
     def _place(self, task: Task, reason: _Reason) -> Span:
         return find_word(self._view, task, reason.label, "labels") if reason.label else span_of(task, "uses", "run")
@@ -143,18 +143,18 @@ def _reason(task: Task, view: PlanView) -> _Reason | None:
     if task.uses == "git.push":
         return _push(inputs)
     if task.uses == "http.delete":
-        return _Reason("deletes what nothing takes back (`http.delete`)")
+        return _Reason("deletes irreversibly (`http.delete`)")
     if task.uses == "sql.execute":
         statements = [text for value in inputs.values() for text in texts(value)]
         found = next((match[0] for text in statements if (match := _LOSING.search(text))), "")
-        return _Reason(f"deletes what nothing takes back (`{' '.join(found.split())}`)") if found else None
+        return _Reason(f"deletes irreversibly (`{' '.join(found.split())}`)") if found else None
     return _command(task)
 
 
 def _push(inputs: dict[str, Any]) -> _Reason | None:
     target = str(inputs.get("to") or inputs.get("ref") or "")
     if inputs.get("force") is True:
-        return _Reason("may replace commits of others (`git.push` with `force`)")
+        return _Reason("may overwrite commits of others (`git.push` with `force`)")
     return _Reason(f"pushes to `{target}`") if re.fullmatch(_MAIN, target) else None
 
 
@@ -186,7 +186,7 @@ def check_labels(view: PlanView) -> Iterable[Diagnostic]:
     for label, gate in view.plan.gated:
         if label not in labels:
             if not elsewhere and _is_named(view, label):
-                message = f"the gate for the label `{label}` stops nothing: no task has that label"
+                message = f"the gate for the label `{label}` has no effect: no task has that label"
                 yield label_of_no_task(view, ("PLAN606", message, label_place(view, label)), label, labels)
         elif _is_mute(gate):
             yield _mute(view, label)
@@ -206,8 +206,8 @@ def _is_mute(gate: Gate) -> bool:
 
 
 def _mute(view: PlanView, label: str) -> Diagnostic:
-    message = f"the gate for the label `{label}` has no question: people see the call and nothing else"
-    help_ = f'say what they decide: `gates: {{{label}: {{ask: "…"}}}}`'
+    message = f"the gate for the label `{label}` has no question: approvers see only the call"
+    help_ = f'state the question: `gates: {{{label}: {{ask: "…"}}}}`'
     return Diagnostic("PLAN605", message, label_place(view, label), help=help_)
 
 
@@ -268,7 +268,7 @@ def _unmet(view: PlanView, asked: Approvers, whose: str, place: Place) -> Iterab
     lacking = [role for role in asked.roles if role not in known]
     for role in lacking:
         close = nearest(role, known)
-        message = f"{whose} asks for the role `{role}`, which nobody of the project has"
+        message = f"{whose} requires the role `{role}`, which no user of the project has"
         help_ = (
             f"did you mean `{close}`?" if close else f"`people` in planrunner.yaml gives {names(known) or 'no roles'}"
         )
@@ -276,7 +276,7 @@ def _unmet(view: PlanView, asked: Approvers, whose: str, place: Place) -> Iterab
     able = {name for name, roles in staff.items() if set(roles) & set(asked.roles)} | set(asked.people)
     if asked.roles and not lacking and len(able) < asked.need:
         count = "1 person" if len(able) == 1 else f"{len(able)} people"
-        message = f"{whose} needs {asked.need} people to agree, and {count} may: {names(sorted(able))}"
+        message = f"{whose} needs {asked.need} approvals, but only {count} may approve: {names(sorted(able))}"
         yield Diagnostic("PLAN607", message, place(""), help="give the role to more people, or lower `count`")
 
 
@@ -322,11 +322,11 @@ def _asks_decision(task: Task, gate: str) -> bool:
 def _finding(task: Task, follower: Task, edge: Edge | None) -> Diagnostic:
     label = Label(follower.span, f"`{follower.id}` needs `{task.id}`")
     if task.allow_failure:
-        message = f"the rejection of `{task.id}` stops nothing: with `allow_failure` `{follower.id}` runs all the same"
+        message = f"the rejection of `{task.id}` has no effect: with `allow_failure` `{follower.id}` runs anyway"
         help_ = f"leave it out, or ask in `{follower.id}`: `when: tasks.{task.id}.completed`"
         return Diagnostic("PLAN611", message, span_of(task, "allow_failure"), labels=(label,), help=help_)
     assert edge is not None
-    message = f"the rejection of `{task.id}` stops nothing: `{edge.target}` stands in for it, and `{follower.id}` runs"
+    message = f"the rejection of `{task.id}` has no effect: `{edge.target}` replaces it and `{follower.id}` runs"
     help_ = "leave `recovers` out, lead to another approval, or send the work back: `on_reject: {rework: TASK, max: 2}`"
     span = edge.span if edge.span.end else span_of(task, "on_failure", "next")
     return Diagnostic("PLAN611", message, span, labels=(label,), help=help_)

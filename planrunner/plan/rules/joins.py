@@ -42,14 +42,14 @@ def _after_the_end(view: PlanView) -> Iterable[Diagnostic]:
         for there in view.graph.needs[here]:
             last = tasks[there]
             if comes_last(last) and not task.finally_:
-                where = "stands under `finally`" if last.finally_ else "stands for the plan's `done`"
+                where = "is in `finally`" if last.finally_ else "is the plan's `done`"
                 message = f"`{task.id}` can never start: it needs `{last.id}`, which {where} and runs last"
                 labels = (Label(last.span, f"`{last.id}` is defined here"),)
                 yield Diagnostic("PLAN108", message, find_word(view, task, last.id, "needs"), labels=labels)
         for edge in task.edges:
             there = view.graph.find(edge.target)
             if there >= 0 and tasks[there].concluding:
-                message = f"`{edge.target}` stands for the plan's `done` and starts by itself: no edge leads to it"
+                message = f"`{edge.target}` is the plan's `done` and starts by itself: no edge leads to it"
                 yield Diagnostic("PLAN108", message, edge.span if edge.span.end else span_of(task, "next"))
 
 
@@ -80,7 +80,7 @@ def _too_many(task: Task) -> Iterable[Diagnostic]:
     count = len(set(task.needs))
     if task.join.count > count:
         span = task.join.span if task.join.span.end else span_of(task, "join")
-        message = f"the join wants {task.join.count} completed needs, `{task.id}` has {count}"
+        message = f"the join requires {task.join.count} completed needs, but `{task.id}` has {count}"
         yield Diagnostic("PLAN108", message, span, labels=(Label(span_of(task, "needs"), f"{count} needs"),))
 
 
@@ -188,5 +188,5 @@ def _report(view: PlanView, source: int, here: int, handler: int) -> Diagnostic:
         find_word(view, task, failed.id if failed.id in task.needs else first, "needs"),
         label=f"needs `{failed.id}` completed",
         labels=(Label(edge_span, f"`{target.id}` starts only when `{failed.id}` fails"),),
-        help="drop the need (an edge already says what it follows), or write `join: any`",
+        help="remove the need (the edge already orders the tasks), or write `join: any`",
     )

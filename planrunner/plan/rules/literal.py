@@ -28,7 +28,7 @@ _PATTERNS = "a policy is fixed before the run starts: write the name or the patt
 _NAME = "write the name itself"
 _WORDS = "name the thing in words: what people read is the same in every run"
 _WAYS = {
-    "shell": "name the program itself; tasks with a `when` each may stand for the programs there are",
+    "shell": "name the program itself; to choose one, write a task with a `when` for each",
     "default": "a default is a fixed value: put it together in the task that reads it, in `with`, `env` or `run`",
     "choices": "the choices of a parameter are fixed values",
     "judge": "these words are judged as they are written: check a value with an expression, as `check: …`",
@@ -47,7 +47,7 @@ _WAYS = {
     "escalate": "write the users and roles themselves",
     "deadline": "write the time itself",
     "checkpoint": "write the patterns of the files themselves",
-    "uses": "write the capability itself; tasks with a `when` each may stand for the capabilities there are",
+    "uses": "write the capability itself; to choose one, write a task with a `when` for each",
     "subplan": "write the name or the file of the subplan itself; `params` hands values over",
     **dict.fromkeys(("title", "description", "owner", "assumptions", "risks", "stakeholders"), _WORDS),
     **dict.fromkeys(("labels", "kind", "limits", "breakers"), _NAME),
@@ -187,5 +187,5 @@ def _finding(view: PlanView, node: Scalar, place: _Place, is_key: bool) -> Diagn
     name = ".".join(place.keys)
     what = f"a key of `{name}`" if is_key else f"`{name}`"
     help_ = _NAME if is_key else next((_WAYS[key] for key in reversed(place.keys) if key in _WAYS), _OTHERWISE)
-    message = f"{what} is taken literally, the template in it is not filled in"
+    message = f"{what} is taken literally: templates are not rendered here"
     return Diagnostic("PLAN212", message, find_text(view, part, node.span) if part else node.span, help=help_)

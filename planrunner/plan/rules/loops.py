@@ -35,7 +35,7 @@ def _circle(view: PlanView, cycle: list[int]) -> Diagnostic:
     (span, label), rest = places[0], places[1:]
     return Diagnostic(
         "PLAN103",
-        f"tasks wait for each other in a circle: {path}",
+        f"dependency cycle: {path}",
         span,
         label=label,
         labels=tuple(Label(*place) for place in rest),
@@ -51,10 +51,10 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
         for target, most, span in sent_back(task):
             if most <= 0:
                 message = f"`{task.id}` may send the run back to `{target}` without a bound"
-                help_ = f"say how often at most: `{{rework: {target}, max: 3}}`"
+                help_ = f"set a bound: `{{rework: {target}, max: 3}}`"
                 yield Diagnostic("PLAN109", message, span if span.end else task.span, help=help_)
         if task.loop is not None and task.loop.max == 0:
-            help_ = "say how often at most: `max: 5`"
+            help_ = "set a bound: `max: 5`"
             yield Diagnostic("PLAN109", f"the loop of `{task.id}` has no `max`", span_of(task, "loop"), help=help_)
     for circuit in view.graph.circuits():
         yield _unbounded(view, circuit)
@@ -106,6 +106,6 @@ def _sent_ahead(view: PlanView, there: int, here: int, span: Span) -> Diagnostic
         help_ = "to try it again use `retry`"
         return Diagnostic("PLAN115", f"`{task.id}` sends the run back to itself", place, help=help_)
     labels = (Label(target.span, f"`{target.id}` is defined here"),)
-    message = f"`{task.id}` sends the run back to `{target.id}`, which need not run before it"
+    message = f"`{task.id}` sends the run back to `{target.id}`, which is not guaranteed to run before it"
     help_ = f"name a task that `{task.id}` needs, directly or by others"
     return Diagnostic("PLAN115", message, place, labels=labels, help=help_)

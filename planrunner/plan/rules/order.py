@@ -70,7 +70,7 @@ def _outside(view: PlanView, reads: Sequence[Read]) -> Iterator[Diagnostic]:
 
 def _not_before(view: PlanView, read: Read, other: Task, container: Task) -> Diagnostic:
     task = view.plan.tasks[read.here]
-    message = f"`{task.id}` in `{container.id}` reads `{other.id}`, which need not run before it"
+    message = f"`{task.id}` in `{container.id}` reads `{other.id}`, which is not guaranteed to run before it"
     labels = (Label(other.span, f"`{other.id}` is defined here"),)
     help_ = f"add `{other.id}` to the needs of `{container.id}`"
     return Diagnostic("PLAN203", message, place_of(view, read.place, read.start, read.end), labels=labels, help=help_)
@@ -100,12 +100,12 @@ def _not_upstream(view: PlanView, item: _Ordered) -> Diagnostic:
         message = f"`{task.id}` reads its own result before it has one"
         return Diagnostic("PLAN203", message, _place(view, item))
     if task.concluding:
-        message = f"`done` reads `{other.id}`, which stands under `finally` and runs after it"
+        message = f"`done` reads `{other.id}`, which is in `finally` and runs after it"
         return Diagnostic("PLAN203", message, _place(view, item), labels=labels)
     if view.graph.precedes([(item.read.here, item.earlier)])[0]:
         message = f"`{task.id}` reads `{other.id}`, which runs after it"
         return Diagnostic("PLAN203", message, _place(view, item), labels=labels)
-    message = f"`{task.id}` reads `{other.id}`, which need not run before it"
+    message = f"`{task.id}` reads `{other.id}`, which is not guaranteed to run before it"
     edit = _need_edit(view, task, other.id)
     fix = Fix(f"let `{task.id}` need `{other.id}`", (edit,), safe=False) if edit else None
     help_ = f"add `{other.id}` to the needs of `{task.id}`"
@@ -215,10 +215,10 @@ def _report(view: PlanView, item: _Ordered) -> Diagnostic:
     task, other = view.plan.tasks[item.read.here], view.plan.tasks[item.earlier]
     what = "have completed" if item.read.path[2] in OF_A_SUCCESS else "have run"
     reader = "`done`" if task.concluding else f"`{task.id}`"
-    message = f"`{other.id}` need not {what} when {reader} reads its {item.read.path[2]}"
+    message = f"`{other.id}` may not {what} when {reader} reads its {item.read.path[2]}"
     labels = (Label(_reason(view, item), "this lets the task start without it"),) if _reason(view, item).end else ()
     way = f"`not tasks.{other.id}.ok or …`" if task.concluding else f"`when: tasks.{other.id}.ok`"
-    help_ = f"ask first, such as {way}, or give a value for the other case with `default(…)`"
+    help_ = f"check it first, for example with {way}, or provide a fallback with `default(…)`"
     return Diagnostic("PLAN204", message, _place(view, item), labels=labels, help=help_)
 
 

@@ -13,7 +13,7 @@ from planrunner.plan.rules.view import PlanView, span_of
 
 CODES = ("PLAN601", "PLAN603", "PLAN701")
 
-_WAITS = "the run waits there with exit code 8; what a machine can do goes into `uses` or `run`"
+_WAITS = "the run pauses there with exit code 8; use `uses` or `run` for work that a program can do"
 
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
@@ -53,7 +53,7 @@ def _left_to_people(task: Task) -> bool:
 
 def _instruction(task: Task) -> Diagnostic:
     if task.command or task.steps:
-        message = f"`{task.id}` is an instruction in plain words, which nobody is named for"
+        message = f"`{task.id}` is an instruction in plain words without an agent"
         return Diagnostic("PLAN601", message, span_of(task, "command", "subplan"), help=_WAITS)
     return Diagnostic("PLAN601", f"nothing says how `{task.id}` is done", task.span, help=_WAITS)
 
@@ -66,7 +66,7 @@ def _unmet(task: Task, gate: Gate) -> Iterable[Diagnostic]:
     ):
         if who and not roles and need > len(set(who)):
             count = "1 person" if len(set(who)) == 1 else f"{len(set(who))} people"
-            message = f"the gate `{task.id}` needs {need} people to agree and names {count}"
+            message = f"the gate `{task.id}` needs {need} approvals but names {count}"
             help_ = "name more of them, name a role, or lower `count`"
             yield Diagnostic("PLAN603", message, span_of(task, key, "gate"), help=help_)
 
@@ -89,14 +89,14 @@ def _in_words(task: Task) -> Iterable[Diagnostic]:
 
 def _undetected(task: Task, mode: FailureMode) -> Diagnostic:
     span = mode.detect.span if mode.detect is not None and mode.detect.span.end else span_of(task, "failure_modes")
-    message = f"`{mode.name}` is described in plain words: nothing detects it, and people who are asked read of it"
+    message = f"`{mode.name}` is described in plain words: people see it, but it is not detected"
     return Diagnostic("PLAN701", message, span, help="an expression over the outcome detects it: `exit_code == 3`")
 
 
 def _unverifiable(task: Task, key: str, criterion: Criterion) -> Diagnostic:
     span = criterion.span if criterion.span.end else span_of(task, key)
-    message = f"`{_shortened(criterion.text)}` is in plain words: only a judge or a person can decide it"
-    help_ = "the task waits for them; what a machine can check is an expression, such as `exit_code == 0`"
+    message = f"`{_shortened(criterion.text)}` is in plain words: only an LLM judge or a person can decide it"
+    help_ = "the task waits for that; an expression is checked automatically, such as `exit_code == 0`"
     return Diagnostic("PLAN701", message, span, help=help_)
 
 

@@ -51,12 +51,14 @@ def _unread(view: PlanView, task: Task, wanted: Wanted, right: Right) -> Diagnos
     place = place_of(alone, Text(0, "run", "before", task.run), start, first + len(line))
     level = right.level
     whose = (level.file or level.name) if level is not None else "the policy"
-    message = f"`{task.id}`: {whose} denies `{_short(right.entry)}`, and this line of the script cannot be read for it"
+    message = (
+        f"`{task.id}`: {whose} denies `{_short(right.entry)}`, and this line of the script cannot be checked against it"
+    )
     return Diagnostic("PLAN801", message, place, help=_READABLE)
 
 
 _READABLE = (
-    "only plain commands, quotes, redirections, lists, `if` and `while` are read: write a command as a list "
+    "only plain commands, quotes, redirections, lists, `if` and `while` can be checked: write a command as a list "
     "(`run: [git, status]`), a loop as `foreach`, a substitution as a task with `stdout: text`, a here-document with "
     "`files.write`"
 )
@@ -149,13 +151,13 @@ def _held_to(view: PlanView, task: Task, allowed: list[str]) -> Iterator[Diagnos
         near = nearest(name, known)
         meant = f", did you mean `{near}`?" if near else ""
         what = f"`capabilities` of `{task.id}`"
-        instead = f"`{name}` is neither a capability nor a family of them{meant}"
+        instead = f"`{name}` is not a capability or a family{meant}"
         yield without_effect(what, find_word(view, task, name, "capabilities"), instead)
     if len(unknown) == len(allowed):
         return
     for used in dict.fromkeys(_used(task)):
         if not any(_means(name, used) for name in allowed):
-            message = f"`{task.id}` uses `{used}`, and its `capabilities` allow {names(allowed)} alone"
+            message = f"`{task.id}` uses `{used}`, but its `capabilities` allow only {names(allowed)}"
             span = span_of(task, "uses", "run", "command", "capabilities")
             yield Diagnostic("PLAN009", message, span, help=f"add `{used}` to `capabilities`, or use one of them")
 

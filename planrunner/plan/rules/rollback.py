@@ -14,10 +14,10 @@ CODES = ("PLAN604", "PLAN608")
 def check(view: PlanView) -> Iterable[Diagnostic]:
     for task in every_task(view.plan.tasks):
         if isinstance(task.notes, dict) and isinstance(task.notes.get("rollback"), str):
-            message = f"how `{task.id}` is undone is said in words, which nobody carries out"
+            message = f"how `{task.id}` is undone is described in words, which cannot be executed"
             help_ = (
-                "write `rollback: {run: …}` or `rollback: {uses: …}`; where nothing can take it back, say"
-                " `irreversible: true` instead, and the words in `description`"
+                "write `rollback: {run: …}` or `rollback: {uses: …}`; if it cannot be undone, write"
+                " `irreversible: true` and move the words into `description`"
             )
             yield Diagnostic("PLAN608", message, span_of(task, "rollback"), help=help_)
     if view.plan.on_failure != "rollback":
@@ -25,10 +25,8 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
     for task in view.plan.tasks:
         said = task.finally_ or task.rollback is not None or task.backup or task.irreversible
         if task.uses and not said and _stays(view, task):
-            message = f"`{task.id}` changes something that a rollback leaves as it is"
-            help_ = (
-                "give it `rollback`, `backup` or an `effect` that says it changes nothing, or say `irreversible: true`"
-            )
+            message = f"`{task.id}` changes something that a rollback does not revert"
+            help_ = "add `rollback`, `backup`, an `effect` without changes, or `irreversible: true`"
             yield Diagnostic("PLAN604", message, task.span, help=help_)
 
 

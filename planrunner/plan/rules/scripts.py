@@ -75,7 +75,7 @@ def _bashisms(view: PlanView, here: int, task: Task, script: str, bare: str) -> 
     words = list(dict.fromkeys(what for what, _ in found))
     listed = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
     instead = " (in `sh`: `. ./file`)" if words == ["`source`"] else ""
-    message = f"the script of `{task.id}` is run by `sh`, which need not know {listed}"
+    message = f"the script of `{task.id}` is run by `sh`, which may not support {listed}"
     yield Diagnostic("PLAN218", message, place, help=f"add `shell: bash` to the task{instead}")
 
 
@@ -93,7 +93,7 @@ def _removals(view: PlanView, here: int, task: Task, bare: str) -> Iterator[Diag
         recursive = any(re.fullmatch(r"-\w*[rR]\w*|--recursive", word) for word in words)
         if recursive and any(re.fullmatch(r"(?:\./|\S*/)?\.planrunner/?(?:\*)?", word) for word in words):
             message = "`rm` removes `.planrunner`, the journal of this run and of those before"
-            help_ = "leave it alone: `planrunner` finds its runs there"
+            help_ = "keep it: planrunner stores its runs there"
             yield Diagnostic("PLAN219", message, _at(view, here, task, match), help=help_)
 
 

@@ -71,12 +71,12 @@ def _received(view: PlanView, task: Task, declared: list[Wish]) -> Iterator[Diag
     family = task.uses.partition(".")[0]
     if not task.uses or (found is not None and found.plugin == "planrunner" and family not in _RECEIVERS):
         what = f"`{task.uses}` starts no program" if task.uses else f"`{task.id}` does nothing itself"
-        help_ = "declare it where a program is started" if not task.uses else "take `secrets` away"
+        help_ = "declare it where a program is started" if not task.uses else "remove `secrets`"
         yield Diagnostic("PLAN824", f"{what}, so it receives no secret", span_of(task, "secrets"), help=help_)
     elif found is not None and found.plugin == "planrunner" and family not in _PROCESSES:
         for wish in declared:
             if wish.way == "fd":
-                message = f"`{task.uses}` is not one process, so it is handed no descriptor"
+                message = f"`{task.uses}` runs several processes, so it cannot receive a descriptor"
                 place = find_word(view, task, wish.variable, "secrets")
                 yield Diagnostic("PLAN824", message, place, help="write `as: file`")
 
@@ -97,7 +97,7 @@ def _arguments(view: PlanView, task: Task, declared: list[Wish]) -> Iterator[Dia
     for variable, name in _variables(view, task).items():
         found = passed_on(task.run, variable)
         if found is not None:
-            message = f"`${variable}` hands the secret `{name}` to `{found}` as an argument, which every user can read"
+            message = f"`${variable}` passes the secret `{name}` to `{found}` as an argument, which every user can read"
             help_ = f"let the program read its environment, or write `{{id: {name}, as: file}}` and name the file"
             yield Diagnostic("PLAN823", message, _argument(view, task, variable, found), help=help_)
 
@@ -132,5 +132,5 @@ def _templates(view: PlanView) -> Iterator[Diagnostic]:
 
 
 def _written(variable: str, name: str, place: Span) -> Diagnostic:
-    message = f"`env.{variable}` is the secret `{name}`, and no template gives it"
+    message = f"`env.{variable}` is the secret `{name}`, which templates cannot read"
     return Diagnostic("PLAN822", message, place, help=f"declare `secrets: [{name}]` and let the program read it")

@@ -30,18 +30,18 @@ def _too_many(view: PlanView, task: Task, fanout: Fanout) -> Iterable[Diagnostic
     most = fanout.max_items or MAX_ITEMS
     count = math.prod(sizes)
     if count > most and (left := _left(fanout, count, most)) > most:
-        written = f"`max_items` is {most}" if fanout.max_items else f"there may be {most}"
+        written = f"`max_items` is {most}" if fanout.max_items else f"the maximum is {most}"
         less = f", {left} without those that `exclude` leaves out" if left < count else ""
         message = f"`{task.id}` has {_times(sizes)} items{less}, and {written}"
-        help_ = f"say `max_items: {left}` if all of them are meant" if fanout.max_items else "divide the work otherwise"
+        help_ = f"say `max_items: {left}` if that is intended" if fanout.max_items else "split the work differently"
         yield Diagnostic("PLAN508", message, place, help=help_)
         return
     around = [each for outer in view.around.items for each in _sizes(outer)]
     before = math.prod(around)
     meant = fanout.max_items is not None and not around
     if before <= MANY < before * count and not meant:
-        message = f"`{task.id}` begins {_times([*around, *sizes])} times"
-        help_ = "say how many are meant with `max_items`" if not around else "nest fewer or smaller fan-outs"
+        message = f"`{task.id}` runs {_times([*around, *sizes])} times"
+        help_ = "confirm the number with `max_items`" if not around else "nest fewer or smaller fan-outs"
         yield Diagnostic("PLAN509", message, place, help=help_)
 
 

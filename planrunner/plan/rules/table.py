@@ -175,8 +175,8 @@ def _enough(found: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
         yield finding
         errors += 1
         if errors == MOST_ERRORS:
-            message = f"one rule has found {MOST_ERRORS} errors, and the rest is not looked at"
-            yield Diagnostic("PLAN011", message, finding.span, help="mend these first")
+            message = f"one rule found {MOST_ERRORS} errors; the rest is not checked"
+            yield Diagnostic("PLAN011", message, finding.span, help="fix these first")
             return
 
 

@@ -27,10 +27,10 @@ _CODE = {
 }
 _CODE |= {"approval": "PLAN814"}
 _WHAT = {
-    "PLAN811": "text from outside would run",
-    "PLAN812": "text from outside would choose a host",
-    "PLAN813": "text from outside would choose what may be run",
-    "PLAN814": "text from outside would decide a gate",
+    "PLAN811": "untrusted text would run",
+    "PLAN812": "untrusted text would choose a host",
+    "PLAN813": "untrusted text would choose what may be run",
+    "PLAN814": "untrusted text would decide a gate",
 }
 
 

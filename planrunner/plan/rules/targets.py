@@ -93,10 +93,10 @@ def _rework(view: PlanView, task: Task, reject: Reject) -> Iterable[Diagnostic]:
 
 def _undefined(view: PlanView, name: str, span: Span, kind: str) -> Diagnostic:
     message = {
-        "need": f"needs `{name}`, which no task is called",
-        "edge": f"leads to `{name}`, which no task is called",
-        "rework": f"sends back to `{name}`, which no task is called",
-        "from": f"comes from `{name}`, which no task is called",
+        "need": f"needs `{name}`, which is not a task of the plan",
+        "edge": f"leads to `{name}`, which is not a task of the plan",
+        "rework": f"sends back to `{name}`, which is not a task of the plan",
+        "from": f"comes from `{name}`, which is not a task of the plan",
     }[kind]
     if kind == "edge" and name in _NOT_TARGETS:
         return Diagnostic("PLAN101", message, span, help=_NOT_TARGETS[name])

@@ -36,7 +36,7 @@ _SAME_EVERYWHERE = frozenset({"params", "env", "plan", "run"})
 MOST = 100
 """Findings with one code about one text."""
 
-_PROGRAM = "name the program itself; tasks with a `when` each may stand for the programs there are"
+_PROGRAM = "name the program itself; to choose one, write a task with a `when` for each"
 
 
 def judged(view: PlanView) -> Iterable[Diagnostic]:
@@ -133,7 +133,7 @@ def _finding(view: PlanView, text: Text, problem: Problem, offset: int) -> Diagn
 
 
 _OWN_TEMPLATE = (
-    "the plan fills this in before the task starts; what the task is to fill in stands between `{% raw %}` and "
+    "the plan renders this before the task starts; put what the task renders between `{% raw %}` and "
     "`{% endraw %}`, or in a file named by `template`"
 )
 
@@ -149,7 +149,7 @@ def _own_template(view: PlanView, text: Text, problem: Problem) -> bool:
 def _variable(view: PlanView, text: Text, problem: Problem) -> str:
     """How a script reads the input that a name in a template means."""
     task = view.plan.tasks[text.here] if text.here >= 0 else None
-    found = re.fullmatch(r"nothing is called `(\w+)` here", problem.message)
+    found = re.fullmatch(r"`(\w+)` is not defined here", problem.message)
     if task is None or found is None or task.uses != "shell" or text.key != "run":
         return ""
     name = variable_of(found[1])
@@ -161,7 +161,7 @@ def _programs(view: PlanView) -> Iterable[Diagnostic]:
         if "{" in task.shell and _names_program(task):
             part = re.search(r"\{[{%].*?(?:[%}]\}|$)", task.shell)
             span = find_text(view, part[0] if part else task.shell, region_of(view, task, "shell"))
-            message = "`shell` is taken literally, the template in it is not filled in"
+            message = "`shell` is taken literally: templates are not rendered here"
             yield Diagnostic("PLAN217", message, span, help=_PROGRAM)
 
 

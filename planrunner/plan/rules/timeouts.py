@@ -42,7 +42,7 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
 def _no_timeout(task: Task) -> Diagnostic:
     return Diagnostic(
         "PLAN501",
-        f"`{task.id}` has no timeout and could run for ever",
+        f"`{task.id}` has no timeout and could run forever",
         task.span,
         help="give it `timeout: 10m`, or all tasks at once with `defaults: {timeout: 10m}` or `budgets: {time: 1h}`",
     )
@@ -124,7 +124,7 @@ def _bare(text: str, start: int, end: int) -> Iterable[Diagnostic]:
             "PLAN507",
             f"`{number}` has no unit and counts as {number} seconds",
             span,
-            help=f"write `{number}s`, or the unit that is meant: ms, s, m, h, d",
+            help=f"write `{number}s`, or the intended unit: ms, s, m, h, d",
             fix=Fix(f"write `{number}s`", (Edit(span, f"{number}s"),)),
         )
 
@@ -135,7 +135,7 @@ WATCHDOG_CODES = ("PLAN502",)
 def check_watchdogs(view: PlanView) -> Iterable[Diagnostic]:
     for task in view.plan.tasks:
         if task.heartbeat is not None and task.timeout is not None and task.heartbeat >= task.timeout:
-            message = f"the heartbeat of `{task.id}` never counts: it is {clock(task.heartbeat)}, {_ends(task)}"
+            message = f"the heartbeat of `{task.id}` never fires: it is {clock(task.heartbeat)}, {_ends(task)}"
             help_ = "a heartbeat is the longest silence inside an attempt: make it shorter than the timeout"
             yield Diagnostic("PLAN502", message, span_of(task, "heartbeat"), help=help_)
         if task.watchdog:
@@ -147,11 +147,13 @@ def _watchdog(task: Task) -> Iterable[Diagnostic]:
     span = span_of(task, "watchdog")
     for step in task.watchdog:
         if step.after <= last:
-            message = f"the watchdog of `{task.id}` goes back in time: {clock(step.after)} stands after {clock(last)}"
-            yield Diagnostic("PLAN502", message, span, help="list its steps by rising time")
+            message = (
+                f"the watchdog of `{task.id}` is not in rising order: {clock(step.after)} comes after {clock(last)}"
+            )
+            yield Diagnostic("PLAN502", message, span, help="order its steps by time")
         elif task.timeout is not None and step.after >= task.timeout:
-            message = f"the watchdog of `{task.id}` never comes to `{step.do}` after {clock(step.after)}: {_ends(task)}"
-            yield Diagnostic("PLAN502", message, span, help="let it act earlier, or make the timeout longer")
+            message = f"the watchdog of `{task.id}` never reaches `{step.do}` after {clock(step.after)}: {_ends(task)}"
+            yield Diagnostic("PLAN502", message, span, help="move it earlier or increase the timeout")
         last = max(last, step.after)
 
 

@@ -66,7 +66,7 @@ def check_keys(view: PlanView) -> Iterable[Diagnostic]:
         if idle:
             place = plan_key(view, "policies" if "\npolicies" in view.source.text else "policy")
             what = f"the plan's `policy` for {names(idle)}"
-            instead = "no plan makes plans on its own here" if idle == ["autonomous"] else "it limits nothing"
+            instead = "plans cannot create plans" if idle == ["autonomous"] else "it has no effect"
             yield _finding(what, place, instead)
 
     if not view.outer:
@@ -109,7 +109,7 @@ def _out_of_place(task: Task) -> Iterable[Diagnostic]:
     elif task.gate is not None or not (task.uses or task.run is not None):
         idle, why, help_ = _OF_PEOPLE, "people do this task", "write it on the task that does the work"
         if has_key(task, "timeout") or has_key(task, "timebox"):
-            help_ = "how long people have is `expires` of a gate, or `deadline`"
+            help_ = "limit their time with `expires` of a gate, or `deadline`"
     else:
         return
     keys = [key for key in idle if has_key(task, key) and not _is_told_elsewhere(task, key)]

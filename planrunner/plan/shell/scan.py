@@ -283,7 +283,7 @@ class Scan:
         text, at = self.text, self.at
         self.at += 1
         if self.at in self._holes:
-            self._refuse("right after `$`", "leave the `$` out: the template is the value")
+            self._refuse("right after `$`", "remove the `$`: the template is the value")
         elif text.startswith("((", self.at):
             self._arithmetic()
         elif text.startswith("[", self.at) and not quoted:
@@ -402,6 +402,6 @@ class Scan:
     def _refuse(self, where: str, way_out: str = ARGUMENT) -> None:
         hole = self._holes[self.at]
         self.problems.append(
-            Problem("PLAN211", f"no value can be passed safely {where}", hole.start, hole.end, way_out)
+            Problem("PLAN211", f"a value cannot be passed safely {where}", hole.start, hole.end, way_out)
         )
         self.at = hole.end

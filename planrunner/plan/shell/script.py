@@ -48,8 +48,8 @@ def compile_script(text: str) -> Script:
 
 
 def problems(text: str) -> list[Problem]:
-    """PLAN211 for every template of a script where no value can be passed safely, PLAN210 for one that is never closed,
-    PLAN011 for a script that no shell could be given; in that one nothing else is looked for.
+    """PLAN211 for every template of a script where a value cannot be passed safely, PLAN210 for one that is never
+    closed, PLAN011 for a script that is too long for a shell; in that one nothing else is checked.
 
     Offsets count from the start of the script.
     """
@@ -73,7 +73,7 @@ def _too_long(text: str) -> list[Problem]:
     size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
     if size < LARGEST_VALUE:
         return []
-    message = f"the script has {size:,} bytes, a command takes {LARGEST_VALUE:,}"
+    message = f"the script has {size:,} bytes, the limit is {LARGEST_VALUE:,}"
     return [Problem("PLAN011", message, 0, 1, "put it into a file of the project and run that")]
 
 
@@ -103,7 +103,7 @@ def _carried(name: str, template: str, value: Json) -> str:
         raise ScriptError(f"the value of `{template}` holds a NUL character, which no argument of a command can carry")
     if size + len(name) + 2 > LARGEST_VALUE:
         raise ScriptError(
-            f"the value of `{template}` has {size:,} bytes, a command takes {LARGEST_VALUE:,}:"
+            f"the value of `{template}` has {size:,} bytes, the limit is {LARGEST_VALUE:,}:"
             " write it to a file first and pass the path"
         )
     return text

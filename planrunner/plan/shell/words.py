@@ -243,5 +243,5 @@ class Command:
     ) -> None:
         for hole in (hole for word in words for hole in word.holes):
             self._problems.append(
-                Problem("PLAN211", f"no value can be passed safely {where}", hole.start, hole.end, way_out)
+                Problem("PLAN211", f"a value cannot be passed safely {where}", hole.start, hole.end, way_out)
             )
