@@ -4,11 +4,16 @@ entries, seconds of processor of the run, of the fold and of the replay."""
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+
+sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tests"))
+
+from simulator.runs import PLACE, RUN_ID, START, Disk, Nobody
 
 from planrunner.engine.loop import Driver
 from planrunner.engine.replay import replay
@@ -20,7 +25,6 @@ from planrunner.plan.load import load
 from planrunner.plan.model import Plan
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.simulate import PLACE, RUN_ID, START, Disk, Nobody
 
 TRAITS = {"noop": ["pure", True, False]}
 

@@ -35,7 +35,11 @@ from planrunner.plan.expressions.grammar import COMPARED, TESTS  # noqa: E402
 from planrunner.plan.expressions.values import NAMES  # noqa: E402
 from planrunner.plan.lower.flow import JOINS  # noqa: E402
 from planrunner.plan.model import Join, Plan, Task  # noqa: E402
-from planrunner.safety import parts, userfile  # noqa: E402
+from planrunner.safety.settings import (  # noqa: E402
+    DEEPEST,
+    MOST,
+    USER_SECTIONS,
+)
 
 REFERENCE = ROOT / "docs" / "reference"
 PUBLISHED = ROOT / "schemas" / "capabilities"
@@ -281,8 +285,8 @@ def project_page() -> str:
     """Every key of a project's settings, from ``schemas/project.schema.json``."""
     schema = json.loads((ROOT / "schemas" / "project.schema.json").read_text(encoding="utf-8"))
     sections = {name: _resolved(body, schema) for name, body in schema["properties"].items()}
-    user = ", ".join(f"`{name}`" for name in userfile.SECTIONS if name in sections)
-    head = PROJECT_HEAD.format(made=MADE, user=user, most=parts.MOST, deepest=parts.DEEPEST)
+    user = ", ".join(f"`{name}`" for name in USER_SECTIONS if name in sections)
+    head = PROJECT_HEAD.format(made=MADE, user=user, most=MOST, deepest=DEEPEST)
     tables = [_tables(name, body, schema) for name, body in sections.items() if name != "policy"]
     policy = "\n## policy\n\nWhat plans may do: the keys of a [plan's policy](plan.md#policy).\n"
     return "".join([head, _keys(sections, {}), policy, *tables])

@@ -24,9 +24,8 @@ from planrunner.plan.patterns import path_matches
 from planrunner.plan.rights import texts
 from planrunner.plugins.registry import Registry
 from planrunner.safety import trust
-from planrunner.safety.homes import settings_text, trusted_home
-from planrunner.safety.policy import said_of_plans
-from planrunner.safety.project import FILE, read_settings
+from planrunner.safety.project import FILE, read_settings, said_of_plans
+from planrunner.safety.trust import settings_text, trusted_home
 from planrunner.views.terminal import word
 
 Json = Any

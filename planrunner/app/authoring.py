@@ -20,10 +20,9 @@ from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.view import Project
 from planrunner.plugins.registry import Registry
 from planrunner.safety.credentials import read_credentials
-from planrunner.safety.people import read_project
-from planrunner.safety.policy import levels, policy_records
+from planrunner.safety.project import levels, policy_records, read_project
 from planrunner.source import Notation, Source
-from planrunner.syntax.read import parse, read_comments, write
+from planrunner.syntax.notations import parse, read_comments, write
 from planrunner.syntax.tree import Mapping as MappingNode
 from planrunner.syntax.tree import Node, Scalar
 from planrunner.syntax.tree import Sequence as SequenceNode

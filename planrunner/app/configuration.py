@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 from planrunner.app.authoring import Checked, Choice
 from planrunner.app.settingsfiles import check_settings
 from planrunner.errors import NotFound, PlanrunnerError
+from planrunner.fileio import read_data
 from planrunner.journal.workspace import find_project
-from planrunner.masking import HIDDEN, masked
 from planrunner.plan.nearest import nearest
-from planrunner.resources import read_data
+from planrunner.process import NO_PROFILE
+from planrunner.redaction import HIDDEN, masked
 from planrunner.safety.consistency import entries
-from planrunner.safety.effective import EmptyList, Located
-from planrunner.safety.profiles import NO_PROFILE
 from planrunner.safety.project import SECTIONS, check_files, read_located, read_settings
-from planrunner.syntax.read import write
+from planrunner.safety.settings import EmptyList, Located
+from planrunner.syntax.notations import write
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 Json = Any

@@ -8,8 +8,15 @@ from typing import NamedTuple
 from planrunner.app.authoring import load_plan
 from planrunner.journal.workspace import find_project
 from planrunner.plan.tasks import every_secret
-from planrunner.safety.credentials import Credential, line_of, read_credentials, unknown
-from planrunner.safety.sources import Unresolved, readable_by_others, value_of
+from planrunner.safety.credentials import (
+    Credential,
+    Unresolved,
+    line_of,
+    read_credentials,
+    readable_by_others,
+    unknown,
+    value_of,
+)
 
 
 class Credited(NamedTuple):

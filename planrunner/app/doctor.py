@@ -18,7 +18,7 @@ from planrunner.journal.database import FILE, check_database
 from planrunner.journal.workspace import check_state, find_project, find_state
 from planrunner.safety.project import check_files
 from planrunner.safety.sandbox import presence
-from planrunner.safety.sandbox.obstacles import obstacle
+from planrunner.safety.sandbox.presence import obstacle
 
 Verdict = Literal["ok", "note", "problem"]
 

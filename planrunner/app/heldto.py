@@ -12,7 +12,7 @@ from planrunner.machine.events import Event, PolicyChanged
 from planrunner.machine.state import State, TaskState
 from planrunner.machine.statuses import SETTLED
 from planrunner.plan.rights import AS_BEFORE
-from planrunner.safety.policy import policy_records
+from planrunner.safety.project import policy_records
 
 Json = Any
 

@@ -7,7 +7,7 @@ from typing import Any
 from planrunner.diagnostics import has_errors
 from planrunner.errors import NotFound, PlanInvalid, UsageError
 from planrunner.source import Source, notation_of
-from planrunner.syntax.read import parse
+from planrunner.syntax.notations import parse
 from planrunner.syntax.tree import Mapping, to_json
 
 Json = Any

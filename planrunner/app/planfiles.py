@@ -10,7 +10,7 @@ from planrunner.app.planfile import check_regular
 from planrunner.errors import NotFound, UsageError
 from planrunner.journal.workspace import find_project
 from planrunner.plan.load import read_plan
-from planrunner.syntax.read import parse
+from planrunner.syntax.notations import parse
 from planrunner.syntax.tree import Mapping, Scalar
 
 _SURE = (".plan", ".plan.yaml", ".plan.yml", ".plan.json")

@@ -12,12 +12,9 @@ from planrunner.errors import NotFound, UsageError
 from planrunner.journal.workspace import find_project
 from planrunner.plan.model import Capability
 from planrunner.plan.nearest import nearest
-from planrunner.plugins.callables import faults_of
-from planrunner.plugins.claims import undocumented, unsound
-from planrunner.plugins.discovery import CAPABILITIES
-from planrunner.plugins.projectfiles import ProjectFile, read_file
+from planrunner.plugins.catalogue import faults_of, undocumented, unsound
 from planrunner.plugins.registry import Registry
-from planrunner.plugins.scanning import Scan
+from planrunner.plugins.sources import CAPABILITIES, ProjectFile, Scan, read_file
 from planrunner.safety import trust
 
 State = Literal["ready", "left out", "untrusted", "changed"]

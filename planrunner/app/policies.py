@@ -16,10 +16,9 @@ from planrunner.plan.model import Plan, Task
 from planrunner.plan.policy_checks import Wanted, judged, refusal
 from planrunner.plan.rights import Level, Right, entries, shown, texts
 from planrunner.plugins.registry import Registry
-from planrunner.safety.policy import levels, policy_records
-from planrunner.safety.project import read_settings
+from planrunner.safety.project import levels, policy_records, read_settings
 from planrunner.source import Source
-from planrunner.syntax.read import parse
+from planrunner.syntax.notations import parse
 from planrunner.syntax.tree import Mapping, Node, Sequence, to_json
 
 Json = Any

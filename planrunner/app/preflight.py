@@ -16,9 +16,8 @@ from planrunner.errors import Unready
 from planrunner.plan.expressions.values import EvaluationError, TemplateError
 from planrunner.plan.model import Action, Plan, Task
 from planrunner.plan.tasks import inner, wishes
-from planrunner.safety.credentials import read_credentials
+from planrunner.safety.credentials import lacking, read_credentials
 from planrunner.safety.project import read_data
-from planrunner.safety.sources import lacking
 
 if TYPE_CHECKING:
     from planrunner.engine.secrets import Vault

@@ -17,11 +17,11 @@ from planrunner.errors import NotFound, RecordMismatch, UsageError
 from planrunner.journal.memory import MemoryJournal
 from planrunner.journal.workspace import find_project, find_state
 from planrunner.jsontext import stable_json
-from planrunner.masking import masked_data
 from planrunner.plan.model import Plan
 from planrunner.plan.params import bind_params
 from planrunner.plugins.registry import Registry
-from planrunner.safety.policy import policy_records
+from planrunner.redaction import masked_data
+from planrunner.safety.project import policy_records
 
 Json = Any
 

@@ -13,16 +13,14 @@ from typing import NamedTuple
 
 from planrunner.app.asking import user
 from planrunner.errors import Denied, NotFound, PlanrunnerError, RunHeld, UsageError
+from planrunner.fileio import read_regular
 from planrunner.journal.records import NewRun, RunHandle
 from planrunner.journal.sqlite import Journal, open_journal
 from planrunner.journal.workspace import find_project, find_state, is_marked, why_outside
 from planrunner.machine.events import Entry, PlanRefused
-from planrunner.masking import masked
 from planrunner.plan.escapes import escaped
-from planrunner.redaction import Redactor
-from planrunner.regular import read_regular
-from planrunner.safety.credentials import read_credentials
-from planrunner.safety.sources import Unresolved, value_of
+from planrunner.redaction import Redactor, masked
+from planrunner.safety.credentials import Unresolved, read_credentials, value_of
 
 NAME = "refused"
 SAME, MOST, WITHIN = 5, 100, 3600.0

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from planrunner.safety.sandbox import presence
 from planrunner.safety.sandbox.confinement import Kind
-from planrunner.safety.sandbox.obstacles import obstacle
+from planrunner.safety.sandbox.presence import obstacle
 from planrunner.safety.sandbox.selftest import Probe, try_out
 
 

@@ -12,8 +12,8 @@ from planrunner import __version__
 from planrunner.capabilities import builtin
 from planrunner.errors import UsageError
 from planrunner.plan.nearest import nearest
-from planrunner.plugins.discovery import CAPABILITIES
 from planrunner.plugins.registry import Registry
+from planrunner.plugins.sources import CAPABILITIES
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "plugins", "template")

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from planrunner.errors import NotFound
+from planrunner.fileio import read_data
 from planrunner.plan.model import Capability, Field
 from planrunner.plan.nearest import nearest
-from planrunner.resources import read_data
 
 Schema = dict[str, Any]
 

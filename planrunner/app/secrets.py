@@ -12,9 +12,9 @@ from planrunner.engine.secrets import Vault
 from planrunner.errors import PlanInvalid, UsageError
 from planrunner.machine.stops import FINAL_STOPS
 from planrunner.plan.tasks import every_secret
+from planrunner.redaction import SHORTEST
 from planrunner.safety.credentials import read_credentials
 from planrunner.safety.project import read_data
-from planrunner.spellings import SHORTEST
 
 if TYPE_CHECKING:
     from planrunner.machine.state import State

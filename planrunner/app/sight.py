@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from planrunner import __version__
+from planrunner import __version__, process
 from planrunner.app.planfile import read_regular
 from planrunner.engine.processes import GRACE
 from planrunner.errors import PlanInvalid, UsageError
@@ -22,7 +22,6 @@ from planrunner.plan.model import Capability, Plan, Task
 from planrunner.plan.rights import Level, visible
 from planrunner.plan.tasks import every
 from planrunner.plugins.registry import Registry
-from planrunner.safety import profiles
 from planrunner.safety.credentials import read_credentials
 from planrunner.source import Source, notation_of
 
@@ -207,7 +206,7 @@ def check_project(directory: str) -> None:
     """Let nothing start in a project whose settings have errors: raises PlanInvalid, and UsageError where they cannot
     be read."""
     if has_settings(directory):
-        from planrunner.safety.people import read_project
+        from planrunner.safety.project import read_project
 
         read_project(directory)
 
@@ -223,7 +222,7 @@ def _asks_inside() -> bool:
     project = find_project(None)
     if not has_settings(project):
         return False
-    from planrunner.safety.policy import asks_inside
+    from planrunner.safety.project import asks_inside
 
     return asks_inside(project)
 
@@ -245,7 +244,7 @@ def governing(directory: str, seen: Seen, path: str, capabilities: Registry, for
     own = directory if has_settings(directory) else ""
     if not (own or elsewhere):
         return {}
-    from planrunner.safety.policy import levels, records_of
+    from planrunner.safety.project import levels, records_of
 
     records = records_of(own, elsewhere, foreign)
     if not records:
@@ -298,8 +297,8 @@ def keep_profile(directory: str, recorded: str, run: str | None = None) -> None:
     for by whoever goes on with ``run``; who only answers it is not asked."""
     if recorded or has_settings(directory):
         if run is not None:
-            profiles.check_profile_kept(recorded, run)
-        profiles.choose_profile(recorded)
+            process.check_profile_kept(recorded, run)
+        process.choose_profile(recorded)
 
 
 def _amounts(given: dict[str, Json]) -> dict[str, Json]:
@@ -320,7 +319,7 @@ def environment_of(names: tuple[str, ...], directory: str) -> dict[str, str]:
         from planrunner.app.secrets import without_hidden
 
         shown = without_hidden(tuple(found), directory)
-        from planrunner.safety.policy import levels, policy_records
+        from planrunner.safety.project import levels, policy_records
 
         return dict(visible(levels(policy_records(directory)), {name: found[name] for name in shown}))
     return found

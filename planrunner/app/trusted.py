@@ -10,8 +10,8 @@ from planrunner.errors import NotFound, UsageError
 from planrunner.journal.workspace import find_project, why_outside
 from planrunner.plugins.registry import Registry
 from planrunner.safety import trust
-from planrunner.safety.homes import settings_text
 from planrunner.safety.project import read_settings
+from planrunner.safety.trust import settings_text
 
 Json = Any
 

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from planrunner.capabilities.contract import Failure
+from planrunner.fileio import read_data
 from planrunner.jsontext import read_json
 from planrunner.plan.model import Capability, Field
-from planrunner.resources import read_data
 
 TARGETS: dict[str, str] = {
     "docker.build": "planrunner.capabilities.docker.images:build",

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from planrunner.capabilities.contract import OUTPUT_LIMIT, Context, Failure, Json, money, percent, seconds, size
+from planrunner.fileio import open_told
 from planrunner.jsontext import shown
 from planrunner.machine.ledger import SPENDABLE, units
 from planrunner.plan.model import Output
-from planrunner.unnamed import open_told
 
 
 def read_output_file(path: str) -> dict[str, Json]:

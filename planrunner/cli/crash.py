@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from planrunner import __version__
-from planrunner.plugins.discovery import cache_folder
+from planrunner.plugins.sources import cache_folder
 from planrunner.redaction import without_any
 
 _KEPT = 50

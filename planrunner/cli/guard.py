@@ -84,7 +84,7 @@ def _dispatch(arguments: list[str], own: bool, asked: list[Settings]) -> int:
 
 def _tell_of_plugins() -> None:
     """What went wrong with plugins on the way, for commands that do not show it themselves."""
-    problems = sys.modules.get("planrunner.plugins.problems")
+    problems = sys.modules.get("planrunner.plugins.reports")
     for problem in problems.fetch() if problems is not None else ():
         _say(f"warning: {problem}")
 

@@ -25,14 +25,14 @@ from planrunner.app.scaffold import write
 from planrunner.cli.group import given_settings, nearest
 from planrunner.cli.settings import Settings, output
 from planrunner.errors import UsageError
-from planrunner.plugins import problems
+from planrunner.plugins import reports
 from planrunner.views.terminal import harmless, table
 
 
 def show_all(given: Settings, as_json: bool) -> int:
     """Every plugin, with what went wrong."""
     found = plugins()
-    told = problems.fetch()  # they are shown here, beside the plugins they are of
+    told = reports.fetch()  # they are shown here, beside the plugins they are of
     if as_json:
         click.echo(json.dumps({"format": 1, "plugins": [plugin_object(each) for each in found]}, indent=2))
         return 0
@@ -63,7 +63,7 @@ def _state(found: Plugin) -> str:
 def show_one(name: str, as_json: bool) -> int:
     """One plugin with its capabilities. Raises NotFound."""
     found = plugin(name)
-    problems.fetch()
+    reports.fetch()
     if as_json:
         click.echo(json.dumps({"format": 1, **plugin_object(found)}, indent=2))
         return 0
@@ -80,7 +80,7 @@ def show_one(name: str, as_json: bool) -> int:
 def judge(name: str, as_json: bool, cases: str) -> int:
     """What is wrong with the capabilities of one plugin or all, on the cases of a file too; 1 where something is."""
     found, verdicts = check(name or None)
-    problems.fetch()
+    reports.fetch()
     faulty = [each for each in verdicts if each.faults]
     broken = [each for each in found if each.problems]
     if as_json:

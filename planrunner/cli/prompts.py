@@ -27,8 +27,7 @@ from planrunner.machine.votes import Vote, turned_away
 from planrunner.plan.model import Param, Plan
 from planrunner.plan.params import bind, takes
 from planrunner.plugins.registry import Registry
-from planrunner.safety.people import read_project
-from planrunner.safety.project import unsound
+from planrunner.safety.project import read_project, unsound
 from planrunner.views.gates import budget_gate_lines, gate_lines, suggestion, waiting_budgets, waiting_gates
 from planrunner.views.rights import powers_lines
 from planrunner.views.terminal import foreign, harmless

@@ -21,7 +21,7 @@ from planrunner.errors import NO_PLAN, OK, Denied, NotFound, PlanrunnerError, Ru
 from planrunner.journal.workspace import NAME, find_project, find_state, program, why_outside
 from planrunner.machine.events import Entry
 from planrunner.machine.state import State
-from planrunner.safety.envfiles import env_variables
+from planrunner.safety.project import env_variables
 from planrunner.views.progress.github import GithubProgress
 from planrunner.views.progress.jsonl import JsonLinesProgress
 from planrunner.views.progress.plain import PlainProgress, QuietProgress

@@ -8,8 +8,7 @@ from typing import TextIO
 
 from planrunner.errors import UsageError
 from planrunner.journal.workspace import find_state
-from planrunner.process import disable_plugins
-from planrunner.safety.profiles import NO_PROFILE, choose_profile
+from planrunner.process import NO_PROFILE, choose_profile, disable_plugins
 from planrunner.views.terminal import Terminal, word
 
 ABOUT_RUNS = (

@@ -31,10 +31,9 @@ from planrunner.jsontext import stable_json
 from planrunner.machine.events import GateExamined
 from planrunner.plan.model import Task
 from planrunner.plan.rights import Level
-from planrunner.safety.people import read_project
-from planrunner.safety.project import FILE, unsound
+from planrunner.safety.project import FILE, read_project, unsound
 from planrunner.source import Source
-from planrunner.syntax.read import parse
+from planrunner.syntax.notations import parse
 from planrunner.syntax.tree import to_json
 
 Json = Any

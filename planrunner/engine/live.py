@@ -42,7 +42,7 @@ from planrunner.errors import StorageFailed
 from planrunner.machine.events import AttemptEnded, Event, Outcome, StopRequested
 from planrunner.plan.rights import visible
 from planrunner.redaction import Redactor
-from planrunner.safety.sandbox.tally import Tally
+from planrunner.safety.sandbox.refusals import Tally
 
 if TYPE_CHECKING:
     from planrunner.engine.sandbox import Grounds

@@ -32,8 +32,7 @@ from planrunner.machine.evolve import evolve, forget_candidates
 from planrunner.machine.requests import Reply, refused, reply
 from planrunner.machine.state import State
 from planrunner.machine.stops import GOES_ON, STOPS, outlives
-from planrunner.safety.people import read_project
-from planrunner.safety.project import unsound
+from planrunner.safety.project import read_project, unsound
 
 if TYPE_CHECKING:
     from planrunner.engine.enactment import Turn

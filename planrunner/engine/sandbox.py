@@ -20,13 +20,11 @@ from planrunner.machine.events import Outcome
 from planrunner.plan.rights import Level
 from planrunner.plan.rights import named as right_of
 from planrunner.safety.project import read_data, unsound
-from planrunner.safety.sandbox.choosing import Place, confinement, demand
-from planrunner.safety.sandbox.confinement import Command, Confinement, Refused
-from planrunner.safety.sandbox.keeping import EVERY, Breach, Keeper
+from planrunner.safety.sandbox.confinement import Command, Confinement, Place, Refused, beneath, confinement, demand
+from planrunner.safety.sandbox.limits import EVERY, Breach, Keeper
 from planrunner.safety.sandbox.proxy import Endpoint, Proxy, Unreachable
-from planrunner.safety.sandbox.scopes import beneath
-from planrunner.safety.sandbox.tally import Tally
-from planrunner.safety.sandbox.wrapping import PACKAGE, Wrapped, settled, wrapped
+from planrunner.safety.sandbox.refusals import Tally
+from planrunner.safety.sandbox.wrapper import PACKAGE, Wrapped, settled, wrapped
 
 if TYPE_CHECKING:
     from planrunner.engine.poller import Poller

@@ -14,12 +14,11 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.capabilities.contract import Call, Failure, Spawn
+from planrunner.fileio import path_for_children, unnamed
 from planrunner.machine.events import AttemptEnded, BackupMade, Outcome, UndoEnded
 from planrunner.plan.tasks import Wish, wishes
 from planrunner.redaction import SHORTEST, Redactor
-from planrunner.safety.credentials import Credential, unknown
-from planrunner.safety.sources import Unresolved, value_of
-from planrunner.unnamed import path_for_children, unnamed
+from planrunner.safety.credentials import Credential, Unresolved, unknown, value_of
 
 if TYPE_CHECKING:
     from planrunner.engine.output import Secrecy

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from planrunner.engine.output import Secrecy
     from planrunner.engine.secrets import Vault
     from planrunner.redaction import Redactor
-    from planrunner.safety.sandbox.tally import Tally
+    from planrunner.safety.sandbox.refusals import Tally
 
 Json = Any
 

@@ -23,9 +23,9 @@ from tarfile import TarFile, TarInfo
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from planrunner.errors import NotFound, StorageFailed
+from planrunner.fileio import give_name, unnamed
 from planrunner.plan.expressions.quantities import parse_duration
 from planrunner.plan.lower.declarations import versions_kept
-from planrunner.unnamed import give_name, unnamed
 
 if TYPE_CHECKING:
     from planrunner.redaction import Redactor

@@ -11,11 +11,11 @@ from typing import NamedTuple, Protocol
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.errors import NotFound
+from planrunner.fileio import read_regular
 from planrunner.plan.model import Plan, Task
 from planrunner.plan.nearest import nearest
-from planrunner.regular import read_regular
 from planrunner.source import Source, Span, notation_of
-from planrunner.syntax import decoding
+from planrunner.syntax import limits
 from planrunner.syntax.limits import MAX_TEXT
 from planrunner.syntax.tree import Mapping, Node, Scalar
 
@@ -41,7 +41,7 @@ def read_plan(path: str) -> File:
 
 def decode(content: bytes, name: str) -> File:
     """The bytes of a plan, as ``read_plan`` gives them; ``name`` is what the plan is called."""
-    source, findings = decoding.decode(content, name)
+    source, findings = limits.decode(content, name)
     return File(source or Source("", name, notation_of(name)), findings)
 
 

@@ -21,7 +21,7 @@ from planrunner.plan.rules.table import Check, Parsed, run
 from planrunner.plan.rules.unused import without_effect
 from planrunner.plan.rules.view import Project
 from planrunner.source import Source
-from planrunner.syntax.read import parse
+from planrunner.syntax.notations import parse
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 

@@ -193,7 +193,7 @@ def _pasted(value: Json) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(_pasted, value)) + "]"
     if isinstance(value, str):
-        from planrunner.syntax.write_yaml import key_text
+        from planrunner.syntax.yaml_writer import key_text
 
         text = key_text(value)
         return "'" + value.replace("'", "''") + "'" if text == f'"{value}"' else text

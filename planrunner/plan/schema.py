@@ -13,10 +13,10 @@ from collections.abc import Sequence as Row
 from typing import Any, NamedTuple, TypeAlias
 
 from planrunner.diagnostics import Diagnostic
+from planrunner.fileio import read_data
 from planrunner.jsontext import read_json
 from planrunner.plan import wording
 from planrunner.plan.lower.declarations import GATE_KEYS
-from planrunner.resources import read_data
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 _ANNOTATIONS = frozenset(

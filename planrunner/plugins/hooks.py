@@ -11,9 +11,9 @@ import pluggy
 from planrunner import hookspecs
 from planrunner.capabilities.faults import interrupts
 from planrunner.plan.nearest import nearest
-from planrunner.plugins.observing import Observer
-from planrunner.plugins.problems import Problems, fault_of, one_line
-from planrunner.plugins.scanning import HOOKS
+from planrunner.plugins.observers import Observer
+from planrunner.plugins.reports import Problems, fault_of, one_line
+from planrunner.plugins.sources import HOOKS
 
 PREFIX = "planrunner_"
 _PART = "\0"

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from io import FileIO
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from planrunner.api import SUPPORTED
@@ -11,25 +15,21 @@ from planrunner.capabilities import builtin
 from planrunner.capabilities.builtin import description_of
 from planrunner.capabilities.faults import interrupts
 from planrunner.diagnostics import Diagnostic, Rule
+from planrunner.fileio import read_regular
 from planrunner.journal.workspace import find_project
 from planrunner.plan.model import Capability
 from planrunner.plugins.catalogue import Catalogue, Known
-from planrunner.plugins.discovery import CAPABILITIES, PLUGINS, Installed, installed
-from planrunner.plugins.lintrules import rules_of
-from planrunner.plugins.observing import Observers
-from planrunner.plugins.problems import one_line
-from planrunner.plugins.projectfiles import ProjectFile, load, project_files
-from planrunner.plugins.shelter import shelter
-from planrunner.plugins.tracing import Loading
+from planrunner.plugins.observers import Observers
+from planrunner.plugins.reports import Loading, one_line
+from planrunner.plugins.rules import rules_of
+from planrunner.plugins.sources import CAPABILITIES, PLUGINS, Installed, ProjectFile, installed, load, project_files
 from planrunner.process import is_own_process, plugins_disabled
-from planrunner.regular import read_regular
 
 if TYPE_CHECKING:
     from planrunner.plan.rules.view import PlanView
     from planrunner.plugins.hooks import Hooks
 
     Check = Callable[[PlanView], Iterable[Diagnostic]]
-
 
 _REGISTER = "planrunner_register_capabilities"
 
@@ -323,3 +323,74 @@ def _is_allowed(plugin: str) -> bool:
 
 def _has_hooks(plugin: object) -> bool:
     return any(name.startswith("planrunner_") for name in vars(plugin))
+
+
+_ENTRANCES = frozenset(
+    {
+        ("planrunner.capabilities.binding", "_call"),
+        ("planrunner.capabilities.builtin", "load"),
+        ("planrunner.engine.attempts", "finished"),
+        ("planrunner.plugins.catalogue", "described"),
+        ("planrunner.plugins.catalogue", "take_marked"),
+        ("planrunner.plugins.hooks", "call"),
+        ("planrunner.plugins.registry", "_take"),
+    }
+)
+"""Module and name of the functions that call code of plugins in the main thread; other threads are for such code."""
+
+
+def shelter() -> None:
+    """Take both streams aside; nothing happens the second time, or where they are not those of the process."""
+    if isinstance(sys.stdout, _Shared):
+        return
+    try:
+        sys.stdout.flush()
+        _swap("stdout", 1, sys.stderr, os.dup(2))
+        _swap("stdin", 0, open(os.devnull, encoding="utf-8"), os.open(os.devnull, os.O_RDONLY))  # noqa: SIM115
+    except (OSError, ValueError, AttributeError):
+        return  # a stream is closed or something else stands there: it stays as it is
+
+
+def _swap(name: str, number: int, foreign: Any, instead: int) -> None:
+    """Move a stream of planrunner to a descriptor of its own and put another file in the place of the old one. In this
+    order nothing is lost or goes astray, whatever other threads write meanwhile."""
+    try:
+        own = getattr(sys, name)
+        raw: FileIO = getattr(own.buffer, "raw", own.buffer)
+        if own.fileno() == number and not raw.closefd:
+            raw.__init__(os.dup(number), raw.mode, closefd=False)  # type: ignore[misc]
+            os.dup2(instead, number)
+            shared = _Shared(own, foreign)
+            setattr(sys, name, shared)
+            setattr(sys, f"__{name}__", shared)
+    finally:
+        os.close(instead)
+
+
+class _Shared:
+    """A standard stream that is planrunner's ``own`` in its hands and another file in those of plugins."""
+
+    def __init__(self, own: Any, foreign: Any) -> None:
+        self.own = own
+        self._foreign = foreign
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._foreign if _is_foreign() else self.own, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._foreign if _is_foreign() else self.own)
+
+    def close(self) -> None:
+        """It stays open whoever closes it: the result is still to be written."""
+
+
+def _is_foreign() -> bool:
+    """Whether code of a plugin asks."""
+    if threading.get_ident() != threading.main_thread().ident:
+        return True
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if (frame.f_globals.get("__name__"), frame.f_code.co_name) in _ENTRANCES:
+            return True
+        frame = frame.f_back
+    return False

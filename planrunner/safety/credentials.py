@@ -6,14 +6,21 @@ The file never holds a secret. What a credential is comes out of its source when
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import shutil
+import signal
+import stat
+import subprocess
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from planrunner.errors import PlanrunnerError
 from planrunner.plan.expressions.quantities import amount, parse_duration
 from planrunner.plan.nearest import nearest
-from planrunner.safety.layers import id_of
+from planrunner.redaction import SHORTEST
 from planrunner.safety.project import FILE, read_data, read_located
+from planrunner.safety.settings import id_of
+from planrunner.source import Source
+from planrunner.syntax.tree import to_json
 
 Json = Any
 
@@ -108,3 +115,202 @@ def unknown(name: str, known: Iterable[str]) -> str:
         return f"did you mean `{close}`?"
     example = f"{SECTION}: [{{id: {name}, auth: {{source: env, env_var: NAME}}}}]"
     return f"it has {', '.join(f'`{each}`' for each in names[:8])}" if names else f"add to {FILE}: `{example}`"
+
+
+LARGEST = 64 << 10
+"""Bytes of the largest secret."""
+
+_LARGEST_FILE = 1 << 20
+
+
+class Unresolved(Exception):
+    """A credential cannot be had; the text says which, where its entry stands and ``why``, with what to do about it."""
+
+    def __init__(self, credential: Credential, why: str) -> None:
+        place = line_of(credential.directory, credential.id)
+        super().__init__(f"the credential `{credential.id}` ({place}): {why}")
+        self.why = why
+
+
+def value_of(credential: Credential, environment: Mapping[str, str]) -> bytes:
+    """The secret as bytes, without the end of its line. Raises Unresolved."""
+    try:
+        value = _SOURCES[credential.source](credential, environment).rstrip(b"\r\n")
+        why = _unfit(value)
+    except _Absent as absent:
+        value, why = b"", str(absent)
+    if why:
+        raise Unresolved(credential, why)
+    return value
+
+
+def lacking(credential: Credential, environment: Mapping[str, str]) -> str:
+    """Why a credential cannot be had, as far as that is sure without starting anything; empty where nothing is known
+    against it."""
+    if credential.source in ("env", "file"):
+        try:
+            value_of(credential, environment)
+        except Unresolved as unresolved:
+            return str(unresolved)
+    if credential.source == "command":
+        name = credential.command[0]
+        path = name if name == os.path.basename(name) else os.path.join(credential.directory, os.path.expanduser(name))
+        if shutil.which(path, path=environment.get("PATH")) is None:
+            return str(Unresolved(credential, f"{name} is not installed"))
+    return ""
+
+
+def _unfit(value: bytes) -> str:
+    """Why a value is no secret that can be handed over and kept out of what is shown; empty where it is one."""
+    if len(value) < SHORTEST:
+        return f"its value has {len(value)} bytes; fewer than {SHORTEST} cannot be told from other text in logs"
+    if len(value) > LARGEST:
+        return f"its value has more than {LARGEST} bytes"
+    return "its value holds a NUL byte" if b"\0" in value else ""
+
+
+def readable_by_others(credential: Credential) -> str:
+    """A warning where others may read the file of a credential, else nothing."""
+    if credential.source != "file":
+        return ""
+    try:
+        mode = stat.S_IMODE(os.stat(credential.path).st_mode)
+    except OSError:
+        return ""
+    if not mode & 0o077:
+        return ""
+    whose = f"the file of the credential `{credential.id}` (mode {mode:04o})"
+    return f"others may read {whose}: `chmod 600 {credential.file_path}`"
+
+
+class _Absent(Exception):
+    """Why there is no value."""
+
+
+def _from_variable(credential: Credential, environment: Mapping[str, str]) -> bytes:
+    value = environment.get(credential.env_var, "")
+    if not value:
+        state = "is empty" if credential.env_var in environment else "is not set"
+        raise _Absent(f"{credential.place} {state}: set it, such as `export {credential.env_var}=…`")
+    return os.fsencode(value)
+
+
+def _from_file(credential: Credential, environment: Mapping[str, str]) -> bytes:
+    try:
+        with open(credential.path, "rb") as file:
+            data = file.read(_LARGEST_FILE + 1)
+    except OSError as error:
+        raise _Absent(f"{credential.path} cannot be read: {error.strerror}") from None
+    if len(data) > _LARGEST_FILE:
+        raise _Absent(f"{credential.path} is larger than {_LARGEST_FILE} bytes")
+    return _under_key(credential, data) if credential.file_key else data
+
+
+def _under_key(credential: Credential, data: bytes) -> bytes:
+    """What stands under ``file_key``: the key itself, or one that is reached over dots."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise _Absent(f"{credential.path} is no text, so it has no key `{credential.file_key}`") from None
+    found: Json = _parsed(credential, text)
+    if not (isinstance(found, dict) and credential.file_key in found):
+        for part in credential.file_key.split("."):
+            found = found.get(part) if isinstance(found, dict) else None
+    else:
+        found = found[credential.file_key]
+    if isinstance(found, bool) or not isinstance(found, (str, int)):
+        state = "has no key" if found is None else "has no text under the key"
+        raise _Absent(f"{credential.path} {state} `{credential.file_key}`")
+    return str(found).encode()
+
+
+def _parsed(credential: Credential, text: str) -> Json:
+    """A file of JSON, YAML or ``NAME=value`` lines as data, by its ending or, without a known one, by its look."""
+    ending = os.path.splitext(credential.file_path)[1]
+    if ending in (".yaml", ".yml", ".json"):
+        return _tree(credential, text)
+    if os.path.basename(credential.file_path).startswith(".env") or ending in (".env", ".conf", ".ini", ".properties"):
+        return _assignments(text)
+    first = next((line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")), "")
+    name = first.partition("=")[0].removeprefix("export ").strip()
+    return _assignments(text) if "=" in first and name.isidentifier() else _tree(credential, text)
+
+
+def _tree(credential: Credential, text: str) -> Json:
+    from planrunner.syntax.notations import parse
+
+    parsed = parse(Source(text, credential.path, "json" if text.lstrip().startswith("{") else "yaml"))
+    if parsed.tree is None or any(finding.severity == "error" for finding in parsed.findings):
+        raise _Absent(f"{credential.path} is neither JSON nor YAML, nor lines such as NAME=value")
+    return to_json(parsed.tree)
+
+
+def _assignments(text: str) -> dict[str, str]:
+    found = {}
+    for line in text.splitlines():
+        name, sign, value = line.strip().removeprefix("export ").partition("=")
+        value = value.strip()
+        if sign and not name.startswith("#"):
+            quoted = len(value) > 1 and value[0] in "\"'" and value[-1] == value[0]
+            found[name.strip()] = value[1:-1] if quoted else value
+    return found
+
+
+def _from_command(credential: Credential, environment: Mapping[str, str]) -> bytes:
+    """What a program prints. What it says on standard error may hold anything, and is not told."""
+    name, *rest = credential.command
+    words = [name if name == os.path.basename(name) else os.path.expanduser(name), *rest]
+    try:
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=credential.directory or None,
+            env=dict(environment),
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        raise _Absent(f"{name} cannot be started: {getattr(error, 'strerror', None) or error}") from None
+    try:
+        printed, _ = process.communicate(timeout=credential.timeout)
+    except subprocess.TimeoutExpired:
+        raise _Absent(f"{name} took longer than {credential.timeout:g} s") from None
+    finally:
+        _end(process)
+    if process.returncode:
+        raise _Absent(f"{name} ended with {process.returncode}; try it by hand: `{' '.join(credential.command)}`")
+    return printed
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the command with whatever it started."""
+    if process.returncode is not None:
+        return
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+def _from_keyring(credential: Credential, environment: Mapping[str, str]) -> bytes:
+    try:
+        import keyring  # late: an extra
+        from keyring.errors import KeyringError
+    except ImportError:
+        raise _Absent("the keyring needs `pip install planrunner[secrets]`") from None
+    try:
+        value = keyring.get_password(credential.service, credential.username)
+    except KeyringError as error:
+        raise _Absent(f"{credential.place} cannot be read: {error}") from None
+    if value is None:
+        raise _Absent(
+            f"{credential.place} holds nothing: `keyring set {credential.service} {credential.username}` puts it there"
+        )
+    return str(value).encode()
+
+
+_SOURCES: dict[str, Callable[[Credential, Mapping[str, str]], bytes]] = {
+    "env": _from_variable,
+    "file": _from_file,
+    "command": _from_command,
+    "keyring": _from_keyring,
+}

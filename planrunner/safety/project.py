@@ -8,19 +8,37 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from hashlib import sha256
 from typing import Any, NamedTuple
 
+from planrunner import process
 from planrunner.diagnostics import Diagnostic
 from planrunner.errors import PlanInvalid, UsageError
+from planrunner.jsontext import stable_json
+from planrunner.plan import compiled
+from planrunner.plan.lower import declarations
+from planrunner.plan.lower.declarations import budgets
+from planrunner.plan.lower.values import Lowering
+from planrunner.plan.model import Budgets, Plan
+from planrunner.plan.rights import Level
+from planrunner.plan.taint.traits import STEERING
 from planrunner.plan.wording import unknown_key
-from planrunner.safety import profiles, userfile
-from planrunner.safety.effective import effective, located
-from planrunner.safety.entries import credential_faults
-from planrunner.safety.parts import Part, Said, Settings, read_regular, with_included
+from planrunner.safety import settings
+from planrunner.safety.settings import (
+    Part,
+    Said,
+    Settings,
+    credential_faults,
+    effective,
+    located,
+    read_regular,
+    with_included,
+)
 from planrunner.source import Source
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence, to_json
 
 Json = Any
+
 Read = tuple[tuple[object, ...], list[Part], Part | None]
 
 FILE = "planrunner.yaml"
@@ -101,7 +119,7 @@ _latest: list[Read] = []
 
 def _parts(directory: str) -> tuple[list[Part], Part | None]:
     """The files of the project, the root first, and the user's, each checked. Raises as ``check_files``."""
-    key = (directory, profiles.asked_profile(), _content(directory), userfile.user_file(), userfile.user_content())
+    key = (directory, process.asked_profile(), _content(directory), settings.user_file(), settings.user_content())
     latest = _latest[0] if _latest else None  # one look: another thread may read another project meanwhile
     if latest is not None and latest[0] == key:
         return latest[1:]
@@ -109,7 +127,7 @@ def _parts(directory: str) -> tuple[list[Part], Part | None]:
     parts, user = _read(directory, content, wanted), None
     if users is not None:
         user = Part(users, path, path)
-        user.findings += _faults(user.tree, userfile.USER_SECTIONS, "a user's file")
+        user.findings += _faults(user.tree, settings.USER_SECTIONS, "a user's file")
     linked = {key for part in parts for key in _keys(part)} & _LINKED
     if parts and (linked or wanted or b"autonomous" in (content or b"")):
         from planrunner.safety.consistency import check
@@ -205,3 +223,148 @@ def _held_against_schema(tree: Mapping) -> Iterator[Diagnostic]:
 
 def _kind(node: Node) -> str:
     return "a mapping" if isinstance(node, Mapping) else "a list" if isinstance(node, Sequence) else "one value"
+
+
+class Project(NamedTuple):
+    """``people`` gives the roles of each person, None where the project lists nobody; ``digest`` stands for everything
+    else that its files and its profile say, empty where they say nothing. The user's own file is no part of it: two
+    people who decide the same gate must see the same."""
+
+    people: dict[str, tuple[str, ...]] | None = None
+    digest: str = ""
+
+
+def read_project(directory: str) -> Project:
+    """What the project's file says. Raises UsageError for one that cannot be read, and PlanInvalid with every finding
+    for one with errors: whoever may decide must not hang on a slip of the pen."""
+    found = read_settings(directory)
+    data = dict(found.own)
+    people = data.pop("people", None)
+    if found.profile:
+        over = [level.data for level in found.levels if level.name == f"profile {found.profile}"]
+        data["profile"] = [found.profile, *over]
+    digest = sha256(stable_json(data).encode("utf-8", "surrogatepass")).hexdigest()[:32] if data else ""
+    return Project(None if people is None else _people(people), digest)
+
+
+def _people(value: dict[str, Json]) -> dict[str, tuple[str, ...]]:
+    return {name: (roles,) if isinstance(roles, str) else tuple(roles or ()) for name, roles in value.items()}
+
+
+_STRICTER = ("allow", "ask", "deny")
+
+
+def policy_records(directory: str) -> list[dict[str, Json]]:
+    """The levels that hold in a directory: ``name``, ``file``, ``policy`` as data, and under ``limits`` the budgets and
+    the gates for labels as a compiled plan. Raises as ``read_data`` does."""
+    found = []
+    for said in read_settings(directory).levels:
+        limits = _limits(said.tree)
+        record: dict[str, Json] = {"name": said.name, "file": said.file, "policy": said.data}
+        found.append(record if limits is None else {**record, "limits": limits})
+    return found
+
+
+def records_of(directory: str, elsewhere: str, foreign: bool) -> list[dict[str, Json]]:
+    """The levels of a run's directory and of the one that it was started from. Where the plan is ``foreign`` its own
+    settings are no operator's: by their name they narrow and never let in more. What holds everywhere, such as the
+    user's file, counts once. Empty texts stand for places without settings."""
+    found: list[dict[str, Json]] = []
+    for place in filter(None, (directory, elsewhere)):
+        for record in policy_records(place):
+            if not os.path.isabs(record["name"]):
+                record |= _renamed(record["name"], place, place == directory and foreign, place != directory)
+            if record not in found:
+                found.append(record)
+    return found
+
+
+def _renamed(name: str, place: str, foreign: bool, elsewhere: bool) -> dict[str, Json]:
+    path = os.path.join(place, FILE)
+    if foreign:
+        return {"name": f"the plan's {name}", "file": path}
+    return {"name": path, "file": path} if elsewhere else {}
+
+
+def asks_inside(directory: str) -> bool:
+    """Whether somebody is to be asked about plans of the project itself."""
+    return said_of_plans(directory, "inside") == "ask"
+
+
+def said_of_plans(directory: str, origin: str) -> str:
+    """What ``plans`` of the policies says of those from ``inside`` or ``outside``: allow, ask or deny, the strictest of
+    all levels, empty where none says anything. Raises as ``read_data``."""
+    given = [level.data.get("plans") for level in read_settings(directory).levels if isinstance(level.data, dict)]
+    said = [plans[origin] for plans in given if isinstance(plans, dict) and plans.get(origin) in _STRICTER]
+    return max(said, key=_STRICTER.index, default="")
+
+
+def levels(records: list[dict[str, Json]]) -> tuple[Level, ...]:
+    """Levels from their records."""
+    return tuple(Level(record["name"], record["policy"], record.get("file", "")) for record in records)
+
+
+def _limits(node: Node) -> str | None:
+    low = Lowering([])
+    caps = node.get("budgets") if isinstance(node, Mapping) else None
+    most = Budgets() if caps is None else budgets(low, caps, Budgets())
+    gated = declarations.gated(low, node)
+    if not gated and most == Budgets():
+        return None
+    return compiled.dump(Plan("policy", budgets=most, gated=gated))
+
+
+LARGEST = 1 << 20
+_KEPT = frozenset({"HOME", "USER", "LOGNAME"})
+_FAMILIES = ("PLANRUNNER_", "XDG_")
+
+
+def env_variables(directory: str) -> dict[str, str]:
+    """The variables of a project's environment files, a later file over an earlier one. Raises UsageError for a file
+    that cannot be read, a line that sets nothing, and a variable that no file may set; PlanInvalid for settings with
+    errors."""
+    given = read_data(directory).get("env_file") or ()
+    found: dict[str, str] = {}
+    for name in (given,) if isinstance(given, str) else given:
+        for number, line in enumerate(_text(directory, name).splitlines(), 1):
+            if not line.strip() or line.lstrip().startswith("#"):
+                continue
+            variable, sign, value = line.strip().removeprefix("export ").partition("=")
+            variable = variable.strip()
+            if not sign or not variable.isidentifier() or not variable.isascii():
+                raise UsageError(f"{name}, line {number}: expected NAME=value")
+            if STEERING.fullmatch(variable) or variable in _KEPT or variable.startswith(_FAMILIES):
+                message = (
+                    f"{name}, line {number}: no environment file sets `{variable}`, by which programs are found or run"
+                )
+                raise UsageError(message, f"set it where planrunner is started: `export {variable}=…`")
+            found[variable] = _value(value.strip())
+    return found
+
+
+def _value(text: str) -> str:
+    """What stands between quotes as it is; else up to a comment behind a space."""
+    if len(text) > 1 and text[0] in "\"'" and text[-1] == text[0]:
+        return text[1:-1]
+    return text.partition(" #")[0].rstrip()
+
+
+def _text(directory: str, name: str) -> str:
+    root = os.path.realpath(directory)
+    path = os.path.realpath(os.path.join(root, name))
+    said = f"`env_file: {name}` of {FILE}"
+    if not path.startswith(f"{root.rstrip('/')}/"):
+        raise UsageError(f"{said} lies outside the project")
+    try:
+        if not os.path.isfile(path):
+            raise UsageError(f"{said} is not a file: {path}", f"make it, or take `env_file` out of {FILE}")
+        with open(path, "rb") as file:
+            data = file.read(LARGEST + 1)
+    except OSError as error:
+        raise UsageError(f"{said} cannot be read: {error.strerror}") from None
+    if len(data) > LARGEST:
+        raise UsageError(f"{said} is larger than 1 MiB")
+    try:
+        return data.decode("utf-8-sig").replace("\0", "\\0")
+    except UnicodeDecodeError:
+        raise UsageError(f"{said} is not UTF-8 text") from None

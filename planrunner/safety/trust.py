@@ -17,6 +17,7 @@ import time
 from typing import Literal, NamedTuple
 
 from planrunner.errors import StorageFailed
+from planrunner.safety.project import FILE, read_settings
 
 Standing = Literal["trusted", "changed", "untrusted"]
 Kind = Literal["plugin", "plan", "project"]
@@ -141,3 +142,35 @@ def _bytes(text: str) -> bytes:
 
 def _is_own(about: os.stat_result) -> bool:
     return about.st_uid == os.geteuid() and not about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def trusted_home(path: str) -> str:
+    """The root of the trusted project that a file lies in; empty where there is none."""
+    at = os.path.dirname(os.path.realpath(path))
+    while True:
+        found = trusted(at, "project")
+        if found is not None and found.sha256 == digest(settings_text(at)):
+            return at
+        above = os.path.dirname(at)
+        if above == at:
+            return ""
+        at = above
+
+
+def settings_text(folder: str) -> bytes:
+    """The settings of a project as they stand in its file and those that it includes; empty where it has none."""
+    text = _content(folder, FILE)
+    if b"include" not in text:
+        return text
+    parts = [text]
+    for name in read_settings(folder).files:
+        parts += [name.encode("utf-8", "surrogateescape"), _content(folder, name)]
+    return b"\0".join(parts)
+
+
+def _content(folder: str, name: str) -> bytes:
+    try:
+        with open(os.path.join(folder, name), "rb") as file:
+            return file.read()
+    except OSError:
+        return b""

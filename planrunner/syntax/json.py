@@ -1,17 +1,14 @@
-"""JSON to the node tree, by the letter of its standard: one value, no comments, no trailing commas.
-
-``flow`` of a collection tells whether it stands on one line, which is what a writer of another notation wants to know.
-"""
+"""JSON to the node tree by the letter of its standard (one value, no comments, no trailing commas), and back."""
 
 from __future__ import annotations
 
 import re
+from json import dumps
 from json.decoder import JSONDecodeError, scanstring  # type: ignore[attr-defined]
 from typing import Literal, NamedTuple
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.source import Source, Span
-from planrunner.syntax.findings import duplicate_key, empty_plan
 from planrunner.syntax.limits import (
     MAX_DEPTH,
     MAX_NODES,
@@ -19,12 +16,13 @@ from planrunner.syntax.limits import (
     Refused,
     check_length,
     check_scalar,
+    duplicate_key,
+    empty_plan,
     too_deep,
     too_large,
 )
-from planrunner.syntax.parsed import Parsed
 from planrunner.syntax.scalars import Unusable, resolve
-from planrunner.syntax.tree import Mapping, Node, Plain, Scalar, Sequence
+from planrunner.syntax.tree import Mapping, Node, Parsed, Plain, Scalar, Sequence
 
 _TOKEN = re.compile(
     r"""[ \t\r\n]*(?:([\[\]{},:])|("[^"\\\x00-\x1f]*"|")|"""
@@ -206,3 +204,39 @@ class _Reader:
             return _wrong(message, error.pos)
         start = max(self._text.rfind("\\", at, error.pos + 1), at)
         return _wrong(f"`{self._text[start : start + 2]}` is no escape that JSON knows", start, start + 2)
+
+
+WIDTH = 100
+
+
+def write_json(tree: Node) -> str:
+    """JSON that reads as equal data; shared nodes are written out each time."""
+    return _value(tree, "", 0) + "\n"
+
+
+def _value(node: Node, indent: str, column: int) -> str:
+    if isinstance(node, Scalar):
+        return dumps(node.value, ensure_ascii=False)
+    if node.flow and indent:
+        line = _line(node)
+        if column + len(line) <= WIDTH:
+            return line
+    deeper = indent + "  "
+    if isinstance(node, Sequence):
+        items = [f"{deeper}{_value(item, deeper, len(deeper))}" for item in node.items]
+        return "[\n" + ",\n".join(items) + f"\n{indent}]" if items else "[]"
+    names = [f"{deeper}{_name(key)}: " for key, _ in node.entries]
+    values = [_value(value, deeper, len(name)) for name, (_, value) in zip(names, node.entries)]
+    return "{\n" + ",\n".join(name + value for name, value in zip(names, values)) + f"\n{indent}}}" if names else "{}"
+
+
+def _line(node: Node) -> str:
+    if isinstance(node, Scalar):
+        return dumps(node.value, ensure_ascii=False)
+    if isinstance(node, Sequence):
+        return f"[{', '.join(_line(item) for item in node.items)}]"
+    return f"{{{', '.join(f'{_name(key)}: {_line(value)}' for key, value in node.entries)}}}"
+
+
+def _name(key: Scalar) -> str:
+    return dumps(str(key.value), ensure_ascii=False)

@@ -1,11 +1,13 @@
-"""The bounds that all notations keep, so that reading any plan costs a bounded amount of time and memory."""
+"""What every notation has in common: bytes to text, the bounds that keep reading a plan cheap, and shared findings."""
 
 from __future__ import annotations
 
 import gc
+import re
 
-from planrunner.diagnostics import Diagnostic
-from planrunner.source import Span
+from planrunner.diagnostics import Diagnostic, Label
+from planrunner.source import Source, Span, notation_of
+from planrunner.syntax.tree import Scalar
 
 MAX_TEXT = 8 * 1024 * 1024
 """Characters of a plan; ``decode`` holds the same number of bytes against a file."""
@@ -66,3 +68,73 @@ def check_length(text: str) -> None:
 def check_scalar(length: int, start: int, end: int) -> None:
     if length > MAX_SCALAR:
         raise too_large(f"a value is longer than {MAX_SCALAR:,} characters", start, end)
+
+
+_MARKS = (
+    (b"\xff\xfe\0\0", "UTF-32"),
+    (b"\0\0\xfe\xff", "UTF-32"),
+    (b"\xff\xfe", "UTF-16"),
+    (b"\xfe\xff", "UTF-16"),
+)
+
+
+def decode(data: bytes, name: str) -> tuple[Source | None, tuple[Diagnostic, ...]]:
+    """The source for the bytes of a file, its notation taken from its name, or the finding why they are no plan.
+
+    A byte order mark of UTF-8 is dropped. Never raises; the span of a finding is the start of the text, because what
+    cannot be decoded has no characters to point at; the message has the offset in bytes.
+    """
+    if len(data) > MAX_TEXT:
+        return None, (
+            _finding("PLAN011", f"the file has {len(data):,} bytes; a plan has at most {MAX_TEXT:,}", "split the plan"),
+        )
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            return None, (
+                _finding(
+                    "PLAN012", f"the file is {encoding}; plans are UTF-8", f"convert it: `iconv -f {encoding} -t UTF-8`"
+                ),
+            )
+    if b"\0" in data:
+        at = data.index(b"\0")
+        return None, (_finding("PLAN012", f"the file is not text: byte {at} is NUL", "a plan is UTF-8 text"),)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        message = f"the file is not UTF-8: byte {error.start}, on line {line}, is 0x{data[error.start]:02x}"
+        return None, (_finding("PLAN012", message, "save it as UTF-8"),)
+    return Source(text, name, notation_of(name)), ()
+
+
+def _finding(code: str, message: str, help: str) -> Diagnostic:
+    return Diagnostic(code, message, Span(0, 0), help=help)
+
+
+_UNREADABLE = "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x84\x86-\x9f\ud800-\udfff\ufeff\ufffe\uffff]"
+"""Control characters, halves of surrogate pairs, byte order marks (but the first of a file) and non-characters."""
+
+
+def find_unreadable(text: str) -> Diagnostic | None:
+    """The finding for the first character that no plan may contain, or None."""
+    found = re.compile(_UNREADABLE).search(text, 1 if text[:1] == "\ufeff" else 0)
+    return None if found is None else unreadable(text, found.start())
+
+
+def unreadable(text: str, at: int) -> Diagnostic:
+    number = ord(text[at])
+    if not number:
+        return Diagnostic("PLAN012", "the file is not text: it contains NUL characters", Span(at, at + 1))
+    help = "delete it, or write it as an escape in double quotes"
+    return Diagnostic("PLAN001", f"the character U+{number:04X} cannot stand in a plan", Span(at, at + 1), help=help)
+
+
+def empty_plan() -> Diagnostic:
+    return Diagnostic("PLAN001", "the plan is empty", Span(0, 0), help="`planrunner init` writes one to start from")
+
+
+def duplicate_key(key: Scalar, earlier: Scalar) -> Diagnostic:
+    label = Label(earlier.span, "first here")
+    return Diagnostic(
+        "PLAN002", f"the key `{key.value}` stands twice in this mapping", key.span, "again here", (label,)
+    )

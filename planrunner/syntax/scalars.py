@@ -1,10 +1,11 @@
-"""What an unquoted word means: the YAML 1.2 core rules, and the words that readers of YAML 1.1 take differently."""
+"""Scalars: what an unquoted word means by the YAML 1.2 core rules, quoted and block texts, and writing them."""
 
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
-from planrunner.syntax.tree import Plain
+from planrunner.syntax.tree import Plain, Scalar
 
 FIRST = frozenset(["", *"~nNtTfFyYoO+-.0123456789"])
 """First characters of the words that may be more than a string or may be misread; any other word is a string."""
@@ -95,3 +96,164 @@ def reads_as_string(text: str) -> bool:
     return not any(
         re.fullmatch(form, text) for form in (_INT, _BASED, _FLOAT, _SEXAGESIMAL, _UNDERSCORED, _OLD_NUMBER, _DATE)
     )
+
+
+_ESCAPES = {
+    "0": "\0", "a": "\a", "b": "\b", "t": "\t", "\t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r", "e": "\x1b",
+    " ": " ", '"': '"', "/": "/", "\\": "\\", "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029",
+}  # fmt: skip
+_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))")
+_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+class BadEscape(ValueError):
+    """A backslash with something behind it that names no character; ``at`` is its offset in the quoted text."""
+
+    def __init__(self, shown: str, at: int) -> None:
+        super().__init__(shown)
+        self.shown = shown
+        self.at = at
+
+
+def unquote(raw: str) -> str:
+    """What a quoted text, quotes included, says. Raises BadEscape."""
+    inner = raw[1:-1]
+    if raw[0] == "'":
+        return inner.replace("''", "'")
+    if "\\" not in inner:
+        return inner
+    text = _ESCAPE.sub(_character, inner)
+    text = _PAIR.sub(lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text)
+    half = _HALF.search(text)
+    if half:
+        raise BadEscape(f"\\u{ord(half[0]):04x}", max(raw.lower().find(f"\\u{ord(half[0]):04x}"), 0))
+    return text
+
+
+def _character(escape: re.Match[str]) -> str:
+    digits = escape[1] or escape[2] or escape[3]
+    if digits:
+        number = int(digits, 16)
+        if number > 0x10FFFF:
+            raise BadEscape(escape[0], escape.start() + 1)
+        return chr(number)
+    if escape[4] not in _ESCAPES:
+        raise BadEscape(escape[0], escape.start() + 1)
+    return _ESCAPES[escape[4]]
+
+
+class Block(NamedTuple):
+    """The header of a block text: the style ``|`` or ``>``, and the chomping ``+``, ``-`` or empty."""
+
+    style: str
+    chomping: str
+
+
+def block_text(header: Block, lines: list[str], final_break: bool) -> str:
+    """What a block text says, from its lines without their indentation and line breaks (a blank line is empty).
+
+    ``final_break`` tells whether a line break follows the last line; at the end of a file there may be none.
+    """
+    last = len(lines)
+    while last and not lines[last - 1]:
+        last -= 1
+    body, blanks = lines[:last], len(lines) - last
+    text = "\n".join(body) if header.style == "|" else _fold(body)
+    if header.chomping == "+":
+        return text + "\n" * (blanks + bool(body) - (not final_break))
+    if header.chomping == "-" or not body:
+        return text
+    return text + "\n" if blanks or final_break else text
+
+
+def _fold(lines: list[str]) -> str:
+    """Lines as one: a break becomes a space, unless a line beside it is indented; blank lines stand for breaks."""
+    parts: list[str] = []
+    blanks, before = 0, ""
+    for line in lines:
+        if not line:
+            blanks += 1
+            continue
+        if not before:
+            parts.append("\n" * blanks)
+        elif before[0] in " \t" or line[0] in " \t":
+            parts.append("\n" * (blanks + 1))
+        else:
+            parts.append("\n" * blanks or " ")
+        parts.append(line)
+        blanks, before = 0, line
+    return "".join(parts)
+
+
+_SHORT = {"\0": "\\0", "\a": "\\a", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\v": "\\v", "\f": "\\f", "\r": "\\r"}
+_SHORT |= {"\x1b": "\\e", '"': '\\"', "\\": "\\\\", "\x85": "\\N", "\u2028": "\\L", "\u2029": "\\P"}
+
+INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
+"""Characters that are written as escapes, in double quotes; the break of a line among them."""
+_ESCAPED = re.compile(r'["\\]|' + INVISIBLE.pattern)
+_BLOCK_BREAKER = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
+
+
+def double_quoted(text: str) -> str:
+    return '"' + _ESCAPED.sub(_escape, text) + '"'
+
+
+def _escape(found: re.Match[str]) -> str:
+    character = found[0]
+    number = ord(character)
+    return _SHORT.get(character) or (f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}")
+
+
+def quoted(text: str) -> str:
+    """A text in quotes: double ones, or single ones where these save escapes."""
+    if INVISIBLE.search(text) or not ('"' in text or "\\" in text):
+        return double_quoted(text)
+    return "'" + text.replace("'", "''") + "'"
+
+
+def word(node: Scalar) -> str | None:
+    """A null, boolean or number as written; None for a string."""
+    value = node.value
+    if isinstance(value, str):
+        return None
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if not node.style and not trap(node.raw) and _says(node.raw, value):
+        return node.raw
+    if isinstance(value, int):
+        return str(value)
+    text = repr(value)
+    return text if "." in text or "e" not in text else text.replace("e", ".0e")
+
+
+def _says(raw: str, value: float) -> bool:
+    try:
+        found = resolve(raw) if raw else None
+    except Unusable:
+        return False
+    return type(found) is type(value) and found == value and repr(found) == repr(value)
+
+
+def is_plain_text(text: str) -> bool:
+    """Whether a text may stand without quotes as far as its type, its ends and its characters go."""
+    return reads_as_string(text) and text == text.strip() and not INVISIBLE.search(text)
+
+
+def block_header(text: str) -> str | None:
+    """The ``|`` that begins a text of several lines, with its indicators, or None where quotes must hold it."""
+    if "\n" not in text or _BLOCK_BREAKER.search(text) or not text.strip("\n"):
+        return None
+    if text.endswith("\n\n"):
+        return None  # empty lines at the end of a block text could not be told from those between tasks
+    lines = text.split("\n")
+    if any(line and not line.strip() for line in lines):
+        return None
+    indent = "2" if text.lstrip("\n")[0] in " \t" else ""
+    return f"|{indent}" if text.endswith("\n") else f"|{indent}-"
+
+
+def block_lines(text: str, indent: str) -> list[str]:
+    """The lines of a block text; a line that says nothing stays empty."""
+    body = text[:-1] if text.endswith("\n") else text
+    return [indent + line if line else "" for line in body.split("\n")]

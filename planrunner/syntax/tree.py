@@ -1,9 +1,10 @@
-"""The node tree that both notations give: scalars, sequences and mappings, each with its place in the text."""
+"""The node tree that every notation gives: scalars, sequences and mappings, each with its place in the text."""
 
 from __future__ import annotations
 
-from typing import TypeAlias, Union
+from typing import NamedTuple, TypeAlias, Union
 
+from planrunner.diagnostics import Diagnostic
 from planrunner.source import Span
 
 Plain: TypeAlias = "Union[str, int, float, bool, None]"
@@ -92,3 +93,10 @@ def to_json(node: Node) -> Json:
     if isinstance(node, Sequence):
         return [to_json(item) for item in node.items]
     return {str(key.value): to_json(value) for key, value in node.entries}
+
+
+class Parsed(NamedTuple):
+    """The tree of a text and the findings made on the way; ``tree`` is None where nothing sound could be read."""
+
+    tree: Node | None
+    findings: tuple[Diagnostic, ...]

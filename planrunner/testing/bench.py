@@ -9,8 +9,9 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace, TracebackType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from planrunner.app.execute import ExecRequest, RunResult, execute
 from planrunner.capabilities.binding import Binding, bind, invoke
 from planrunner.capabilities.contract import BESIDE, Call, Context, Declaration, declaration_of
 from planrunner.capabilities.faults import Overdue, within
@@ -23,6 +24,11 @@ from planrunner.journal.sqlite import open_journal
 from planrunner.machine.events import AttemptEnded, Outcome
 from planrunner.plan.model import Capability, Task
 from planrunner.plugins.registry import Registry
+
+if TYPE_CHECKING:
+    from planrunner.app.execute import RunResult
+    from planrunner.machine.events import Entry
+    from planrunner.plan.model import Plan
 
 Function = Callable[..., Any]
 
@@ -196,3 +202,48 @@ def write_settings(directory: str, settings: Mapping[str, Any]) -> None:
 
 def _outcome(events: Sequence[object]) -> Outcome | None:
     return next((event.outcome for event in events if isinstance(event, AttemptEnded)), None)
+
+
+def run_plan(
+    plan: str | Mapping[str, Any] | os.PathLike[str],
+    directory: str,
+    functions: Sequence[Callable[..., Any]] = (),
+    params: Mapping[str, Any] | None = None,
+) -> RunResult:
+    """The result of a run with its state in ``directory/.planrunner``. ``plan`` is a path, or a plan as text or data,
+    which is written to ``plan.yaml`` there. Raises PlanInvalid with the findings of a plan that cannot run."""
+    path = os.path.join(directory, "plan.yaml")
+    if isinstance(plan, os.PathLike):
+        path = os.fspath(plan)
+    else:
+        text = plan if isinstance(plan, str) else json.dumps(dict(plan))
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    registry = Registry(project=directory)
+    for function in functions:
+        declaration = declaration_of(function)
+        if declaration is None:
+            raise TypeError(f"{function!r} is not marked with @capability")
+        registry.add(SimpleNamespace(function=function), declaration.name, declaration.name.partition(".")[0])
+    given = tuple((params or {}).items())
+    state = os.path.join(directory, ".planrunner")
+    return execute(ExecRequest(path, given, state=state, unattended=True, vouched=True), Silent(), registry)
+
+
+class Silent:
+    """For runs that a test looks at afterwards."""
+
+    def started(self, run_id: str, plan: Plan, state: object) -> None:
+        """The run exists."""
+
+    def event(self, entry: Entry) -> None:
+        """An entry is durable."""
+
+    def output(self, task: str, attempt: int, stream: str, data: bytes) -> None:
+        """An attempt printed something."""
+
+    def tick(self, now: float) -> None:
+        """Time passes."""
+
+    def ended(self, result: RunResult) -> None:
+        """The run ended or parked."""

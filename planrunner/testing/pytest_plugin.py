@@ -14,8 +14,8 @@ import pytest
 from planrunner.app.execute import RunResult
 from planrunner.app.replay import ReplayReport, replay_run
 from planrunner.machine.events import Outcome
+from planrunner.testing.bench import run_plan
 from planrunner.testing.capability import call_capability
-from planrunner.testing.running import run_plan
 
 
 class Recording(NamedTuple):

@@ -16,8 +16,8 @@ from planrunner.machine.events import Outcome
 from planrunner.machine.joins import without_value
 from planrunner.machine.names import below, by_its_own, label, labelled, stands
 from planrunner.machine.state import State, TaskState
-from planrunner.masking import masked
 from planrunner.plan.model import Task
+from planrunner.redaction import masked
 from planrunner.source import Source, Span, notation_of
 from planrunner.views.budget import extending
 from planrunner.views.containers import around_text

@@ -8,7 +8,7 @@ from json import dumps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.machine.events import Entry, RunRevised, RunStarted
-from planrunner.masking import masked
+from planrunner.redaction import masked
 from planrunner.views.status import listed
 from planrunner.views.terminal import Terminal, cut, harmless, plural
 

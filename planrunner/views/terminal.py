@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import TextIO
 from unicodedata import combining, east_asian_width
 
-from planrunner.masking import masked
+from planrunner.redaction import masked
 
 SIGNS: dict[str, tuple[str, str, str]] = {
     "pending": ("·", ".", "dim"),

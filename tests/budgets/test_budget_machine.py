@@ -7,6 +7,8 @@ import json
 from typing import Any
 
 import pytest
+from simulator.rehearsal import TRAITS, Rehearsal, rehearse
+from simulator.runs import check_budgets
 
 from planrunner.app.execute import exit_code
 from planrunner.machine.budgets import MAX_DEPTH
@@ -31,8 +33,6 @@ from planrunner.plan.load import load
 from planrunner.plan.model import Budgets, Plan
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.rehearse import TRAITS, Rehearsal, rehearse
-from planrunner.testing.simulate import check_budgets
 from planrunner.views.progress import plain
 from planrunner.views.run import run_object
 from planrunner.views.terminal import Terminal

@@ -10,13 +10,13 @@ import os
 import random
 
 import pytest
+from simulator.plans import nested_plan
+from simulator.runs import Simulated, World, simulate
 
 from planrunner.machine.events import AttemptStarted
 from planrunner.plan.load import load
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.random_plans import nested_plan
-from planrunner.testing.simulate import Simulated, World, simulate
 
 RUNS = int(os.environ.get("PLANRUNNER_BUDGET_RUNS", "40"))
 REGISTRY = Registry()

@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 import pytest
+from simulator.rehearsal import Rehearsal, rehearse
+from simulator.runs import START
 
 from planrunner.machine.events import AttemptStopping, Outcome
 from planrunner.plan.compiled import dump
@@ -14,8 +16,6 @@ from planrunner.plan.load import load
 from planrunner.plan.model import Plan
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.rehearse import Rehearsal, rehearse
-from planrunner.testing.simulate import START
 
 
 def plan(*tasks: dict[str, Any], **keys: Any) -> Plan:

@@ -7,6 +7,8 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+from simulator.rehearsal import TRAITS
+from simulator.runs import PLACE, RUN_ID, START, Disk, Nobody
 
 from planrunner.engine.loop import Driver
 from planrunner.engine.replay import replay
@@ -30,8 +32,6 @@ from planrunner.plan.load import load
 from planrunner.plan.model import Plan
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.rehearse import TRAITS
-from planrunner.testing.simulate import PLACE, RUN_ID, START, Disk, Nobody
 
 HOUR = 3600.0
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from simulator.rehearsal import TRAITS, Rehearsal, rehearse
+from simulator.runs import START
+
 from planrunner.machine.decide import decide
 from planrunner.machine.events import (
     AttemptEnded,
@@ -24,8 +27,6 @@ from planrunner.plan.load import load
 from planrunner.plan.model import Plan
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.rehearse import TRAITS, Rehearsal, rehearse
-from planrunner.testing.simulate import START
 from planrunner.views.gates import gate_objects
 
 FLAKY = Outcome("transient", "try later", duration=4.0)

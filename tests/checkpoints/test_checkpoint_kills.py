@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from simulator.crashes import die_at, in_child
 
 from planrunner import errors
 from planrunner.app.execute import ExecRequest, execute
@@ -21,8 +22,7 @@ from planrunner.journal.sqlite import open_journal
 from planrunner.knowledge import directories
 from planrunner.knowledge.artifacts import ArtifactStore
 from planrunner.machine.events import CheckpointTaken
-from planrunner.testing.crashes import die_at, in_child
-from planrunner.testing.silent import Silent
+from planrunner.testing.bench import Silent
 
 BOTH = (False, True) if int(os.environ.get("PLANRUNNER_KILLED_PLANS", "10")) > 10 else ()
 """Before each write and after it, where there is time; else the one or the other in turn."""

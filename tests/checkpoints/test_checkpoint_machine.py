@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from simulator.rehearsal import TRAITS, rehearse
+from simulator.runs import PLACE, Disk, Nobody
 
 from planrunner.engine.effects import TakeCheckpoint
 from planrunner.engine.loop import Driver
@@ -35,8 +37,6 @@ from planrunner.plan.load import load
 from planrunner.plan.model import Plan
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.rehearse import TRAITS, rehearse
-from planrunner.testing.simulate import PLACE, Disk, Nobody
 
 if TYPE_CHECKING:
     from planrunner.machine.events import Event

@@ -9,7 +9,7 @@ import pytest
 from planrunner.capabilities import builtin, faults
 from planrunner.testing import bench
 from planrunner.testing.conformance import Case, Check, checks
-from planrunner.testing.conformance.suite import load_cases
+from planrunner.testing.conformance.checks import load_cases
 
 FILES = sorted(Path(__file__).parent.glob("cases_*.py"))
 CASES: list[Case] = [case for file in FILES for case in load_cases(str(file))]

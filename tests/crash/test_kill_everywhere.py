@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from simulator.crashes import die_at, in_child
+from simulator.plans import nested_plan, random_plan
+from simulator.runs import summary
 
 from planrunner import errors
 from planrunner.app.execute import ExecRequest, execute
@@ -21,10 +24,7 @@ from planrunner.journal.proof import verify
 from planrunner.journal.sqlite import open_journal
 from planrunner.machine.events import UndoStarted
 from planrunner.machine.statuses import SETTLED
-from planrunner.testing.crashes import die_at, in_child
-from planrunner.testing.random_plans import nested_plan, random_plan
-from planrunner.testing.silent import Silent
-from planrunner.testing.simulate import summary
+from planrunner.testing.bench import Silent
 
 PLANS = int(os.environ.get("PLANRUNNER_KILLED_PLANS", "10"))
 

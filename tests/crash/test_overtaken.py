@@ -41,11 +41,11 @@ from planrunner.machine.events import (
 from planrunner.plan.identity import digest
 from planrunner.plan.load import load
 from planrunner.plugins.registry import Registry
-from planrunner.safety.sandbox import keeping
+from planrunner.safety.sandbox import limits
 from planrunner.safety.sandbox.confinement import Confinement
-from planrunner.safety.sandbox.keeping import Keeper
+from planrunner.safety.sandbox.limits import Keeper
 from planrunner.source import Source
-from planrunner.testing.silent import Silent
+from planrunner.testing.bench import Silent
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = f"run-{os.urandom(6).hex()}"
@@ -235,7 +235,7 @@ def test_what_two_attempts_in_one_folder_find_left_behind_is_put_aside_by_one_of
     keepers = [Keeper(Confinement("landlock", str(tmp_path)), str(tmp_path / "aside")) for _ in range(2)]
     (tmp_path / ".git").touch()
     told: list[object] = []
-    first(keeping.os, "rename", lambda: told.append(keepers[1].over()), monkeypatch)
+    first(limits.os, "rename", lambda: told.append(keepers[1].over()), monkeypatch)
     told.append(keepers[0].over())
     assert [breach is not None for breach in told] == [True, False]
     assert len(os.listdir(tmp_path / "aside")) == 1
@@ -246,7 +246,7 @@ def test_an_empty_file_that_was_made_to_be_let_in_may_be_gone_by_then(
 ) -> None:
     made = str(tmp_path / "made")
     keeper = Keeper(Confinement("landlock", str(tmp_path), missing=((made, False),)), str(tmp_path / "aside"))
-    first(keeping.os, "unlink", lambda: os.remove(made), monkeypatch)
+    first(limits.os, "unlink", lambda: os.remove(made), monkeypatch)
     assert keeper.over() is None
     assert os.listdir(tmp_path) == []
 

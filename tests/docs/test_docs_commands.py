@@ -16,7 +16,7 @@ import pytest
 
 from planrunner.safety.sandbox import presence
 from planrunner.source import Source
-from planrunner.syntax.read import parse
+from planrunner.syntax.notations import parse
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from simulator.crashes import die_at, in_child
 
 from planrunner import errors
 from planrunner.app.execute import ExecRequest, execute
 from planrunner.app.resuming import resume
 from planrunner.journal.sqlite import open_journal
-from planrunner.testing.crashes import die_at, in_child
-from planrunner.testing.silent import Silent
+from planrunner.testing.bench import Silent
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAN = "plans/capabilities/git-feature.yaml"

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from simulator.rehearsal import TRAITS
+from simulator.runs import PLACE, START, Nobody
 
 from planrunner.app.asking import answer_waiting
 from planrunner.app.execute import exit_code
@@ -33,8 +35,6 @@ from planrunner.plan.load import load
 from planrunner.plan.model import Plan
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.rehearse import TRAITS
-from planrunner.testing.simulate import PLACE, START, Nobody
 
 if TYPE_CHECKING:
     from planrunner.machine.events import Event

@@ -16,7 +16,7 @@ import pytest
 
 from planrunner.app.control import steer
 from planrunner.app.execute import ExecRequest, RunResult, execute
-from planrunner.testing.silent import Silent
+from planrunner.testing.bench import Silent
 
 TRIES = int(os.environ.get("PLANRUNNER_SIDE_BY_SIDE", "4"))
 LIMIT = 240.0

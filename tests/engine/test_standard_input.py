@@ -12,7 +12,7 @@ from planrunner.app.execute import ExecRequest, RunResult, execute
 from planrunner.plan.load import load
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.silent import Silent
+from planrunner.testing.bench import Silent
 
 AWKWARD = 'it\'s $5; `id`\n  "two" lines\n'
 

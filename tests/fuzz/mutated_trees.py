@@ -10,7 +10,7 @@ from typing import Any
 
 import hostile_words
 
-from planrunner import resources, syntax
+from planrunner import fileio, syntax
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence, to_json
 
 DEEPEST = 90
@@ -175,7 +175,7 @@ def _altered(random: Random, text: str) -> str:
 
 @cache
 def _schema(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(resources.read_data("schemas", name))
+    found: dict[str, Any] = json.loads(fileio.read_data("schemas", name))
     return found
 
 

@@ -13,7 +13,7 @@ import mutated_text
 import mutated_trees
 from mutated_text import Pool
 
-from planrunner.syntax.read import write
+from planrunner.syntax.notations import write
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("plans", "examples", "tests/corpus", "tests/lint/plans", "tests/fuzz/found")

@@ -79,7 +79,7 @@ def test_mutated_plans_reach_every_part_of_lint() -> None:
     from planrunner.plan.load import load
     from planrunner.plugins.registry import Registry
     from planrunner.source import Source
-    from planrunner.syntax.read import decode
+    from planrunner.syntax.notations import decode
 
     codes: set[str] = set()
     sound = 0

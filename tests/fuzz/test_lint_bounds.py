@@ -21,7 +21,7 @@ from worst_cases import SHAPES
 from planrunner.plan.files import MAX_TASKS
 from planrunner.plan.load import too_many
 from planrunner.source import Source
-from planrunner.syntax.read import parse
+from planrunner.syntax.notations import parse
 from planrunner.syntax.tree import Mapping
 
 MIB = 1 << 20

@@ -6,6 +6,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from simulator.rehearsal import TRAITS
+from simulator.runs import PLACE, RUN_ID, START, Disk, Nobody
+
 from planrunner.engine.effects import Examine
 from planrunner.engine.loop import Driver, answer
 from planrunner.engine.simulated import ImaginedEffects, Script
@@ -17,8 +20,6 @@ from planrunner.plan.load import load
 from planrunner.plan.model import Plan
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.rehearse import TRAITS
-from planrunner.testing.simulate import PLACE, RUN_ID, START, Disk, Nobody
 
 Evidence = Callable[[Examine], tuple[dict[str, Any], ...]]
 

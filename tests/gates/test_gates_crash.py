@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from gate_runs import GateRun, plan
+from simulator.rehearsal import TRAITS
+from simulator.runs import PLACE, RUN_ID, START, Crash, Disk, Nobody
 
 from planrunner.engine.loop import Driver, answer
 from planrunner.engine.replay import replay
@@ -18,8 +20,6 @@ from planrunner.journal.records import Request
 from planrunner.machine.events import AttemptStarted, Entry, GateDecided, GateVoted, RunResumed, RunStarted
 from planrunner.machine.evolve import evolve, fold
 from planrunner.machine.state import State
-from planrunner.testing.rehearse import TRAITS
-from planrunner.testing.simulate import PLACE, RUN_ID, START, Crash, Disk, Nobody
 
 TASKS = (
     {"id": "draft", "uses": "noop"},

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from gate_runs import GateRun, plan
+from simulator.runs import RUN_ID
 
 from planrunner.engine.replay import replay
 from planrunner.machine.events import EDITION
-from planrunner.testing.simulate import RUN_ID
 
 KINDS: dict[str, dict[str, Any]] = {
     "gate": {"gate": "approval", "ask": "Go on?"},

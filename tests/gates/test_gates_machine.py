@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from gate_runs import GateRun, plan
+from simulator.runs import RUN_ID
 
 from planrunner.engine.replay import replay
 from planrunner.machine.events import GateDecided, GateEscalated, GateOpened, GateRequested, Outcome
 from planrunner.plan.load import load
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.simulate import RUN_ID
 
 
 def approval(**keys: Any) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from typing import Any
 import jsonschema
 import pytest
 
+from planrunner.fileio import read_data
 from planrunner.journal.eventschema import event_schema
-from planrunner.resources import read_data
 
 HISTORIES = sorted((Path(__file__).parent / "histories").glob("*.jsonl"))
 LINE: dict[str, Any] = {

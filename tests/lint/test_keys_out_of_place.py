@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from planrunner.fileio import read_data
 from planrunner.plan.canonical import TASK_ALIASES
 from planrunner.plan.load import load
 from planrunner.plugins.registry import Registry
-from planrunner.resources import read_data
 from planrunner.source import Source
 
 INNER = [{"id": "inner", "run": "x", "timeout": "1m"}]

@@ -8,7 +8,7 @@ from planrunner.plan.lower.plan import lower
 from planrunner.plan.rules.table import examine
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source, notation_of
-from planrunner.syntax.read import parse
+from planrunner.syntax.notations import parse
 from planrunner.syntax.tree import Mapping
 
 

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from simulator.rehearsal import Rehearsal, rehearse
 
 from planrunner.app.proof.lives import START
 from planrunner.machine.events import AttemptStarted, Outcome
@@ -14,7 +15,6 @@ from planrunner.plan.load import load
 from planrunner.plan.model import Plan
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.rehearse import Rehearsal, rehearse
 
 
 def plan(*tasks: dict[str, Any]) -> Plan:

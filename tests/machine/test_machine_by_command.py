@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 import pytest
+from simulator.rehearsal import Rehearsal, rehearse
 
 from planrunner.machine.events import Outcome
 from planrunner.plan.load import load
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.rehearse import Rehearsal, rehearse
 
 GOOD, BAD = Outcome(exit_code=0), Outcome("logic", "exit code 1", exit_code=1)
 LOOK = {"id": "look", "run": "test -e out", "allow_failure": True}

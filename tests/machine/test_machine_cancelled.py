@@ -6,13 +6,13 @@ import json
 from typing import Any
 
 import pytest
+from simulator.rehearsal import Rehearsal, rehearse
 
 from planrunner.machine.events import Outcome
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.rehearse import Rehearsal, rehearse
 
 CALLED_OFF = Outcome("cancelled", "by ann: not needed", duration=1.0)
 LOGIC = Outcome("logic", "broken", duration=1.0)

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from simulator.rehearsal import Rehearsal, rehearse
 
 from planrunner.machine.events import Outcome, SettingsComputed
 from planrunner.machine.explain import why
@@ -14,7 +15,6 @@ from planrunner.plan.compiled import load as load_compiled
 from planrunner.plan.load import Loaded, load
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.rehearse import Rehearsal, rehearse
 
 PARAMS = {
     "limit": {"type": "duration", "default": "5m"},

@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 import pytest
+from simulator.rehearsal import Rehearsal, rehearse
 
 from planrunner.machine.events import AttemptStarted, Entry, Outcome, TaskSettled
 from planrunner.plan.load import Loaded, load
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.rehearse import Rehearsal, rehearse
 
 
 def loaded(*tasks: dict[str, Any], **keys: Any) -> Loaded:

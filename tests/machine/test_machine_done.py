@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from simulator.rehearsal import Rehearsal, rehearse
 
 from planrunner.machine.events import Outcome
 from planrunner.machine.explain import why
@@ -16,7 +17,6 @@ from planrunner.plan.load import load
 from planrunner.plan.model import Plan
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.rehearse import Rehearsal, rehearse
 
 DONE = "definition-of-done"
 GOOD, BAD = Outcome(exit_code=0), Outcome("logic", "exit code 1", exit_code=1)

@@ -6,13 +6,13 @@ import json
 from typing import Any
 
 import pytest
+from simulator.rehearsal import Rehearsal, rehearse
 
 from planrunner.machine.events import Outcome
 from planrunner.machine.explain import why
 from planrunner.plan.load import load
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.rehearse import Rehearsal, rehearse
 
 BIG, SMALL = {"to": "big", "when": "outputs.n > 9"}, {"to": "small", "when": "outputs.n < 3"}
 ELSE = {"to": "other", "else": True}

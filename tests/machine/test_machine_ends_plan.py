@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 import pytest
+from simulator.rehearsal import Rehearsal, rehearse
 
 from planrunner.machine.events import Outcome
 from planrunner.plan.load import Loaded, load
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.rehearse import Rehearsal, rehearse
 
 LONG, BAD = Outcome(exit_code=0, duration=500.0), Outcome("logic", "exit code 1", exit_code=1, duration=1.0)
 FOUND = Outcome(exit_code=0, outputs={"value": 7}, duration=1.0)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from simulator.rehearsal import Rehearsal, rehearse
+
 from planrunner.machine.events import AttemptStopping, Outcome
 from planrunner.plan.load import load
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.rehearse import Rehearsal, rehearse
 
 BAD, LONG = Outcome("logic", "exit code 1", exit_code=1, duration=1.0), Outcome(exit_code=0, duration=500.0)
 

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from simulator.rehearsal import Rehearsal, rehearse
 
 from planrunner.app.proof.lives import RUN_ID
 from planrunner.app.selection import select
@@ -16,7 +17,6 @@ from planrunner.plan.load import load
 from planrunner.plan.model import Plan
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.rehearse import Rehearsal, rehearse
 from planrunner.views.status import elapsed
 
 BAD = Outcome("logic", "exit code 1", exit_code=1, duration=1.0)

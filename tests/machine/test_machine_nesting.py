@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from simulator.rehearsal import Rehearsal, rehearse
 
 from planrunner.machine.events import AttemptEnded, AttemptStarted, FrameOpened, Outcome
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.rehearse import Rehearsal, rehearse
 
 BAD = Outcome("logic", "exit code 1", exit_code=1, duration=1.0)
 FLAKY = Outcome("transient", "try later", duration=1.0)

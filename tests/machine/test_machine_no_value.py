@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from simulator.rehearsal import Rehearsal, rehearse
 
 from planrunner.app.proof.lives import RUN_ID
 from planrunner.machine.events import EDITION, Outcome
@@ -15,7 +16,6 @@ from planrunner.plan.load import load
 from planrunner.plan.model import Plan
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.rehearse import Rehearsal, rehearse
 
 GOOD = Outcome(exit_code=0, outputs={"j": {"n": 1}})
 BAD = Outcome("logic", "exit code 1", exit_code=1, outputs={"j": {"n": 1}})

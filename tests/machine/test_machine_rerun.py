@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from simulator.rehearsal import TRAITS, Rehearsal, rehearse
+from simulator.runs import PLACE, RUN_ID, START, Crash, Disk, Nobody
 
 from planrunner.engine.loop import Driver
 from planrunner.engine.replay import replay
@@ -28,9 +30,7 @@ from planrunner.plan.canonical import canonical
 from planrunner.plan.lower.plan import lower
 from planrunner.plan.model import Plan
 from planrunner.source import Source
-from planrunner.syntax.read import parse
-from planrunner.testing.rehearse import TRAITS, Rehearsal, rehearse
-from planrunner.testing.simulate import PLACE, RUN_ID, START, Crash, Disk, Nobody
+from planrunner.syntax.notations import parse
 
 BAD = Outcome("logic", "exit code 1", exit_code=1, duration=1.0)
 

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from simulator.rehearsal import rehearse
 
 from planrunner.engine.calls import plan_outputs
 from planrunner.machine.events import Outcome
@@ -15,7 +16,6 @@ from planrunner.plan.model import Plan
 from planrunner.plan.templates import render
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.rehearse import rehearse
 
 
 def plan(*tasks: dict[str, Any], **keys: Any) -> Plan:

@@ -89,7 +89,7 @@ def _works(python: Path, folder: Path, expected_home: Path) -> None:
     home = _run([python, "-c", "import planrunner; print(planrunner.__file__)"], folder).strip()
     assert Path(home).is_relative_to(expected_home)
     for kind, name in (("schemas", "plan.schema.json"), ("grammar", "expr.lark")):
-        text = _run([python, "-c", f"from planrunner.resources import read_data; print(read_data({kind!r}, {name!r}))"],
+        text = _run([python, "-c", f"from planrunner.fileio import read_data; print(read_data({kind!r}, {name!r}))"],
                     folder)  # fmt: skip
         assert text.strip() == (ROOT / kind / name).read_text(encoding="utf-8").strip()
     (folder / "tiny.yaml").write_text(PLAN)
@@ -162,7 +162,7 @@ def test_an_editable_install_sees_edits_of_the_schema_at_once(checkout: Path, tm
     before = schema.read_text()
     try:
         schema.write_text(before + "\n")
-        show = "from planrunner.resources import read_data; print(read_data('schemas', 'plan.schema.json'), end='')"
+        show = "from planrunner.fileio import read_data; print(read_data('schemas', 'plan.schema.json'), end='')"
         assert _run([python, "-c", show], tmp_path) == before + "\n"
     finally:
         schema.write_text(before)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from planrunner.plan.policy_checks import Wanted, refusal
 from planrunner.plan.rights import Level, host, named
 from planrunner.source import Source
-from planrunner.syntax.read import parse
+from planrunner.syntax.notations import parse
 from planrunner.syntax.tree import to_json
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from planrunner.plan.canonical import PLAN_ALIASES, PLAN_ORDER, TASK_ALIASES, TASK_ORDER, canonical, ordered
 from planrunner.source import Source
-from planrunner.syntax.read import parse
+from planrunner.syntax.notations import parse
 from planrunner.syntax.tree import Mapping, Node, Sequence, to_json
 
 

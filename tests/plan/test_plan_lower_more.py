@@ -19,7 +19,7 @@ from planrunner.plan.model import (
     Watch,
 )
 from planrunner.source import Span
-from planrunner.syntax.read import write
+from planrunner.syntax.notations import write
 
 NOWHERE = Span(0, 0)
 

@@ -22,7 +22,7 @@ from planrunner.plan.canonical import BUDGET_ALIASES, PLAN_ALIASES, PLAN_ORDER, 
 from planrunner.plan.load import load
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source, notation_of
-from planrunner.syntax.read import parse
+from planrunner.syntax.notations import parse
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence, to_json
 
 PUBLISHED = schema.published()
@@ -248,7 +248,7 @@ def test_every_part_of_the_published_schema_compiles() -> None:
 
 def test_checking_a_plan_does_not_import_the_jsonschema_library() -> None:
     script = (
-        "import sys\nfrom planrunner.syntax.read import parse\nfrom planrunner.source import Source\nfrom planrunner.plan import schema\n"
+        "import sys\nfrom planrunner.syntax.notations import parse\nfrom planrunner.source import Source\nfrom planrunner.plan import schema\n"
         "assert schema.check(parse(Source('plan: p')).tree)\nassert 'jsonschema' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=240)

@@ -12,7 +12,7 @@ from planrunner.plan.canonical import ordered
 from planrunner.plan.identity import digest
 from planrunner.plan.model import Plan
 from planrunner.source import Source, notation_of
-from planrunner.syntax.read import parse, write
+from planrunner.syntax.notations import parse, write
 from planrunner.syntax.tree import Mapping
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple, NewType, NotRequired, Ty
 import pytest
 
 from planrunner.api import Context, Doc, Outcome, Preview, Spawn, capability
-from planrunner.plugins.callables import faults_of
+from planrunner.plugins.catalogue import faults_of
 from planrunner.plugins.registry import Registry
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from planrunner import hookspecs
 from planrunner.capabilities.signature import describe
-from planrunner.plugins.scanning import HOOKS
+from planrunner.plugins.sources import HOOKS
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -18,7 +18,7 @@ import pytest
 
 from planrunner.diagnostics import Diagnostic, Rule
 from planrunner.plan.load import load
-from planrunner.plugins import lintrules
+from planrunner.plugins import rules
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 
@@ -258,7 +258,7 @@ class TestUndo:
 
 class TestRule:
     def test_one_that_never_ends_is_named_and_lint_goes_on(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(lintrules, "LIMIT", 0.2)
+        monkeypatch.setattr(rules, "LIMIT", 0.2)
 
         def found(view: Any) -> list[Diagnostic]:
             return [Diagnostic("OWN2", "seen", view.plan.span)]

@@ -16,9 +16,9 @@ import pytest
 
 from planrunner.app.execute import ExecRequest, execute
 from planrunner.machine.events import AttemptEnded, Entry, Outcome, TaskQueued
-from planrunner.plugins.observing import Observer, Observers, copied
+from planrunner.plugins.observers import Observer, Observers, copied
 from planrunner.plugins.registry import Registry
-from planrunner.testing.silent import Silent
+from planrunner.testing.bench import Silent
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from planrunner.plugins import tracing
+from planrunner.plugins import reports
 from planrunner.plugins.registry import Registry
-from planrunner.plugins.scanning import scan
+from planrunner.plugins.sources import scan
 from planrunner.safety import trust
 
 ROOT = Path(__file__).parents[2]
@@ -225,7 +225,7 @@ class TestFinding:
         (project / "tools" / "weather.py").write_text(f"{UNTIL_TOLD}{WEATHER}")
         path = str(project / "tools" / "weather.py")
         trust.trust(path, Path(path).read_bytes())
-        monkeypatch.setattr(tracing, "PATIENCE", 0.1)
+        monkeypatch.setattr(reports, "PATIENCE", 0.1)
         monkeypatch.chdir(project)
         assert Registry(project=str(project)).find("weather.now")
         told = capsys.readouterr().err

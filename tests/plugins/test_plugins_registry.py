@@ -20,8 +20,8 @@ from planrunner.diagnostics import Diagnostic, Rule
 from planrunner.machine.events import Entry, TaskQueued
 from planrunner.plan.load import load
 from planrunner.plan.model import Capability
-from planrunner.plugins.discovery import installed
 from planrunner.plugins.registry import Registry
+from planrunner.plugins.sources import installed
 from planrunner.source import Source
 
 
@@ -222,7 +222,7 @@ class TestFamilies:
     def test_an_import_that_does_not_end_is_named_while_it_goes_on(
         self, site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        monkeypatch.setattr("planrunner.plugins.tracing.PATIENCE", 0.1)
+        monkeypatch.setattr("planrunner.plugins.reports.PATIENCE", 0.1)
         until_told = "import sys, time\nwhile not sys.stderr.getvalue(): time.sleep(0.01)\n"
         site("slow", {"planrunner.capabilities": {"slow": "slow_one"}}, slow_one=until_told)
         assert Registry().find("slow.verb") is None

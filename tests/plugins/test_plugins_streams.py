@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from planrunner.plugins import shelter
+from planrunner.plugins import registry
 
 ROOT = Path(__file__).parents[2]
 
@@ -137,7 +137,7 @@ def test_a_module_that_is_imported_when_its_capability_is_called_prints_elsewher
     assert "PRINT-late" in done.stderr
 
 
-@pytest.mark.parametrize(("module", "name"), sorted(shelter._ENTRANCES))
+@pytest.mark.parametrize(("module", "name"), sorted(registry._ENTRANCES))
 def test_every_entrance_to_code_of_plugins_is_a_function_of_its_module(module: str, name: str) -> None:
     found = importlib.import_module(module)
     classes = [value for value in vars(found).values() if inspect.isclass(value) and value.__module__ == module]

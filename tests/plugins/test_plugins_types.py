@@ -11,8 +11,8 @@ from planrunner.api import Context, Doc, Preview, capability
 from planrunner.capabilities.jsonschema import faults as misfits
 from planrunner.capabilities.signature import describe, schema_of
 from planrunner.plan.rules.capability import faults
+from planrunner.testing.bench import run_plan
 from planrunner.testing.capability import call_capability
-from planrunner.testing.running import run_plan
 
 
 class Row(TypedDict):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from planrunner.api import Context, Failure, Outcome, Pause, Spawn, capability
-from planrunner.plugins.callables import faults_of
+from planrunner.plugins.catalogue import faults_of
 from planrunner.testing.capability import call_capability
 
 

@@ -390,7 +390,7 @@ def test_junit_holds_every_case_and_tells_why_one_failed(write: Write, call: Cal
 
 def test_the_schema_of_test_files_is_a_sound_json_schema() -> None:
     jsonschema = pytest.importorskip("jsonschema")
-    from planrunner.resources import read_data
+    from planrunner.fileio import read_data
 
     schema = json.loads(read_data("schemas", "plan-test.schema.json"))
     jsonschema.Draft7Validator.check_schema(schema)

@@ -7,6 +7,9 @@ import random
 from collections.abc import Iterator, Sequence
 
 import pytest
+from simulator.plans import random_plan
+from simulator.rehearsal import rehearse
+from simulator.runs import PLACE, RUN_ID, Disk, Nobody, World, outcome_for, simulate
 
 from planrunner.app.forking import Checkpoint, find, named
 from planrunner.engine.loop import Driver
@@ -31,9 +34,6 @@ from planrunner.plan.load import load
 from planrunner.plan.model import Plan
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.random_plans import random_plan
-from planrunner.testing.rehearse import rehearse
-from planrunner.testing.simulate import PLACE, RUN_ID, Disk, Nobody, World, outcome_for, simulate
 
 REGISTRY = Registry()
 TRAITS = {"shell": ["unsafe", False, False], "noop": ["pure", True, False]}

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from simulator.rehearsal import rehearse
+from simulator.runs import RUN_ID
 
 from planrunner.engine.replay import replay_edited
 from planrunner.machine.events import Outcome, RunStarted
@@ -15,8 +17,6 @@ from planrunner.plan.load import load
 from planrunner.plan.model import Plan
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.rehearse import rehearse
-from planrunner.testing.simulate import RUN_ID
 
 REGISTRY = Registry()
 Json = dict[str, Any]

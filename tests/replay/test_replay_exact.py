@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
+from simulator.plans import nested_plan, random_plan
+from simulator.rehearsal import rehearse
+from simulator.runs import RUN_ID, World, simulate
 
 from planrunner.engine.replay import replay
 from planrunner.journal import codec
@@ -17,9 +20,6 @@ from planrunner.plan.load import load
 from planrunner.plan.model import Plan
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.random_plans import nested_plan, random_plan
-from planrunner.testing.rehearse import rehearse
-from planrunner.testing.simulate import RUN_ID, World, simulate
 
 REGISTRY = Registry()
 TRAITS = {"shell": ["unsafe", False, False], "noop": ["pure", True, False]}

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from simulator.rehearsal import rehearse
+
 from planrunner.machine.events import Outcome
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.rehearse import rehearse
 
 BAD = Outcome("logic", "exit code 1", exit_code=1, duration=1.0)
 FLAKY = Outcome("transient", "try later", duration=1.0)

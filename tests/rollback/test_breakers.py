@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from simulator.rehearsal import Rehearsal, rehearse
 
 from planrunner.machine.admission import watches
 from planrunner.machine.events import AttemptStarted, Outcome, TaskDelayed
@@ -14,7 +15,6 @@ from planrunner.plan.load import load
 from planrunner.plan.model import Plan
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.rehearse import Rehearsal, rehearse
 
 BAD = Outcome("logic", "exit code 1", exit_code=1, duration=1.0)
 GOOD = Outcome(exit_code=0, duration=1.0)

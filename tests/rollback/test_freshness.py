@@ -17,7 +17,7 @@ from planrunner.app.rollback import RollbackRequest, roll_back
 from planrunner.journal.sqlite import open_journal
 from planrunner.machine.events import TasksReset
 from planrunner.machine.explain import why
-from planrunner.testing.silent import Silent
+from planrunner.testing.bench import Silent
 
 
 class Project:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from simulator.crashes import die_at, in_child
 
 from planrunner import errors
 from planrunner.app.execute import ExecRequest, execute
@@ -19,8 +20,7 @@ from planrunner.app.resuming import resume
 from planrunner.app.rollback import RollbackRequest, roll_back
 from planrunner.journal.sqlite import open_journal
 from planrunner.machine.events import AttemptEnded, Entry, RollbackEnded, RollbackStarted, UndoSettled
-from planrunner.testing.crashes import die_at, in_child
-from planrunner.testing.silent import Silent
+from planrunner.testing.bench import Silent
 
 BOTH = (False, True) if int(os.environ.get("PLANRUNNER_KILLED_PLANS", "10")) > 10 else ()
 """Before each write and after it, where there is time; else the one or the other in turn."""

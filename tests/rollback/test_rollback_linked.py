@@ -7,6 +7,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from simulator.rehearsal import Rehearsal, rehearse
+from simulator.runs import PLACE, Disk, Nobody
+
 from planrunner.capabilities.contract import Call
 from planrunner.engine.loop import Driver
 from planrunner.engine.replay import replay
@@ -31,8 +34,6 @@ from planrunner.plan.load import load
 from planrunner.plan.model import Plan
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.rehearse import Rehearsal, rehearse
-from planrunner.testing.simulate import PLACE, Disk, Nobody
 from planrunner.views.rollback import rollback_lines, rollback_object
 from planrunner.views.terminal import Terminal
 from planrunner.views.tree import tree

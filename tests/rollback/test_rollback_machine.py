@@ -6,6 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from simulator.rehearsal import Rehearsal, rehearse
+from simulator.runs import PLACE, Disk, Nobody
+
 from planrunner.capabilities.contract import Call
 from planrunner.engine.loop import Driver
 from planrunner.engine.simulated import ImaginedEffects, Script
@@ -32,8 +35,6 @@ from planrunner.plan.load import load
 from planrunner.plan.model import Plan
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.rehearse import Rehearsal, rehearse
-from planrunner.testing.simulate import PLACE, Disk, Nobody
 from planrunner.views.rollback import rollback_object
 
 if TYPE_CHECKING:

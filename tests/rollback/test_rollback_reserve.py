@@ -6,6 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from simulator.rehearsal import TRAITS, Rehearsal, rehearse
+from simulator.runs import PLACE, Disk, Nobody, check_budgets
+
 from planrunner.engine.loop import Driver
 from planrunner.engine.simulated import ImaginedEffects, Script
 from planrunner.machine.budgets import rollback_amounts
@@ -16,8 +19,6 @@ from planrunner.plan.load import load
 from planrunner.plan.model import Plan
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.rehearse import TRAITS, Rehearsal, rehearse
-from planrunner.testing.simulate import PLACE, Disk, Nobody, check_budgets
 from planrunner.views.budget import budget_table, reserves_object
 
 BAD = Outcome("logic", "exit code 1", exit_code=1, duration=1.0)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from simulator.crashes import die_at, in_child
 
 from planrunner import errors
 from planrunner.app.execute import ExecRequest, execute
@@ -23,8 +24,7 @@ from planrunner.app.resuming import resume
 from planrunner.app.rollback import RollbackRequest, roll_back
 from planrunner.journal.sqlite import open_journal
 from planrunner.machine.events import BackupMade
-from planrunner.testing.crashes import die_at, in_child
-from planrunner.testing.silent import Silent
+from planrunner.testing.bench import Silent
 
 EVERY = int(os.environ.get("PLANRUNNER_KILLED_PLANS", "10")) > 10
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from planrunner.errors import PlanInvalid, UsageError
-from planrunner.safety.people import read_project
-from planrunner.safety.project import check_files, read_data, read_settings, unsound
+from planrunner.safety.project import check_files, read_data, read_project, read_settings, unsound
 
 Write = Callable[..., Path]
 

@@ -9,11 +9,18 @@ import pytest
 
 from planrunner.plan.rights import Level
 from planrunner.safety.sandbox import presence
-from planrunner.safety.sandbox.choosing import Place, confinement, demand
-from planrunner.safety.sandbox.confinement import STANDARD, Command, Confinement, Refused
-from planrunner.safety.sandbox.container import contained
-from planrunner.safety.sandbox.scopes import EACH, scope
-from planrunner.safety.sandbox.wrapping import settled
+from planrunner.safety.sandbox.confinement import (
+    EACH,
+    STANDARD,
+    Command,
+    Confinement,
+    Place,
+    Refused,
+    confinement,
+    demand,
+    scope,
+)
+from planrunner.safety.sandbox.wrapper import contained, settled
 
 
 def levels(*policies: Any) -> list[Level]:
@@ -87,7 +94,7 @@ def test_a_plan_from_outside_cannot_raise_its_limits(tmp_path: Path) -> None:
 
 
 def test_too_many_files_to_look_at_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("planrunner.safety.sandbox.scopes.MOST", 5)
+    monkeypatch.setattr("planrunner.safety.sandbox.confinement.MOST", 5)
     for number in range(6):
         (tmp_path / f"{number}.txt").touch()
     with pytest.raises(Refused, match=r"would be held against `\*\.txt`"):

@@ -19,7 +19,7 @@ from planrunner.machine.events import Outcome
 from planrunner.plan.model import Artifact, Output
 from planrunner.plan.rights import Level
 from planrunner.safety.sandbox import presence
-from planrunner.safety.sandbox.wrapping import settled
+from planrunner.safety.sandbox.wrapper import settled
 
 pytestmark = needs_bubblewrap
 

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from planrunner.safety.sandbox import obstacles
-from planrunner.safety.sandbox.obstacles import obstacle
+from planrunner.safety.sandbox import presence
+from planrunner.safety.sandbox.presence import obstacle
 
 FORBIDDEN = (
     "bwrap: No permissions to create new namespace, likely because the kernel does not allow non-privileged user "
@@ -27,7 +27,7 @@ FORBIDDEN = (
     ],
 )
 def test_what_it_says_tells_the_next_step(monkeypatch: pytest.MonkeyPatch, said: str, what: str, cure: str) -> None:
-    monkeypatch.setattr(obstacles, "_read", lambda path: "")  # whatever the settings of this machine are
+    monkeypatch.setattr(presence, "_read", lambda path: "")  # whatever the settings of this machine are
     found = obstacle(said)
     assert what in found.what and cure in found.cure
     assert len(found.what) + len(found.cure) < 110, "a line of a report has room for it, with what is around it"
@@ -49,6 +49,6 @@ def test_what_it_says_tells_the_next_step(monkeypatch: pytest.MonkeyPatch, said:
 def test_a_setting_that_forbids_it_is_named(
     monkeypatch: pytest.MonkeyPatch, uid: int, path: str, value: str, cure: str
 ) -> None:
-    monkeypatch.setattr(obstacles, "_read", lambda asked: value if asked == path else "")
+    monkeypatch.setattr(presence, "_read", lambda asked: value if asked == path else "")
     monkeypatch.setattr(os, "geteuid", lambda: uid)
     assert cure in obstacle(FORBIDDEN).cure

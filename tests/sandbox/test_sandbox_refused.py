@@ -16,7 +16,7 @@ from planrunner.capabilities.contract import Context, capability
 from planrunner.capabilities.programs import run_program
 from planrunner.machine.events import Outcome
 from planrunner.plan.rights import Level
-from planrunner.safety.sandbox.tally import MOST
+from planrunner.safety.sandbox.refusals import MOST
 
 pytestmark = needs_bubblewrap
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from canaries import CORE, VARIABLE
 
-from planrunner.spellings import lines, spellings
+from planrunner.redaction import lines, spellings
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -19,7 +19,7 @@ from urllib.parse import quote
 import pytest
 from canaries import canary
 
-from planrunner.spellings import lines, spellings
+from planrunner.redaction import lines, spellings
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.prints_environment

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from planrunner.safety.credentials import read_credentials
+from planrunner.safety.credentials import Unresolved, read_credentials, readable_by_others, value_of
 from planrunner.safety.project import check_project
-from planrunner.safety.sources import Unresolved, readable_by_others, value_of
 
 
 def value(directory: Path, auth: str, **environment: str) -> bytes:

@@ -220,5 +220,5 @@ def test_where_nothing_is_secret_nothing_of_it_is_loaded(tmp_path: Path) -> None
     assert done.returncode == 0
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "planrunner.engine.live" in loaded
-    own = ("planrunner.redaction", "planrunner.spellings", "planrunner.engine.secrets", "planrunner.engine.secrets")
-    assert not loaded & {*own, "planrunner.safety.sources", "planrunner.engine.secrets", "base64"}
+    own = ("planrunner.redaction", "planrunner.redaction", "planrunner.engine.secrets", "planrunner.engine.secrets")
+    assert not loaded & {*own, "planrunner.safety.credentials", "planrunner.engine.secrets", "base64"}

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from planrunner.fileio import give_name, unnamed
 from planrunner.knowledge.artifacts import ArtifactStore
-from planrunner.redaction import Redactor
-from planrunner.spellings import spellings
-from planrunner.unnamed import give_name, unnamed
+from planrunner.redaction import Redactor, spellings
 
 ROOT = Path(__file__).resolve().parents[2]
 SECRET = "cny-7Qz/91+L=mX04r Vd2&<\"k'"

@@ -7,13 +7,13 @@ import os
 import random
 
 import pytest
+from simulator.plans import fed_plan, with_done, with_finals
+from simulator.runs import Simulated, World, simulate
 
 from planrunner.machine.events import TaskSettled, TasksReset
 from planrunner.plan.load import load
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.random_plans import fed_plan, with_done, with_finals
-from planrunner.testing.simulate import Simulated, World, simulate
 
 SEEDS = int(os.environ.get("PLANRUNNER_SIMULATIONS", "480"))
 TRAITS = {"shell": ["unsafe", False, False], "noop": ["pure", True, False]}

@@ -15,6 +15,8 @@ from collections import Counter
 from typing import Any, NamedTuple
 
 import pytest
+from simulator.plans import fed_plan
+from simulator.runs import summary
 
 from planrunner.app.proof.lives import PLACE, RUN_ID, START, Crash, Disk, Nobody
 from planrunner.app.revising import ReviseRequest, _is_doubtful, _refuse_unfit, _under_way
@@ -48,8 +50,6 @@ from planrunner.plan.load import load
 from planrunner.plan.model import Plan
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.random_plans import fed_plan
-from planrunner.testing.simulate import summary
 
 EDITS = int(os.environ.get("PLANRUNNER_REVISIONS", "240"))
 PLANS = 50

@@ -7,13 +7,13 @@ import os
 import random
 
 import pytest
+from simulator.plans import random_plan
+from simulator.runs import World, simulate, summary
 
 from planrunner.machine.events import AttemptStarted, RunEnded
 from planrunner.plan.load import load
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.random_plans import random_plan
-from planrunner.testing.simulate import World, simulate, summary
 
 SEEDS = int(os.environ.get("PLANRUNNER_SIMULATIONS", "1200"))
 TRAITS = {"shell": ["unsafe", False, False], "noop": ["pure", True, False]}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from planrunner.source import Source
-from planrunner.syntax.read import decode, parse
+from planrunner.syntax.notations import decode, parse
 
 if TYPE_CHECKING:
     from planrunner.source import Notation
@@ -274,7 +274,7 @@ NODES: list[tuple[Notation, Callable[[int], str]]] = [
 def test_the_number_of_nodes_is_bounded(
     notation: Notation, make: Callable[[int], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("yaml", "json", "text_values"):
+    for module in ("yaml", "json", "text_lexer"):
         monkeypatch.setattr(importlib.import_module(f"planrunner.syntax.{module}"), "MAX_NODES", 20_000)
     assert parse(Source(make(19_990), "x", notation)).tree is not None
     (finding,) = parse(Source(make(20_001), "x", notation)).findings

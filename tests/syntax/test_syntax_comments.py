@@ -9,7 +9,7 @@ import pytest
 
 from planrunner.source import Source
 from planrunner.syntax.comments import Comments
-from planrunner.syntax.read import parse, read_comments, write
+from planrunner.syntax.notations import parse, read_comments, write
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from threading import Thread
 import pytest
 
 from planrunner.diagnostics import Diagnostic
-from planrunner.resources import read_data
+from planrunner.fileio import read_data
 from planrunner.source import Source
-from planrunner.syntax.read import parse
-from planrunner.syntax.text_statements import KEYS
+from planrunner.syntax.notations import parse
+from planrunner.syntax.text_lexer import KEYS
 from planrunner.syntax.tree import Json, Mapping, Node, Scalar, Sequence, to_json
 
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from planrunner.source import Source
-from planrunner.syntax.read import parse, read_comments, write
+from planrunner.syntax.notations import parse, read_comments, write
 from planrunner.syntax.tree import Json, Mapping, Node, Scalar, Sequence, to_json
 
 if TYPE_CHECKING:

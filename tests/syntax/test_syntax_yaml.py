@@ -11,8 +11,8 @@ import pytest
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.source import Source
-from planrunner.syntax import libyaml
-from planrunner.syntax.read import decode, parse
+from planrunner.syntax import yaml
+from planrunner.syntax.notations import decode, parse
 from planrunner.syntax.tree import Json, Mapping, Node, Scalar, Sequence, to_json
 
 if TYPE_CHECKING:
@@ -243,7 +243,7 @@ def test_reading_takes_a_small_multiple_of_the_time_that_the_parser_itself_needs
     text = big(2000)
 
     def bare() -> None:
-        for _ in iter(libyaml.read_events(text).next, None):
+        for _ in iter(yaml.read_events(text).next, None):
             pass
 
     def seconds(action: Any) -> float:
@@ -260,7 +260,7 @@ def test_reading_takes_a_small_multiple_of_the_time_that_the_parser_itself_needs
 def test_the_parser_in_python_gives_the_same_tree(monkeypatch: pytest.MonkeyPatch) -> None:
     text = TEXT.replace("none:\n", "some: x\n") + "m: &m {a: 1}\nn:\n  <<: *m\n  b: !!str 2\n"
     expected = spans(text, read(text))
-    monkeypatch.setattr(libyaml, "read_events", libyaml.read_python_events)
+    monkeypatch.setattr(yaml, "read_events", yaml.read_python_events)
     assert spans(text, read(text)) == expected
     for broken in ("a: b: c\n", "a: [1\n", "a: 'x\n", "a: \x07\n", "a: @x\n", "- a\nb: c\n"):
         (finding,) = findings(broken)
@@ -273,7 +273,7 @@ def run_python(code: str) -> str:
 
 def test_ruamel_stays_whole_for_whoever_else_uses_it() -> None:
     code = (
-        "from planrunner.source import Source\nfrom planrunner.syntax.read import parse\n"
+        "from planrunner.source import Source\nfrom planrunner.syntax.notations import parse\n"
         "parse(Source('a: [b]'))\n"
         "import io, ruamel.yaml\nfrom ruamel.yaml import YAML\n"
         "out = io.StringIO()\n"
@@ -288,7 +288,7 @@ def test_ruamel_stays_whole_for_whoever_else_uses_it() -> None:
 def test_ruamel_loaded_before_is_used_as_it_is() -> None:
     code = (
         "import ruamel.yaml\nfrom ruamel.yaml import YAML\nYAML(typ='safe').load('a: b')\n"
-        "from planrunner.source import Source\nfrom planrunner.syntax.read import parse\nfrom planrunner.syntax.tree import to_json\n"
+        "from planrunner.source import Source\nfrom planrunner.syntax.notations import parse\nfrom planrunner.syntax.tree import to_json\n"
         "print(to_json(parse(Source('a: &x [b, 1]\\nc: *x')).tree), parse(Source('a: b: c')).findings[0].code)"
     )
     assert run_python(code) == "{'a': ['b', 1], 'c': ['b', 1]} PLAN001\n"

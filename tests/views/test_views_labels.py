@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from simulator.rehearsal import rehearse
 
 from planrunner.machine.names import label, labelled, named
 from planrunner.plan.load import load
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.rehearse import rehearse
 
 
 def _state(matrix):

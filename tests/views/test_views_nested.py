@@ -6,6 +6,7 @@ import json
 import re
 
 import pytest
+from simulator.rehearsal import rehearse
 
 from planrunner.engine.output import log_name
 from planrunner.machine.events import Outcome
@@ -16,7 +17,6 @@ from planrunner.machine.state import State
 from planrunner.plan.load import load
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.rehearse import rehearse
 from planrunner.views import graph
 from planrunner.views.ending import ending
 from planrunner.views.failure import failure_blocks

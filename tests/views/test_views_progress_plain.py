@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import time
 
+from simulator.rehearsal import rehearse
+
 from planrunner.machine.events import (
     AttemptEnded,
     AttemptStarted,
@@ -20,7 +22,6 @@ from planrunner.machine.events import (
 from planrunner.plan.load import load
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
-from planrunner.testing.rehearse import rehearse
 from planrunner.views.progress.plain import PlainProgress, QuietProgress, resumed_text
 from planrunner.views.progress.tree import TreeProgress
 from planrunner.views.status import shown_counts

@@ -13,10 +13,10 @@ from typing import Any
 from planrunner.app.proof.envelope import Sight, effect_of, envelope
 from planrunner.app.proof.names import walk
 from planrunner.app.proof.programs import programs
-from planrunner.masking import masked
 from planrunner.plan.expressions.values import text_of
 from planrunner.plan.model import Plan, Task
 from planrunner.plan.tasks import inner
+from planrunner.redaction import masked
 
 Json = Any
 

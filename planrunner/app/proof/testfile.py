@@ -13,13 +13,13 @@ from planrunner.app.proof.lives import Mishap
 from planrunner.app.proof.testnames import Names, duration_faults
 from planrunner.app.proof.world import NO_DIGEST, Reply, World
 from planrunner.diagnostics import Diagnostic, arrange, has_errors
+from planrunner.fileio import read_data
 from planrunner.plan.expressions.quantities import parse_duration, parse_size
 from planrunner.plan.model import Plan
 from planrunner.plan.nearest import nearest
 from planrunner.plan.schema import Check, Compiler, Walk
-from planrunner.resources import read_data
 from planrunner.source import Source
-from planrunner.syntax.read import parse
+from planrunner.syntax.notations import parse
 from planrunner.syntax.tree import Mapping as MappingNode
 from planrunner.syntax.tree import Node, Scalar, Sequence, to_json
 

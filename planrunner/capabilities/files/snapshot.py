@@ -22,8 +22,8 @@ from planrunner.capabilities.files.inputs import check
 from planrunner.capabilities.files.tree import matching, names
 from planrunner.capabilities.files.verb import Plan, Verb, open_tree, read, undone
 from planrunner.capabilities.files.walk import CHUNK, MOST, Patterns, Standing, look, look_in
+from planrunner.fileio import unnamed
 from planrunner.jsontext import read_json, stable_json
-from planrunner.unnamed import unnamed
 
 Json = Any
 

@@ -19,7 +19,7 @@ from planrunner.capabilities.http.inputs import Answer
 from planrunner.capabilities.http.request import PASSING, Ask
 from planrunner.capabilities.jsonschema import faults
 from planrunner.capabilities.soundness import not_json
-from planrunner.unnamed import unnamed
+from planrunner.fileio import unnamed
 
 
 def check_schema(schema: Any, data: Any) -> str:

@@ -24,8 +24,8 @@ from planrunner.capabilities.core import classify
 from planrunner.capabilities.files.scope import require_let
 from planrunner.capabilities.programs import interpreter
 from planrunner.capabilities.python.scan import Work, file_of, guard, require_said
+from planrunner.fileio import open_told
 from planrunner.machine.events import Outcome
-from planrunner.unnamed import open_told
 
 _CHILD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "child.py")
 _CODE = "the lines themselves, without templates; `args` and `result` as in a script"

@@ -19,7 +19,7 @@ from planrunner.capabilities.validate.evidence import (
     names,
 )
 from planrunner.source import Source
-from planrunner.syntax.read import decode, parse
+from planrunner.syntax.notations import decode, parse
 from planrunner.syntax.tree import Mapping, Node, Sequence, to_json
 
 _LARGEST = 16 << 20

@@ -8,11 +8,11 @@ from typing import Any
 
 from lark import Lark, Token, UnexpectedInput
 
+from planrunner.fileio import read_data
 from planrunner.plan.commands.calls import Argument, Call, CommandError, Word
 from planrunner.plan.commands.statements import pieces, unwrapped
 from planrunner.plan.expressions.grammar import Building
 from planrunner.plan.expressions.values import ExpressionError
-from planrunner.resources import read_data
 
 LONGEST = 65_536
 """Characters of one command."""

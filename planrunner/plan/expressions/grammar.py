@@ -11,12 +11,12 @@ from typing import Any
 
 from lark import Lark, Token, Transformer, UnexpectedInput
 
+from planrunner.fileio import read_data
 from planrunner.plan.expressions.functions import ALIASES, DEFAULT_WORDS, FUNCTIONS, METHODS, OVER_LISTS
 from planrunner.plan.expressions.quantities import parse_count, parse_quantity
 from planrunner.plan.expressions.tree import CONSTANTS, LONGEST_NUMBER, localized, unquoted
 from planrunner.plan.expressions.values import SPLIT, TOO_DEEP, ExpressionError
 from planrunner.plan.nearest import nearest
-from planrunner.resources import read_data
 
 Tree = Any
 

@@ -13,7 +13,7 @@ from planrunner.plan.model import Artifact, Criterion, Expression, Gate, Output,
 from planrunner.plan.rules.view import PlanView, find_text, region_of, span_of
 from planrunner.plan.templates import references
 from planrunner.source import Span
-from planrunner.syntax.quoted import BadEscape, unquote
+from planrunner.syntax.scalars import BadEscape, unquote
 
 Moment: TypeAlias = 'Literal["before", "after", "detect", "facts", "checks", "results", "rounds"]'
 """When an expression is evaluated, which decides the names it sees: before the task acts, after it (with its outcome),

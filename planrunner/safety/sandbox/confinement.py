@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from planrunner.errors import PlanInvalid, UsageError
+from planrunner.jsontext import shown
+from planrunner.plan.expressions.quantities import amount, parse_count, parse_duration, parse_size
+from planrunner.plan.patterns import path_matches
+from planrunner.plan.rights import Level, entries, restricts, texts
+from planrunner.safety.project import read_settings, unsound
 
 Kind = Literal["none", "landlock", "bubblewrap", "docker"]
 Network = Literal["open", "judged", "none"]
@@ -87,3 +95,336 @@ class Refused(Exception):
         super().__init__(f"{message}; {hint}" if hint else message)
         self.hint = hint
         self.rule = rule
+
+
+MOST = 50_000
+"""Files that are looked at for a pattern; a project with more of them names folders."""
+EACH = 500
+"""Files and folders that are let in or hidden one by one: each costs a mount and an open descriptor, and ordinary users
+have 1,024 of these."""
+_REPOSITORIES = 3
+"""How deep repositories within the project are looked for."""
+_OPERATOR = "planrunner.yaml"
+_WILD = frozenset("*?")
+
+
+class Scope(NamedTuple):
+    """See the fields of the same names of ``Confinement``."""
+
+    writable: tuple[str, ...]
+    readable: tuple[str, ...]
+    guarded: tuple[str, ...]
+    denied: tuple[str, ...]
+    missing: tuple[Missing, ...]
+
+
+class _Let(NamedTuple):
+    """Something to be let in; ``folder`` None where it is there already."""
+
+    path: str
+    folder: bool | None = None
+
+
+def scope(levels: Sequence[Level], root: str, state: str, programs: Iterable[str] = ()) -> Scope:
+    """What these levels let in of the working directory and around it. Raises Refused for a pattern that would have too
+    many files looked at."""
+    root = os.path.realpath(root)
+    writable = [_Let(root), *_outside(levels, root, "write")]
+    readable = [_Let(root), *_outside(levels, root, "read", "write")]
+    denied: list[str] = [os.path.realpath(state)]
+    opened = False
+    for level in levels:
+        files = level.data.get("files") if isinstance(level.data, dict) else None
+        if not isinstance(files, dict):
+            continue
+        read, write = files.get("read"), files.get("write")
+        if write is not None or read is not None:
+            mine = texts(write if write is not None else read)
+            opened = (opened or _Let(root) in writable) and write is not None and any(map(_names_git, mine))
+            writable = _both(writable, list(_found(mine, root)))
+        if read is not None:
+            readable = _both(readable, list(_found((*texts(read), *texts(write)), root)))
+        denied += _denied(texts(files.get("deny")), root)
+    if len({*denied, *(each.path for each in (*writable, *readable))}) > EACH:
+        words = f"more than {EACH} files would be let in or hidden one by one"
+        raise Refused(words, "name the folders that they lie in (`docs/**`)", "policy.files")
+    guarded = list(_ruling(root))
+    held = _around(guarded, root, [each.path for each in writable])
+    guarded += () if opened else repositories(root)
+    return Scope(
+        (*(each.path for each in writable), *held),
+        tuple(each.path for each in readable if each.folder is None),
+        (*guarded, *programs),
+        tuple(denied),
+        tuple(Missing(each.path, each.folder) for each in writable if each.folder is not None),
+    )
+
+
+def _ruling(root: str) -> Iterator[str]:
+    """The project's file and what it includes. Raises Refused where it is not sound, and nobody can tell."""
+    path = f"{root}/{_OPERATOR}"
+    if not os.path.lexists(path):
+        return
+    try:
+        included = read_settings(root).files
+    except PlanInvalid as error:
+        raise Refused(unsound(error)) from None
+    except UsageError as error:
+        raise Refused(error.message) from None
+    yield path
+    yield from (f"{root}/{name}" for name in included)
+
+
+def _around(files: Iterable[str], root: str, writable: Sequence[str]) -> Iterator[str]:
+    """The folders around files that may be written to: let in by themselves they can be neither moved nor taken away,
+    and with them what rules from within."""
+    for path in files:
+        folder = os.path.dirname(path)
+        while folder != root:
+            if any(beneath(folder, around) for around in writable):
+                yield folder
+            folder = os.path.dirname(folder)
+
+
+def _names_git(pattern: str) -> bool:
+    return pattern.removeprefix("./").split("/")[0] == ".git"
+
+
+def beneath(path: str, folder: str) -> bool:
+    """Whether a path is a folder or lies in it; both are real."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _both(one: list[_Let], other: list[_Let]) -> list[_Let]:
+    """What both let in: of two that lie in each other the inner one."""
+    found = [each for each in one if any(beneath(each.path, around.path) for around in other)]
+    found += [each for each in other if any(beneath(each.path, around.path) for around in one)]
+    return list(dict.fromkeys(found))
+
+
+def _outside(levels: Sequence[Level], root: str, *ways: str) -> Iterator[_Let]:
+    """What the operator lets in from outside the working directory."""
+    for level in levels:
+        files = level.data.get("files") if level.is_operators and isinstance(level.data, dict) else None
+        if isinstance(files, dict):
+            named = _found((each for way in ways for each in texts(files.get(way)) if os.path.isabs(each)), root)
+            yield from (each for each in named if not beneath(each.path, root))
+
+
+def _found(patterns: Iterable[str], root: str) -> Iterator[_Let]:
+    """What patterns stand for now, whatever links lead there."""
+    for pattern in patterns:
+        plain = pattern.removesuffix("/**").rstrip("/") or "."
+        if pattern == "**":
+            yield _Let(root)
+        elif not _WILD & set(plain):
+            yield _named(os.path.join(root, plain), pattern != plain)
+        else:
+            yield from (_Let(os.path.realpath(path)) for path in _fitting(pattern, root))
+
+
+def _named(path: str, folder: bool) -> _Let:
+    real = os.path.realpath(path)
+    return _Let(real) if os.path.exists(real) else _Let(real, folder)
+
+
+def _denied(patterns: Iterable[str], root: str) -> Iterator[str]:
+    """What may not be seen: by its own path, since a link to it leads to what is hidden."""
+    for pattern in patterns:
+        plain = pattern.removesuffix("/**").rstrip("/") or "."
+        if _WILD & set(plain):
+            yield from (os.path.realpath(path) for path in _fitting(pattern, root))
+        elif os.path.lexists(path := os.path.join(root, plain)):
+            yield os.path.realpath(path)
+
+
+def _fitting(pattern: str, root: str) -> Iterator[str]:
+    """What fits a pattern now, a folder standing for all that it holds. Raises Refused for too many files."""
+    if os.path.isabs(pattern):
+        if not beneath(pattern, root):
+            raise Refused(f"`{pattern}` has wildcards outside the working directory", "name a folder", "policy.files")
+        pattern = os.path.relpath(pattern, root)
+    seen = 0
+    todo = [""]
+    while todo:
+        at = todo.pop()
+        try:
+            listed = list(os.scandir(os.path.join(root, at)))
+        except OSError:
+            continue
+        seen += len(listed)
+        if seen > MOST:
+            raise Refused(f"more than {MOST:,} files would be held against `{pattern}`", "name folders", "policy.files")
+        for entry in listed:
+            path = f"{at}/{entry.name}" if at else entry.name
+            if path_matches(pattern, path):
+                yield os.path.join(root, path)
+            elif entry.is_dir(follow_symlinks=False):
+                todo.append(path)
+
+
+def repositories(root: str) -> Iterator[str]:
+    """What git keeps of the project and of repositories in it: hooks and settings there make git run programs."""
+    return (path for path in ruling(root) if path.endswith("/.git"))
+
+
+def ruling(root: str) -> Iterator[str]:
+    """What rules over what is run in the project and in the folders in it: what git keeps, and settings."""
+    todo = [(root, _REPOSITORIES)]
+    while todo:
+        folder, deeper = todo.pop()
+        own = f"{folder}/.git"
+        yield from (path for path in (own, f"{folder}/{_OPERATOR}") if os.path.lexists(path))
+        if deeper:
+            try:
+                inner = [entry.path for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
+            except OSError:
+                continue
+            todo += [(path, deeper - 1) for path in inner if path != own]
+
+
+Json = Any
+
+_PASSED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM")
+
+
+class Place(NamedTuple):
+    """Where a call takes place: the directory of the run, its state directory, the folder of this attempt alone, and
+    what planrunner runs on, which is read and never written. ``tools`` are folders of programs to be let in."""
+
+    root: str
+    state: str
+    own: str
+    programs: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+
+
+class Demand(NamedTuple):
+    """How strict it has to be. ``asked`` says that somebody named the kind or wants a sandbox as such, so that nothing
+    weaker will do; else it only has to enforce what is declared. ``who`` demands it."""
+
+    kind: Kind
+    asked: bool = False
+    who: str = ""
+    image: str = ""
+
+
+def demand(levels: Sequence[Level], untrusted: bool, made: str = "") -> Demand:
+    """How strict a sandbox these levels ask for. Code that was ``made`` while the run went on is shut in unless one of
+    them says something of a sandbox. Raises Refused for a profile that there is not."""
+    found = Demand("bubblewrap", False, "a plan from outside the project") if untrusted else Demand("none")
+    if made and all(_sandbox(level) is None for level in levels):
+        found = Demand("bubblewrap", False, made)
+    for level in levels:
+        said = _demanded(level)
+        if (KINDS.index(said.kind), said.asked) > (KINDS.index(found.kind), found.asked):
+            found = said
+    return found
+
+
+def _demanded(level: Level) -> Demand:
+    said = _sandbox(level)
+    if said is None or said is False:
+        return Demand("bubblewrap", False, level.name) if restricts(level.data, "files", "network") else Demand("none")
+    profile = said if isinstance(said, str) else said.get("profile") if isinstance(said, dict) else None
+    if profile is None:
+        return Demand("bubblewrap", True, level.name)
+    kind: Kind | None = next((one for one in KINDS if one == profile), None)
+    if kind is None:
+        raise Refused(f"`{level.name}` asks for a sandbox `{profile}`", f"there are {', '.join(KINDS)}")
+    if kind == "none" and restricts(level.data, "files", "network"):
+        return Demand("bubblewrap", False, level.name)
+    image = str(said.get("image") or "") if isinstance(said, dict) else ""
+    return Demand(kind, kind != "none", level.name, image)
+
+
+def confinement(levels: Sequence[Level], place: Place, untrusted: bool, made: str = "") -> Confinement:
+    """What the processes of a call are shut into; ``made`` as in ``demand``. Raises Refused for a policy that cannot be
+    enforced."""
+    wanted = demand(levels, untrusted, made)
+    is_made = bool(made) and wanted.who == made
+    if wanted.kind == "none":
+        return Confinement("none", place.root, network="open", limits=Limits())
+    files = scope(levels, place.root, place.state, place.programs)
+    limits, origins = _limits(levels, untrusted)
+    return Confinement(
+        wanted.kind,
+        place.root,
+        files.writable,
+        (*place.tools, *place.programs, *files.readable),
+        files.guarded,
+        files.denied,
+        files.missing,
+        place.own,
+        os.path.join(os.path.realpath(place.state), "cache"),
+        _network(levels, untrusted or wanted.asked or is_made, untrusted),
+        limits,
+        tuple(dict.fromkeys((*_PASSED, *_named_variables(levels)))),
+        origins,
+        wanted.image,
+        made if is_made else "",
+    )
+
+
+def _sandbox(level: Level) -> Json:
+    return level.data.get("sandbox") if isinstance(level.data, dict) else None
+
+
+def _limited(levels: Sequence[Level]) -> Iterator[tuple[Level, Mapping[str, Json]]]:
+    for level in levels:
+        said = _sandbox(level)
+        if isinstance(said, dict):
+            yield level, said
+
+
+def _network(levels: Sequence[Level], closed: bool, untrusted: bool) -> Network:
+    """Open only where somebody opens it: a sandbox that was asked for has no network by default. A plan from outside
+    cannot open all of it for itself."""
+    said = [
+        (level.is_operators, said["network"]) for level, said in _limited(levels) if said.get("network") is not None
+    ]
+    opened = any(how for operators, how in said if not untrusted or operators)
+    sections = [level.data["network"] for level in levels if restricts(level.data, "network")]
+    if not all(how for _, how in said) or any(map(_is_empty, sections)):
+        return "none"
+    if closed and not opened and not any(entries(section, "allow") for section in sections):
+        return "none"
+    return "judged" if sections else "open"
+
+
+def _is_empty(section: Json) -> bool:
+    """Whether it names hosts that may be reached and there are none."""
+    return entries(section, "allow") == () and not entries(section, "ask")
+
+
+def _limits(levels: Sequence[Level], untrusted: bool) -> tuple[Limits, dict[str, str]]:
+    """The smallest of each limit and who set it. What a level of the plan says widens the standard only where the plan
+    is the project's own."""
+    found: dict[str, Json] = {}
+    origins: dict[str, str] = {}
+    for level, said in _limited(levels):
+        for name in Limits._fields:
+            if said.get(name) is None:
+                continue
+            value = _amount(level, name, said[name])
+            if untrusted and not level.is_operators and (usual := getattr(STANDARD, name)) is not None:
+                value = min(value, usual)
+            if name not in found or value < found[name]:
+                found[name], origins[name] = value, level.name
+    return STANDARD._replace(**found), origins
+
+
+def _amount(level: Level, name: str, value: Json) -> float:
+    # Late: few policies name quantities.
+    parse = {"cpu": parse_duration, "time": parse_duration, "memory": parse_size, "output": parse_size}
+    read = amount(value, parse.get(name, parse_count))
+    if read is None or (read <= 0 and name != "output"):
+        raise Refused(f"`{level.name}`: `sandbox.{name}` is no amount: {shown(value)}", rule="policy.sandbox")
+    return read if name in ("cpu", "time") else int(read)
+
+
+def _named_variables(levels: Sequence[Level]) -> Iterator[str]:
+    """Variables that a level allows by their full name, which is to say that they are wanted."""
+    for level in levels:
+        if level.is_operators and restricts(level.data, "env"):
+            yield from (str(name) for name in entries(level.data["env"], "allow") or () if str(name).isidentifier())

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 if TYPE_CHECKING:
-    from planrunner.safety.sandbox.tally import Tally
+    from planrunner.safety.sandbox.refusals import Tally
 
 Judge = Callable[[str, int], "Sequence[Endpoint]"]
 """The addresses of a host. Raises Unreachable for one that may not be reached, and OSError for one not found."""

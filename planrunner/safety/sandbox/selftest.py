@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from planrunner.safety.sandbox import presence
 from planrunner.safety.sandbox.confinement import Command, Confinement, Kind
-from planrunner.safety.sandbox.wrapping import PACKAGE, Wrapped, wrapped
+from planrunner.safety.sandbox.wrapper import PACKAGE, Wrapped, wrapped
 
 Json = Any
 

@@ -5,5 +5,5 @@ from __future__ import annotations
 from planrunner.testing.conformance.cases import ASPECTS as ASPECTS
 from planrunner.testing.conformance.cases import Case as Case
 from planrunner.testing.conformance.cases import Ready as Ready
-from planrunner.testing.conformance.suite import Check as Check
-from planrunner.testing.conformance.suite import checks as checks
+from planrunner.testing.conformance.checks import Check as Check
+from planrunner.testing.conformance.checks import checks as checks

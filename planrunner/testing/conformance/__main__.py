@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 from unittest import SkipTest
 
-from planrunner.testing.conformance.suite import Check, checks, load_cases
+from planrunner.testing.conformance.checks import Check, checks, load_cases
 
 
 def main(path: str) -> int:

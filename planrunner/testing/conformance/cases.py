@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import fnmatch
+import hashlib
 import os
 import shutil
+import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,6 +15,9 @@ from types import GeneratorType
 from typing import Any, NamedTuple, Union
 
 from planrunner.capabilities.contract import declaration_of
+from planrunner.machine.events import Outcome
+from planrunner.testing import bench as benches
+from planrunner.testing.bench import Asked, Bench
 
 ASPECTS = ("schema", "docs", "outcome", "cancel", "timeout", "effects", "replay", "twice", "preview", "undo", "secrets")
 """What is checked, in this order."""
@@ -95,3 +101,97 @@ def _is_there(need: str) -> bool:
     if colon and kind == "module":
         return find_spec(name) is not None
     return shutil.which(need) is not None or (os.sep in need and os.path.exists(need))
+
+
+Tree = dict[str, tuple[str, int, str]]
+"""Path to kind, permissions, and digest or target of a link."""
+
+
+def tree(directory: str, ignore: Sequence[str] = ()) -> Tree:
+    """Everything below a directory but what fits a glob of ``ignore``."""
+    found: Tree = {}
+    for path in _paths(directory, ""):
+        if not any(fnmatch.fnmatch(path, pattern) or fnmatch.fnmatch(path, f"{pattern}/*") for pattern in ignore):
+            found[path] = _entry(os.path.join(directory, path))
+    return found
+
+
+def difference(before: Tree, after: Tree) -> str:
+    """What is not the same, in words; empty where everything is."""
+    lines = [f"{path} was added" for path in after.keys() - before.keys()]
+    lines += [f"{path} is gone" for path in before.keys() - after.keys()]
+    for path in before.keys() & after.keys():
+        if before[path] != after[path]:
+            kinds = [name for name, a, b in zip(("kind", "mode", "content"), before[path], after[path]) if a != b]
+            lines.append(f"{path} has another {' and '.join(kinds)}")
+    return ", ".join(sorted(lines))
+
+
+def _paths(directory: str, below: str) -> Iterator[str]:
+    with os.scandir(os.path.join(directory, below)) as entries:
+        for entry in sorted(entries, key=lambda each: each.name):
+            path = os.path.join(below, entry.name)
+            yield path
+            if entry.is_dir(follow_symlinks=False):
+                yield from _paths(directory, path)
+
+
+def _entry(path: str) -> tuple[str, int, str]:
+    about = os.lstat(path)
+    mode = stat.S_IMODE(about.st_mode)
+    if stat.S_ISLNK(about.st_mode):
+        return "link", mode, os.readlink(path)
+    if stat.S_ISREG(about.st_mode):
+        with open(path, "rb") as file:
+            return "file", mode, hashlib.file_digest(file, "sha256").hexdigest()
+    return ("directory" if stat.S_ISDIR(about.st_mode) else "other"), mode, ""
+
+
+class World(NamedTuple):
+    """What a call may change: the files of the directory, and what the case looks at beside them."""
+
+    files: Tree
+    outside: Any
+
+
+class Trial(NamedTuple):
+    """``folder`` is for what the suite itself leaves behind; the working directory is in the bench."""
+
+    case: Case
+    ready: Ready
+    bench: Bench
+    folder: str
+
+    def asked(self, timeout: float | None = None) -> Asked:
+        """The call that the case makes."""
+        ready = self.ready
+        return Asked(ready.inputs, ready.env, ready.run, timeout)
+
+    def to_its_end(self) -> Asked:
+        """The call that the case makes, with time to end by itself."""
+        return self.asked(benches.LOOK)
+
+    def world(self) -> World:
+        """How everything stands now."""
+        outside = self.ready.look() if self.ready.look is not None else None
+        return World(tree(self.bench.directory, self.case.ignore), outside)
+
+    def changed(self, before: World) -> str:
+        """What is no longer as it was, in words."""
+        now = self.world()
+        words = [difference(before.files, now.files)]
+        if now.outside != before.outside:
+            words.append(f"outside, {before.outside!r} became {now.outside!r}")
+        return ", ".join(filter(None, words))
+
+    def lasting(self, outcome: Outcome) -> dict[str, Any]:
+        """The outputs that are to be the same each time."""
+        return {name: value for name, value in outcome.outputs.items() if name not in self.case.volatile}
+
+    def as_said(self, outcome: Outcome) -> str:
+        """Why the outcome is not the one that the case names; empty where it is."""
+        if outcome.failure == self.case.fails:
+            return ""
+        wanted = f"fail as `{self.case.fails}`" if self.case.fails else "go well"
+        came = f"failed as `{outcome.failure}`: {outcome.message}" if outcome.failure else "went well"
+        return f"the call was to {wanted} and {came}\n{outcome.stderr}".rstrip()

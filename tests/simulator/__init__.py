@@ -1,0 +1,1 @@
+"""Runs of plans without a world: random plans, scripted outcomes, crashes at writes of the journal."""
