@@ -65,8 +65,8 @@ def target(root: Json, reference: Json) -> Json:
     if not isinstance(reference, str) or not reference.startswith("#/"):
         return None
     part = root
-    for part in reference[2:].split("/"):
-        name = part.replace("~1", "/").replace("~0", "~")
+    for step in reference[2:].split("/"):
+        name = step.replace("~1", "/").replace("~0", "~")
         if isinstance(part, dict) and name in part:
             part = part[name]
         elif isinstance(part, list) and name.isdigit() and int(name) < len(part):
@@ -364,10 +364,10 @@ def _flaws(root: Json, schema: Json, at: str, seen: set[str], depth: int) -> Ite
             yield from _flaws(root, part, f"{at}/{place}", seen, depth + 1)
         if keyword == "$ref" and wanted not in seen:
             seen.add(wanted)
-            if (part := target(root, wanted)) is None:
+            if (referred := target(root, wanted)) is None:
                 yield f"{at}/$ref: it refers to `{wanted}`, which it does not hold"
             else:
-                yield from _flaws(root, part, wanted.lstrip("#"), seen, depth + 1)
+                yield from _flaws(root, referred, wanted.lstrip("#"), seen, depth + 1)
 
 
 def _parts(keyword: str, wanted: Json) -> Iterator[tuple[str, Json]]:

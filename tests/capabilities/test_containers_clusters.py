@@ -186,7 +186,7 @@ class TestApply:
         objects = cluster.world["objects"]
         objects["ConfigMap/default/settings"]["data"] = {"it": "theirs"}
         cluster.change(objects=objects)
-        with pytest.raises(Failure, match=r"ConfigMap default/settings \(v1\) was changed by somebody else since"):
+        with pytest.raises(Failure, match=r"ConfigMap default/settings \(v1\) has been changed since"):
             undo(apply, context, before, applied)
         assert len(cluster.wanted()) == 2, "nothing is put back where not everything can be"
 
@@ -196,7 +196,7 @@ class TestApply:
         applied = apply(context, settings("1"))
         apply(cluster.context("a later run"), settings("2"))
         for outputs in (applied, None):
-            with pytest.raises(Failure, match="was changed by somebody else since"):
+            with pytest.raises(Failure, match="has been changed since"):
                 undo(apply, context, before, outputs)
         assert cluster.wanted()["ConfigMap/default/settings"]["data"] == {"it": "2"}
 

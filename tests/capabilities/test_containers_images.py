@@ -163,7 +163,7 @@ class TestBuild:
             ({"tag": "web", "path": "out"}, "`path`: out is outside the working directory"),
             ({"tag": "web", "file": "../Dockerfile"}, "outside the working directory"),
             ({"tag": "web", "target": "-x"}, "`target` may not start with a dash"),
-            ({"tag": "web", "network": "host --privileged"}, "`network`: 'host --privileged' is not what may"),
+            ({"tag": "web", "network": "host --privileged"}, "`network`: 'host --privileged' is not a valid value"),
             ({"tag": "web", "build_args": {"PATH": "x"}}, "`PATH` would steer the client program"),
             ({"tag": "web", "build_args": {"DOCKER_HOST": "x"}}, "`DOCKER_HOST` would steer"),
             ({"tag": "web", "secrets": {"LD_PRELOAD": "x"}}, "`LD_PRELOAD` would steer"),

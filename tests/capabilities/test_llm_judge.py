@@ -75,7 +75,7 @@ class TestJudge:
     def test_without_a_criterion_nothing_is_asked(self, odd: Odd, tmp_path: Path) -> None:
         attempt = Attempt(tmp_path, odd.settings(), {"cost": 1})
         for criteria in ([], [" "]):
-            with pytest.raises(Failure, match="no criterion"):
+            with pytest.raises(Failure, match="`criteria` is empty"):
                 judge(attempt.context, criteria, "m")
         assert not odd.requests and attempt.log.usage["cost"] == 0
 

@@ -423,8 +423,8 @@ class TestMessages:
             ({"statement": "SELECT 1", "params": "a"}, "`params` must be a map"),
             ({"statement": "SELECT 1", "database": 5}, "`database` must be text"),
             ({"statement": "SELECT 1", "max_rows": "5"}, "`max_rows` must be a number of rows"),
-            ({"statement": "SELECT :n", "params": {"n": 99999999999999999999}}, "a value is nothing that the database can hold"),
-            ({"statement": "SELECT :n", "params": {"n": "\ud800"}}, "a value is nothing that the database can hold"),
+            ({"statement": "SELECT :n", "params": {"n": 99999999999999999999}}, "a value does not fit the database"),
+            ({"statement": "SELECT :n", "params": {"n": "\ud800"}}, "a value does not fit the database"),
         ],
     )  # fmt: skip
     def test_an_input_of_another_kind_is_named(self, book: Path, inputs: dict[str, Any], message: str) -> None:
@@ -433,7 +433,7 @@ class TestMessages:
         assert refused.value.failure == "logic"
 
     def test_so_are_those_of_statements_that_write(self, book: Path) -> None:
-        with pytest.raises(Failure, match="a value is nothing that the database can hold"):
+        with pytest.raises(Failure, match="a value does not fit the database"):
             execute(context(book), "UPDATE entry SET cents = :n", {"n": 99999999999999999999}, BOOK)
         with pytest.raises(Failure, match="`params` are a map or a list of maps"):
             execute(context(book), "SELECT 1", [1], BOOK)

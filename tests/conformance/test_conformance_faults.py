@@ -179,7 +179,7 @@ def test_a_probe_that_never_comes_back_is_found_and_asked_to_stop(
 @pytest.mark.parametrize("given", ["it would write", 5, Preview("x", calls=(5,)), {"summary": "x"}])  # type: ignore[arg-type]
 def test_a_preview_that_is_none_is_found(given: Any, tmp_path: Path) -> None:
     said = _fails(_case(preview=lambda context, text: given), "preview", tmp_path)
-    assert said.startswith("the preview of `notes.write` is no Preview of texts")
+    assert said.startswith("the preview of `notes.write` is not a Preview of texts")
 
 
 def test_what_others_start_meanwhile_is_not_taken_for_a_process_of_the_call(tmp_path: Path) -> None:

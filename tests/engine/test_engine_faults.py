@@ -120,7 +120,7 @@ class TestWhatIsGiven:
             (lambda: Pause(0.01, 5), "the result is a int, not an Outcome"),  # type: ignore[arg-type]
             (lambda: Spawn((), {}, ""), "it asked for a process whose arguments are not texts"),
             (lambda: Spawn(("true",), {"A": 1}, ""), "environment is not of texts"),  # type: ignore[dict-item]
-            (lambda: Spawn(("true",), {}, "", "x"), "directory is no text, stdin no bytes"),  # type: ignore[arg-type]
+            (lambda: Spawn(("true",), {}, "", "x"), "directory is not text, stdin not bytes"),  # type: ignore[arg-type]
             (lambda: Spawn(("true",), {}, "", finish=lambda ended: 5), "the result is a int"),  # type: ignore[arg-type,return-value]
         ],
         ids=range(17),

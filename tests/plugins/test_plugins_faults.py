@@ -159,7 +159,7 @@ def test_previews_that_go_wrong_are_rows_with_a_problem(project: Path) -> None:
     assert code == 0, err
     rows = {row["task"]: row for row in json.loads(out)["changes"]}
     for name in ("five", "fives", "names"):
-        assert rows[name]["problem"] == f"the preview of `odd.{name}` is no Preview of texts"
+        assert rows[name]["problem"] == f"the preview of `odd.{name}` is not a Preview of texts"
     assert rows["exit"]["problem"] == "as things are now: SystemExit: 3"
     assert rows["circle"]["problem"] == "as things are now: the preview.a refers to itself"
     assert (rows["fine"]["problem"], rows["fine"]["diff"]) == ("", "\udcff")

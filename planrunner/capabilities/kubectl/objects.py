@@ -219,7 +219,7 @@ def _targets(context: Context, cluster: Cluster, what: _What, everything: bool) 
 
 def _delete_request(cluster: Cluster, objects: list[Object]) -> Request:
     stdin = as_list(identity(each) for each in objects)
-    return cluster.request("delete", "--filename", "-", "--ignore-not-objects", "--wait=true", stdin=stdin)
+    return cluster.request("delete", "--filename", "-", "--ignore-not-found", "--wait=true", stdin=stdin)
 
 
 def _preview_delete(
