@@ -471,8 +471,8 @@ def _refusal(state: State) -> str:
     did."""
     number = state.failures[0]
     failed = state.tasks[number]
-    if failed.reason == "backup" and state.debts is not None:
-        return state.debts.problems.get(number, ("", "", ""))[2]
+    if failed.reason == "backup" and state.compensation_log is not None:
+        return state.compensation_log.problems.get(number, ("", "", ""))[2]
     return "" if failed.outcome is None else failed.outcome.rule
 
 

@@ -221,7 +221,7 @@ def logs(found: Look, task: str | None, attempt: int | None) -> list[Log]:
     kept: list[Log] = []
     texts = _texts(found)
     for number in numbers:
-        if number in state.holders:
+        if number in state.containers:
             continue
         name, seen = state.specs[number].id, state.tasks[number]
         chosen = range(1, seen.attempts + 1) if attempt is None else [attempt]

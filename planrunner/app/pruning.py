@@ -82,7 +82,7 @@ def _why_spared(journal: Journal, row: RunRow, parents: set[str]) -> str:
         return error.message
     if any(task.status in ("in_doubt", "running") for task in found.tasks):
         return "a task of it is in doubt"
-    if found.debts is not None and found.debts.active:
+    if found.compensation_log is not None and found.compensation_log.active:
         return "it is being rolled back"
     return ""
 

@@ -20,7 +20,7 @@ from planrunner.journal.workspace import find_state
 from planrunner.machine.events import Event
 from planrunner.machine.names import by_its_own, named, owners, replaced_tasks
 from planrunner.machine.reuse import inside
-from planrunner.machine.rework import Anew, Unfit, is_current, reset_event, retried, run_again
+from planrunner.machine.rework import Reset, Unfit, is_current, reset_event, retried, run_again
 from planrunner.machine.state import State
 
 
@@ -74,7 +74,7 @@ def preview(request: RerunRequest, state_dir: str | None, *, acting: bool = Fals
     return _stale(state, _chosen(state, request))
 
 
-def _stale(state: State, anew: Anew) -> Stale:
+def _stale(state: State, anew: Reset) -> Stale:
     touched, replaced = {*anew.again, *anew.perhaps}, replaced_tasks(state)
     well = [
         number
@@ -89,7 +89,7 @@ def _stale(state: State, anew: Anew) -> Stale:
         {
             state.specs[number].id: state.tasks[number].inputs
             for number in (*anew.again, *anew.perhaps)
-            if number not in state.holders and state.tasks[number].inputs
+            if number not in state.containers and state.tasks[number].inputs
         },
         {
             state.specs[number].id: _ids(state, inside(state, number))
@@ -132,10 +132,10 @@ def begin_anew(request: RerunRequest, state_dir: str | None, watch: Watch) -> Ru
     )
 
 
-def _chosen(state: State, request: RerunRequest) -> Anew:
+def _chosen(state: State, request: RerunRequest) -> Reset:
     wanted = [_number(state, name) for name in request.tasks]
     if request.retry and not wanted and (state.status, state.reason) == ("paused", "revised"):
-        return Anew(())  # what failed began anew with the revision
+        return Reset(())  # what failed began anew with the revision
     try:
         if request.retry:
             return retried(state, wanted)

@@ -225,7 +225,7 @@ def _refuse_unfit(state: State, request: ReviseRequest) -> None:
     run = state.run_id
     if not state.plan_digest:
         raise UsageError(f"run {run} has not begun", f"planrunner show {run}")
-    if state.debts is not None and state.debts.active:
+    if state.compensation_log is not None and state.compensation_log.active:
         raise UsageError(f"run {run} is being rolled back", f"finish that first: planrunner resume {run}")
     if state.ended_at is None and state.stop_reason in FINAL_STOPS:
         message = f"run {run} is coming to its end ({state.stop_reason})"
@@ -260,7 +260,7 @@ def _settled(state: State, request: ReviseRequest) -> list[DoubtSettled]:
 
 def _is_doubtful(state: State, number: int) -> bool:
     task, found = state.specs[number], state.tasks[number]
-    if found.status not in ("running", "in_doubt") or number in state.holders:
+    if found.status not in ("running", "in_doubt") or number in state.containers:
         return False
     if found.outcome is not None and found.outcome.failure != "interrupted":
         return False
@@ -336,7 +336,7 @@ def _under_way(state: State, before: Plan, now: Plan) -> tuple[str, ...]:
     return tuple(
         task.id
         for number, task in enumerate(state.specs[: state.top.size])
-        if number in state.holders
+        if number in state.containers
         and state.tasks[number].inner is not None
         and state.tasks[number].status not in SETTLED
         and task.id in wanted
@@ -389,8 +389,8 @@ def _told(
     lost = tuple(number for number in away if after.specs[number].id in then)
     owed = set()
     for position in outstanding(after):
-        assert after.debts is not None
-        number = after.debts.owed[position].number
+        assert after.compensation_log is not None
+        number = after.compensation_log.owed[position].number
         owed |= {number, *owners(after, number)}
     again = [number for number in which.again if not _is_gate(after, number)]
     return Revision(

@@ -59,7 +59,7 @@ def preview(request: RollbackRequest, state_dir: str | None) -> Planned:
     finally:
         journal.close()
     event = _event(state, request, starts(entries))
-    assert state.debts is not None
+    assert state.compensation_log is not None
     done = (at for at in (*under_way(state), *event.owed) if not _never_acted(state, at, entries))
     steps = tuple(_step(state, position) for position in done)
     return Planned(row.run, event.strict, steps, event.bare)
@@ -135,8 +135,8 @@ def _after(
     since = order.get((name, found.attempts if found.reason == "reused" else found.past + 1))
     if since is None:
         raise UsageError(f"task `{name}` did not start, so nothing came after it")
-    assert state.debts is not None
-    owed = state.debts.owed
+    assert state.compensation_log is not None
+    owed = state.compensation_log.owed
 
     def later(other: int, attempt: int) -> bool:
         return order.get((state.specs[other].id, attempt), 0) > since and not _inside(state, other, number)
@@ -156,8 +156,8 @@ def _inside(state: State, number: int, owner: int) -> bool:
 def _never_acted(state: State, position: int, entries: Iterable[Entry]) -> bool:
     """Whether a capability was refused in each attempt, as the look before them had found already (``late``), and none
     was cut off: the rollback will find nothing to take back."""
-    assert state.debts is not None
-    owed = state.debts.owed[position]
+    assert state.compensation_log is not None
+    owed = state.compensation_log.owed[position]
     if owed.kind != "capability" or "late" not in owed.files[0]["before"] or not _refused(state, owed):
         return False
     name, first = state.specs[owed.number].id, state.tasks[owed.number].past + 1
@@ -176,8 +176,8 @@ def _refused(state: State, owed: Owed) -> bool:
 
 
 def _step(state: State, position: int) -> Step:
-    assert state.debts is not None
-    owed = state.debts.owed[position]
+    assert state.compensation_log is not None
+    owed = state.compensation_log.owed[position]
     task = acted(state, owed)
     if owed.kind == "capability":
         what = "takes back what it did"

@@ -60,7 +60,7 @@ def _doubts(state: State) -> list[int]:
     return [
         number
         for number, found in enumerate(state.tasks)
-        if found.status in ("in_doubt", "running") and number not in state.holders
+        if found.status in ("in_doubt", "running") and number not in state.containers
     ]
 
 
@@ -93,7 +93,7 @@ def _doubt(state: State, number: int) -> Doubt:
 
 
 def _no_doubt(state: State, wanted: str, number: int) -> UsageError:
-    holds = number in state.holders
+    holds = number in state.containers
     status = said(state.tasks[number].status)
     text = f"nothing inside `{wanted}` is in doubt" if holds else f"task `{wanted}` is not in doubt: it {status}"
     return UsageError(text, f"planrunner why {state.run_id} {quote(wanted)}")

@@ -50,7 +50,7 @@ def _not_begun(state: State, wanted: str) -> int:
         path, name = written_name(wanted), ""
     holders = named(state, path) if path != wanted else []
     if not holders and path:
-        holders = [number for number in state.holders if written_path(state, number) == written_of(path)][-1:]
+        holders = [number for number in state.containers if written_path(state, number) == written_of(path)][-1:]
     for number in holders:
         held = [task.id for task in held_tasks(state, number)]
         if written_name(name) in held or (not name and state.specs[number].fanout is not None):

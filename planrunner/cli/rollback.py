@@ -57,10 +57,10 @@ def rollback_command(
         return _preview(given, request, as_json)
     lay_environment(given)
     result = roll_back(request, given.state, watch(given, progress, output))
-    debts = result.state.debts
+    compensation_log = result.state.compensation_log
     if as_json:
         write_object(result)
-    if debts is not None and debts.main.status == "rolled_back":
+    if compensation_log is not None and compensation_log.main.status == "rolled_back":
         return OK
     return result.exit_code if result.status == "paused" else WAITING if result.status == "blocked" else FAILED
 

@@ -179,7 +179,7 @@ def closed(state: State, command: Close) -> AttemptEnded:
 
 def _outputs(state: State, task: Task, frame: Frame) -> dict[str, Json]:
     if frame.kind == "items":
-        item = state.holders[frame.owner]
+        item = state.containers[frame.owner]
         assert item is not None, "a fan-out has the task it multiplies"
         declared = item.outputs if item.sub is None else (*item.sub.outputs, *item.outputs)
         return {**(_of_no_items(item) if not frame.size else {}), **_collected(state, frame, declared)}

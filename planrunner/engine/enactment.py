@@ -226,8 +226,8 @@ class PreparedUndo(NamedTuple):
 
 def prepare_undo(state: State, command: Undo, place: Place, now: float) -> PreparedUndo:
     """Render what undoes a task: it reads the outputs of the visit that it undoes, and everything else as it is now."""
-    assert state.debts is not None
-    owed = state.debts.owed[command.owed]
+    assert state.compensation_log is not None
+    owed = state.compensation_log.owed[command.owed]
     task = acted(state, owed)
     key = f"{state.run_id}:{task.id}:undo:{command.attempt}"
     intent = UndoStarted(task.id, command.attempt, key, command.owed, owed.kind, "", command.reissue)
@@ -254,7 +254,9 @@ def prepare_undo(state: State, command: Undo, place: Place, now: float) -> Prepa
     if refusal is not None:
         return PreparedUndo(intent, None, refusal._replace(usage=dict.fromkeys(command.reserved, 0)))
     own = WORK if call.timeout is None and owed.kind == "capability" else call.timeout
-    limits = [limit for limit in (own, reserve(state, under(state.debts, command.owed), now)) if limit is not None]
+    limits = [
+        limit for limit in (own, reserve(state, under(state.compensation_log, command.owed), now)) if limit is not None
+    ]
     call = call._replace(timeout=min(limits) if limits else None, env={**call.env, "PLANRUNNER_UNDO": "1"})
     call = call._replace(once=f"{state.run_id}:{task.id}:undo:{owed.visit}", reserved=command.reserved)
     return PreparedUndo(intent._replace(inputs=digest(call)), StartCall(call))

@@ -120,7 +120,7 @@ def asks_fresh(state: State, number: int, place: Place) -> tuple[FreshnessAsked,
     directory, call = place.directory, ""
     inputs, outputs, fault = fresh.inputs, fresh.outputs, ""
     try:
-        if number not in state.holders:
+        if number not in state.containers:
             made = call_of(state, task, Start(number, 1), place, "")
             directory, call = made.directory, digest(made)
     except no_value():

@@ -256,7 +256,7 @@ class _Comparison:
 
     def _compare_calls(self, entry: Entry, event: AttemptStarted, known: Difference | None) -> Difference | None:
         number = self.pinned.index[event.task]
-        if number in self.pinned.holders:
+        if number in self.pinned.containers:
             return known and self._compare_frames(known, number, event.attempt)
         start = Start(number, event.attempt, event.reissue, event.reserved, event.degraded)
         before = prepare(self.pinned, start, place_of(self.pinned))

@@ -116,7 +116,7 @@ class Fitting:
         state = self._state
         degraded = state.specs[number].degraded
         trait = state.traits.get(degraded.uses) if degraded is not None else None
-        found = {}
+        amounts = {}
         for what in trait.spends if trait is not None else ():
             left = [
                 limit - ledger_of(state).account(scope).taken(what) - self._claims.get((scope, what), 0)
@@ -124,8 +124,8 @@ class Fitting:
                 if (limit := limit_of(state, scope, what)) is not None
             ]
             if left:
-                found[what] = max(min(left), 1)
-        return found
+                amounts[what] = max(min(left), 1)
+        return amounts
 
     def take(self, number: int) -> bool:
         """Whether a task begins now. Where it has to wait, what it needs is kept from those after it."""
@@ -218,9 +218,9 @@ def exhausted(state: State, number: int, short: Shortage) -> Command:
 
 def _after(state: State, number: int) -> str:
     """What the attempt came to that another one should have followed."""
-    found = state.tasks[number]
-    said = found.outcome.message if found.outcome is not None else ""
-    return f": no attempt {found.attempts - found.past + 1} after: {said}" if said else ""
+    task_state = state.tasks[number]
+    said = task_state.outcome.message if task_state.outcome is not None else ""
+    return f": no attempt {task_state.attempts - task_state.past + 1} after: {said}" if said else ""
 
 
 def stop(state: State, short: Shortage, why: str) -> Command:
@@ -261,8 +261,8 @@ class Wanted(NamedTuple):
 
 
 def wanted(state: State, now: float) -> list[Wanted]:
-    """Every limit that somebody is asked about; one that was extended or refused since is not among them."""
-    found: dict[tuple[int, str], Wanted] = {}
+    """Every limit that people are asked about; one that was extended or refused since is not among them."""
+    limits: dict[tuple[int, str], Wanted] = {}
     for number, task in enumerate(state.tasks):
         if task.status != "blocked" or task.reason != "budget":
             continue
@@ -277,12 +277,12 @@ def wanted(state: State, now: float) -> list[Wanted]:
         least = 0.0 if timed else amount(short.what, int(short.need - short.left))
         limit = short.limit if timed else amount(short.what, int(short.limit))
         one = Wanted(scope_name(state, short.scope), short.what, least, least, limit, sentence(state, short), (name,))
-        before = found.get(key)
+        before = limits.get(key)
         if before is not None:
             whole = 0.0 if timed else amount(short.what, int(short.need))
             one = before._replace(least=min(before.least, least), more=before.more + whole, tasks=(*before.tasks, name))
-        found[key] = one
-    return list(found.values())
+        limits[key] = one
+    return list(limits.values())
 
 
 def refusal(state: State, body: Mapping[str, Json], by: str) -> tuple[BudgetRefused, ...] | str:
@@ -314,8 +314,8 @@ def budget_refused(state: State, event: BudgetRefused, at: float) -> None:
     why = f"refused by {event.by}" if event.by else "refused"
     key = scope_number(state, event.scope), event.what
     ledger_of(state).refused[key] = f"{why}: {event.comment}" if event.comment else why
-    for number, found in enumerate(state.tasks):
-        if found.status == "blocked" and found.reason == "budget":
+    for number, task_state in enumerate(state.tasks):
+        if task_state.status == "blocked" and task_state.reason == "budget":
             state.candidates[number] = None
 
 
@@ -406,17 +406,17 @@ def _delayed(state: State, start: Start, now: float, trying: set[int]) -> Record
 def _is_tried(state: State, circuit: Circuit) -> bool:
     if circuit.trial < 0:
         return False
-    found = state.tasks[circuit.trial]
-    return found.status == "running" and found.outcome is None
+    task_state = state.tasks[circuit.trial]
+    return task_state.status == "running" and task_state.outcome is None
 
 
 def task_delayed(state: State, event: TaskDelayed, at: float) -> None:
     number = state.index[event.task]
-    found, task = state.tasks[number], state.specs[number]
-    if found.status == "queued":
+    task_state, task = state.tasks[number], state.specs[number]
+    if task_state.status == "queued":
         state.queue.remove(state.limited_labels(task), task.priority, number)
-        move(state, number, found, "pending")
-    found.reason, found.detail = "breaker" if event.breaker else "delay", event.detail
+        move(state, number, task_state, "pending")
+    task_state.reason, task_state.detail = "breaker" if event.breaker else "delay", event.detail
     state.candidates.pop(number, None)
     set_timer(state, number, event.due)
     for breaker, circuit in _watching(state, number):

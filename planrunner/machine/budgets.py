@@ -33,7 +33,7 @@ _CUT_OFF = frozenset({"interrupted", "unstarted"})
 class Shortage(NamedTuple):
     """The limit that an attempt does not fit into: of which scope (``PLAN`` or a task) and what, how much it needs and
     how much is left. ``final`` is False while it may fit once others have given back what they do not use;
-    ``unpriced`` is one of which nobody knows what it may spend."""
+    ``unpriced`` is one whose spending is unknown."""
 
     scope: int
     what: str
@@ -49,12 +49,12 @@ class Shortage(NamedTuple):
 
 def chain(state: State, number: int) -> list[int]:
     """A task, the tasks around it and the plan: every scope that what it spends counts in."""
-    found = []
+    scopes = []
     while number >= 0:
-        found.append(number)
+        scopes.append(number)
         number = state.tasks[number].frame.owner
-    found.append(number)
-    return found
+    scopes.append(number)
+    return scopes
 
 
 def ledger_of(state: State) -> Ledger:
@@ -84,8 +84,8 @@ def _budgets(state: State, number: int) -> tuple[Budgets, ...]:
 def _reserved_for_rollback(state: State, number: int) -> tuple[Budgets, ...]:
     """What is reserved for the rollback of that number, counted from 1; 0 is what a first one of the run would have."""
     policy = state.plan.rollback
-    if number and state.debts is not None:
-        policy = state.debts.rollbacks[number - 1].policy
+    if number and state.compensation_log is not None:
+        policy = state.compensation_log.rollbacks[number - 1].policy
     return () if policy is None else (policy.budgets,)
 
 
@@ -110,8 +110,8 @@ def _scope(budgets: Iterable[Budgets]) -> Scope | None:
 
 def limit_of(state: State, scope: int, what: str) -> int | None:
     """The limit of a scope for what is counted, with what people have added."""
-    found = scope_of(state, scope)
-    limit = found.limits.get(what) if found is not None else None
+    limits = scope_of(state, scope)
+    limit = limits.limits.get(what) if limits is not None else None
     return None if limit is None else limit + int(ledger_of(state).extra.get((scope, what), 0))
 
 
@@ -128,14 +128,14 @@ def time_limit(state: State) -> float | None:
 
 def need(state: State, number: int) -> dict[str, int] | str:
     """What the next attempt of a task sets aside, in whole numbers; or what it may spend without a limit though one
-    holds for it, which nobody can answer for.
+    holds for it, which has no bound.
 
     The task's own budgets bound all its attempts together. An attempt of an item of a fan-out may use an equal share of
     that of the fan-out, one that tries it again what is left where that is less.
     """
     task, ledger = state.specs[number], ledger_of(state)
     spends = state.trait(task).spends
-    found: dict[str, int] = {}
+    amounts: dict[str, int] = {}
     for what in SPENDABLE:
         if not _may_spend(state, number, what):
             continue
@@ -146,17 +146,17 @@ def need(state: State, number: int) -> dict[str, int] | str:
             account = ledger.accounts.get(number)
             left = own - (account.spent.get(what, 0) if account is not None else 0)
         if own is not None and left is not None:
-            found[what] = left if left > 0 or not own else 1
+            amounts[what] = left if left > 0 or not own else 1
         elif what in spends:
             if what == "calls":
-                found[what] = _left_of_calls(state, number) if REST in spends else 1
+                amounts[what] = _left_of_calls(state, number) if REST in spends else 1
             elif is_limited(state, number, what):
                 return what
-    return found
+    return amounts
 
 
 def _left_of_calls(state: State, number: int) -> int:
-    """All calls that are left around a task and that nobody has set aside; one where there are none, or no limit."""
+    """All calls that are left around a task and not reserved; one where there are none, or no limit."""
     limits = {scope: limit_of(state, scope, "calls") for scope in chain(state, number)}
     accounts = {scope: ledger_of(state).account(scope) for scope in limits}
     left = [limit - accounts[scope].taken("calls") for scope, limit in limits.items() if limit is not None]
@@ -188,8 +188,8 @@ def _share(state: State, number: int, what: str) -> int | None:
 
 def is_another(state: State, number: int) -> bool:
     """Whether an attempt of an item would try it again after one that failed."""
-    found = state.tasks[number]
-    return found.frame.kind == "items" and found.attempts > found.past and not found.uncertain
+    task_state = state.tasks[number]
+    return task_state.frame.kind == "items" and task_state.attempts > task_state.past and not task_state.uncertain
 
 
 def fits(
@@ -200,11 +200,11 @@ def fits(
     ledger = ledger_of(state)
     passing = None
     for scope in chain(state, number):
-        found = scope_of(state, scope)
-        if found is None:
+        limits = scope_of(state, scope)
+        if limits is None:
             continue
         account = ledger.account(scope)
-        for what in found.limits:
+        for what in limits.limits:
             more = wanted.get(what, 0)
             if not more:
                 continue
@@ -251,7 +251,7 @@ def is_limited(state: State, number: int, what: str) -> bool:
 
 
 def given_up(state: State, number: int) -> None:
-    """Nobody will tell what an attempt used: all it had set aside counts as spent."""
+    """What an attempt used stays unknown: all it had set aside counts as spent."""
     ledger = ledger_of(state)
     if number in ledger.holdings:
         scopes = chain(state, number)
@@ -296,8 +296,10 @@ def budget_extended(state: State, event: BudgetExtended, at: float) -> None:
     added = event.amount if event.what == "time" else units(event.what, event.amount) or 0
     ledger.extra[number, event.what] = ledger.extra.get((number, event.what), 0) + added
     ledger.refused.pop((number, event.what), None)
-    for other, found in enumerate(state.tasks):
-        if found.status in ("queued", "pending") or (found.status == "blocked" and found.reason == "budget"):
+    for other, task_state in enumerate(state.tasks):
+        if task_state.status in ("queued", "pending") or (
+            task_state.status == "blocked" and task_state.reason == "budget"
+        ):
             state.candidates[other] = None
 
 
@@ -315,18 +317,18 @@ def standing(state: State, number: int = PLAN) -> dict[str, dict[str, float | No
     spent. Time and attempts of the whole run are the caller's to add."""
     scope = scope_of(state, number)
     account = ledger_of(state).account(number)
-    found: dict[str, dict[str, float | None]] = {}
+    amounts: dict[str, dict[str, float | None]] = {}
     for what in COUNTED:
         limit = limit_of(state, number, what)
         if limit is not None or account.taken(what):
-            found[what] = {
+            amounts[what] = {
                 "used": amount(what, account.spent.get(what, 0)),
                 "reserved": amount(what, account.reserved.get(what, 0)),
                 "limit": None if limit is None else amount(what, limit),
             }
     if scope is not None and scope.time is not None and number >= 0:
-        found["time"] = {"used": round(account.seconds, 3), "limit": scope.time}
-    return found
+        amounts["time"] = {"used": round(account.seconds, 3), "limit": scope.time}
+    return amounts
 
 
 def waits_for(state: State, number: int) -> str:
@@ -347,15 +349,15 @@ def extension(state: State, body: Mapping[str, Json], by: str) -> tuple[BudgetEx
         return f"the run has no task `{scope}`"
     number = scope_number(state, scope)
     where = f"`{scope}`" if scope else "the plan"
-    found = []
+    events = []
     for what, more in body["add"].items():
         if what not in (*COUNTED, "time") or units(what, more) is None or not more:
             return f"`{what}` cannot be extended by {as_json(more)}"
         has_limit = state.plan.budgets.time if what == "time" and not scope else limit_of(state, number, what)
         if has_limit is None:
             return f"{where} has no limit for {what} that could be extended"
-        found.append(BudgetExtended(scope, what, more, by, comment))
-    return tuple(found) or "nothing is to be added"
+        events.append(BudgetExtended(scope, what, more, by, comment))
+    return tuple(events) or "nothing is to be added"
 
 
 # Decisions
@@ -365,19 +367,19 @@ def notices(state: State, now: float) -> list[Command]:
     """The warnings that are due."""
     ledger = state.ledger
     assert ledger is not None
-    found: list[Command] = []
+    commands: list[Command] = []
     for over in ledger.over:
         task = state.specs[over.number].id
         given = amount(over.what, over.used), amount(over.what, over.reserved)
-        found.append(Record(BudgetWarned(task, over.what, *given, "overshoot")))
+        commands.append(Record(BudgetWarned(task, over.what, *given, "overshoot")))
     for number, what in ledger.crossed:
         spent = amount(what, ledger.account(number).spent.get(what, 0))
         limit = amount(what, limit_of(state, number, what) or 0)
-        found.append(Record(BudgetWarned(scope_name(state, number), what, spent, limit)))
+        commands.append(Record(BudgetWarned(scope_name(state, number), what, spent, limit)))
     at = warning_time(state)
     if at is not None and state.spent_time(now) >= at:
-        found.append(Record(BudgetWarned("", "time", round(state.spent_time(now), 3), time_limit(state) or 0.0)))
-    return found
+        commands.append(Record(BudgetWarned("", "time", round(state.spent_time(now), 3), time_limit(state) or 0.0)))
+    return commands
 
 
 def warning_time(state: State) -> float | None:
@@ -442,8 +444,8 @@ def _left_for_rollback(state: State, rollback: Rollback, what: str) -> int | Non
 
 def _undo_spends(state: State, position: int) -> tuple[str, ...]:
     """What the capability spends that undoes a position."""
-    assert state.debts is not None
-    owed = state.debts.owed[position]
+    assert state.compensation_log is not None
+    owed = state.compensation_log.owed[position]
     action = (owed.task or state.specs[owed.number]).rollback
     trait = state.traits.get(action.uses) if action is not None and owed.kind == "action" else None
     return tuple(what for what in trait.spends if what in SPENDABLE) if trait is not None else ()
@@ -462,13 +464,13 @@ def rollback_short_of(state: State, rollback: Rollback, position: int) -> str:
 
 def undo_share(state: State, rollback: Rollback, position: int) -> dict[str, Json]:
     """What the next attempt to undo ``position`` sets aside."""
-    found: dict[str, Json] = {}
+    amounts: dict[str, Json] = {}
     for what in _undo_spends(state, position) if rollback_budgets(rollback) != _NOTHING_RESERVED else ():
         rest = _left_for_rollback(state, rollback, what)
         if rest:
             others = sum(what in _undo_spends(state, at) for at in rollback.todo)
-            found[what] = amount(what, 1 if what == "calls" else max(rest // max(others, 1), 1))
-    return found
+            amounts[what] = amount(what, 1 if what == "calls" else max(rest // max(others, 1), 1))
+    return amounts
 
 
 def undo_reserved(state: State, position: int) -> dict[str, Json]:
@@ -479,8 +481,8 @@ def undo_reserved(state: State, position: int) -> dict[str, Json]:
 
 def undo_started(state: State, event: UndoStarted) -> None:
     """An undo begins: it counts, and what it may spend is set aside."""
-    assert state.debts is not None
-    rollback = state.debts.under[event.owed]
+    assert state.compensation_log is not None
+    rollback = state.compensation_log.under[event.owed]
     if state.ledger is None and rollback_budgets(rollback) == _NOTHING_RESERVED:
         return
     ledger = ledger_of(state)
@@ -492,13 +494,13 @@ def undo_started(state: State, event: UndoStarted) -> None:
 
 def undo_ended(state: State, position: int, event: UndoEnded) -> None:
     """What an undo used is settled; one that was cut off keeps what it has set aside for when it goes on."""
-    assert state.debts is not None
-    ledger, rollback = ledger_of(state), state.debts.under[position]
+    assert state.compensation_log is not None
+    ledger, rollback = ledger_of(state), state.compensation_log.under[position]
     if event.outcome.failure in _UNDO_CUT_OFF:
         ledger.draw([rollback.account], ~position, event.outcome.usage)
     else:
         ledger.settle([rollback.account], ~position, event.outcome.usage)
-    number = state.debts.owed[position].number
+    number = state.compensation_log.owed[position].number
     known = [
         each
         for each in ledger.over
@@ -508,32 +510,32 @@ def undo_ended(state: State, position: int, event: UndoEnded) -> None:
 
 
 def undo_given_up(state: State, position: int) -> None:
-    """Nobody will tell what an undo used: all it had set aside counts as spent."""
-    if state.ledger is not None and state.debts is not None:
-        state.ledger.settle([state.debts.under[position].account], ~position, {})
+    """What an undo used stays unknown: all it had set aside counts as spent."""
+    if state.ledger is not None and state.compensation_log is not None:
+        state.ledger.settle([state.compensation_log.under[position].account], ~position, {})
 
 
 def rollback_amounts(state: State) -> list[tuple[str, dict[str, dict[str, float | None]]]]:
     """What each rollback used, has set aside and may use, by the task that links the plan which is undone (empty: the
     run); for a run that was not rolled back what is reserved for that."""
-    found = [] if state.debts is None else list(state.debts.rollbacks)
-    if state.plan.rollback is not None and all(each.owner >= 0 for each in found):
-        found.append(Rollback())
-        found[-1].policy, found[-1].account = state.plan.rollback, ROLLBACK
-    return [(_linking_task(state, each), amounts) for each in found if (amounts := _amounts_of_rollback(state, each))]
+    rollbacks = [] if state.compensation_log is None else list(state.compensation_log.rollbacks)
+    if state.plan.rollback is not None and all(each.owner >= 0 for each in rollbacks):
+        rollbacks.append(Rollback())
+        rollbacks[-1].policy, rollbacks[-1].account = state.plan.rollback, ROLLBACK
+    return [
+        (state.specs[each.owner].id if each.owner >= 0 else "", amounts)
+        for each in rollbacks
+        if (amounts := _amounts_of_rollback(state, each))
+    ]
 
 
 def _amounts_of_rollback(state: State, rollback: Rollback) -> dict[str, dict[str, float | None]]:
     reserved = rollback_budgets(rollback)
-    found: dict[str, dict[str, float | None]] = {}
+    amounts: dict[str, dict[str, float | None]] = {}
     if reserved.time is not None:
         used = 0.0 if rollback.ended is None else rollback.ended - rollback.began
-        found["time"] = {"used": round(used, 3), "limit": reserved.time}
+        amounts["time"] = {"used": round(used, 3), "limit": reserved.time}
     if state.ledger is not None:
-        return found | standing(state, rollback.account)
+        return amounts | standing(state, rollback.account)
     limits = {what: getattr(reserved, what) for what in COUNTED if getattr(reserved, what) is not None}
-    return found | {what: {"used": 0, "reserved": 0, "limit": limit} for what, limit in limits.items()}
-
-
-def _linking_task(state: State, rollback: Rollback) -> str:
-    return state.specs[rollback.owner].id if rollback.owner >= 0 else ""
+    return amounts | {what: {"used": 0, "reserved": 0, "limit": limit} for what, limit in limits.items()}

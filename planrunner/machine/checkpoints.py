@@ -66,23 +66,23 @@ def checkpoint_taken(state: State, event: CheckpointTaken, at: float) -> None:
 def kept_first(state: State, commands: Sequence[Command], now: float) -> list[Command]:
     """The commands, with a checkpoint in place of each that ends a task or a round which calls for one, until that is
     taken."""
-    found: list[Command] = []
+    ordered: list[Command] = []
     for command in commands:
         calls = _calls_for(state, command)
         if calls is None:
-            found.append(command)
+            ordered.append(command)
             continue
         number, round_ = calls
         task = state.tasks[number]
         moment = number, task.visit, task.attempts, round_
         checkpoints = _known(state)
         if checkpoints.taken.get(number) == moment:
-            found.append(command)
+            ordered.append(command)
         elif number not in state.asked or moment not in checkpoints.asked:
-            found.append(TakeCheckpoint(number, round_))
+            ordered.append(TakeCheckpoint(number, round_))
         elif round_ and task.due is not None and task.due <= now:
-            found.append(Record(FrameClosing(state.specs[number].id, "timeout")))
-    return found
+            ordered.append(Record(FrameClosing(state.specs[number].id, "timeout")))
+    return ordered
 
 
 def _calls_for(state: State, command: Command) -> tuple[int, int] | None:
@@ -104,10 +104,10 @@ def _calls_for(state: State, command: Command) -> tuple[int, int] | None:
 
 def asked(state: State, command: TakeCheckpoint) -> CheckpointAsked:
     """The intent to keep the files of the working directory."""
-    task, found = state.specs[command.number], state.tasks[command.number]
+    task, task_state = state.specs[command.number], state.tasks[command.number]
     patterns = task.checkpoint or ()
     since = _known(state).newest.get(patterns, "")
-    return CheckpointAsked(task.id, found.visit, found.attempts, command.round, patterns, since)
+    return CheckpointAsked(task.id, task_state.visit, task_state.attempts, command.round, patterns, since)
 
 
 class Position(NamedTuple):
@@ -125,7 +125,7 @@ class Position(NamedTuple):
 
 def positions(entries: Sequence[Entry]) -> list[Position]:
     """Where tasks had completed, and rounds whose files were kept, in the order in which they did."""
-    found = []
+    places = []
     files: dict[str, int] = {}
     for entry in entries:
         event, task, taken = entry.event, "", 0
@@ -140,8 +140,8 @@ def positions(entries: Sequence[Entry]) -> list[Position]:
             continue
         seq = rest_after(entries, entry.seq)
         ended = isinstance(entries[seq - 1].event, RunEnded)
-        found.append(Position(task, seq, entry.at, taken, ended))
-    return found
+        places.append(Position(task, seq, entry.at, taken, ended))
+    return places
 
 
 def rest_after(entries: Sequence[Entry], seq: int) -> int:
@@ -168,27 +168,27 @@ def run_forked(state: State, event: RunForked, at: float) -> None:
     state.params = {**state.params, **event.params}
     for number in list(state.running):
         _never_began(state, number)
-    if any(found.gate is not None for found in state.tasks):
+    if any(task_state.gate is not None for task_state in state.tasks):
         ask_anew(state)
     state.status, state.reason = "paused", "forked"
     if state.active_since is not None:
         state.active += at - event.idle - state.active_since
         state.active_since = None
-    if state.stints:
+    if state.meters:
         containers.meters_paused(state, at - event.idle)
 
 
 def _never_began(state: State, number: int) -> None:
-    found = state.tasks[number]
+    task_state = state.tasks[number]
     free_slot(state, number)
-    if found.status == "in_doubt":
+    if task_state.status == "in_doubt":
         return  # asked about already: whether it took effect in the other run is still to be told
-    move(state, number, found, "pending")
-    found.attempts -= 1
-    found.reissues = 0
-    found.uncertain = False
-    found.judged = True
-    found.outcome = None
-    found.reason = found.detail = ""
-    if not found.attempts:
-        found.started = None
+    move(state, number, task_state, "pending")
+    task_state.attempts -= 1
+    task_state.reissues = 0
+    task_state.uncertain = False
+    task_state.judged = True
+    task_state.outcome = None
+    task_state.reason = task_state.detail = ""
+    if not task_state.attempts:
+        task_state.started = None

@@ -42,7 +42,7 @@ Json = Any
 
 
 class Compare(NamedTuple):
-    """A task that begins anew is about to start: where it would be called as before, it keeps its result instead."""
+    """A task that is reset is about to start: where it would be called as before, it keeps its result instead."""
 
     number: int
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from planrunner.machine import budgets
-from planrunner.machine.compensation_log import Debts, Owed, Rollback
+from planrunner.machine.compensation_log import CompensationLog, Owed, Rollback
 from planrunner.machine.events import (
     AttemptEnded,
     AttemptStarted,
@@ -31,11 +31,14 @@ if TYPE_CHECKING:
 
 def mine(state: State, number: int) -> list[int]:
     """The positions of what the present visit of a task owes, the first to undo first."""
-    debts = state.debts
-    if debts is None:
+    compensation_log = state.compensation_log
+    if compensation_log is None:
         return []
     visit = state.tasks[number].visit
-    return _in_order(debts, [at for at in debts.of.get(number, ()) if debts.owed[at].shown_by == (number, visit)])
+    return _in_order(
+        compensation_log,
+        [at for at in compensation_log.of.get(number, ()) if compensation_log.owed[at].shown_by == (number, visit)],
+    )
 
 
 def acted(state: State, owed: Owed) -> Task:
@@ -43,48 +46,50 @@ def acted(state: State, owed: Owed) -> Task:
     return owed.task or state.specs[owed.number]
 
 
-def handed_on(debts: Debts, before: tuple[int, int], now: tuple[int, int]) -> None:
+def handed_on(compensation_log: CompensationLog, before: tuple[int, int], now: tuple[int, int]) -> None:
     """A visit of a task keeps what another one gave: what that owes is undone as it is, and shows in the new one, which
     owes nothing of its own. Both are a number and a visit."""
-    for at in debts.of.get(now[0], ()):
-        if debts.owed[at].shown_by == now:
-            debts.owed[at].attempt = 0
-    for at in list(debts.of.get(before[0], ())):
-        owed = debts.owed[at]
+    for at in compensation_log.of.get(now[0], ()):
+        if compensation_log.owed[at].shown_by == now:
+            compensation_log.owed[at].attempt = 0
+    for at in list(compensation_log.of.get(before[0], ())):
+        owed = compensation_log.owed[at]
         if owed.shown_by == before:
             owed.shown_by = now
-            debts.of[before[0]].remove(at)
-            debts.of.setdefault(now[0], []).append(at)
+            compensation_log.of[before[0]].remove(at)
+            compensation_log.of.setdefault(now[0], []).append(at)
 
 
 def outstanding(state: State) -> list[int]:
     """The positions of everything that is owed and not undone, in the order of undoing; without what the rollback of a
     linked plan undoes by now."""
-    debts = state.debts
-    if debts is None:
+    compensation_log = state.compensation_log
+    if compensation_log is None:
         return []
     taken = set(under_way(state))
-    return [at for at in _in_order(debts, range(len(debts.owed))) if at not in taken]
+    return [at for at in _in_order(compensation_log, range(len(compensation_log.owed))) if at not in taken]
 
 
 def under_way(state: State) -> list[int]:
     """What the rollbacks of linked plans undo by now, in the order in which they began."""
-    rollbacks = [] if state.debts is None else state.debts.frames.values()
+    rollbacks = [] if state.compensation_log is None else state.compensation_log.frames.values()
     return [at for rollback in rollbacks for at in rollback.todo]
 
 
 def inside(state: State, owner: int) -> list[int]:
     """The same for what started in the plan that ``owner`` links, in the attempt that goes on."""
-    debts = state.debts
-    if debts is None:
+    compensation_log = state.compensation_log
+    if compensation_log is None:
         return []
-    found = debts.inside.get(owner, ())
-    return _in_order(debts, [at for at in found if is_within(state, debts.owed[at].number, owner)])
+    positions = compensation_log.inside.get(owner, ())
+    return _in_order(
+        compensation_log, [at for at in positions if is_within(state, compensation_log.owed[at].number, owner)]
+    )
 
 
-def _in_order(debts: Debts, positions: Iterable[int]) -> list[int]:
-    acted = [at for at in positions if debts.owed[at].attempt and debts.owed[at].fate != "undone"]
-    return sorted(acted, key=lambda at: -debts.owed[at].rank)
+def _in_order(compensation_log: CompensationLog, positions: Iterable[int]) -> list[int]:
+    acted = [at for at in positions if compensation_log.owed[at].attempt and compensation_log.owed[at].fate != "undone"]
+    return sorted(acted, key=lambda at: -compensation_log.owed[at].rank)
 
 
 def selected(state: State, positions: Iterable[int], names: Sequence[str]) -> list[int]:
@@ -92,8 +97,8 @@ def selected(state: State, positions: Iterable[int], names: Sequence[str]) -> li
     if not names:
         return list(positions)
     wanted = frozenset(names)
-    assert state.debts is not None
-    owed = state.debts.owed
+    assert state.compensation_log is not None
+    owed = state.compensation_log.owed
     return [
         at
         for at in positions
@@ -102,25 +107,25 @@ def selected(state: State, positions: Iterable[int], names: Sequence[str]) -> li
 
 
 def _names(state: State, number: int) -> set[str]:
-    found: set[str] = set()
+    names: set[str] = set()
     for around in _around(state, number):
         task = state.specs[around]
-        found |= {task.id, task.id.rpartition("/")[2], *task.labels}
-    return found
+        names |= {task.id, task.id.rpartition("/")[2], *task.labels}
+    return names
 
 
 def bare(state: State, owner: int = -1) -> list[int]:
     """The tasks that may have changed something and do not say how that is undone, nor does one that holds them; with
     an ``owner`` those in the plan that it links."""
-    debts = state.debts
-    of = debts.of if debts is not None else {}
+    compensation_log = state.compensation_log
+    of = compensation_log.of if compensation_log is not None else {}
     frame = state.tasks[owner].inner if owner >= 0 else None
     return [
         number
         for number in range(0 if frame is None else frame.first, len(state.tasks))
         if state.tasks[number].attempts
         and not _is_refused(state, number)
-        and number not in state.holders
+        and number not in state.containers
         and state.trait(state.specs[number]).effect not in ("pure", "read")
         and (frame is None or is_within(state, number, owner))
         and not any(holder in of for holder in _around(state, number, frame))
@@ -129,17 +134,17 @@ def bare(state: State, owner: int = -1) -> list[int]:
 
 def _is_refused(state: State, number: int) -> bool:
     """Whether its only attempt started nothing."""
-    found = state.tasks[number]
-    return found.attempts == 1 and found.outcome is not None and not found.outcome.acted
+    task_state = state.tasks[number]
+    return task_state.attempts == 1 and task_state.outcome is not None and not task_state.outcome.acted
 
 
 def undone_holders(state: State) -> set[int]:
     """The tasks that hold others and completed, of which something inside was undone and nothing is left to undo."""
-    debts = state.debts
-    assert debts is not None
+    compensation_log = state.compensation_log
+    assert compensation_log is not None
     undone: set[int] = set()
     left: set[int] = set()
-    for owed in debts.owed:
+    for owed in compensation_log.owed:
         if owed.attempt:
             (undone if owed.fate == "undone" else left).update(_around(state, owed.number))
     for number in bare(state) if undone else ():
@@ -165,7 +170,7 @@ def _around(state: State, number: int, outermost: Frame | None = None) -> Iterat
 
 def started(state: State, by: RollbackStarted, positions: Sequence[int]) -> RollbackStarted:
     """The event that undoes ``positions`` in this order."""
-    owed = state.debts.owed if state.debts is not None else []
+    owed = state.compensation_log.owed if state.compensation_log is not None else []
     names = tuple(state.specs[owed[at].number].id for at in positions)
     return by._replace(tasks=names, owed=tuple(positions))
 
@@ -192,25 +197,28 @@ def takes_back(state: State, task: Task) -> bool:
 
 def is_saved(state: State, number: int) -> bool:
     """Whether files were saved already for the visit that a task is in."""
-    debts, now = state.debts, (number, state.tasks[number].visit)
-    if debts is None:
+    compensation_log, now = state.compensation_log, (number, state.tasks[number].visit)
+    if compensation_log is None:
         return False
-    return any(debts.owed[at].kind != "action" and debts.owed[at].shown_by == now for at in debts.of.get(number, ()))
+    return any(
+        compensation_log.owed[at].kind != "action" and compensation_log.owed[at].shown_by == now
+        for at in compensation_log.of.get(number, ())
+    )
 
 
-def current(debts: Debts, rollback: Rollback) -> Owed | None:
+def current(compensation_log: CompensationLog, rollback: Rollback) -> Owed | None:
     """What a rollback is undoing; None between two undos."""
-    return None if rollback.current is None else debts.owed[rollback.current]
+    return None if rollback.current is None else compensation_log.owed[rollback.current]
 
 
-def of_task(debts: Debts, number: int) -> Owed | None:
+def of_task(compensation_log: CompensationLog, number: int) -> Owed | None:
     """What is being undone of a task."""
-    return debts.owed[debts.doing[number]] if number in debts.doing else None
+    return compensation_log.owed[compensation_log.doing[number]] if number in compensation_log.doing else None
 
 
-def under(debts: Debts, position: int) -> Rollback:
+def under(compensation_log: CompensationLog, position: int) -> Rollback:
     """The rollback that undoes a position."""
-    return debts.under[position]
+    return compensation_log.under[position]
 
 
 CUT_OFF = ("interrupted", "unstarted", "cancelled")
@@ -220,26 +228,26 @@ def register(state: State, event: AttemptStarted) -> None:
     """From the intent of an attempt on its task has to be undone, whatever becomes of it."""
     number = state.index[event.task]
     visit = state.tasks[number].visit
-    debts = _debts(state)
-    for position in debts.of.get(number, ()):
-        owed = debts.owed[position]
+    compensation_log = _log_of(state)
+    for position in compensation_log.of.get(number, ()):
+        owed = compensation_log.owed[position]
         if (owed.number, owed.visit) == (number, visit):
             owed.attempt = event.attempt
             if owed.kind == "action":
-                debts.rank(owed)
+                compensation_log.rank(owed)
                 return
     if state.specs[number].rollback is not None:
         owed = Owed("action", number, visit)
         owed.attempt = event.attempt
-        _add(state, debts, owed)
+        _add(state, compensation_log, owed)
 
 
 def ended(state: State, event: AttemptEnded) -> None:
     """An attempt that started nothing leaves owed what the one before it did."""
     number = state.index[event.task]
-    debts = _debts(state)
-    for position in debts.of.get(number, ()):
-        owed = debts.owed[position]
+    compensation_log = _log_of(state)
+    for position in compensation_log.of.get(number, ()):
+        owed = compensation_log.owed[position]
         if (owed.number, owed.visit) == (number, state.tasks[number].visit) and owed.attempt == event.attempt:
             if event.outcome.acted:
                 owed.acted = event.attempt
@@ -247,12 +255,12 @@ def ended(state: State, event: AttemptEnded) -> None:
                 owed.attempt = owed.acted
 
 
-def _add(state: State, debts: Debts, owed: Owed) -> None:
-    position = debts.add(owed)
+def _add(state: State, compensation_log: CompensationLog, owed: Owed) -> None:
+    position = compensation_log.add(owed)
     frame = state.tasks[owed.number].frame
     while frame.owner >= 0:
         if frame.linked is not None and frame.linked.on_failure == "rollback":
-            debts.inside.setdefault(frame.owner, []).append(position)
+            compensation_log.inside.setdefault(frame.owner, []).append(position)
         frame = state.tasks[frame.owner].frame
 
 
@@ -266,46 +274,46 @@ def backup_made(state: State, event: BackupMade, at: float) -> None:
     state.candidates[number] = None
     if event.failure == "interrupted":
         return  # asked again when the run goes on
-    debts = _debts(state)
+    compensation_log = _log_of(state)
     if event.problem:
-        debts.problems[number] = (event.problem, event.failure, event.rule)
+        compensation_log.problems[number] = (event.problem, event.failure, event.rule)
         return
     noted = bool(event.files) and "before" in event.files[0]
     owed = Owed("capability" if noted else "files", number, event.visit)
     owed.files, owed.patterns = event.files, event.patterns
-    _add(state, debts, owed)
+    _add(state, compensation_log, owed)
 
 
 def keep_outputs(state: State, number: int) -> None:
-    """A task begins anew: what its visit gave is kept for undoing it."""
-    found = state.tasks[number]
-    _debts(state).problems.pop(number, None)
-    for position in _debts(state).of.get(number, ()):
-        owed = _debts(state).owed[position]
-        if (owed.number, owed.visit) == (number, found.visit):
-            owed.outputs = found.outputs
+    """A task is reset: what its visit gave is kept for undoing it."""
+    task_state = state.tasks[number]
+    _log_of(state).problems.pop(number, None)
+    for position in _log_of(state).of.get(number, ()):
+        owed = _log_of(state).owed[position]
+        if (owed.number, owed.visit) == (number, task_state.visit):
+            owed.outputs = task_state.outputs
 
 
 def rollback_started(state: State, event: RollbackStarted, at: float) -> None:
-    debts = _debts(state)
+    compensation_log = _log_of(state)
     owner = state.index[event.within] if event.within else -1
-    rollback = debts.main
+    rollback = compensation_log.main
     if owner >= 0 or not rollback.active:
-        rollback = debts.begin(owner)
+        rollback = compensation_log.begin(owner)
         rollback.began, rollback.bare, rollback.comment = at, event.bare, event.comment
-        rollback.account, rollback.policy = ROLLBACK - len(debts.rollbacks), state.plan.rollback
+        rollback.account, rollback.policy = ROLLBACK - len(compensation_log.rollbacks), state.plan.rollback
         rollback.reason, rollback.strict, rollback.by = event.reason, event.strict, event.by
     elif event.reason != "doubt":
         rollback.reason, rollback.strict, rollback.by = event.reason, event.strict, event.by
     if owner >= 0:
         _hold_open(state, rollback, event, at)
     elif event.reason != "doubt":
-        debts.through = debts.ranks
+        compensation_log.through = compensation_log.ranks
     for position in event.owed:
-        debts.under[position] = rollback
+        compensation_log.under[position] = rollback
         if position not in rollback.todo:
             rollback.todo.append(position)
-            owed = debts.owed[position]
+            owed = compensation_log.owed[position]
             owed.fate, owed.detail, owed.tries = "", "", 0
     if event.reason == "doubt":
         number = state.index[event.tasks[0]]
@@ -317,40 +325,43 @@ def rollback_started(state: State, event: RollbackStarted, at: float) -> None:
 
 def _hold_open(state: State, rollback: Rollback, event: RollbackStarted, at: float) -> None:
     """The attempt that links the plan ends once it is undone; its time stands still meanwhile."""
-    found = state.tasks[rollback.owner]
-    assert found.inner is not None, "a linked plan was under way"
-    found.inner.undoing = rollback
-    rollback.policy = None if found.inner.linked is None else found.inner.linked.rollback
-    rollback.attempt, rollback.failure, rollback.message = found.attempts, event.failure, event.message
-    rollback.left = None if found.due is None else found.due - at
-    drop_timer(state, rollback.owner, found)
+    task_state = state.tasks[rollback.owner]
+    assert task_state.inner is not None, "a linked plan was under way"
+    task_state.inner.undoing = rollback
+    rollback.policy = None if task_state.inner.linked is None else task_state.inner.linked.rollback
+    rollback.attempt, rollback.failure, rollback.message = task_state.attempts, event.failure, event.message
+    rollback.left = None if task_state.due is None else task_state.due - at
+    drop_timer(state, rollback.owner, task_state)
     state.candidates.pop(rollback.owner, None)
 
 
 def _hold_in_doubt(state: State, number: int) -> None:
-    found = state.tasks[number]
+    task_state = state.tasks[number]
     free_slot(state, number)
-    move(state, number, found, "in_doubt")
-    found.reason, found.detail = "rollback", f"attempt {found.attempts} was cut off; what it may have done is undone"
+    move(state, number, task_state, "in_doubt")
+    task_state.reason, task_state.detail = (
+        "rollback",
+        f"attempt {task_state.attempts} was cut off; what it may have done is undone",
+    )
     state.candidates.pop(number, None)
 
 
 def _stop(state: State, rollback: Rollback) -> None:
     """A person rolls the run back: nothing else starts any more."""
     state.stop_reason, state.stop_by, state.stop_comment = "rollback", rollback.by, rollback.comment
-    for number, found in enumerate(state.tasks):
-        if found.status not in SETTLED:
+    for number, task_state in enumerate(state.tasks):
+        if task_state.status not in SETTLED:
             state.candidates[number] = None
 
 
 def undo_started(state: State, event: UndoStarted, at: float) -> None:
-    debts = _debts(state)
-    owed = debts.owed[event.owed]
+    compensation_log = _log_of(state)
+    owed = compensation_log.owed[event.owed]
     drop_timer(state, owed.number, state.tasks[owed.number])
-    rollback = under(debts, event.owed)
+    rollback = under(compensation_log, event.owed)
     rollback.current = event.owed
-    debts.doing[owed.number] = event.owed
-    debts.counts[owed.number] = max(event.attempt, debts.counts.get(owed.number, 0))
+    compensation_log.doing[owed.number] = event.owed
+    compensation_log.counts[owed.number] = max(event.attempt, compensation_log.counts.get(owed.number, 0))
     owed.tries += not event.reissue
     owed.last, owed.reissues = event.attempt, event.reissue
     owed.cut, owed.outcome, owed.due = False, None, None
@@ -361,70 +372,73 @@ def undo_started(state: State, event: UndoStarted, at: float) -> None:
 
 
 def undo_ended(state: State, event: UndoEnded, at: float) -> None:
-    debts = _debts(state)
-    owed = of_task(debts, state.index.get(event.task, -1))
+    compensation_log = _log_of(state)
+    owed = of_task(compensation_log, state.index.get(event.task, -1))
     if owed is None or owed.outcome is not None or owed.last != event.attempt:
         raise IllegalMove(f"attempt {event.attempt} to undo task `{event.task}` ended without having started")
     owed.cut = event.outcome.failure in CUT_OFF
     owed.outcome = None if owed.cut else event.outcome
     owed.ended = at
     if state.ledger is not None or event.outcome.usage:
-        budgets.undo_ended(state, debts.doing[owed.number], event)
+        budgets.undo_ended(state, compensation_log.doing[owed.number], event)
 
 
 def undo_scheduled(state: State, event: UndoScheduled, at: float) -> None:
-    owed = of_task(_debts(state), state.index[event.task])
+    owed = of_task(_log_of(state), state.index[event.task])
     assert owed is not None
     owed.outcome, owed.due = None, event.due
     set_timer(state, owed.number, event.due)
 
 
 def undo_settled(state: State, event: UndoSettled, at: float) -> None:
-    debts = _debts(state)
-    owed = debts.owed[event.owed]
+    compensation_log = _log_of(state)
+    owed = compensation_log.owed[event.owed]
     owed.fate, owed.detail, owed.outcome, owed.ended = event.status, event.detail, None, at
-    rollback = under(debts, event.owed)
+    rollback = under(compensation_log, event.owed)
     rollback.current = None
     rollback.todo.remove(event.owed)
     rollback.done[event.owed] = None
-    debts.doing.pop(owed.number, None)
-    _mark(state, debts, owed)
+    compensation_log.doing.pop(owed.number, None)
+    _mark(state, compensation_log, owed)
 
 
 _UNDO_FAILED = "; what undoes it failed as well: "
 
 
-def _mark(state: State, debts: Debts, owed: Owed) -> None:
+def _mark(state: State, compensation_log: CompensationLog, owed: Owed) -> None:
     """The task is rolled back once nothing of its last visit is left to undo; one that cannot be says so."""
     number, visit = owed.shown_by
-    found = state.tasks[number]
-    if found.visit != visit or found.status not in SETTLED:
+    task_state = state.tasks[number]
+    if task_state.visit != visit or task_state.status not in SETTLED:
         return
     if owed.fate != "undone":
-        own = found.detail.partition(_UNDO_FAILED)[0] if found.status == "failed" else ""
-        found.reason, found.detail = "rollback_failed", f"{own}{_UNDO_FAILED}{owed.detail}" if own else owed.detail
-    elif found.status != "rolled_back" and not mine(state, number):
-        was = found.status
-        move(state, number, found, "rolled_back")
-        if found.standing in ("completed", "tolerated"):
-            found.standing = "cancelled"
-        why = f": {found.detail}" if was == "failed" and found.detail else ""
-        found.reason, found.detail = "rolled_back", f"it had {was}, and was undone{why}"
+        own = task_state.detail.partition(_UNDO_FAILED)[0] if task_state.status == "failed" else ""
+        task_state.reason, task_state.detail = (
+            "rollback_failed",
+            f"{own}{_UNDO_FAILED}{owed.detail}" if own else owed.detail,
+        )
+    elif task_state.status != "rolled_back" and not mine(state, number):
+        was = task_state.status
+        move(state, number, task_state, "rolled_back")
+        if task_state.standing in ("completed", "tolerated"):
+            task_state.standing = "cancelled"
+        why = f": {task_state.detail}" if was == "failed" and task_state.detail else ""
+        task_state.reason, task_state.detail = "rolled_back", f"it had {was}, and was undone{why}"
 
 
 CUT_HALF_WAY = "cut off: whether it was undone is not known"
 
 
 def rollback_ended(state: State, event: RollbackEnded, at: float) -> None:
-    debts = _debts(state)
+    compensation_log = _log_of(state)
     owner = state.index[event.within] if event.within else -1
-    rollback = debts.main if owner < 0 else debts.frames.pop(owner)
+    rollback = compensation_log.main if owner < 0 else compensation_log.frames.pop(owner)
     if rollback.current is not None:
         budgets.undo_given_up(state, rollback.current)
-        owed = debts.owed[rollback.current]
+        owed = compensation_log.owed[rollback.current]
         _left_half_way(state, owed)
         number = owed.number
-        debts.doing.pop(number, None)
+        compensation_log.doing.pop(number, None)
         drop_timer(state, number, state.tasks[number])
     rollback.active, rollback.status, rollback.current, rollback.ended = False, event.status, None, at
     if owner < 0:
@@ -442,9 +456,9 @@ def _left_half_way(state: State, owed: Owed) -> None:
     """A rollback ends while something is being undone, or waits to be tried again."""
     owed.detail = CUT_HALF_WAY if owed.due is None else "failed, and was not tried again"
     number, visit = owed.shown_by
-    found = state.tasks[number]
-    if found.visit == visit and found.status in SETTLED:
-        found.reason, found.detail = "rollback_failed", owed.detail
+    task_state = state.tasks[number]
+    if task_state.visit == visit and task_state.status in SETTLED:
+        task_state.reason, task_state.detail = "rollback_failed", owed.detail
 
 
 def left_alone(state: State, event: LeftAlone, at: float) -> None:
@@ -453,16 +467,16 @@ def left_alone(state: State, event: LeftAlone, at: float) -> None:
 
 def resumed(state: State) -> None:
     """A runner took the run over: the ends of undos that were under way were not seen."""
-    debts = _debts(state)
-    for rollback in (debts.main, *debts.frames.values()):
-        doing = current(debts, rollback)
+    compensation_log = _log_of(state)
+    for rollback in (compensation_log.main, *compensation_log.frames.values()):
+        doing = current(compensation_log, rollback)
         if rollback.active and doing is not None and doing.outcome is None and doing.due is None:
             doing.cut = True
-    if debts.main.active and debts.main.reason == "person":
-        _stop(state, debts.main)
+    if compensation_log.main.active and compensation_log.main.reason == "person":
+        _stop(state, compensation_log.main)
 
 
-def _debts(state: State) -> Debts:
-    if state.debts is None:
-        state.debts = Debts()
-    return state.debts
+def _log_of(state: State) -> CompensationLog:
+    if state.compensation_log is None:
+        state.compensation_log = CompensationLog()
+    return state.compensation_log

@@ -21,7 +21,7 @@ class Owed:
     none has started, and ``acted`` the last that did something. ``outputs`` are those of an earlier visit (None: the
     task still has them). ``tries`` counts the attempts to undo it in the rollback that goes on, ``last`` is the number
     of the newest one. What has the higher ``rank`` started later and is undone earlier. ``shown_by`` is the task, with
-    its visit, that has as its result what is to be undone: another one where that was kept when the run began anew.
+    its visit, that has as its result what is to be undone: another one where that was kept when the run was reset.
     """
 
     __slots__ = (
@@ -131,7 +131,7 @@ class Rollback:
         self.status = ""
 
 
-class Debts:
+class CompensationLog:
     """Everything a run owes, and its rollbacks.
 
     ``of`` gives the positions in ``owed`` that belong to a task, ``inside`` those of what started inside a task that
@@ -192,11 +192,11 @@ class Debts:
 
     def begin(self, owner: int) -> Rollback:
         """A new rollback of the run (-1) or of the plan that a task links."""
-        found = Rollback(owner)
-        found.active = True
-        self.rollbacks.append(found)
+        rollback = Rollback(owner)
+        rollback.active = True
+        self.rollbacks.append(rollback)
         if owner < 0:
-            self.main = found
+            self.main = rollback
         else:
-            self.frames[owner] = found
-        return found
+            self.frames[owner] = rollback
+        return rollback

@@ -13,7 +13,7 @@ from planrunner.machine.graph import Frame
 from planrunner.machine.reuse import taken_along
 from planrunner.machine.rollback import begin_undoing, came_to, is_linked_due
 from planrunner.machine.scope import FrameScope
-from planrunner.machine.state import State, Stint
+from planrunner.machine.state import State, TimeMeter
 from planrunner.machine.statuses import after_settling, drop_timer, main_part_done, set_timer, wake
 from planrunner.machine.stops import ended_by, undisturbed
 from planrunner.machine.verdicts import lacks_value
@@ -26,28 +26,28 @@ Json = Any
 
 def frame_opened(state: State, event: FrameOpened, at: float) -> None:
     number = state.index[event.task]
-    found = state.tasks[number]
+    task_state = state.tasks[number]
     body, named = _body(state, number, event)
     frame = Frame(event.kind, number, len(state.specs), len(body))
     task = state.specs[number]
     frame.linked = task.sub
-    frame.on_failure = found.frame.on_failure if task.sub is None else task.sub.on_failure
+    frame.on_failure = task_state.frame.on_failure if task.sub is None else task.sub.on_failure
     frame.values = event.values
     frame.round = event.number
     if task.fanout is not None:
         frame.tolerate = tolerated(task.fanout, len(body))
         if task.fanout.max_parallel and task.fanout.max_parallel < len(body):
             frame.limit = frame.first + task.fanout.max_parallel
-    if task.sub is not None or found.frame.owner >= 0:
+    if task.sub is not None or task_state.frame.owner >= 0:
         named = _limited(state, number, task.sub, named)
     state.add(frame, body, named)
     state.index.update({task.id: frame.first + at for at, task in enumerate(named)})
-    if event.number > 1 and task.loop is not None and task.loop.breaker and found.inner is not None:
-        follow(state, found.inner, frame, bool(task.loop.carry))
-    frame.earlier = found.inner if event.number > 1 else None
-    if found.kept is not None:
+    if event.number > 1 and task.loop is not None and task.loop.breaker and task_state.inner is not None:
+        follow(state, task_state.inner, frame, bool(task.loop.carry))
+    frame.earlier = task_state.inner if event.number > 1 else None
+    if task_state.kept is not None:
         taken_along(state, number, frame, event.attempt)
-    found.inner = frame
+    task_state.inner = frame
     if event.kind == "round" and state.ledger is not None:
         went_round(state, number)
     if event.number <= 1:
@@ -65,7 +65,7 @@ def _body(state: State, number: int, event: FrameOpened) -> tuple[list[Task], li
     task = state.specs[number]
     prefix = event.task if event.attempt == 1 else f"{event.task}@{event.attempt}"
     if event.kind == "items":
-        item = state.holders[number]
+        item = state.containers[number]
         assert item is not None, "a fan-out has the task it multiplies"
         family = event.task.endswith("*")
         stem = event.task[:-1] if family else prefix
@@ -146,7 +146,7 @@ def frame_closing(state: State, event: FrameClosing, at: float) -> None:
     assert frame is not None
     frame.closing, frame.why = event.reason, event.comment
     drop_timer(state, number, state.tasks[number])
-    state.stints.pop(number, None)
+    state.meters.pop(number, None)
     state.closing += 1
     state.candidates.pop(number, None)
     wake(state, frame)
@@ -166,13 +166,13 @@ def begin(state: State, number: int) -> Command:
 
 def step(state: State, number: int, now: float) -> Command | None:
     """What follows for a running task that holds others; None while its frame is under way."""
-    found = state.tasks[number]
-    frame = found.inner
+    task_state = state.tasks[number]
+    frame = task_state.inner
     assert frame is not None
     if frame.linked is not None and undone_first(state, frame):
         return begin_undoing(state, number, *_verdict(state, frame))
     if not main_part_done(state, frame) or frame.finals_open:
-        if found.due is not None and found.due <= now and not frame.closing:
+        if task_state.due is not None and task_state.due <= now and not frame.closing:
             return Record(FrameClosing(state.specs[number].id, "timeout"))
         return None
     failure, message = _verdict(state, frame)
@@ -203,9 +203,9 @@ def _verdict(state: State, frame: Frame) -> tuple[str, str]:
         return "cancelled", f"stopped: {frame.closing}"
     if len(frame.failures) > frame.tolerate:
         first = frame.failures[0]
-        task, found = state.specs[first], state.tasks[first]
+        task, task_state = state.specs[first], state.tasks[first]
         count = f"{len(frame.failures)} of {frame.size} items failed, the first is " if frame.kind == "items" else ""
-        return found.failure or "logic", f"{count}`{task.id}`{'' if count else ' failed'}: {found.detail}"
+        return task_state.failure or "logic", f"{count}`{task.id}`{'' if count else ' failed'}: {task_state.detail}"
     if frame.ended >= 0:
         return "", ""
     inner = range(frame.first, frame.first + frame.size)
@@ -222,12 +222,13 @@ def _after_round(state: State, number: int, loop: Loop, failure: str, message: s
     A failure that ``until`` asks about is the loop's to deal with: the round has not got there yet. Any other ends it,
     and so does a value that is missing, which the next round would miss as well.
     """
-    found = state.tasks[number]
-    frame = found.inner
+    task_state = state.tasks[number]
+    frame = task_state.inner
     assert frame is not None
     if state.endings and (why := ended_by(state, number)):
         return Close(number, "cancelled", why)
-    if failure and (failure == "cancelled" or not _asked_about(state, frame, loop) or _lacks_value(state, frame)):
+    no_value = state.edition > 2 and any(lacks_value(state, each) for each in frame.failures)
+    if failure and (failure == "cancelled" or not _asked_about(state, frame, loop) or no_value):
         return Close(number, failure, f"round {frame.round}: {message}")
     if loop.until is not None:
         try:
@@ -240,15 +241,11 @@ def _after_round(state: State, number: int, loop: Loop, failure: str, message: s
     if frame.round < loop.max:
         if state.ledger is not None and (command := next_round(state, number)):
             return command
-        return Open(number, found.attempts, frame.round + 1)
+        return Open(number, task_state.attempts, frame.round + 1)
     if loop.until is None:
         return Close(number)
     failure = "exhausted" if loop.at_bound == "fail" else ""
     return Close(number, failure, f"`until: {loop.until.text}` is still false after {frame.round} rounds")
-
-
-def _lacks_value(state: State, frame: Frame) -> bool:
-    return state.edition > 2 and any(lacks_value(state, number) for number in frame.failures)
 
 
 def _asked_about(state: State, frame: Frame, loop: Loop) -> bool:
@@ -263,16 +260,16 @@ def _asked_about(state: State, frame: Frame, loop: Loop) -> bool:
 
 def meter_started(state: State, number: int, at: float, limit: float, due: float | None) -> None:
     """A task with ``limit`` seconds begins."""
-    state.stints[number] = Stint(limit, at, due)
+    state.meters[number] = TimeMeter(limit, at, due)
     _set_meter(state, number)
 
 
 def _set_meter(state: State, number: int) -> None:
     """Look at the task when the first of its limits is reached."""
-    stint = state.stints[number]
-    ends = stint.due
-    if stint.since is not None:
-        used_up = stint.since + stint.left
+    meter = state.meters[number]
+    ends = meter.due
+    if meter.since is not None:
+        used_up = meter.since + meter.left
         ends = used_up if ends is None else min(ends, used_up)
     if ends is None:
         drop_timer(state, number, state.tasks[number])
@@ -281,36 +278,36 @@ def _set_meter(state: State, number: int) -> None:
 
 
 def _pause_meter(state: State, number: int, at: float) -> None:
-    stint = state.stints[number]
-    if stint.since is not None:
-        stint.left -= at - stint.since
-        stint.since = None
+    meter = state.meters[number]
+    if meter.since is not None:
+        meter.left -= at - meter.since
+        meter.since = None
         _set_meter(state, number)
 
 
 def meters_run(state: State, number: int, at: float) -> None:
-    """Something begins, or somebody has decided: the time of the run and of all that is around it counts again."""
+    """Something begins, or a person has decided: the time of the run and of all that is around it counts again."""
     if state.active_since is None:
         state.active_since = at
-    while number >= 0 and state.stints:
-        stint = state.stints.get(number)
-        if stint is not None and stint.since is None:
-            stint.since = at
+    while number >= 0 and state.meters:
+        meter = state.meters.get(number)
+        if meter is not None and meter.since is None:
+            meter.since = at
             _set_meter(state, number)
         number = state.tasks[number].frame.owner
 
 
 def meters_paused(state: State, at: float) -> None:
-    """Nobody acts on the run any more."""
-    for number in state.stints:
+    """No process acts on the run any more."""
+    for number in state.meters:
         _pause_meter(state, number, at)
 
 
 def meters_resumed(state: State, at: float, idle: float) -> None:
-    """Somebody acts on the run again; of a runner that was killed the ``idle`` seconds since its last entry do not
+    """A process acts on the run again; of a runner that was killed the ``idle`` seconds since its last entry do not
     count."""
-    for number, stint in state.stints.items():
-        stint.since = at if stint.since is None else stint.since + idle
+    for number, meter in state.meters.items():
+        meter.since = at if meter.since is None else meter.since + idle
         _set_meter(state, number)
 
 
@@ -329,7 +326,7 @@ def pause_meters(state: State) -> list[Command]:
     """The tasks inside which only people can move anything from now on."""
     if not (state.counts.get("blocked") or state.counts.get("in_doubt")):
         return []
-    counting = [number for number, stint in state.stints.items() if stint.since is not None]
+    counting = [number for number, meter in state.meters.items() if meter.since is not None]
     return [Record(PeopleAwaited(state.specs[number].id)) for number in counting if _waits_for_people(state, number)]
 
 
@@ -338,14 +335,14 @@ def _waits_for_people(state: State, owner: int) -> bool:
     assert frame is not None
     people = False
     for number in range(frame.first, len(state.tasks)):
-        found = state.tasks[number]
-        if found.status not in _OPEN or not is_within(state, number, owner):
+        task_state = state.tasks[number]
+        if task_state.status not in _OPEN or not is_within(state, number, owner):
             continue
-        if number in state.running or number in state.asked or number in state.held or found.status == "queued":
+        if number in state.running or number in state.asked or number in state.held or task_state.status == "queued":
             return False
-        if found.status == "pending" and found.due is not None:
+        if task_state.status == "pending" and task_state.due is not None:
             return False
-        people = people or found.status in ("blocked", "in_doubt")
+        people = people or task_state.status in ("blocked", "in_doubt")
     return people
 
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 from planrunner.machine import recovery, rollback
 from planrunner.machine.admission import Fitting, held_back
 from planrunner.machine.budgets import notices, time_limit, warning_time
 from planrunner.machine.checkpoints import kept_first
-from planrunner.machine.commands import AskPeople, Command, End, Record, settle
-from planrunner.machine.compensation_log import Rollback
+from planrunner.machine.commands import AskPeople, Close, Command, Compare, End, Record, settle
 from planrunner.machine.containers import pause_meters, step
 from planrunner.machine.events import (
     AttemptStopping,
     FailureResolved,
     FrameClosing,
     PeopleAwaited,
+    ResetPlanned,
     RetryScheduled,
     RunParked,
     StopRequested,
@@ -86,8 +86,9 @@ def decide(state: State, now: float) -> Decision:
             left = tuple(numbers[position:])
             break
         _look(state, number, now, commands, ready)
-        if state.holders and commands and _closes(commands[-1]):
-            left = tuple(numbers[position + 1 :])  # what stands inside is looked at once that is known
+        last = commands[-1] if commands else None
+        if isinstance(last, Record) and isinstance(last.event, FrameClosing):
+            left = tuple(numbers[position + 1 :])  # the tasks inside are looked at once that is recorded
             break
     else:
         left = ()
@@ -97,7 +98,8 @@ def decide(state: State, now: float) -> Decision:
         commands = conclusive(state, commands)
     if state.checkpoints is not None:
         commands = kept_first(state, commands, now)
-    if state.edition > 4 and (compared := _compared(commands)):
+    compared = {command.number for command in commands if isinstance(command, Compare)}
+    if state.edition > 4 and compared:
         # one that ends in a start takes a slot, so the others are looked at once that is known
         chosen: list[Command] = [command for command in commands if getattr(command, "number", -1) in compared]
         return Decision(chosen, tuple(number for number in numbers if number not in compared))
@@ -106,11 +108,11 @@ def decide(state: State, now: float) -> Decision:
         left += (*ready, *later)
     else:
         commands = admitted(state, ready, commands, now)
-    if state.debts is not None or state.plan.on_failure == "rollback":
+    if state.compensation_log is not None or state.plan.on_failure == "rollback":
         commands += rollback.step(state, now)
         if not commands and rollback.busy(state):
             return _NOTHING
-    if state.stints and not commands:
+    if state.meters and not commands:
         commands = pause_meters(state)
     return Decision(commands or _finish(state), left)
 
@@ -128,7 +130,7 @@ def _beforehand(state: State, now: float) -> list[Command]:
 
 def called_off_beside(state: State) -> list[Command]:
     """What still runs on a level that fails, where its plan says `on_failure: cancel`."""
-    found: list[Command] = []
+    commands: list[Command] = []
     for number in state.running:
         at = state.tasks[number]
         frame = None if at.outcome is not None or at.uncertain else cut(state, number)
@@ -137,8 +139,8 @@ def called_off_beside(state: State) -> list[Command]:
         if state.alarms is None or number not in state.alarms.stopping:
             failed = f"`{state.specs[frame.failures[0]].id}` failed and the plan's `on_failure` is cancel"
             event = AttemptStopping(state.specs[number].id, at.attempts, "cancelled", "failure", failed)
-            found.append(Record(event))
-    return found
+            commands.append(Record(event))
+    return commands
 
 
 def admitted(state: State, ready: list[int], commands: list[Command], now: float) -> list[Command]:
@@ -160,11 +162,11 @@ def _upsets(state: State, command: Command) -> bool:
     """Whether a command may keep other tasks from beginning: a task fails or is sent back, a container ends, and all
     that follows while its level fails. Nothing else begins before that is known."""
     if not isinstance(command, Record):
-        return command.__class__.__name__ == "Close"
+        return isinstance(command, Close)
     event = command.event
     if isinstance(event, TaskSettled):
         return event.status == "failed" or (state.failing > 0 and event.status != "completed")
-    return event.__class__.__name__ in ("FailureResolved", "FrameClosing", "ResetPlanned")
+    return isinstance(event, (FailureResolved, FrameClosing, ResetPlanned))
 
 
 def _without_beginnings(state: State, commands: list[Command]) -> tuple[list[Command], list[int]]:
@@ -180,23 +182,14 @@ def _without_beginnings(state: State, commands: list[Command]) -> tuple[list[Com
     return stays, later
 
 
-def _compared(commands: list[Command]) -> set[int]:
-    """The tasks whose earlier result is held against the call that they would make now."""
-    return {getattr(command, "number", -1) for command in commands if command.__class__.__name__ == "Compare"}
-
-
-def _closes(command: Command) -> bool:
-    return isinstance(command, Record) and isinstance(command.event, FrameClosing)
-
-
 def _first(state: State, now: float) -> list[Command]:
     """What comes before everything else: attempts that ran too long, and warnings about budgets."""
-    found: list[Command] = []
+    commands: list[Command] = []
     if state.alarms is not None and state.alarms.due:
-        found += ring(state, now)
+        commands += ring(state, now)
     if state.ledger is not None:
-        found += notices(state, now)
-    return found
+        commands += notices(state, now)
+    return commands
 
 
 def _out_of_time(state: State, now: float) -> str:
@@ -225,14 +218,14 @@ def _stop_time(state: State, now: float) -> float | None:
 
 def next_time(state: State, now: float) -> float | None:
     """When something is to be decided though nothing happens; None: never."""
-    found = [state.timers[0][0]] if state.timers else []
+    times = [state.timers[0][0]] if state.timers else []
     if (due := _stop_time(state, now)) is not None:
-        found.append(due)
+        times.append(due)
     if state.alarms is not None and state.alarms.due and (due := next_alarm(state)) is not None:
-        found.append(due)
+        times.append(due)
     if state.ledger is not None and state.active_since is not None and (due := warning_time(state)) is not None:
-        found.append(now + due - state.spent_time(now))
-    return min(found, default=None)
+        times.append(now + due - state.spent_time(now))
+    return min(times, default=None)
 
 
 def _due(state: State, now: float) -> list[int]:
@@ -246,49 +239,60 @@ def _due(state: State, now: float) -> list[int]:
 
 def _look(state: State, number: int, now: float, commands: list[Command], ready: list[int]) -> None:
     """One candidate: what its status calls for."""
-    found = state.tasks[number]
+    task_state = state.tasks[number]
+    status = task_state.status
     command: Command | None = None
-    if state.held and number in state.held and not (found.status == "running" and found.outcome is None):
+    if state.held and number in state.held and not (status == "running" and task_state.outcome is None):
         return
-    if state.restarts and found.status not in SETTLED:
-        if not _is_under_way(found) and recovery.waits_for_service(state, number):
+    if state.restarts and status not in SETTLED:
+        under_way = status == "running" and not (task_state.uncertain and task_state.outcome is None)
+        if not under_way and recovery.waits_for_service(state, number):
             return
         command = recovery.omitted_after_service(state, number)
-    if command is not None:
-        pass
-    elif state.closing and found.status not in SETTLED and (why := closed(state, number)):
-        command = _in_closing(state, number, now, why)
-    elif found.status == "running":
-        command = after_attempt(state, number, now)
-    elif found.status in ("pending", "blocked"):
-        command = before_attempt(state, number, now, ready)
-    elif found.status == "queued":
-        command = while_queued(state, number)
-    elif found.status == "in_doubt" and not found.judged:
-        command = after_attempt(state, number, now)
-    elif found.status == "in_doubt" and is_given_up(state, number):
-        command = give_up(state, number)
-    elif found.status == "in_doubt" and found.reason == "retry":
-        ready.append(number)
-    elif found.status == "in_doubt":
-        command = recover_attempt(state, number)
-    elif number in state.recovering:
-        command = _resolve(state, number)
+    if command is None:
+        why = closed(state, number) if state.closing and status not in SETTLED else ""
+        command = _in_closing(state, number, now, why) if why else _by_status(state, number, now, ready)
     if command is not None:
         commands.append(command)
 
 
-def _is_under_way(found: TaskState) -> bool:
-    """Whether a task runs, and its attempt is that of this runner."""
-    return found.status == "running" and not (found.uncertain and found.outcome is None)
+def _by_status(state: State, number: int, now: float, ready: list[int]) -> Command | None:
+    """What the status of a task calls for; a task that may start at once joins ``ready``."""
+    status = state.tasks[number].status
+    match status:
+        case "pending" | "blocked":
+            return before_attempt(state, number, now, ready)
+        case "queued":
+            return while_queued(state, number)
+        case "running":
+            return after_attempt(state, number, now)
+        case "in_doubt":
+            return _in_doubt(state, number, now, ready)
+        case "completed" | "failed" | "skipped" | "omitted" | "cancelled" | "abandoned" | "rolled_back":
+            return _resolve(state, number) if number in state.recovering else None
+        case _:
+            assert_never(status)
+
+
+def _in_doubt(state: State, number: int, now: float, ready: list[int]) -> Command | None:
+    """An attempt of unknown end: it is judged once it has an outcome, given up, tried again or recovered."""
+    task_state = state.tasks[number]
+    if not task_state.judged:
+        return after_attempt(state, number, now)
+    if is_given_up(state, number):
+        return give_up(state, number)
+    if task_state.reason == "retry":
+        ready.append(number)
+        return None
+    return recover(state, number)
 
 
 def _in_closing(state: State, number: int, now: float, why: str) -> Command | None:
     """What runs is stopped by the driver and ends as cancelled; whatever else is open is cancelled at once."""
-    task, found = state.specs[number], state.tasks[number]
-    under_way = number in state.holders or not found.uncertain
-    well = found.outcome is None or not found.outcome.failure or why == "budget"
-    if found.status == "running" and under_way and well:
+    task, task_state = state.specs[number], state.tasks[number]
+    under_way = number in state.containers or not task_state.uncertain
+    well = task_state.outcome is None or not task_state.outcome.failure or why == "budget"
+    if task_state.status == "running" and under_way and well:
         return after_attempt(state, number, now)
     return settle(task, "cancelled", "stopped", f"what it belongs to was stopped: {why}")
 
@@ -314,37 +318,36 @@ def _finish(state: State) -> list[Command]:
         return []
     stops = state.stop_reason not in ("", *FINAL_STOPS)
     if state.asked and (not stops or state.checkpoints is not None):
-        return []  # after such a stop it is asked again when the run goes on; files are kept before somebody edits them
-    undoing = state.debts is not None and state.debts.active
+        return []  # after such a stop it is asked again when the run goes on; files are kept before they are edited
+    undoing = state.compensation_log is not None and state.compensation_log.active
     if state.open or state.finals_open or state.recovering or undoing:
         if state.stop_reason and state.stop_reason not in FINAL_STOPS:
             return [Record(RunParked(state.stop_reason))]
         if _time_will_tell(state):
             return []
-        return _people(state) if state.attended and _asks_people(state) else [_stuck(state)]
+        if not (state.attended and _asks_people(state)):
+            return [_stuck(state)]
+        # nothing but a person moves the run: until then no time is spent
+        return [] if state.active_since is None else [Record(PeopleAwaited())]
     if state.stop_reason in OUT_OF_BUDGET:
         return [End("failed", "deadline" if state.stop_reason == "deadline" else "budget")]
-    if state.debts is not None and state.debts.main.status:
-        return [_after_rollback(state, state.debts.main)]
+    if state.compensation_log is not None and state.compensation_log.main.status:
+        undone = state.compensation_log.main
+        if undone.reason != "doubt":  # a run that was undone did not complete, whatever it was before
+            return [End("failed" if state.failures else "cancelled", undone.status)]
+        return [_by_tasks(state)]
     if state.stop_reason in FINAL_STOPS:
         return [End("cancelled", state.stop_reason)]
     return [_by_tasks(state)]
 
 
 def _by_tasks(state: State) -> End:
-    """The end of a run that nobody stopped."""
+    """The end of a run that was not stopped."""
     if state.failures:
         return End("failed", "failed")
     if state.top.ended >= 0:
         return End("completed")
     return End("cancelled", "task") if called_off(state) else End("completed")
-
-
-def _after_rollback(state: State, rollback: Rollback) -> End:
-    """A run that was undone did not complete, whatever it was before."""
-    if rollback.reason == "doubt":
-        return _by_tasks(state)
-    return End("failed" if state.failures else "cancelled", rollback.status)
 
 
 def _time_will_tell(state: State) -> bool:
@@ -355,65 +358,66 @@ def _time_will_tell(state: State) -> bool:
     return not people or any(state.tasks[number].status == "pending" for _, number in state.timers)
 
 
-def _people(state: State) -> list[Command]:
-    """Somebody at the terminal is awaited, and nothing else: until then no time is spent."""
-    if state.active_since is None:
-        return []
-    return [Record(PeopleAwaited())]
-
-
 def _asks_people(state: State) -> bool:
     """A gate or a budget waits for people, one of whom is there."""
     return any(
-        found.status == "blocked" and (found.reason == "budget" or (found.gate is not None and found.gate.waits))
-        for found in state.tasks
+        task_state.status == "blocked"
+        and (task_state.reason == "budget" or (task_state.gate is not None and task_state.gate.waits))
+        for task_state in state.tasks
     )
 
 
 def _stuck(state: State) -> Record:
     """Open tasks, and none that moves: they wait for a person, or for a handler that itself waits for the task it
     should recover. The latter recovers nothing, so the failure stands."""
-    waiting = [task.id for task, found in zip(state.specs, state.tasks) if found.status in ("blocked", "in_doubt")]
+    waiting = [
+        task.id for task, task_state in zip(state.specs, state.tasks) if task_state.status in ("blocked", "in_doubt")
+    ]
     if waiting:
         return Record(RunParked("waiting", tuple(waiting)))
     if state.recovering:
         return Record(FailureResolved(state.specs[min(state.recovering)].id))
-    open_tasks = [task.id for task, found in zip(state.specs, state.tasks) if not found.standing]
+    open_tasks = [task.id for task, task_state in zip(state.specs, state.tasks) if not task_state.standing]
     raise IllegalMove(f"the run can neither go on nor end; undecided: {', '.join(open_tasks[:10])}")
 
 
 def after_attempt(state: State, number: int, now: float) -> Command | None:
+    """What follows for a task that runs: nothing while its attempt goes on, else done, asked about, tried again or
+    failed."""
     task = state.specs[number]
-    found = state.tasks[number]
-    if found.outcome is None:
-        if number in state.holders:
+    task_state = state.tasks[number]
+    if task_state.outcome is None:
+        if number in state.containers:
             return step(state, number, now)
-        if not found.uncertain:
+        if not task_state.uncertain:
             return None
         if is_given_up(state, number):
             return give_up(state, number)
         rests = state.stop_reason not in ("", "budget") and not outlives(state, number)
-        return None if rests else recover_attempt(state, number)
-    if found.outcome.failure in CUT_OFF:
+        return None if rests else recover(state, number)
+    if task_state.outcome.failure in CUT_OFF:
         return stopped(state, task, "stopped: ")
-    if found.outcome.failure == "cancelled":
-        return settle(task, "cancelled", "stopped", found.outcome.message)
-    if found.kept is None and not (found.outcome.failure or task.expect or task.postconditions or task.failure_modes):
-        return settle(task, "completed", "", _at_bound(task, found))
+    if task_state.outcome.failure == "cancelled":
+        return settle(task, "cancelled", "stopped", task_state.outcome.message)
+    if task_state.kept is None and not (
+        task_state.outcome.failure or task.expect or task.postconditions or task.failure_modes
+    ):
+        return settle(task, "completed", "", _at_bound(task, task_state))
     verdict = judge(state, number)
-    if verdict.words and "criteria" not in found.cleared:
-        verdict = judge_failed(found.gate, found.attempts) or verdict
+    if verdict.words and "criteria" not in task_state.cleared:
+        verdict = judge_failed(task_state.gate, task_state.attempts) or verdict
     if not verdict.failure:
         return _after_success(state, number, verdict, now)
     ends = state.stop_reason in FINAL_STOPS and not outlives(state, number)
     ends = ends or (bool(state.closing) and closed(state, number) == "budget")
-    ends = ends or (number in state.holders and _left_behind(state, number))
-    if not ends and is_retried(task.retry, found.attempts - found.past, verdict.failure):
-        key = f"{state.seed}:{task.id}:{found.attempts}"
-        due = now + retry_delay(task.retry, found.attempts - found.past, key)
-        if task.timebox is None or _in_timebox(state, task, due):
-            return Record(RetryScheduled(task.id, found.attempts, due, verdict.failure))
-        verdict = _no_room(task, verdict)
+    frame = task_state.inner if number in state.containers else None
+    ends = ends or (frame is not None and frame.undoing is not None and unclean(frame.undoing))
+    if not ends and is_retried(task.retry, task_state.attempts - task_state.past, verdict.failure):
+        key = f"{state.seed}:{task.id}:{task_state.attempts}"
+        due = now + retry_delay(task.retry, task_state.attempts - task_state.past, key)
+        if time_left(state, task, due):
+            return Record(RetryScheduled(task.id, task_state.attempts, due, verdict.failure))
+        verdict = verdict._replace(failure="timeout", reason="timebox", detail=no_room(task, verdict.detail))
     goes_back = number in state.shape.reworks and not ends
     if goes_back and (back := by_edge(state, number, verdict.detail, verdict.failure)):
         return back
@@ -422,46 +426,22 @@ def after_attempt(state: State, number: int, now: float) -> Command | None:
 
 def _after_success(state: State, number: int, verdict: Verdict, now: float) -> Command | None:
     """Nothing speaks against the attempt: the task is done, unless criteria in plain words are still to be decided."""
-    task, found = state.specs[number], state.tasks[number]
-    if verdict.words and "criteria" not in found.cleared:
-        return _asks_criteria(state, number, now)
-    if found.kept is not None and number in state.holders and is_all_kept(state, number):
+    task, task_state = state.specs[number], state.tasks[number]
+    if verdict.words and "criteria" not in task_state.cleared:
+        gate = task_state.gate
+        asked = gate is not None and (gate.stage, gate.attempt) == ("criteria", task_state.attempts)
+        return at_gate(state, number, now) if asked else AskPeople(number, "criteria")
+    if task_state.kept is not None and number in state.containers and is_all_kept(state, number):
         return settle(task, "completed", "reused", "kept: nothing inside it would be called otherwise")
-    return settle(task, "completed", "", _judged(found) if verdict.words else _at_bound(task, found))
+    return settle(task, "completed", "", _judged(task_state) if verdict.words else _at_bound(task, task_state))
 
 
-def _at_bound(task: Task, found: TaskState) -> str:
+def _at_bound(task: Task, task_state: TaskState) -> str:
     """Why a loop ended that may end at its bound."""
-    bounded = task.loop is not None and task.loop.at_bound == "continue" and found.outcome is not None
-    return found.outcome.message if bounded and found.outcome is not None else ""
+    bounded = task.loop is not None and task.loop.at_bound == "continue" and task_state.outcome is not None
+    return task_state.outcome.message if bounded and task_state.outcome is not None else ""
 
 
-def _left_behind(state: State, number: int) -> bool:
-    """A linked plan was not wholly undone, though it has to be before anything begins again."""
-    frame = state.tasks[number].inner
-    if frame is None or frame.undoing is None:
-        return False
-    return unclean(frame.undoing)
-
-
-def _asks_criteria(state: State, number: int, now: float) -> Command | None:
-    found = state.tasks[number]
-    asked = found.gate is not None and (found.gate.stage, found.gate.attempt) == ("criteria", found.attempts)
-    return at_gate(state, number, now) if asked else AskPeople(number, "criteria")
-
-
-def _judged(found: TaskState) -> str:
+def _judged(task_state: TaskState) -> str:
     """Who decided the criteria in plain words of a task, and how."""
-    return sentence(found.gate) if found.gate is not None and found.gate.stage == "criteria" else ""
-
-
-def _in_timebox(state: State, task: Task, due: float) -> bool:
-    return time_left(state, task, due)
-
-
-def _no_room(task: Task, verdict: Verdict) -> Verdict:
-    return verdict._replace(failure="timeout", reason="timebox", detail=no_room(task, verdict.detail))
-
-
-def recover_attempt(state: State, number: int) -> Command | None:
-    return recover(state, number)
+    return sentence(task_state.gate) if task_state.gate is not None and task_state.gate.stage == "criteria" else ""

@@ -63,9 +63,9 @@ class RunStarted(NamedTuple):
     """The run exists. ``selected`` names the tasks of ``--only`` or ``--until`` (None: all); ``traits`` gives for each
     capability the plan uses its effect class, whether it is instant and whether it has a probe; ``environment`` holds
     engine and schema versions, plugin versions, host, python and platform, policy and profile. ``boot`` ties the time
-    of this event to a clock that nobody can set: ``id`` of the boot and ``uptime`` in seconds. An ``attended`` run has
-    somebody there who answers gates: it waits for them and does not park. ``edition`` is the version of the rules by
-    which the run is decided; it keeps the one that it started with."""
+    of this event to a clock that cannot be set: ``id`` of the boot and ``uptime`` in seconds. An ``attended`` run has a
+    person at its terminal who answers gates: it waits for them and does not park. ``edition`` is the version of the
+    rules by which the run is decided; it keeps the one that it started with."""
 
     plan_digest: str
     params: dict[str, Json]
@@ -81,8 +81,8 @@ class RunStarted(NamedTuple):
 
 class RunResumed(NamedTuple):
     """A runner took the run over; attempts without an end are from now on uncertain. ``boot`` is as in RunStarted;
-    ``idle`` are the seconds since the event before, in which nobody acted on the run. ``unconfined`` says that a person
-    has taken the sandbox away until the run rests again."""
+    ``idle`` are the seconds since the event before, in which no process acted on the run. ``unconfined`` says that a
+    person has taken the sandbox away until the run rests again."""
 
     epoch: int
     by: str = ""
@@ -139,7 +139,7 @@ class RetryScheduled(NamedTuple):
 
 
 class TaskSettled(NamedTuple):
-    """The task reached a final status, or ``blocked`` and ``in_doubt``, which wait for somebody. ``reason`` is a short
+    """The task reached a final status, or ``blocked`` and ``in_doubt``, which wait for a person. ``reason`` is a short
     code, ``detail`` the sentence people read; ``failure`` is the class of a failed one."""
 
     task: str
@@ -150,14 +150,14 @@ class TaskSettled(NamedTuple):
 
 
 class FailureResolved(NamedTuple):
-    """The handlers of a failed task are done: ``recovered_by`` stands in for it, or nobody (empty)."""
+    """The handlers of a failed task are done: ``recovered_by`` stands in for it; empty: none does."""
 
     task: str
     recovered_by: str = ""
 
 
 class DoubtSettled(NamedTuple):
-    """What became of an attempt whose end nobody saw: ``retry`` (issue again), ``completed``, ``failed``, or
+    """What became of an attempt of unknown end: ``retry`` (issue again), ``completed``, ``failed``, or
     ``unknown`` where a probe could not tell; and who said so. ``failure`` is the class of the failure where it is
     known: of the attempt, or of a probe that gave no answer (timeout, or interrupted: it is asked again)."""
 
@@ -172,7 +172,7 @@ class StopRequested(NamedTuple):
     """No task starts from now on. ``reason`` is pause (what runs may end), interrupted, terminated or storage (what
     runs is stopped, and the run parks), budget (what runs may end), time (that budget is used up), deadline, cancelled
     or killed (what is open is cancelled, and the run ends; ``finally`` outlives all but killed); empty where a pause is
-    taken back before the run has come to rest. ``by`` and ``comment`` tell who asked and why."""
+    taken back before the run is paused. ``by`` and ``comment`` tell who asked and why."""
 
     reason: str
     by: str = ""
@@ -218,7 +218,7 @@ class FrameClosing(NamedTuple):
 
 class RunForked(NamedTuple):
     """What came before is a copy of the first ``seq`` entries of the run ``parent``; from here on it is the run
-    ``run``, in which attempts that were under way never began. ``params`` are those that are set anew, ``idle`` the
+    ``run``, in which attempts that were under way never began. ``params`` are those that are set again, ``idle`` the
     seconds since the entry before."""
 
     run: str
@@ -231,7 +231,7 @@ class RunForked(NamedTuple):
 
 class RunRevised(NamedTuple):
     """From here on the run has another plan: revision ``number`` (the first plan is 1), by ``by`` for a ``reason``.
-    Each task keeps what it came to; what begins anew because of the revision is named by the ``TasksReset`` that
+    Each task keeps what it came to; what is reset because of the revision is named by the ``TasksReset`` that
     follows. ``params``, ``traits``, ``environment``, ``max_parallel`` and ``selected`` are as in ``RunStarted`` and
     hold from here on. ``stopped`` are containers under way whose definition changed: what they hold is cancelled. With
     ``asks_again`` what people approved of counts for nothing that has not begun. ``idle`` are the seconds since the
@@ -260,7 +260,7 @@ class RunReopened(NamedTuple):
 
 
 class TasksReset(NamedTuple):
-    """Tasks begin anew as if they had never run: ``reason`` is rework, retry, rerun or revised, ``cause`` the task that
+    """Tasks are reset as if they had never run: ``reason`` is rework, retry, rerun or revised, ``cause`` the task that
     sent back, ``comment`` what was said. Those of ``unless_same`` keep their result if they would be called as before
     and, unless ``by_call``, are of a kind whose call tells everything, or (where the plan was revised) come after
     nothing that runs again; one that holds others opens again, and each task inside it keeps its result by the same
@@ -281,7 +281,7 @@ class TasksReset(NamedTuple):
 
 
 class ResetPlanned(NamedTuple):
-    """Tasks are to begin anew once those among them that run have ended; until then none of them starts."""
+    """Tasks are to be reset once those among them that run have ended; until then none of them starts."""
 
     tasks: tuple[str, ...]
     reason: str
@@ -450,7 +450,7 @@ class BudgetRefused(NamedTuple):
 
 class PeopleAwaited(NamedTuple):
     """Nothing moves any more inside the task (empty: in the whole run, whose runner stays) before a person has decided:
-    its time budget stands still until somebody has, or an attempt starts."""
+    its time budget stands still until they have, or an attempt starts."""
 
     task: str = ""
 
@@ -466,7 +466,7 @@ class PolicyChanged(NamedTuple):
 
 class Warned(NamedTuple):
     """A step of the watchdog of a task: its attempt still runs after ``after`` seconds. ``do`` is warn, or ask:
-    somebody should look and decide."""
+    a person should look and decide."""
 
     task: str
     attempt: int
@@ -513,7 +513,7 @@ class GateRequested(NamedTuple):
     """A task waits for a decision. ``stage`` says of what: ``gate`` (the task is one), ``preconditions`` or
     ``criteria`` (those in plain words), ``label:NAME`` or ``policy`` (demanded before the task starts),
     ``instruction``
-    (somebody carries the task out, and says what came of it). ``request`` is
+    (a person carries the task out and says what came of it). ``request`` is
     what is asked with every template filled in: kind, ask, options, form, words, inputs, and under ``looks`` what has
     to be looked at in the world. ``reserved`` is what a judge may use (cost in dollars, tokens, calls)."""
 
@@ -577,7 +577,7 @@ class GateReopened(NamedTuple):
 
 class GateVoted(NamedTuple):
     """One person's word on what ``shown`` stands for. ``user`` is who the system says it was, ``by`` the name they
-    gave; ``claimed`` are roles nobody but the voter vouches for."""
+    gave; ``claimed`` are roles that only the voter claims."""
 
     task: str
     visit: int

@@ -164,10 +164,10 @@ def _leave_out(state: State) -> None:
     assert state.selected is not None
     for number, task in enumerate(state.specs):
         if task.id not in state.selected and not task.finally_:
-            found = state.tasks[number]
-            found.reason, found.detail = "not_selected", "not selected for this run"
-            move(state, number, found, "skipped")
-            found.standing = "tolerated"
+            task_state = state.tasks[number]
+            task_state.reason, task_state.detail = "not_selected", "not selected for this run"
+            move(state, number, task_state, "skipped")
+            task_state.standing = "tolerated"
             state.top.open -= 1
             for other in state.shape.dependents[number]:
                 state.tasks[other].missing -= 1
@@ -180,9 +180,9 @@ def _run_resumed(state: State, event: RunResumed, at: float) -> None:
         state.stop_reason = state.stop_by = state.stop_comment = ""
     state.epoch = event.epoch
     state.attended = event.attended
-    # a runner that was killed left its mark: the time since its last entry was nobody's
+    # a runner that was killed left its mark: the time since its last entry does not count
     state.active_since = at if state.active_since is None else state.active_since + event.idle
-    if state.stints:
+    if state.meters:
         containers.meters_resumed(state, at, event.idle)
     state.asked.clear()
     state.freshness.clear()  # what was seen then says nothing about now
@@ -197,16 +197,16 @@ def _run_resumed(state: State, event: RunResumed, at: float) -> None:
             state.candidates[number] = None
             task.idle += event.idle if task.started is not None else 0.0
     state.unattended = False
-    if state.debts is not None:
+    if state.compensation_log is not None:
         compensation.resumed(state)
 
 
 def _task_queued(state: State, event: TaskQueued, at: float) -> None:
     number = state.index[event.task]
     task = state.specs[number]
-    found = state.tasks[number]
-    drop_timer(state, number, found)
-    move(state, number, found, "queued")
+    task_state = state.tasks[number]
+    drop_timer(state, number, task_state)
+    move(state, number, task_state, "queued")
     state.candidates.pop(number, None)
     state.queue.add(state.limited_labels(task), task.priority, number)
 
@@ -214,31 +214,31 @@ def _task_queued(state: State, event: TaskQueued, at: float) -> None:
 def _attempt_started(state: State, event: AttemptStarted, at: float) -> None:
     number = state.index[event.task]
     task = state.specs[number]
-    found = state.tasks[number]
-    if found.status == "queued":
+    task_state = state.tasks[number]
+    if task_state.status == "queued":
         state.queue.remove(state.limited_labels(task), task.priority, number)
-    drop_timer(state, number, found)
-    move(state, number, found, "running")
+    drop_timer(state, number, task_state)
+    move(state, number, task_state, "running")
     if event.degraded or state.degraded:
         degrade(state, number, event.degraded)
-    found.attempts = event.attempt
-    found.reissues = event.reissue
-    found.inputs = event.inputs
-    found.uncertain = False
-    found.outcome = None
-    if number not in state.holders:
-        found.kept = None
-    found.judged = False
-    found.reason = found.detail = ""
-    if found.started is None:
-        found.started = at
+    task_state.attempts = event.attempt
+    task_state.reissues = event.reissue
+    task_state.inputs = event.inputs
+    task_state.uncertain = False
+    task_state.outcome = None
+    if number not in state.containers:
+        task_state.kept = None
+    task_state.judged = False
+    task_state.reason = task_state.detail = ""
+    if task_state.started is None:
+        task_state.started = at
     if not event.reissue:
-        found.began = at
+        task_state.began = at
     state.candidates.pop(number, None)
     take_slot(state, number)
-    if (state.ledger is not None or event.reserved) and number not in state.holders:
+    if (state.ledger is not None or event.reserved) and number not in state.containers:
         budgets.started(state, number, event)
-    if state.stints or state.active_since is None:
+    if state.meters or state.active_since is None:
         containers.meters_run(state, number, at)
     if task.timebox is not None or task.watchdog or task.due is not None or task.due_in is not None:
         stops.armed(state, number, at)
@@ -250,20 +250,20 @@ def _attempt_started(state: State, event: AttemptStarted, at: float) -> None:
 
 def _attempt_ended(state: State, event: AttemptEnded, at: float) -> None:
     number = state.index[event.task]
-    found = state.tasks[number]
-    if found.status not in ("running", "in_doubt") or found.attempts != event.attempt:
+    task_state = state.tasks[number]
+    if task_state.status not in ("running", "in_doubt") or task_state.attempts != event.attempt:
         raise IllegalMove(f"attempt {event.attempt} of task `{event.task}` ended without having started")
-    found.outcome = event.outcome
-    found.judged = False
-    found.uncertain = False
-    found.ended = at
+    task_state.outcome = event.outcome
+    task_state.judged = False
+    task_state.uncertain = False
+    task_state.ended = at
     state.candidates[number] = None
     if event.outcome.failure not in CUT_OFF:
         free_slot(state, number)
-    state.stints.pop(number, None)
-    if state.debts is not None and number in state.debts.of:
+    state.meters.pop(number, None)
+    if state.compensation_log is not None and number in state.compensation_log.of:
         compensation.ended(state, event)
-    if (state.ledger is not None or event.outcome.usage) and number not in state.holders:
+    if (state.ledger is not None or event.outcome.usage) and number not in state.containers:
         budgets.ended(state, number, event)
     if state.alarms is not None:
         stops.attempt_over(state, number)
@@ -271,25 +271,23 @@ def _attempt_ended(state: State, event: AttemptEnded, at: float) -> None:
         admission.attempt_ended(state, number, event.outcome, at)
 
 
-def _missed(state: State, number: int) -> str:
-    """The criterion that an attempt without a message of its own did not meet."""
-    return judge(state, number).detail
-
-
 def _retry_scheduled(state: State, event: RetryScheduled, at: float) -> None:
     number = state.index[event.task]
-    found = state.tasks[number]
+    task_state = state.tasks[number]
     free_slot(state, number)
-    move(state, number, found, "pending")
-    if (last := found.outcome) is not None:
-        reason = last.message or _missed(state, number)
+    move(state, number, task_state, "pending")
+    if (last := task_state.outcome) is not None:
+        reason = last.message or judge(state, number).detail
         tried = Tried(event.attempt, event.failure, last.failure, last.message, last.exit_code, last.duration, reason)
-        found.tried = (*found.tried[-_REMEMBERED:], tried)
-    found.failure = event.failure
-    found.judged = True
-    if found.gate is not None and found.gate.stage == "criteria":
-        found.gate = None  # what was asked about the last attempt says nothing about the next
-    found.reason, found.detail = "retry", f"waits for attempt {event.attempt + 1} after a {event.failure} failure"
+        task_state.tried = (*task_state.tried[-_REMEMBERED:], tried)
+    task_state.failure = event.failure
+    task_state.judged = True
+    if task_state.gate is not None and task_state.gate.stage == "criteria":
+        task_state.gate = None  # what was asked about the last attempt says nothing about the next
+    task_state.reason, task_state.detail = (
+        "retry",
+        f"waits for attempt {event.attempt + 1} after a {event.failure} failure",
+    )
     state.candidates.pop(number, None)
     set_timer(state, number, event.due)
 
@@ -297,37 +295,37 @@ def _retry_scheduled(state: State, event: RetryScheduled, at: float) -> None:
 def _task_settled(state: State, event: TaskSettled, at: float) -> None:
     number = state.index[event.task]
     task = state.specs[number]
-    found = state.tasks[number]
-    if found.status == "queued":
+    task_state = state.tasks[number]
+    if task_state.status == "queued":
         state.queue.remove(state.limited_labels(task), task.priority, number)
-    drop_timer(state, number, found)
+    drop_timer(state, number, task_state)
     free_slot(state, number)
-    move(state, number, found, event.status)
-    found.reason, found.detail, found.failure = event.reason, event.detail, event.failure
-    found.judged = True
+    move(state, number, task_state, event.status)
+    task_state.reason, task_state.detail, task_state.failure = event.reason, event.detail, event.failure
+    task_state.judged = True
     state.candidates.pop(number, None)
-    state.stints.pop(number, None)
+    state.meters.pop(number, None)
     if state.alarms is not None:
         stops.task_over(state, number)
     if event.status not in SETTLED:
         if event.reason == "probe":
             state.asked.add(number)
         return
-    found.ended = at
+    task_state.ended = at
     state.asked.discard(number)
     if state.ledger is not None:
         give_back(state, number)
-    frame = found.frame
+    frame = task_state.frame
     if task.finally_:
         frame.finals_open -= 1
     else:
         frame.open -= 1
     if event.reason == "fresh":
-        found.outcome = given(state.freshness[number])
-    if found.kept is not None and event.reason in ("reused", "fresh"):
+        task_state.outcome = given(state.freshness[number])
+    if task_state.kept is not None and event.reason in ("reused", "fresh"):
         reuse.settled(state, event)
-    if event.status == "completed" and found.outcome is not None:
-        found.outputs = found.outcome.outputs
+    if event.status == "completed" and task_state.outcome is not None:
+        task_state.outputs = task_state.outcome.outputs
     take_standing(state, number, event.status)
     tell_recovering(state, number)
     if task.ends_plan and event.status == "completed":
@@ -372,7 +370,7 @@ def _rest(state: State, at: float) -> None:
     if state.active_since is not None:
         state.active += at - state.active_since
         state.active_since = None
-    if state.stints:
+    if state.meters:
         containers.meters_paused(state, at)
 
 

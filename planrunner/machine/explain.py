@@ -20,27 +20,27 @@ from planrunner.plan.identity import paths_read
 def why(state: State, task_id: str) -> list[str]:
     """Sentences from the most to the least important; raises KeyError for a task the plan does not have."""
     number = state.index[task_id]
-    found = state.tasks[number]
+    task_state = state.tasks[number]
     lines = [_headline(state, number)]
     if is_gone(state, number):
-        lines.append(f"the plan has it no more since revision {found.revised or state.revision}")
-    if found.frame.owner >= 0:
+        lines.append(f"the plan has it no more since revision {task_state.revised or state.revision}")
+    if task_state.frame.owner >= 0:
         lines.append(place(state, number))
-    if found.visit > 1 or number in state.held:
+    if task_state.visit > 1 or number in state.held:
         lines += _anew(state, number)
-    if found.status in ("pending", "queued"):
+    if task_state.status in ("pending", "queued"):
         lines += _waiting(state, number)
-    lines += _gate(found)
-    if number in state.holders:
+    lines += _gate(task_state)
+    if number in state.containers:
         lines += holding(state, number)
     lines += _needs(state, number)
     lines += _routes(state, number)
-    if state.specs[number].when is not None and found.status not in ("pending",):
+    if state.specs[number].when is not None and task_state.status not in ("pending",):
         lines.append(_when(state, number))
     if number in state.degraded:
         lines.append("a budget ran short: its `degraded` action ran instead of what it does otherwise")
     lines += _attempts(state, number)
-    if state.reason == "outputs" and found.frame is state.top:
+    if state.reason == "outputs" and task_state.frame is state.top:
         lines += _outputs(state, number)
     return lines
 
@@ -54,17 +54,17 @@ def _outputs(state: State, number: int) -> list[str]:
 
 
 def _headline(state: State, number: int) -> str:
-    task, found = state.specs[number], state.tasks[number]
-    status = "paused" if found.reason == "decided" and found.status == "blocked" else found.status
+    task, task_state = state.specs[number], state.tasks[number]
+    status = "paused" if task_state.reason == "decided" and task_state.status == "blocked" else task_state.status
     text = f"`{task.id}` {said(status)}"
-    if found.status == "running" and state.status not in ("pending", "running"):
-        waits = "waits with what it holds" if number in state.holders else "was cut off; resuming the run settles it"
+    if task_state.status == "running" and state.status not in ("pending", "running"):
+        waits = "waits with what it holds" if number in state.containers else "was cut off; resuming the run settles it"
         text = f"`{task.id}` {waits}"
-    if found.detail:
-        text += f": {found.detail}"
-    if found.recovered_by:
-        text += f"; `{found.recovered_by}` stands in for it"
-    elif found.standing == "tolerated" and found.status == "failed":
+    if task_state.detail:
+        text += f": {task_state.detail}"
+    if task_state.recovered_by:
+        text += f"; `{task_state.recovered_by}` stands in for it"
+    elif task_state.standing == "tolerated" and task_state.status == "failed":
         text += "; its failure is allowed, so the others go on"
     elif number in state.recovering:
         text += "; a handler may still recover it"
@@ -72,8 +72,8 @@ def _headline(state: State, number: int) -> str:
 
 
 def _waiting(state: State, number: int) -> list[str]:
-    task, found = state.specs[number], state.tasks[number]
-    if found.status == "queued":
+    task, task_state = state.specs[number], state.tasks[number]
+    if task_state.status == "queued":
         lines = [f"it is ready and waits for a slot: {state.slots} of {state.max_parallel} are taken"]
         lines += [
             f"{_limit_name(label)} allows {state.limits[label]} at a time, {state.labels_running.get(label, 0)} run"
@@ -83,9 +83,9 @@ def _waiting(state: State, number: int) -> list[str]:
             short = waits_for(state, number)
             lines = [short, *lines] if short else lines
         return lines
-    if found.due is not None:
-        return [f"attempt {found.attempts + 1} starts at {found.due:.3f} (seconds since 1970)"]
-    frame = found.frame
+    if task_state.due is not None:
+        return [f"attempt {task_state.attempts + 1} starts at {task_state.due:.3f} (seconds since 1970)"]
+    frame = task_state.frame
     if task.concluding and frame.open > 1:
         others = "another task is" if frame.open == 2 else f"the other {frame.open - 1} open tasks are"
         return [f"it stands for the plan's `done` and starts when {others} settled"]
@@ -102,15 +102,15 @@ def _waiting(state: State, number: int) -> list[str]:
     return []
 
 
-def _gate(found: TaskState) -> list[str]:
+def _gate(task_state: TaskState) -> list[str]:
     """What people were asked, what they said so far, and for what their word counts."""
-    gate = found.gate
+    gate = task_state.gate
     if gate is None or not gate.opened:
         return []
     asked = " or ".join([*(f"the role {role}" for role in gate.roles), *gate.people]) or "anybody"
     lines = [f"its gate asks: {gate.request.get('ask', '')}", f"  {gate.need} of {asked} decide"]
     if gate.not_starter:
-        lines[-1] += ", but not whoever started the run"
+        lines[-1] += ", except the person who started the run"
     if gate.waits and gate.expires_at is not None:
         lines.append(f"  it expires at {gate.expires_at:.0f} (seconds since 1970)")
     for vote in gate.votes:
@@ -126,19 +126,19 @@ def _gate(found: TaskState) -> list[str]:
 
 
 def _anew(state: State, number: int) -> list[str]:
-    """That a task began anew, or is about to: how often, sent by whom, and what was said."""
-    found = state.tasks[number]
+    """That a task was reset, or is about to: how often, sent by whom, and what was said."""
+    task_state = state.tasks[number]
     lines = []
     if number in state.held:
         planned = next(each for each in state.resets if state.specs[number].id in each.tasks)
         still = [name for name in planned.tasks if state.tasks[state.index[name]].status in ("running", "in_doubt")]
         waits = f" when {', '.join(f'`{name}`' for name in still[:5])} came to rest" if still else ""
-        lines.append(f"it begins anew ({planned.reason}{_said(planned.cause, planned.by, planned.comment)}){waits}")
-    if found.visit > 1:
-        said = found.rework or {}
+        lines.append(f"it is reset ({planned.reason}{_said(planned.cause, planned.by, planned.comment)}){waits}")
+    if task_state.visit > 1:
+        said = task_state.rework or {}
         how = _said(str(said.get("from", "")), str(said.get("by", "")), str(said.get("comment", "")))
-        how = f" since revision {found.revised} of the plan" if found.revised and not how else how
-        lines.append(f"it began anew, this is visit {found.visit}{how}")
+        how = f" since revision {task_state.revised} of the plan" if task_state.revised and not how else how
+        lines.append(f"it was reset, this is visit {task_state.visit}{how}")
     return lines
 
 
@@ -157,8 +157,11 @@ def _needs(state: State, number: int) -> list[str]:
     kind = task.join.expression.text if task.join.expression is not None else task.join.kind
     lines = [f"needs (join {kind}): {verdict}" + (f", {reason}" if reason else "")]
     for need in needs[:20]:
-        found = state.tasks[need]
-        lines.append(f"  `{state.specs[need].id}` {said(found.status)}" + (f": {found.detail}" if found.detail else ""))
+        task_state = state.tasks[need]
+        lines.append(
+            f"  `{state.specs[need].id}` {said(task_state.status)}"
+            + (f": {task_state.detail}" if task_state.detail else "")
+        )
     if len(needs) > 20:
         lines.append(f"  and {len(needs) - 20} more")
     return lines
@@ -192,25 +195,25 @@ def _when(state: State, number: int) -> str:
 
 def _attempts(state: State, number: int) -> list[str]:
     """How each attempt of this visit ended, the last one at the end."""
-    task, found = state.specs[number], state.tasks[number]
-    count = found.attempts - found.past
+    task, task_state = state.specs[number], state.tasks[number]
+    count = task_state.attempts - task_state.past
     if not count:
         return []
     allowed = max(task.retry.attempts, count)
-    lines = [f"attempt {each.attempt - found.past} of {allowed}{_ended(each)}" for each in found.tried]
-    if found.tried and found.tried[-1].attempt == found.attempts:
+    lines = [f"attempt {each.attempt - task_state.past} of {allowed}{_ended(each)}" for each in task_state.tried]
+    if task_state.tried and task_state.tried[-1].attempt == task_state.attempts:
         return lines  # it waits for the next one
     text = f"attempt {count} of {allowed}"
-    if found.past:
-        text += f" on this visit ({found.attempts} in all)"
-    if found.reissues:
-        text += f", issued again {found.reissues} times after a crash"
-    if (last := found.outcome) is not None and found.status == "completed" and last.failure:
+    if task_state.past:
+        text += f" on this visit ({task_state.attempts} in all)"
+    if task_state.reissues:
+        text += f", issued again {task_state.reissues} times after a crash"
+    if (last := task_state.outcome) is not None and task_state.status == "completed" and last.failure:
         text += f" exited {last.exit_code}, as its criteria allow"
     elif last is not None:
-        failure = found.failure if found.status == "failed" else ""
-        took = 0.0 if number in state.holders else last.duration
-        text += _ended(Tried(found.attempts, failure, last.failure, last.message, last.exit_code, took))
+        failure = task_state.failure if task_state.status == "failed" else ""
+        took = 0.0 if number in state.containers else last.duration
+        text += _ended(Tried(task_state.attempts, failure, last.failure, last.message, last.exit_code, took))
     return [*lines, text]
 
 
@@ -247,19 +250,19 @@ LISTED = 10
 
 def place(state: State, number: int) -> str:
     """``it stands in round 2 of at most 5 of `polish```, from the inside out."""
-    found = []
+    parts = []
     frame = state.tasks[number].frame
     while frame.owner >= 0:
-        found.append(_level(state, number, frame))
+        parts.append(_level(state, number, frame))
         number = frame.owner
         frame = state.tasks[number].frame
-    text = "it is " if found[0].startswith("item") else "it stands in "
-    return text + ", in ".join(found)
+    text = "it is " if parts[0].startswith("item") else "it stands in "
+    return text + ", in ".join(parts)
 
 
 def _level(state: State, number: int, frame: Frame) -> str:
     owner = state.specs[frame.owner]
-    old = "" if state.tasks[frame.owner].inner is frame else " as it was before it began anew"
+    old = "" if state.tasks[frame.owner].inner is frame else " as it was before the reset"
     if frame.kind == "items":
         at = number - frame.first
         return f"item {at} of `{owner.id}`, counted from 0 to {frame.size - 1}: {shown(frame.values[at], 60)}{old}"
@@ -271,8 +274,8 @@ def _level(state: State, number: int, frame: Frame) -> str:
 
 def holding(state: State, number: int) -> list[str]:
     """How far a task is that holds others: its rounds, what is settled, what failed and what it waits for."""
-    found = state.tasks[number]
-    frame = found.inner
+    task_state = state.tasks[number]
+    frame = task_state.inner
     if frame is None:
         return []
     lines = [_progress(state, frame)]
@@ -295,8 +298,8 @@ def round_name(state: State, frame: Frame) -> str:
 
 def rounds_named(state: State, wanted: str) -> list[Frame]:
     """The rounds of loops that a path names: the one of that path, else those whose paths end with it."""
-    found = [frame for opened in frames(state).values() for frame in opened if frame.kind == "round"]
-    named = {round_name(state, frame): frame for frame in found}
+    rounds = [frame for opened in frames(state).values() for frame in opened if frame.kind == "round"]
+    named = {round_name(state, frame): frame for frame in rounds}
     if wanted in named:
         return [named[wanted]]
     return [frame for name, frame in named.items() if name.endswith(f"/{wanted}")]
@@ -367,7 +370,7 @@ def _rounds(state: State, number: int) -> list[str]:
 
 
 def _inside(state: State, frame: Frame) -> list[str]:
-    """What failed, waits for somebody or runs inside, by name."""
+    """What failed, waits for a person or runs inside, by name."""
     lines: list[str] = []
     for statuses in (("failed",), ("blocked", "in_doubt"), ("running",)):
         numbers = [at for at in range(frame.first, frame.first + frame.size) if state.tasks[at].status in statuses]
@@ -378,7 +381,7 @@ def _inside(state: State, frame: Frame) -> list[str]:
 
 
 def _standing(state: State, number: int) -> str:
-    found = state.tasks[number]
-    detail = found.detail or found.reason.replace("_", " ")
-    text = f"  `{state.specs[number].id}` {said(found.status)}"
+    task_state = state.tasks[number]
+    detail = task_state.detail or task_state.reason.replace("_", " ")
+    text = f"  `{state.specs[number].id}` {said(task_state.status)}"
     return text + (f": {detail}" if detail else "")

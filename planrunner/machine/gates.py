@@ -1,7 +1,7 @@
 """Gates: decided by checks where they can be, else by people; what a rejection and an expiry lead to.
 
 A gate stands before a task (the task is one, a label demands one, a precondition is in plain words) or behind its
-attempt (a criterion is in plain words). It is requested, examined, opened and decided; a task that is reset asks anew.
+attempt (a criterion is in plain words). It is requested, examined, opened and decided; a task that is reset asks again.
 """
 
 from __future__ import annotations
@@ -58,16 +58,16 @@ def spec(state: State, number: int, stage: str) -> Gate:
 def stage_before(state: State, number: int) -> str:
     """The stage of the gate that is to be decided before the task starts: its own, or the first one not decided yet
     that one of its labels or a policy demands; empty where none is."""
-    task, found = state.specs[number], state.tasks[number]
+    task, task_state = state.specs[number], state.tasks[number]
     if task.gate is not None:
-        return "" if number in state.holders else "gate"
+        return "" if number in state.containers else "gate"
     if task.fanout is not None:
         return ""  # of a fan-out each item is decided by itself
     for label, gate in _gated(state, number).items() if task.labels else ():
         stage = f"label:{label}"
-        if label in task.labels and stage not in found.cleared and not _decided_before(state, number, gate):
+        if label in task.labels and stage not in task_state.cleared and not _decided_before(state, number, gate):
             return stage
-    if not state.restricted or "policy" in found.cleared:
+    if not state.restricted or "policy" in task_state.cleared:
         return ""
     return STAGE if asked(state, number) else ""
 
@@ -82,13 +82,13 @@ def _decided_before(state: State, number: int, demanded: Gate) -> bool:
         if at in seen:
             continue
         seen.add(at)
-        found, gate = state.tasks[at], state.specs[at].gate
-        asked = found.gate if gate is not None and found.standing == "completed" else None
+        task_state, gate = state.tasks[at], state.specs[at].gate
+        asked = task_state.gate if gate is not None and task_state.standing == "completed" else None
         if gate is not None and asked is not None and not gate.options and _asked_enough(asked, demanded):
             return True
         todo += state.shape.needs[at]
-        if found.frame.owner >= 0:
-            todo.append(found.frame.owner)
+        if task_state.frame.owner >= 0:
+            todo.append(task_state.frame.owner)
     return False
 
 
@@ -109,13 +109,13 @@ def _asked_enough(gate: GateState, demanded: Gate) -> bool:
 def _gated(state: State, number: int) -> dict[str, Gate]:
     """The gates that labels demand here: those of the plan, and of every linked plan around the task. What the plan
     says comes before what a linked one says about the same label: nothing inside can ask for less."""
-    found: dict[str, Gate] = {}
+    gates: dict[str, Gate] = {}
     frame = state.tasks[number].frame
     while frame.owner >= 0:
         if frame.linked is not None:
-            found = {**found, **dict(frame.linked.gated)}
+            gates = {**gates, **dict(frame.linked.gated)}
         frame = state.tasks[frame.owner].frame
-    return {**found, **dict(state.plan.gated)}
+    return {**gates, **dict(state.plan.gated)}
 
 
 def step(state: State, number: int, now: float) -> Command | None:
@@ -193,13 +193,13 @@ def digest(
 ) -> str:
     """What an approval is for, in one word: another run, task, visit, plan, policy, question or piece of evidence
     gives another."""
-    found = state.tasks[number]
+    task_state = state.tasks[number]
     seen = [[item.get(key) for key in ("kind", "name", "digest", "problem")] for item in evidence]
     bound = [
         "gate",
         state.run_id,
         state.specs[number].id,
-        found.visit,
+        task_state.visit,
         state.approved_digest,
         [state.plan.policy, policy],
         request,
@@ -210,8 +210,8 @@ def digest(
 
 def on_expiry(state: State, number: int, now: float) -> GateEscalated | GateDecided:
     """Nobody decided in time: others are asked where the plan names them, else that is the end. Never an approval."""
-    found = state.tasks[number]
-    gate = found.gate
+    task_state = state.tasks[number]
+    gate = task_state.gate
     assert gate is not None
     task, written = state.specs[number], spec(state, number, gate.stage)
     others = written.escalate
@@ -302,9 +302,9 @@ def rework_target(state: State, number: int, reject: Reject) -> int | None:
 def _gate_of(state: State, task: str, visit: int) -> tuple[int, GateState | None]:
     """The gate of that visit; None for what comes too late, after a reset or the end of the task."""
     number = state.index[task]
-    found = state.tasks[number]
-    late = found.gate is None or found.gate.visit != visit or found.status in SETTLED
-    return number, None if late else found.gate
+    task_state = state.tasks[number]
+    late = task_state.gate is None or task_state.gate.visit != visit or task_state.status in SETTLED
+    return number, None if late else task_state.gate
 
 
 def gate_requested(state: State, event: GateRequested, at: float) -> None:
@@ -333,18 +333,18 @@ def gate_examined(state: State, event: GateExamined, at: float) -> None:
 
 def gate_opened(state: State, event: GateOpened, at: float) -> None:
     number = state.index[event.task]
-    found = state.tasks[number]
-    gate = found.gate
+    task_state = state.tasks[number]
+    gate = task_state.gate
     assert gate is not None
     gate.opened, gate.opened_at, gate.shown = True, at, event.shown
     gate.roles, gate.people, gate.need = event.roles, event.people, event.need
     gate.not_starter, gate.expires_at = event.not_starter, event.expires_at
     free_slot(state, number)
-    if found.status != "blocked":
-        move(state, number, found, "blocked")
-    found.judged = True
-    found.reason = _REASONS.get(event.stage, "gate")
-    found.detail = event.ask
+    if task_state.status != "blocked":
+        move(state, number, task_state, "blocked")
+    task_state.judged = True
+    task_state.reason = _REASONS.get(event.stage, "gate")
+    task_state.detail = event.ask
     state.candidates.pop(number, None)
     if event.expires_at is not None:
         set_timer(state, number, event.expires_at)
@@ -387,41 +387,41 @@ def gate_decided(state: State, event: GateDecided, at: float) -> None:
     number, gate = _gate_of(state, event.task, event.visit)
     if gate is None:
         return
-    found = state.tasks[number]
+    task_state = state.tasks[number]
     gate.decision, gate.by, gate.reason = event.decision, event.by, event.reason
     meters_run(state, number, at)
-    drop_timer(state, number, found)
+    drop_timer(state, number, task_state)
     state.candidates[number] = None
     if event.decision in ("passed", "approved"):
-        found.cleared += (gate.stage,)
+        task_state.cleared += (gate.stage,)
     if gate.stage in ("gate", "instruction"):
         failure = "logic" if event.problem else ""
-        found.outcome = Outcome(failure, event.problem, event.outputs, no_value=bool(failure))
-        found.outputs = event.outputs
+        task_state.outcome = Outcome(failure, event.problem, event.outputs, no_value=bool(failure))
+        task_state.outputs = event.outputs
     elif gate.is_behind:
-        found.facts = None  # the world may have changed while people took their time
-        found.reason = found.detail = ""
-        if found.status == "blocked":
-            move(state, number, found, "pending")
+        task_state.facts = None  # the world may have changed while people took their time
+        task_state.reason = task_state.detail = ""
+        if task_state.status == "blocked":
+            move(state, number, task_state, "pending")
 
 
 def ask_anew(state: State) -> None:
     """What was approved or asked in another run counts for nothing in this one, where it is not behind a task that has
     ended: those that wait ask again, and those that were let through and have not begun do too."""
-    for number, found in enumerate(state.tasks):
-        gate = found.gate
-        if gate is None or found.status in SETTLED:
+    for number, task_state in enumerate(state.tasks):
+        gate = task_state.gate
+        if gate is None or task_state.status in SETTLED:
             continue
-        drop_timer(state, number, found)
+        drop_timer(state, number, task_state)
         state.asked.discard(number)
         state.candidates[number] = None
-        found.cleared = ()
-        found.gate = None
-        if found.status == "blocked" and gate.stage == "criteria":
-            found.gate = GateState(gate.visit, gate.stage, gate.attempt, {})
-        elif found.status == "blocked":
-            move(state, number, found, "pending")
-            found.reason = found.detail = ""
+        task_state.cleared = ()
+        task_state.gate = None
+        if task_state.status == "blocked" and gate.stage == "criteria":
+            task_state.gate = GateState(gate.visit, gate.stage, gate.attempt, {})
+        elif task_state.status == "blocked":
+            move(state, number, task_state, "pending")
+            task_state.reason = task_state.detail = ""
 
 
 TEXT = "text"
@@ -429,7 +429,7 @@ TEXT = "text"
 
 
 def instruction_question(task: Task) -> str:
-    """What somebody is asked to do."""
+    """What a person is asked to do."""
     words = task.command.strip()
     return f"carry this out: {words}" if words else f"carry `{task.id}` out: nothing else says how to do it"
 
@@ -437,11 +437,11 @@ def instruction_question(task: Task) -> str:
 def instruction_form(task: Task) -> list[dict[str, Json]]:
     """The fields to be filled: every declared output that nothing else gives, and what was done."""
     asked = [output for output in task.outputs if output.value is None and not output.path and output.name != TEXT]
-    found: list[dict[str, Json]] = []
+    fields: list[dict[str, Json]] = []
     for output in asked:
         about = {"description": output.description} if output.description else {}
-        found.append({"name": output.name, "type": output.type, "required": True, **about})
-    return [*found, {"name": TEXT, "type": "string", "default": "", "description": "what was done, else the reason"}]
+        fields.append({"name": output.name, "type": output.type, "required": True, **about})
+    return [*fields, {"name": TEXT, "type": "string", "default": "", "description": "what was done, else the reason"}]
 
 
 def instruction_results(task: Task, outputs: dict[str, Json]) -> dict[str, Json]:
@@ -453,11 +453,11 @@ def instruction_results(task: Task, outputs: dict[str, Json]) -> dict[str, Json]
 
 def carried_out(state: State, number: int, how: str) -> Command:
     """People approved, or say that it is done: the criteria of the task decide; those in words are asked about."""
-    task, found = state.specs[number], state.tasks[number]
+    task, task_state = state.specs[number], state.tasks[number]
     verdict = judge(state, number)
     if verdict.failure:
         return Record(TaskSettled(task.id, "failed", verdict.reason, verdict.detail, verdict.failure))
-    if verdict.words and "criteria" not in found.cleared:
+    if verdict.words and "criteria" not in task_state.cleared:
         return AskPeople(number, "criteria")
     return Record(TaskSettled(task.id, "completed", "", how))
 

@@ -76,19 +76,19 @@ class Shape:
 
     def _add_tolerant(self, first: int, tasks: Sequence[Task]) -> None:
         """Targets of failure edges, joins that accept a failure, and whatever follows those."""
-        found = {
+        tolerant = {
             number
             for number, task in enumerate(tasks, first)
             if (task.join.kind in _ACCEPTS_FAILURE and task.needs)
             or any(route.edge.on in ("failure", "always") for route in self.routes_in.get(number, ()))
         }
-        todo = list(found)
+        todo = list(tolerant)
         while todo:
             for other in self.following(todo.pop()):
-                if other not in found:
-                    found.add(other)
+                if other not in tolerant:
+                    tolerant.add(other)
                     todo.append(other)
-        self.tolerant |= found
+        self.tolerant |= tolerant
 
     def following(self, number: int) -> list[int]:
         """Tasks that need this one, or that its edges lead to."""
@@ -168,9 +168,9 @@ class Frame:
         self.earlier: Frame | None = None
         """The round before this one."""
         self.before: Frame | None = None
-        """What its tasks are compared with, where the task that holds it began anew and may keep what it gave."""
+        """What its tasks are compared with, where the task that holds it was reset and may keep what it gave."""
         self.renewed: set[int] = set()
-        """Tasks of it that somebody runs again by name: nothing is kept of them."""
+        """Tasks of it that a person runs again by name: nothing is kept of them."""
         self.linked: Plan | None = None
         """The plan of a subplan from a file, whose tasks see nothing of what is around them."""
         self.undoing: Rollback | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Literal
 
 from planrunner.machine.commands import Command, Record, settle
@@ -23,12 +23,12 @@ _FAILED = ("failed", "cut_off")
 def needs_verdict(state: State, number: int) -> tuple[Verdict, str]:
     """Whether the needs of a task are met, and for ``unmet`` and ``failed`` the sentence why."""
     task = state.specs[number]
-    found = state.tasks[number]
+    task_state = state.tasks[number]
     if task.join.kind == "all":
-        if found.broken >= 0:
-            broken = state.specs[found.broken].id
-            return "unmet", f"needs `{broken}`, which {_word(state.tasks[found.broken])}"
-        return ("met", "") if found.missing == 0 else ("waiting", "")
+        if task_state.broken >= 0:
+            broken = state.specs[task_state.broken].id
+            return "unmet", f"needs `{broken}`, which {_word(state.tasks[task_state.broken])}"
+        return ("met", "") if task_state.missing == 0 else ("waiting", "")
     standings: list[str] = [state.tasks[need].standing for need in state.shape.needs[number]]
     if not standings:
         return "met", ""
@@ -54,14 +54,6 @@ def _expression(state: State, number: int, standings: list[str]) -> tuple[Verdic
     if holds is None:
         return "waiting", ""
     return ("met", "") if holds else ("unmet", f"`{join.expression.text}` is false: {_tally(state, number)}")
-
-
-def holds_ideally(state: State, number: int) -> bool:
-    """Whether the expression over the needs of a task may be true where all of them complete."""
-    try:
-        return _decided(state, number, ideal=True) is not False
-    except EvaluationError:
-        return True
 
 
 def _decided(state: State, number: int, ideal: bool = False) -> bool | None:
@@ -131,10 +123,10 @@ _WORDS = {
 }
 
 
-def _word(found: TaskState) -> str:
-    if found.standing == "cancelled" and found.status == "omitted":
+def _word(task_state: TaskState) -> str:
+    if task_state.standing == "cancelled" and task_state.status == "omitted":
         return "was cut off by a cancellation"
-    return _WORDS[found.standing]
+    return _WORDS[task_state.standing]
 
 
 def need_text(state: State, number: int, standings: Collection[str]) -> str:
@@ -168,7 +160,8 @@ leads nowhere. Neither is about the work of the task, so ``allow_failure`` and `
 def routes_verdict(state: State, number: int) -> tuple[Verdict, str]:
     """A task that edges point to starts only when one of them fires; without such edges it is free to start."""
     leading = state.shape.routes_in.get(number)
-    routes = [route for route in leading if _in_play(state, route)] if leading else None
+    selected = state.selected
+    routes = [route for route in leading or () if selected is None or state.specs[route.source].id in selected]
     if not routes:
         return "met", ""
     verdicts = [_its_turn(state, route) for route in routes]
@@ -177,22 +170,18 @@ def routes_verdict(state: State, number: int) -> tuple[Verdict, str]:
     if None in verdicts:
         return "waiting", ""
     for route in routes:
-        if found := state.tasks[route.source].recovered_by:
-            return "unmet", f"`{found}` stands in for `{state.specs[route.source].id}` already"
+        if stand_in := state.tasks[route.source].recovered_by:
+            return "unmet", f"`{stand_in}` stands in for `{state.specs[route.source].id}` already"
     sources = ", ".join(f"`{state.specs[route.source].id}`" for route in routes)
     return "unmet", f"no edge from {sources} led here"
-
-
-def _in_play(state: State, route: Route) -> bool:
-    return state.selected is None or state.specs[route.source].id in state.selected
 
 
 def _its_turn(state: State, route: Route) -> bool | None:
     """Whether an edge has fired and, where several alternates could stand in for a failed task, those before it in the
     order of the plan did not: the first that completes stands in, and those after it are not tried."""
-    found = fired(state, route)
-    if not (found and route.edge.recovers):
-        return found
+    has_fired = fired(state, route)
+    if not (has_fired and route.edge.recovers):
+        return has_fired
     for other in alternates(state, route.source):
         if other == route.target:
             break
@@ -211,7 +200,7 @@ def alternates(state: State, number: int) -> list[int]:
 
 def has_next(state: State, number: int, seen: tuple[int, ...] = ()) -> bool:
     """Whether another alternate follows one that failed, or follows what it was to stand in for: then nothing has
-    failed for good yet."""
+    failed finally yet."""
     for route in state.shape.routes_in.get(number, ()):
         source = route.source
         if source in state.recovering and route.edge.recovers and source not in seen:
@@ -361,7 +350,7 @@ def omit(state: State, number: int, needs: Verdict, edges: Verdict, why: str) ->
     causes: list[str] = list(standings) if needs == "unmet" and wants else []
     if edges == "unmet":
         causes += _sources(state, number)
-    reason = _gravest(causes)
+    reason = next((each for each, kept_by in _KEPT_BY.items() if any(cause in kept_by for cause in causes)), None)
     may_follow = edges == "waiting" or ("" in standings and (needs != "unmet" or wants))
     if reason != "cut_off" and may_follow:
         return None
@@ -372,21 +361,19 @@ def omit(state: State, number: int, needs: Verdict, edges: Verdict, why: str) ->
     return settle(task, "omitted", reason, why)
 
 
-def _gravest(standings: Iterable[str]) -> Reason | None:
-    found = set(standings)
-    return next((reason for reason, kept_by in _KEPT_BY.items() if not found.isdisjoint(kept_by)), None)
-
-
 def _sources(state: State, number: int) -> list[str]:
     """What the tasks stand as whose edges would lead here had they completed."""
     routes = state.shape.routes_in[number]
-    found = [(route.edge.on, state.tasks[route.source].standing) for route in routes]
-    return [standing for on, standing in found if on == "success" or (on != "failure" and standing != "failed")]
+    sources = [(route.edge.on, state.tasks[route.source].standing) for route in routes]
+    return [standing for on, standing in sources if on == "success" or (on != "failure" and standing != "failed")]
 
 
 def _wants_completed(state: State, number: int) -> bool:
     """Whether the needs of a task are met where all of them complete; if not, its join asks for failures or skips."""
     kind = state.specs[number].join.kind
     if kind == "expression":
-        return holds_ideally(state, number)
+        try:
+            return _decided(state, number, ideal=True) is not False
+        except EvaluationError:
+            return True
     return kind not in ("all_failed", "one_failed")

@@ -28,7 +28,8 @@ _MOST = 1e15
 
 
 def units(what: str, value: Json) -> int | None:
-    """An amount of the plan language as a whole number; None for what is no amount: text, NaN, less than nothing."""
+    """An amount of the plan language as a whole number; None for what is not an amount: text, NaN, less than
+    nothing."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= _MOST:
         return None
     return round(value * _SCALE[what]) if what in _SCALE else ceil(value)
@@ -77,7 +78,7 @@ class Over(NamedTuple):
 
 class Ledger:
     """The accounts of a run. ``holdings`` is what each running attempt has set aside, ``extra`` what people added to
-    limits, ``crossed`` and ``over`` are warnings that nobody has given yet, ``refused`` says who
+    limits, ``crossed`` and ``over`` are warnings not given yet, ``refused`` says who
     adds nothing to a limit and why."""
 
     __slots__ = ("accounts", "crossed", "extra", "holdings", "over", "refused", "scopes")
@@ -92,10 +93,10 @@ class Ledger:
         self.refused: dict[tuple[int, str], str] = {}
 
     def account(self, number: int) -> Account:
-        found = self.accounts.get(number)
-        if found is None:
-            found = self.accounts[number] = Account()
-        return found
+        account = self.accounts.get(number)
+        if account is None:
+            account = self.accounts[number] = Account()
+        return account
 
     def count(self, chain: Iterable[int], what: str) -> None:
         """One more attempt or iteration in every scope of the chain."""

@@ -69,21 +69,21 @@ def named(state: State, wanted: str) -> list[int]:
     if number is not None:
         return [number]
     ending = "/" + wanted
-    found = [number for number, task in enumerate(state.specs) if task.id.endswith(ending)]
-    if not found and "=" in wanted:
+    numbers = [number for number, task in enumerate(state.specs) if task.id.endswith(ending)]
+    if not numbers and "=" in wanted:
         labels = [label(state, number) for number in range(len(state.specs))]
-        found = [number for number, each in enumerate(labels) if each == wanted or each.endswith(ending)]
-    if found or "/" not in wanted:
-        return found
+        numbers = [number for number, each in enumerate(labels) if each == wanted or each.endswith(ending)]
+    if numbers or "/" not in wanted:
+        return numbers
     return [number for number, task in enumerate(state.specs) if written_of(task.id) == wanted and "/" in task.id]
 
 
 def picked(state: State, wanted: str) -> list[int]:
     """The tasks that a path picks, with all they hold: as ``named``, or a round or visit of one (``polish#2``,
-    ``polish@2``), which is no task of its own."""
-    found = named(state, wanted)
-    if found:
-        return below(state, found)
+    ``polish@2``), which is not a task of its own."""
+    numbers = named(state, wanted)
+    if numbers:
+        return below(state, numbers)
     return [number for number, task in enumerate(state.specs) if _begins(task.id, wanted)]
 
 
@@ -95,22 +95,22 @@ def below(state: State, numbers: list[int]) -> list[int]:
     """Tasks and whatever they hold, at whatever depth and of every visit. What is inside came later."""
     if not numbers:
         return []
-    found = dict.fromkeys(sorted(numbers))
+    inner = dict.fromkeys(sorted(numbers))
     for number in range(min(numbers), len(state.tasks)):
-        if state.tasks[number].frame.owner in found:
-            found[number] = None
-    return sorted(found)
+        if state.tasks[number].frame.owner in inner:
+            inner[number] = None
+    return sorted(inner)
 
 
 def owners(state: State, number: int) -> list[int]:
     """The tasks that hold a task, the outermost first."""
-    found: list[int] = []
+    around: list[int] = []
     owner = state.tasks[number].frame.owner
     while owner >= 0:
-        found.append(owner)
+        around.append(owner)
         owner = state.tasks[owner].frame.owner
-    found.reverse()
-    return found
+    around.reverse()
+    return around
 
 
 def local_name(state: State, number: int) -> str:
@@ -136,7 +136,7 @@ def held_tasks(state: State, number: int) -> tuple[Task, ...]:
     """The tasks that one which holds others makes when it begins, as the plan writes them."""
     task = state.specs[number]
     if task.fanout is not None:
-        item = state.holders[number]
+        item = state.containers[number]
         assert item is not None, "a fan-out has the task it multiplies"
         task = item
     if task.loop is not None:
@@ -153,13 +153,13 @@ def written_name(local: str) -> str:
 
 def frames(state: State) -> dict[int, list[Frame]]:
     """The frames that each task opened, in their order: rounds, attempts, visits; those without tasks are left out."""
-    found: dict[int, list[Frame]] = {}
+    by_owner: dict[int, list[Frame]] = {}
     number = state.top.size
     while number < len(state.tasks):
         frame = state.tasks[number].frame
-        found.setdefault(frame.owner, []).append(frame)
+        by_owner.setdefault(frame.owner, []).append(frame)
         number = frame.first + frame.size
-    return found
+    return by_owner
 
 
 def is_gone(state: State, number: int) -> bool:
@@ -175,7 +175,7 @@ def is_gone(state: State, number: int) -> bool:
 def replaced_tasks(state: State) -> set[int]:
     """The tasks of attempts and visits that later ones have replaced, at whatever depth. The rounds of an attempt all
     belong to it."""
-    found: set[int] = set()
+    replaced: set[int] = set()
     for owner, opened in frames(state).items():
         if owner < 0:
             continue
@@ -184,24 +184,24 @@ def replaced_tasks(state: State) -> set[int]:
             standing.add(frame.first)
             frame = frame.earlier
         for each in opened:
-            if owner in found or each.first not in standing:
-                found.update(range(each.first, each.first + each.size))
+            if owner in replaced or each.first not in standing:
+                replaced.update(range(each.first, each.first + each.size))
     if state.gone is not None:
-        found.update(number for number in range(len(state.tasks)) if is_gone(state, number))
-    return found
+        replaced.update(number for number in range(len(state.tasks)) if is_gone(state, number))
+    return replaced
 
 
 def counts(state: State, frame: Frame) -> dict[str, int]:
     """How many tasks of a frame there are of each status."""
-    found: dict[str, int] = {}
+    by_status: dict[str, int] = {}
     for number in range(frame.first, frame.first + frame.size):
         status = state.tasks[number].status
-        found[status] = found.get(status, 0) + 1
-    return found
+        by_status[status] = by_status.get(status, 0) + 1
+    return by_status
 
 
 def stands(state: State, number: int) -> bool:
-    """Whether what became of a task still matters: the plan has it, and nothing around it was begun anew since, went
+    """Whether what became of a task still matters: the plan has it, and nothing around it was reset since, went
     into another round or went well in spite of it."""
     frame = state.tasks[number].frame
     while frame.owner >= 0:
@@ -214,7 +214,7 @@ def stands(state: State, number: int) -> bool:
 
 def called_off_inside(state: State) -> list[int]:
     """The tasks that were called off and for which the run ends as cancelled: of one that holds others those inside."""
-    found: list[int] = []
+    cancelled: list[int] = []
     todo = called_off(state)
     while todo:
         number = todo.pop(0)
@@ -222,8 +222,8 @@ def called_off_inside(state: State) -> list[int]:
         held = range(0) if inner is None else range(inner.first, inner.first + inner.size)
         inside = [at for at in held if state.tasks[at].standing == state.tasks[at].status == "cancelled"]
         todo += inside
-        found += [] if inside else [number]
-    return sorted(found)
+        cancelled += [] if inside else [number]
+    return sorted(cancelled)
 
 
 def by_its_own(state: State, number: int) -> bool:

@@ -63,11 +63,11 @@ def plan_refused(state: State, event: PlanRefused, at: float) -> None:
 
 def tightest(budgets: Iterable[Budgets]) -> Budgets:
     """Limits of which none is above any of those given; what is said first of a warning and of what follows counts."""
-    found = Budgets()
+    limits = Budgets()
     for each in budgets:
-        known = zip(Budgets._fields, found, each)
-        found = Budgets(**{name: _tighter(name, one, other) for name, one, other in known})
-    return found
+        known = zip(Budgets._fields, limits, each)
+        limits = Budgets(**{name: _tighter(name, one, other) for name, one, other in known})
+    return limits
 
 
 def _tighter(name: str, one: Json, other: Json) -> Json:
@@ -81,35 +81,25 @@ def _tighter(name: str, one: Json, other: Json) -> Json:
 def levels_of(state: State, number: int) -> tuple[Level, ...]:
     """The levels that hold for a task: the operator's, that of the plan, those around the task, and its own."""
     task, frame = state.specs[number], state.tasks[number].frame
-    found = [Level(f"task {task.id}", task.policy)]
+    levels = [Level(f"task {task.id}", task.policy)]
     while frame.owner >= 0:
         owner = state.specs[frame.owner]
         if frame.linked is not None:
-            found.append(Level(f"the plan {frame.linked.id}", frame.linked.policy, frame.linked.file))
-        found.append(Level(f"task {owner.id}", owner.policy))
+            levels.append(Level(f"the plan {frame.linked.id}", frame.linked.policy, frame.linked.file))
+        levels.append(Level(f"task {owner.id}", owner.policy))
         frame = state.tasks[frame.owner].frame
-    found.append(Level("the plan", state.plan.policy))
+    levels.append(Level("the plan", state.plan.policy))
     if state.governed is not None:
-        found += reversed(state.governed.levels)
-    return tuple(level for level in reversed(found) if narrows(level.data))
-
-
-def _env_around(state: State, number: int) -> tuple[tuple[str, str], ...]:
-    """The variables that the plan around a task sets."""
-    frame = state.tasks[number].frame
-    if frame.owner < 0:
-        return state.plan.env
-    return plan_of(state, frame)[0].env
+        levels += reversed(state.governed.levels)
+    return tuple(level for level in reversed(levels) if narrows(level.data))
 
 
 def asked(state: State, number: int) -> Right | None:
     """What a policy says to ask people about before a task starts; None where nothing is to be asked."""
     task = state.specs[number]
-    if not task.uses or number in state.holders:
+    if not task.uses or number in state.containers:
         return None
-    said = [
-        right
-        for _, right in judged(levels_of(state, number), task, _env_around(state, number))
-        if right.verdict == "ask"
-    ]
+    frame = state.tasks[number].frame
+    env = state.plan.env if frame.owner < 0 else plan_of(state, frame)[0].env
+    said = [right for _, right in judged(levels_of(state, number), task, env) if right.verdict == "ask"]
     return said[0] if said else None

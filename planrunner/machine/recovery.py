@@ -24,77 +24,77 @@ from planrunner.machine.statuses import (
 from planrunner.machine.stops import FINAL_STOPS
 
 BY_RULE = "the stop that was under way"
-"""Who settles the doubt about an attempt that was being stopped for good when its runner died."""
+"""Who settles the doubt about an attempt that was being stopped finally when its runner died."""
 
 
 def reissue(state: State, number: int) -> Start:
     """The same attempt once more; what it has set aside is still there."""
-    found = state.tasks[number]
+    task_state = state.tasks[number]
     reserved: dict[str, Any] = {}
     if state.ledger is not None:
         holding = state.ledger.holdings.get(number, {})
         reserved = {what: amount(what, held) for what, held in holding.items() if held}
-    return Start(number, found.attempts, found.reissues + 1, reserved, number in state.degraded)
+    return Start(number, task_state.attempts, task_state.reissues + 1, reserved, number in state.degraded)
 
 
 def recover(state: State, number: int) -> Command | None:
     """The way on for an uncertain attempt; None while it waits for an answer."""
     task = state.specs[number]
-    found = state.tasks[number]
-    if found.status == "in_doubt" and found.reason in ("ask", "rollback"):
+    task_state = state.tasks[number]
+    if task_state.status == "in_doubt" and task_state.reason in ("ask", "rollback"):
         return None
     if state.alarms is not None and (known := state.alarms.stopping.get(number)):
-        return Record(DoubtSettled(task.id, found.attempts, "failed", BY_RULE, known[0]))
+        return Record(DoubtSettled(task.id, task_state.attempts, "failed", BY_RULE, known[0]))
     effect = state.trait(task).effect
-    if found.reason == "retry" or task.on_doubt == "retry" or effect in ("pure", "read", "idempotent"):
+    if task_state.reason == "retry" or task.on_doubt == "retry" or effect in ("pure", "read", "idempotent"):
         return reissue(state, number)
     if task.on_doubt == "fail":
-        detail = f"attempt {found.attempts} was cut off and `on_doubt` is fail"
+        detail = f"attempt {task_state.attempts} was cut off and `on_doubt` is fail"
         return Record(TaskSettled(task.id, "failed", "doubt", detail, "doubt"))
-    if state.trait(task).probe and task.on_doubt in ("", "probe") and found.reason != "unknown":
+    if state.trait(task).probe and task.on_doubt in ("", "probe") and task_state.reason != "unknown":
         waits = number in state.asked or state.stop_reason not in ("", *FINAL_STOPS)
-        return None if waits else AskProbe(number, found.attempts)
+        return None if waits else AskProbe(number, task_state.attempts)
     undoes = task.on_doubt == "rollback" or (state.unattended and task.on_doubt in ("", "probe"))
     if undoes and (event := undoing(state, number)):
         return Record(event)
-    told = f"; {found.detail}" if found.reason == "unknown" else ""
-    detail = f"attempt {found.attempts} was cut off; whether it took effect is not known{told}"
+    told = f"; {task_state.detail}" if task_state.reason == "unknown" else ""
+    detail = f"attempt {task_state.attempts} was cut off; whether it took effect is not known{told}"
     return Record(TaskSettled(task.id, "in_doubt", "ask", detail))
 
 
 def failure_resolved(state: State, event: FailureResolved, at: float) -> None:
     number = state.index[event.task]
-    found = state.tasks[number]
+    task_state = state.tasks[number]
     del state.recovering[number]
     state.candidates.pop(number, None)
     if event.recovered_by:
-        found.recovered_by = event.recovered_by
-        found.outputs = state.tasks[state.index[event.recovered_by]].outputs
+        task_state.recovered_by = event.recovered_by
+        task_state.outputs = state.tasks[state.index[event.recovered_by]].outputs
         stand(state, number, "completed")
     else:
         stand(state, number, "skipped" if state.recovering and has_next(state, number) else "failed")
     tell_recovering(state, number)
-    after_settling(state, found.frame)
+    after_settling(state, task_state.frame)
 
 
 def doubt_settled(state: State, event: DoubtSettled, at: float) -> None:
     number = state.index[event.task]
-    found = state.tasks[number]
-    if found.status not in ("in_doubt", "running"):
+    task_state = state.tasks[number]
+    if task_state.status not in ("in_doubt", "running"):
         raise IllegalMove(f"task `{event.task}` is not in doubt")
     state.asked.discard(number)
     if (event.resolution, event.failure) == ("unknown", "interrupted") and state.stop_reason not in FINAL_STOPS:
         return  # it is asked again when the run goes on
     if event.resolution in ("retry", "unknown"):
-        found.uncertain, found.reason = True, event.resolution
+        task_state.uncertain, task_state.reason = True, event.resolution
         if event.resolution == "unknown":
-            found.detail = event.by if event.failure else "the probe could not tell"
+            task_state.detail = event.by if event.failure else "the probe could not tell"
     else:
         failure = (event.failure or "doubt") if event.resolution == "failed" else ""
-        found.uncertain = False
-        found.outcome = Outcome(failure=failure, message="its end was settled " + _by(event.by))
-        found.reason = "settled"
-        found.judged = False
+        task_state.uncertain = False
+        task_state.outcome = Outcome(failure=failure, message="its end was settled " + _by(event.by))
+        task_state.reason = "settled"
+        task_state.judged = False
         if state.ledger is not None:
             give_back(state, number)
     state.candidates[number] = None
@@ -108,9 +108,13 @@ def stop_requested(state: State, event: StopRequested, at: float) -> None:
     lifted = not event.reason
     state.stop_reason, state.stop_by, state.stop_comment = event.reason, "" if lifted else event.by, event.comment
     for number in state.running if lifted else ():
-        found = state.tasks[number]
-        if found.outcome is not None and found.outcome.failure == "unstarted":
-            found.uncertain, found.reason, found.outcome = True, "retry", None  # it had not begun, and begins now
+        task_state = state.tasks[number]
+        if task_state.outcome is not None and task_state.outcome.failure == "unstarted":
+            task_state.uncertain, task_state.reason, task_state.outcome = (
+                True,
+                "retry",
+                None,
+            )  # it had not begun, and begins now
     for number, task in enumerate(state.tasks):
         if task.status in ("pending", "queued", "blocked", "running", "in_doubt"):
             state.candidates[number] = None
@@ -121,12 +125,12 @@ def services_reset(state: State, numbers: Iterable[int]) -> None:
     for number in numbers:
         if state.specs[number].ready:
             state.restarts[number] = None
-    for number, found in enumerate(state.tasks):
-        if found.status == "queued" and waits_for_service(state, number):
+    for number, task_state in enumerate(state.tasks):
+        if task_state.status == "queued" and waits_for_service(state, number):
             state.queue.remove(state.limited_labels(state.specs[number]), state.specs[number].priority, number)
-            move(state, number, found, "pending")
-        elif found.status == "pending" and found.due is not None and waits_for_service(state, number):
-            drop_timer(state, number, found)
+            move(state, number, task_state, "pending")
+        elif task_state.status == "pending" and task_state.due is not None and waits_for_service(state, number):
+            drop_timer(state, number, task_state)
 
 
 def service_settled(state: State, number: int) -> None:
@@ -136,8 +140,8 @@ def service_settled(state: State, number: int) -> None:
         return
     if state.tasks[number].status != "failed":
         del state.restarts[number]
-    for other, found in enumerate(state.tasks):
-        if found.status not in SETTLED:
+    for other, task_state in enumerate(state.tasks):
+        if task_state.status not in SETTLED:
             state.candidates[other] = None
 
 

@@ -81,7 +81,7 @@ def is_input(state: State, event: Event) -> bool:
     """Whether an entry that no decision announced may come from outside, as the run stands."""
     if event.__class__ is AttemptEnded:
         number = state.index.get(event.task)
-        return number is None or number not in state.holders  # what a task holds is decided, and so is its end
+        return number is None or number not in state.containers  # what a task holds is decided, and so is its end
     if isinstance(event, (ResetPlanned, TasksReset)):
         return event.reason != "rework" and all(planned.tasks != event.tasks for planned in state.resets)
     if isinstance(event, RollbackStarted):
@@ -115,14 +115,14 @@ def differ(entry: Entry, got: Entry | None) -> Difference:
         return Difference(entry.seq, kind, task, "kind", kind, None, message)
     if entry.event.__class__ is not got.event.__class__ or task != task_of(got.event):
         same_kind = entry.event.__class__ is got.event.__class__
-        expected, found = (task, task_of(got.event)) if same_kind else (_named(entry.event), _named(got.event))
+        expected, decided = (task, task_of(got.event)) if same_kind else (_named(entry.event), _named(got.event))
         message = f"{_named(entry.event)} is recorded, {_named(got.event)} is decided"
-        return Difference(entry.seq, kind, task, "task" if same_kind else "kind", expected, found, message)
+        return Difference(entry.seq, kind, task, "task" if same_kind else "kind", expected, decided, message)
     if entry.event == got.event:
         message = f"{_named(entry.event)} is recorded for another time than the decision it belongs to"
         return Difference(entry.seq, kind, task, "at", entry.at, got.at, message)
-    field, expected, found = first_difference(plain(entry.event), plain(got.event))
-    return Difference(entry.seq, kind, task, field, expected, found, f"{_named(entry.event)} has another `{field}`")
+    field, expected, decided = first_difference(plain(entry.event), plain(got.event))
+    return Difference(entry.seq, kind, task, field, expected, decided, f"{_named(entry.event)} has another `{field}`")
 
 
 def missing(entry: Entry, seq: int) -> Difference:

@@ -27,7 +27,7 @@ Rule = Callable[[State, dict[str, Json], str], "Reply"]
 
 class Reply(NamedTuple):
     """The events of a request in their order, whether it is ``applied``, and the sentence for the one who asked;
-    ``code`` is the exit code of the contract for a refusal that is no wrong call."""
+    ``code`` is the exit code of the contract for a refusal that is not a usage error."""
 
     events: tuple[Event, ...]
     applied: bool
@@ -67,26 +67,26 @@ def _pause(state: State, body: dict[str, Json], by: str) -> Reply:
 def _resume(state: State, body: dict[str, Json], by: str) -> Reply:
     """A pause is taken back while what runs still comes to its end."""
     if state.status in ("paused", "blocked"):
-        return refused("the run has come to rest")
+        return refused(f"the run is {state.status} already; `planrunner resume {state.run_id}` continues it")
     if state.stop_reason != "pause":
         return refused(f"the run comes to rest: {state.stop_reason}" if state.stop_reason else "the run is not paused")
     return Reply((StopRequested("", by),), True, "the pause is taken back: the run goes on where it runs")
 
 
 REQUEST = "request"
-"""Why an attempt ends that somebody called off."""
+"""Why an attempt ends that a person cancelled."""
 
 UNKNOWN = 3
 """The code of a refusal for a task that the run does not have."""
 
 
 def task_of(state: State, wanted: str) -> str | Reply:
-    """The path of the task that people name by it or by the end of it; the refusal where it is none or several."""
-    found = [state.specs[number].id for number in named(state, wanted)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        return Reply((), False, f"`{wanted}` names {len(found)} tasks: {', '.join(found[:8])}", UNKNOWN)
+    """The path of the task that people name by it or by the end of it; the refusal where none or several match."""
+    paths = [state.specs[number].id for number in named(state, wanted)]
+    if len(paths) == 1:
+        return paths[0]
+    if paths:
+        return Reply((), False, f"`{wanted}` names {len(paths)} tasks: {', '.join(paths[:8])}", UNKNOWN)
     near = nearest(wanted, state.index)
     return Reply((), False, f"it has no task `{wanted}`" + (f", did you mean `{near}`?" if near else ""), UNKNOWN)
 
@@ -96,16 +96,16 @@ def _cancel(state: State, body: dict[str, Json], by: str) -> Reply:
         task = task_of(state, str(body["task"]))
         if isinstance(task, Reply):
             return task
-        found = _call_off(state, task, by, str(body.get("reason", "")))
-        if isinstance(found, str):
-            return refused(found)
-        became = "stopped" if isinstance(found, AttemptStopping) else "abandoned"
-        return Reply((found,), True, f"`{found.task}` is {became}")
+        event = _call_off(state, task, by, str(body.get("reason", "")))
+        if isinstance(event, str):
+            return refused(event)
+        became = "stopped" if isinstance(event, AttemptStopping) else "abandoned"
+        return Reply((event,), True, f"`{event.task}` is {became}")
     reason = "killed" if body.get("now") else "cancelled"
     if STOPS[state.stop_reason] >= STOPS[reason]:
         return refused(f"the run comes to its end already: {state.stop_reason}")
     if reason == "cancelled" and not state.open:
-        undoing = state.debts is not None and state.debts.active
+        undoing = state.compensation_log is not None and state.compensation_log.active
         left = "it is being rolled back" if undoing else "only tasks under `finally` are left"
         return refused(f"{left}, which cancelling does not stop; `--now` does")
     rest = "" if reason == "killed" or not state.finals_open else "; what stands under `finally` still runs"
@@ -118,7 +118,7 @@ def _call_off(state: State, name: str, by: str, why: str) -> AttemptStopping | T
     number = state.index.get(name)
     if number is None:
         return f"the run has no task `{name}`"
-    if number in state.holders:
+    if number in state.containers:
         return f"`{name}` holds others: name one of those that run inside it"
     detail = f"by {by}" + (f": {why}" if why else "")
     if state.tasks[number].status == "blocked" and state.stop_reason not in FINAL_STOPS:
@@ -137,19 +137,19 @@ def _budget(state: State, body: dict[str, Json], by: str) -> Reply:
         body = {**body, "scope": task}
     if "refuse" in body:
         return _refuse(state, body, by)
-    found = _too_late(state) or extension(state, body, by)
-    if isinstance(found, str):
-        return refused(found)
+    events = _too_late(state) or extension(state, body, by)
+    if isinstance(events, str):
+        return refused(events)
     if state.ended_at is not None:
         words = f"the budget is extended; `planrunner retry {state.run_id}` goes on with it"
         if state.plan.deadline is not None:
             words += f", up to the deadline {format_duration(state.plan.deadline)} from the start of the run"
-        return Reply((*found, RunReopened("budget", by)), True, words)
+        return Reply((*events, RunReopened("budget", by)), True, words)
     waits = sum(task.status == "blocked" and task.reason == "budget" for task in state.tasks)
     words = f"; {waits} tasks waited for it" if waits > 1 else "; a task waited for it" if waits else ""
     if waits and (missing := still_short(state, str(body.get("scope", "")), body["add"])):
         words += f", and still wait{'' if waits > 1 else 's'}: {missing}"
-    return Reply(found, True, f"the budget is extended{words}")
+    return Reply(events, True, f"the budget is extended{words}")
 
 
 def _too_late(state: State) -> str:
@@ -162,10 +162,10 @@ def _too_late(state: State) -> str:
 
 
 def _refuse(state: State, body: dict[str, Json], by: str) -> Reply:
-    found = refusal(state, body, by)
-    if isinstance(found, str):
-        return refused(found)
-    return Reply(found, True, f"nothing is added by {by}: what waited for it stops as the plan says")
+    events = refusal(state, body, by)
+    if isinstance(events, str):
+        return refused(events)
+    return Reply(events, True, f"nothing is added by {by}: what waited for it stops as the plan says")
 
 
 def _vote(state: State, body: dict[str, Json], by: str) -> Reply:

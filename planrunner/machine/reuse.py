@@ -25,7 +25,7 @@ def may_keep(state: State, number: int) -> bool:
     """
     if state.specs[number].renewed:
         return False
-    if number in state.holders:
+    if number in state.containers:
         return any(may_keep(state, each) for each in inside(state, number))
     return state.specs[number].fresh is not None or _is_told_by_call(state, number)
 
@@ -38,29 +38,33 @@ def _is_told_by_call(state: State, number: int) -> bool:
 
 def inside(state: State, owner: int) -> list[int]:
     """The tasks without others inside that a container holds as it stands, of every round."""
-    found: list[int] = []
+    numbers: list[int] = []
     frame = state.tasks[owner].inner
     while frame is not None:
         for number in _numbers(frame):
-            found += inside(state, number) if number in state.holders else [number]
+            numbers += inside(state, number) if number in state.containers else [number]
         frame = frame.earlier
-    return sorted(found)
+    return sorted(numbers)
 
 
 def of(state: State, number: int, by_call: bool, since: float | None = None) -> Kept | None:
-    """What a task may keep when it begins anew: its result, or what each task inside it may keep. With ``by_call`` an
+    """What a task may keep when it is reset: its result, or what each task inside it may keep. With ``by_call`` an
     equal call is enough for every task, otherwise ``may_keep`` says for which; ``since`` is as in ``Kept``."""
-    found = state.tasks[number]
+    task_state = state.tasks[number]
     if state.specs[number].renewed:
         return None
-    if number in state.holders:
-        return None if found.inner is None else Kept(number, found.visit, "", None, found.inner, by_call, since)
+    if number in state.containers:
+        return (
+            None
+            if task_state.inner is None
+            else Kept(number, task_state.visit, "", None, task_state.inner, by_call, since)
+        )
     by_call = by_call or since is not None
-    if found.status != "completed" or found.outcome is None or not (by_call or may_keep(state, number)):
+    if task_state.status != "completed" or task_state.outcome is None or not (by_call or may_keep(state, number)):
         return None
-    told = found.reason != "fresh" and (by_call or _is_told_by_call(state, number))
-    inputs = found.inputs if told else _NEVER_CALLED
-    return Kept(number, found.visit, inputs, found.outcome, None, False, since, found.gate)
+    told = task_state.reason != "fresh" and (by_call or _is_told_by_call(state, number))
+    inputs = task_state.inputs if told else _NEVER_CALLED
+    return Kept(number, task_state.visit, inputs, task_state.outcome, None, False, since, task_state.gate)
 
 
 _NEVER_CALLED = "never"
@@ -69,10 +73,10 @@ _NEVER_CALLED = "never"
 
 def taken_along(state: State, owner: int, frame: Frame, attempt: int) -> None:
     """The tasks of a frame that opens take the results of those of the time before with them."""
-    found = state.tasks[owner]
-    kept = found.kept
+    task_state = state.tasks[owner]
+    kept = task_state.kept
     before = None if kept is None else kept.frame
-    if kept is None or before is None or attempt != found.past + 1:
+    if kept is None or before is None or attempt != task_state.past + 1:
         return
     if _counts_rounds(state, owner) or _tidies_up(state, owner):
         return
@@ -109,17 +113,17 @@ def _pairs(frame: Frame, before: Frame) -> list[tuple[int, int]]:
     if frame.kind != "items":
         return [(frame.first + at, before.first + at) for at in range(min(frame.size, before.size))]
     wanted, had = ([stable_json(value) for value in each.values] for each in (frame, before))
-    found = {at: at for at in range(min(len(wanted), len(had))) if wanted[at] == had[at]}
+    pairs = {at: at for at in range(min(len(wanted), len(had))) if wanted[at] == had[at]}
     free: dict[str, list[int]] = {}
     for at in range(len(had) - 1, -1, -1):
-        if found.get(at) is None:
+        if pairs.get(at) is None:
             free.setdefault(had[at], []).append(at)
     for at, value in enumerate(wanted):
-        if at not in found and free.get(value):
-            found[at] = free[value].pop()
-    taken = set(found.values())
-    found |= {at: at for at in range(min(len(wanted), len(had))) if at not in found and at not in taken}
-    return [(frame.first + at, before.first + other) for at, other in sorted(found.items())]
+        if at not in pairs and free.get(value):
+            pairs[at] = free[value].pop()
+    taken = set(pairs.values())
+    pairs |= {at: at for at in range(min(len(wanted), len(had))) if at not in pairs and at not in taken}
+    return [(frame.first + at, before.first + other) for at, other in sorted(pairs.items())]
 
 
 def _alike(state: State, frame: Frame, before: Frame) -> list[tuple[int, int]]:
@@ -130,7 +134,7 @@ def _alike(state: State, frame: Frame, before: Frame) -> list[tuple[int, int]]:
     return [
         (number, other)
         for number, other in pairs
-        if number in state.holders or gives_the_same(state.specs[number], state.specs[other])
+        if number in state.containers or gives_the_same(state.specs[number], state.specs[other])
     ]
 
 
@@ -153,9 +157,14 @@ def _numbers(frame: Frame) -> range:
 
 def is_all_kept(state: State, number: int) -> bool:
     """Whether a task that holds others ends with nothing inside it but what was kept."""
-    found = state.tasks[number]
-    last = found.inner
-    if found.kept is None or found.kept.frame is None or last is None or last.round != found.kept.frame.round:
+    task_state = state.tasks[number]
+    last = task_state.inner
+    if (
+        task_state.kept is None
+        or task_state.kept.frame is None
+        or last is None
+        or last.round != task_state.kept.frame.round
+    ):
         return False
     frame: Frame | None = last
     while frame is not None:
@@ -169,8 +178,8 @@ def compared(state: State, number: int) -> Compare | None:
     """What comes before the start of a task that keeps its result if it would be called as before; None where it has to
     run. What stands under ``finally`` runs again whenever anything of its level did; files that are declared as inputs
     and have changed count as another call."""
-    task, found = state.specs[number], state.tasks[number]
-    kept = found.kept
+    task, task_state = state.specs[number], state.tasks[number]
+    kept = task_state.kept
     if kept is None or kept.outcome is None or _tidies_up(state, number):
         return None
     if kept.since is not None and not may_keep(state, number) and _follows_change(state, number, kept.since):
@@ -185,8 +194,8 @@ def _follows_change(state: State, number: int, since: float) -> bool:
     while number >= 0:
         before = [*state.shape.needs[number], *(route.source for route in state.shape.routes_in.get(number, ()))]
         for other in before:
-            found = state.tasks[other]
-            if found.reason != "reused" and found.started is not None and found.started >= since:
+            task_state = state.tasks[other]
+            if task_state.reason != "reused" and task_state.started is not None and task_state.started >= since:
                 return True
         number = state.tasks[number].frame.owner
     return False
@@ -208,31 +217,31 @@ def _tidies_up(state: State, number: int) -> bool:
 def settled(state: State, event: TaskSettled) -> None:
     """A task ends with what the time before gave, and owes what that owes."""
     number = state.index[event.task]
-    found = state.tasks[number]
-    kept, found.kept = found.kept, None
+    task_state = state.tasks[number]
+    kept, task_state.kept = task_state.kept, None
     if kept is None:
         return
     if kept.outcome is not None and event.reason == "reused":
-        found.outcome, found.inputs = kept.outcome, kept.inputs
+        task_state.outcome, task_state.inputs = kept.outcome, kept.inputs
         if state.specs[number].gate is not None:
-            found.gate = kept.gate
-    if state.debts is not None:
-        handed_on(state.debts, (kept.number, kept.visit), (number, found.visit))
+            task_state.gate = kept.gate
+    if state.compensation_log is not None:
+        handed_on(state.compensation_log, (kept.number, kept.visit), (number, task_state.visit))
 
 
 def before(state: State, number: int) -> Command | None:
     """What comes before the start of a task that may be done already; None where it has to be done.
 
-    A task that somebody sent back or runs again is done again, and so is one that was tried.
+    A task that a person sent back or runs again is done again, and so is one that was tried.
     """
-    task, found = state.specs[number], state.tasks[number]
+    task, task_state = state.specs[number], state.tasks[number]
     fresh = task.fresh
-    if fresh is None or found.attempts > found.past:
+    if fresh is None or task_state.attempts > task_state.past:
         return None
     seen = state.freshness.get(number)
     if seen is None:
         return AskFresh(number)
-    if state.environment.get("forced") or (found.kept is None and _is_done_again(state, number)):
+    if state.environment.get("forced") or (task_state.kept is None and _is_done_again(state, number)):
         return None
     if seen.fault:
         return Record(TaskSettled(task.id, "failed", "fresh_files", f"`fresh`: {seen.fault}", "logic"))
@@ -241,7 +250,7 @@ def before(state: State, number: int) -> Command | None:
     if fresh.condition is None:
         return None
     names = facts_of(fresh.condition)
-    if any(name not in (found.facts or {}) for name in names):
+    if any(name not in (task_state.facts or {}) for name in names):
         return AskFacts(number, names)
     try:
         holds = truth(fresh.condition.tree, TaskScope(state, number))
@@ -252,7 +261,7 @@ def before(state: State, number: int) -> Command | None:
 
 
 def _is_done_again(state: State, number: int) -> bool:
-    """Whether it, or what holds it, begins anew since somebody said so."""
+    """Whether it, or what holds it, is reset since a person said so."""
     while number >= 0:
         if state.tasks[number].visit > 1:
             return True

@@ -33,14 +33,15 @@ def run_revised(state: State, event: RunRevised, at: float) -> None:
     if state.active_since is not None:
         state.active += at - event.idle - state.active_since
         state.active_since = None
-    if state.stints:
+    if state.meters:
         containers.meters_paused(state, at - event.idle)
     plan = state.plans[str(event.environment.get("text") or event.plan_digest)]
     state.revision = event.number
     _come_to_rest(state)
     for name in event.stopped:
         _stop(state, state.index[name], at)
-    _keep_definitions(state)
+    for owed in state.compensation_log.owed if state.compensation_log is not None else ():
+        owed.task = owed.task or state.specs[owed.number]  # it is undone as the task was defined when it acted
     before = state.plan
     plan = _plan_level(state, event, plan)
     _regraph(state, before, plan)
@@ -52,14 +53,14 @@ def run_revised(state: State, event: RunRevised, at: float) -> None:
     if event.asks_again:
         state.approved_digest = event.plan_digest
         ask_anew(state)
-    for number, found in enumerate(state.tasks):
-        if found.status not in SETTLED or number in state.recovering:
+    for number, task_state in enumerate(state.tasks):
+        if task_state.status not in SETTLED or number in state.recovering:
             state.candidates[number] = None
     after_settling(state, state.top)
 
 
 def _come_to_rest(state: State) -> None:
-    """What waits for a slot waits for its definition first; slots are counted anew."""
+    """What waits for a slot waits for its definition first; slots are counted again."""
     for number in state.queue.numbers():
         task = state.specs[number]
         state.queue.remove(state.limited_labels(task), task.priority, number)
@@ -72,8 +73,8 @@ def _come_to_rest(state: State) -> None:
 
 def _stop(state: State, number: int, at: float) -> None:
     """A task is over, with everything open inside it: it is gone, or opens again under its new definition."""
-    found = state.tasks[number]
-    inner = found.inner
+    task_state = state.tasks[number]
+    inner = task_state.inner
     for each in range(inner.first, inner.first + inner.size) if inner is not None else ():
         if state.tasks[each].status not in SETTLED:
             _stop(state, each, at)
@@ -81,22 +82,16 @@ def _stop(state: State, number: int, at: float) -> None:
         given_up(state, number)
     if state.alarms is not None:
         task_over(state, number)
-    drop_timer(state, number, found)
+    drop_timer(state, number, task_state)
     state.running.pop(number, None)
-    state.stints.pop(number, None)
+    state.meters.pop(number, None)
     state.recovering.pop(number, None)
     state.asked.discard(number)
-    if found.status in SETTLED:
+    if task_state.status in SETTLED:
         return
-    move(state, number, found, "cancelled")
-    found.standing, found.reason, found.detail = "cancelled", "revised", "the plan was revised meanwhile"
-    found.ended = at
-
-
-def _keep_definitions(state: State) -> None:
-    """What is owed is undone as the task was defined when it acted."""
-    for owed in state.debts.owed if state.debts is not None else ():
-        owed.task = owed.task or state.specs[owed.number]
+    move(state, number, task_state, "cancelled")
+    task_state.standing, task_state.reason, task_state.detail = "cancelled", "revised", "the plan was revised meanwhile"
+    task_state.ended = at
 
 
 def _plan_level(state: State, event: RunRevised, plan: Plan) -> Plan:
@@ -129,11 +124,11 @@ def _plan_level(state: State, event: RunRevised, plan: Plan) -> Plan:
 def _count_what_was(state: State) -> None:
     """Limits hold from now on, and what was done before counts in them. What was spent began a ledger itself."""
     assert state.ledger is not None
-    for number, found in enumerate(state.tasks):
-        if number not in state.holders:
+    for number, task_state in enumerate(state.tasks):
+        if number not in state.containers:
             for scope in chain(state, number):
                 spent = state.ledger.account(scope).spent
-                spent["attempts"] = spent.get("attempts", 0) + found.attempts + found.reissues
+                spent["attempts"] = spent.get("attempts", 0) + task_state.attempts + task_state.reissues
     for owner, opened in frames(state).items():
         for frame in opened:
             if frame.kind == "round":
@@ -174,7 +169,7 @@ def _regraph(state: State, before: Plan, plan: Plan) -> None:
     state.index = {**away.index, **{task.id: number for number, task in enumerate(state.specs)}, **state.top.index}
     then = {task.id: task for task in before.tasks}
     for number, task in enumerate(plan.tasks):
-        if number in state.holders and task.id in then and gives_the_same(then[task.id], task):
+        if number in state.containers and task.id in then and gives_the_same(then[task.id], task):
             _redefine_inside(state, number)
 
 
@@ -185,12 +180,12 @@ def _numbers(frame: Frame) -> range:
 def _takes_over(state: State, old: int, new: int, frame: Frame) -> None:
     """A task of the new plan stands as the one of that name did."""
     state.counts["pending"] -= 1
-    found = state.tasks[old]
-    state.tasks[new], state.tasks[old] = found, TaskState(0, found.frame)
-    if found.frame.ended == old:
+    task_state = state.tasks[old]
+    state.tasks[new], state.tasks[old] = task_state, TaskState(0, task_state.frame)
+    if task_state.frame.ended == old:
         frame.ended = new
-    found.frame = frame
-    state.holders.pop(old, None)
+    task_state.frame = frame
+    state.containers.pop(old, None)
     state.degraded.pop(old, None)
 
 
@@ -199,7 +194,7 @@ def _redefine_inside(state: State, number: int) -> None:
     frame, task = state.tasks[number].inner, state.specs[number]
     body: Sequence[Task] = ()
     if task.fanout is not None:
-        item = state.holders[number]
+        item = state.containers[number]
         assert item is not None, "a fan-out has the task it multiplies"
         body = (item,)
     else:
@@ -213,9 +208,9 @@ def _redefine_inside(state: State, number: int) -> None:
                 frame.linked = task.sub
             for at, name, written in zip(_numbers(frame), names, each):
                 state.specs[at] = written._replace(id=name, labels=state.specs[at].labels)
-                if at in state.holders:
+                if at in state.containers:
                     if state.specs[at].fanout is not None:
-                        state.specs[at], state.holders[at] = divided(state.specs[at])
+                        state.specs[at], state.containers[at] = divided(state.specs[at])
                     _redefine_inside(state, at)
         frame = frame.earlier
 
@@ -229,11 +224,11 @@ def _select(state: State, event: RunRevised) -> None:
     if state.selected is None:
         return
     for number in range(state.top.size):
-        found, task = state.tasks[number], state.specs[number]
-        if task.id not in state.selected and not task.finally_ and found.status == "pending":
-            found.reason, found.detail = "not_selected", "not selected for this run"
-            move(state, number, found, "skipped")
-            found.standing = "tolerated"
+        task_state, task = state.tasks[number], state.specs[number]
+        if task.id not in state.selected and not task.finally_ and task_state.status == "pending":
+            task_state.reason, task_state.detail = "not_selected", "not selected for this run"
+            move(state, number, task_state, "skipped")
+            task_state.standing = "tolerated"
 
 
 def _count(state: State) -> None:
@@ -250,7 +245,7 @@ def _count(state: State) -> None:
         count_needs(state, number)
 
 
-# What begins anew
+# What is reset
 
 
 class Stale(NamedTuple):
@@ -264,28 +259,28 @@ class Stale(NamedTuple):
 
 
 def stale(state: State, before: Plan, read: frozenset[str], asks_again: bool, by_call: bool = False) -> Stale:
-    """What begins anew in a run that was just revised. ``before`` is the plan it had, ``read`` are names whose values
+    """What is reset in a run that was just revised. ``before`` is the plan it had, ``read`` are names whose values
     changed (``params.x``); ``asks_again`` and ``by_call`` are as in the events. Raises Unfit."""
     then = {task.id: task for task in before.tasks}
     top = range(state.top.size)
     new = {number for number in top if _is_new(state, number, then)}
     again, perhaps = _failed(state)
     for number, task in enumerate(state.plan.tasks):
-        found = state.tasks[number]
-        if number in new or (found.status == "pending" and not found.attempts and found.gate is None):
+        task_state = state.tasks[number]
+        if number in new or (task_state.status == "pending" and not task_state.attempts and task_state.gate is None):
             continue
-        if found.reason == "not_selected":
+        if task_state.reason == "not_selected":
             if state.selected is None or task.id in state.selected:
                 again.add(number)
             continue
         old = then.get(task.id)
         other_env = before.env != state.plan.env and task.gate is None
         if old is None or other_env or not gives_the_same(old, task):
-            (perhaps if number in state.holders else again).add(number)
+            (perhaps if number in state.containers else again).add(number)
         elif not runs_alike(old, task):
-            (perhaps if found.status == "completed" or number in state.holders else again).add(number)
+            (perhaps if task_state.status == "completed" or number in state.containers else again).add(number)
         elif _reads(task, read):
-            (perhaps if number in state.holders or may_keep(state, number) else again).add(number)
+            (perhaps if number in state.containers or may_keep(state, number) else again).add(number)
     again -= {number for number in again if _is_answered(state, number) and not _guards(state, number, again | new)}
     _follow(state, again, perhaps, new)
     if asks_again:
@@ -308,25 +303,25 @@ def _is_settled(state: State, number: int) -> bool:
 
 
 def _is_new(state: State, number: int, then: dict[str, Task]) -> bool:
-    found = state.tasks[number]
-    untouched = found.status in ("pending", "skipped") and not found.attempts and found.visit == 1
+    task_state = state.tasks[number]
+    untouched = task_state.status in ("pending", "skipped") and not task_state.attempts and task_state.visit == 1
     return state.specs[number].id not in then and untouched
 
 
 def _failed(state: State) -> tuple[set[int], set[int]]:
     """What did not go well, inside containers too, and what came about all the same after it."""
     try:
-        found = set(retried(state, ()).again)
+        failed = set(retried(state, ()).again)
     except Unfit:
-        found = set()
+        failed = set()
     for number, task in enumerate(state.tasks):
-        if task.status in ("running", "in_doubt") and task.outcome is not None and number not in state.holders:
+        if task.status in ("running", "in_doubt") and task.outcome is not None and number not in state.containers:
             if task.outcome.failure and task.outcome.failure not in CUT_OFF:
-                found.add(number)  # a person said that it failed
+                failed.add(number)  # a person said that it failed
         elif number < state.top.size and task.status in ("skipped", "omitted") and task.reason != "not_selected":
-            found.add(number)  # decided again, which costs nothing
-    well = {number for number in found if state.tasks[number].status == "completed" and number not in state.holders}
-    return found - well, well
+            failed.add(number)  # decided again, which costs nothing
+    well = {number for number in failed if state.tasks[number].status == "completed" and number not in state.containers}
+    return failed - well, well
 
 
 def _reads(task: Task, names: frozenset[str]) -> bool:
@@ -354,9 +349,9 @@ def _asked_again(state: State, again: set[int]) -> set[int]:
     """The gates that people let through, with something after them that is still to run."""
     return {
         number
-        for number, found in enumerate(state.tasks)
-        if found.gate is not None
-        and found.gate.decision == "approved"
+        for number, task_state in enumerate(state.tasks)
+        if task_state.gate is not None
+        and task_state.gate.decision == "approved"
         and _is_answered(state, number)
         and is_current(state, number)
         and _guards(state, number, again)
@@ -364,37 +359,37 @@ def _asked_again(state: State, again: set[int]) -> set[int]:
 
 
 def _follow(state: State, again: set[int], perhaps: set[int], new: set[int]) -> None:
-    """What comes after is compared at its turn where it went well or holds others, and decided anew where not."""
+    """What comes after is compared at its turn where it went well or holds others, and decided again where not."""
     for number in [*again, *perhaps, *new]:
         for each in (number, *owners(state, number)):
             for other in downstream(state, each):
-                found = state.tasks[other]
-                if other in again or other == each or other in new or found.reason == "not_selected":
+                task_state = state.tasks[other]
+                if other in again or other == each or other in new or task_state.reason == "not_selected":
                     continue
-                (perhaps if found.status == "completed" or other in state.holders else again).add(other)
+                (perhaps if task_state.status == "completed" or other in state.containers else again).add(other)
 
 
 def _surely(state: State, again: set[int], perhaps: set[int], new: set[int], by_call: bool) -> set[int]:
     """Those of ``perhaps`` that come directly after what runs, and may not keep their result then."""
     runs = {number for number in again if state.specs[number].gate is None} | new
-    found: set[int] = set()
+    certain: set[int] = set()
     todo = [] if by_call else sorted(runs)
     while todo:
         for other in state.shape.following(todo.pop()):
             task = state.specs[other]
-            bare = other in perhaps and other not in state.holders and task.gate is None
-            if bare and other not in found and not may_keep(state, other):
-                found.add(other)
+            bare = other in perhaps and other not in state.containers and task.gate is None
+            if bare and other not in certain and not may_keep(state, other):
+                certain.add(other)
                 todo.append(other)
-    return found
+    return certain
 
 
-def reset_event(state: State, found: Stale, by: str, by_call: bool) -> TasksReset | None:
-    """The event that begins them anew; None where nothing does."""
-    names = [state.specs[number].id for number in (*found.again, *found.perhaps)]
+def reset_event(state: State, stale: Stale, by: str, by_call: bool) -> TasksReset | None:
+    """The event that resets them; None where nothing does."""
+    names = [state.specs[number].id for number in (*stale.again, *stale.perhaps)]
     if not names:
         return None
-    unless_same = tuple(state.specs[number].id for number in found.perhaps)
+    unless_same = tuple(state.specs[number].id for number in stale.perhaps)
     return TasksReset(tuple(names), "revised", by, unless_same=unless_same, by_call=by_call, named=())
 
 
@@ -411,18 +406,18 @@ def renumber(state: State, order: Sequence[int], became: dict[int, int]) -> None
     state.tasks = [state.tasks[old] for old in order]
     for frame in every:
         _renumber_frame(frame, to)
-    for found in state.tasks:
-        found.broken = to.get(found.broken, -1)
-        if found.kept is not None:
-            found.kept = found.kept._replace(number=to[found.kept.number])
+    for task_state in state.tasks:
+        task_state.broken = to.get(task_state.broken, -1)
+        if task_state.kept is not None:
+            task_state.kept = task_state.kept._replace(number=to[task_state.kept.number])
     _renumber_shape(state.shape, order, to)
     for name in (
-        "holders",
+        "containers",
         "sent_back",
         "held",
         "restarts",
         "freshness",
-        "stints",
+        "meters",
         "degraded",
         "recovering",
         "running",
@@ -435,22 +430,22 @@ def renumber(state: State, order: Sequence[int], became: dict[int, int]) -> None
     _renumber_rest(state, to)
 
 
-def _by_new(found: dict[int, Any], to: dict[int, int]) -> dict[int, Any]:
-    return {to.get(number, number): value for number, value in found.items() if number in to or number < 0}
+def _by_new(entries: dict[int, Any], to: dict[int, int]) -> dict[int, Any]:
+    return {to.get(number, number): value for number, value in entries.items() if number in to or number < 0}
 
 
 def _every_frame(state: State) -> list[Frame]:
     """Every frame that anything may still ask about."""
-    found: dict[int, Frame] = {}
+    frames: dict[int, Frame] = {}
     todo: list[Frame | None] = [state.top, state.gone]
     for task in state.tasks:
         todo += (task.frame, task.inner, None if task.kept is None else task.kept.frame)
     while todo:
         frame = todo.pop()
-        if frame is not None and id(frame) not in found:
-            found[id(frame)] = frame
+        if frame is not None and id(frame) not in frames:
+            frames[id(frame)] = frame
             todo += (frame.earlier, frame.before)
-    return list(found.values())
+    return list(frames.values())
 
 
 def _renumber_frame(frame: Frame, to: dict[int, int]) -> None:
@@ -490,13 +485,13 @@ def _renumber_shape(shape: Shape, order: Sequence[int], to: dict[int, int]) -> N
 
 
 def _renumber_rest(state: State, to: dict[int, int]) -> None:
-    debts = state.debts
-    if debts is not None:
-        for owed in debts.owed:
+    compensation_log = state.compensation_log
+    if compensation_log is not None:
+        for owed in compensation_log.owed:
             owed.number, owed.shown_by = to[owed.number], (to[owed.shown_by[0]], owed.shown_by[1])
         for name in ("of", "inside", "problems", "counts", "frames", "doing"):
-            setattr(debts, name, _by_new(getattr(debts, name), to))
-        for rollback in {id(each): each for each in (debts.main, *debts.rollbacks)}.values():
+            setattr(compensation_log, name, _by_new(getattr(compensation_log, name), to))
+        for rollback in {id(each): each for each in (compensation_log.main, *compensation_log.rollbacks)}.values():
             rollback.owner = to.get(rollback.owner, rollback.owner)
             rollback.doubts = _by_new(rollback.doubts, to)
     if (ledger := state.ledger) is not None:

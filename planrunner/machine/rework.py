@@ -1,4 +1,4 @@
-"""Tasks that begin anew: sent back by a gate or an edge, tried again or run again by a person.
+"""Tasks that are reset: sent back by a gate or an edge, tried again or run again by a person.
 
 Everything after the task is reset with it. Attempts go on counting, so that no key is ever used twice; those before the
 reset do not count for retries.
@@ -27,18 +27,18 @@ from planrunner.plan.tasks import comes_last
 
 def downstream(state: State, number: int) -> list[int]:
     """A task and everything after it on its level, in the order of the plan."""
-    found = {number}
+    reached = {number}
     todo = [number]
     while todo:
         for other in state.shape.following(todo.pop()):
-            if other not in found:
-                found.add(other)
+            if other not in reached:
+                reached.add(other)
                 todo.append(other)
-    return sorted(found)
+    return sorted(reached)
 
 
 def send_back(state: State, cause: int, target: int, comment: str = "", by: str = "") -> ResetPlanned:
-    """The event that begins ``target`` and everything after it anew, ``cause`` included."""
+    """The event that resets ``target`` and everything after it, ``cause`` included."""
     numbers = sorted({*downstream(state, target), cause})
     names = tuple(state.specs[number].id for number in numbers)
     return ResetPlanned(names, "rework", by, state.specs[cause].id, comment)
@@ -46,7 +46,7 @@ def send_back(state: State, cause: int, target: int, comment: str = "", by: str 
 
 def by_edge(state: State, number: int, why: str, failure: str, status: str = "failed", by: str = "") -> Record | None:
     """Where a rework edge of a task that is about to settle as ``status`` with that class of failure leads, while it
-    has rounds left; ``why`` it failed, or the condition of the edge, is what the tasks that begin anew are told, and
+    has rounds left; ``why`` it failed, or the condition of the edge, is what the tasks that are reset are told, and
     ``by`` whom. None where the condition of one of its edges has no value, which fails the task."""
     if not is_decidable(state, number, status, failure):
         return None
@@ -79,14 +79,16 @@ def _instead(state: State, command: Command) -> Record | None:
 
 
 def due(state: State) -> list[Record]:
-    """Planned resets whose tasks have come to rest."""
+    """Planned resets whose tasks have ended."""
     return [Record(TasksReset(*planned)) for planned in state.resets if _at_rest(state, planned.tasks)]
 
 
 def _at_rest(state: State, names: Iterable[str]) -> bool:
     for name in names:
-        found = state.tasks[state.index[name]]
-        if found.status in ("running", "in_doubt") and (found.outcome is None or found.outcome.failure == "unstarted"):
+        task_state = state.tasks[state.index[name]]
+        if task_state.status in ("running", "in_doubt") and (
+            task_state.outcome is None or task_state.outcome.failure == "unstarted"
+        ):
             return False
     return True
 
@@ -96,10 +98,10 @@ def reset_planned(state: State, event: ResetPlanned, at: float) -> None:
     for name in event.tasks:
         number = state.index[name]
         state.held[number] = None
-        found = state.tasks[number]
-        if found.status == "queued":
+        task_state = state.tasks[number]
+        if task_state.status == "queued":
             _leave_queue(state, number)
-            move(state, number, found, "pending")
+            move(state, number, task_state, "pending")
         state.candidates.pop(number, None)
 
 
@@ -117,47 +119,45 @@ def tasks_reset(state: State, event: TasksReset, at: float) -> None:
     said = {"comment": event.comment, "by": event.by, "from": event.cause, "round": state.sent_back.get(cause, 0)}
     numbers = _outermost(state, numbers)
     everything = event.named is None and event.reason != "rework"
-    beside = [number for number in numbers if _goes_on_beside(state, number, event.named or ())]
+    stays = event.named or ()  # tasks asked for by name begin although their level fails
+    beside = [
+        number for number in numbers if state.tasks[number].status == "completed" or state.specs[number].id in stays
+    ]
     for number in numbers:
         if state.tasks[number].frame.owner >= 0:
             beside += _reopen_around(state, number, at, event.named is None)
             _undo_anew(state, number)
     unless_same = frozenset(event.unless_same)
     for number in numbers:
-        found = state.tasks[number]
+        task_state = state.tasks[number]
         kept = None
         if state.specs[number].id in unless_same:
             since = at if event.reason == "revised" and not event.by_call else None
             kept = reuse.of(state, number, event.by_call, since)
         elif event.reason != "revised":
-            found.rework = said
+            task_state.rework = said
         _begin_anew(state, number, event.reason == "revised")
-        found.kept = kept
+        task_state.kept = kept
         if event.reason == "revised":
-            found.revised = state.revision
-        found.insisted, found.overlooks = everything, frozenset()
+            task_state.revised = state.revision
+        task_state.insisted, task_state.overlooks = everything, frozenset()
     for number in numbers:
         count_needs(state, number)
         state.candidates[number] = None
         _let_few_begin(state, state.tasks[number].frame)
     if event.named is not None:
         for number in beside:
-            found = state.tasks[number]
-            stand = [*found.frame.failures, *([found.frame.ended] if found.frame.ended >= 0 else [])]
-            found.overlooks = frozenset((state.specs[each].id, state.tasks[each].visit) for each in stand)
+            task_state = state.tasks[number]
+            stand = [*task_state.frame.failures, *([task_state.frame.ended] if task_state.frame.ended >= 0 else [])]
+            task_state.overlooks = frozenset((state.specs[each].id, state.tasks[each].visit) for each in stand)
     if event.services_first:
         recovery.services_reset(state, numbers)
 
 
-def _goes_on_beside(state: State, number: int, named: Sequence[str]) -> bool:
-    """Whether a task that is about to begin anew does so beside what failed on its level and stays as it is."""
-    return state.tasks[number].status == "completed" or state.specs[number].id in named
-
-
 def _outermost(state: State, numbers: list[int]) -> list[int]:
-    """Those that no other one of them holds. What a task that begins anew held is gone with it; its frame remembers
+    """Those that no other one of them holds. What a task that is reset held is gone with it; its frame remembers
     what of that keeps nothing."""
-    if not state.holders:
+    if not state.containers:
         return numbers
     left = []
     wanted = set(numbers)
@@ -173,7 +173,7 @@ def _outermost(state: State, numbers: list[int]) -> list[int]:
 
 
 def _let_few_begin(state: State, frame: Frame) -> None:
-    """Of the items that begin anew no more are under way than the fan-out allows at once."""
+    """Of the items that are reset no more are under way than the fan-out allows at once."""
     fanout = state.specs[frame.owner].fanout if frame.kind == "items" else None
     if fanout is None or not fanout.max_parallel or fanout.max_parallel >= frame.size:
         return
@@ -186,29 +186,29 @@ def _let_few_begin(state: State, frame: Frame) -> None:
 
 
 def _reopen_around(state: State, number: int, at: float, insisted: bool) -> list[int]:
-    """The tasks around one that begins anew are running again; their numbers."""
+    """The tasks around one that is reset are running again; their numbers."""
     reopened: list[int] = []
     owner = state.tasks[number].frame.owner
     while owner >= 0 and state.tasks[owner].status in SETTLED:
-        found = state.tasks[owner]
-        inner = found.inner
+        task_state = state.tasks[owner]
+        inner = task_state.inner
         assert inner is not None
         _reopen_level(state, owner)
-        move(state, owner, found, "running")
-        found.standing = found.reason = found.detail = found.failure = found.recovered_by = ""
-        found.outcome = found.ended = None
-        found.judged, found.insisted = False, insisted
+        move(state, owner, task_state, "running")
+        task_state.standing = task_state.reason = task_state.detail = task_state.failure = task_state.recovered_by = ""
+        task_state.outcome = task_state.ended = None
+        task_state.judged, task_state.insisted = False, insisted
         reopened.append(owner)
         if inner.closing:
             inner.closing = ""
             state.closing -= 1
         limit_time(state, owner, at)
-        owner = found.frame.owner
+        owner = task_state.frame.owner
     return reopened
 
 
 def _undo_anew(state: State, number: int) -> None:
-    """What was undone around a task that begins anew is undone again if it fails again."""
+    """What was undone around a task that is reset is undone again if it fails again."""
     while number >= 0:
         state.tasks[number].frame.undoing = None
         number = state.tasks[number].frame.owner
@@ -216,9 +216,9 @@ def _undo_anew(state: State, number: int) -> None:
 
 def _reopen_level(state: State, number: int) -> None:
     """Its level counts a settled task as open again."""
-    found = state.tasks[number]
-    frame = found.frame
-    if found.status in SETTLED:
+    task_state = state.tasks[number]
+    frame = task_state.frame
+    if task_state.status in SETTLED:
         if state.specs[number].finally_:
             frame.finals_open += 1
         else:
@@ -233,7 +233,7 @@ def _reopen_level(state: State, number: int) -> None:
 
 def _begin_anew(state: State, number: int, revised: bool) -> None:
     """With ``revised`` it has another definition, so attempts that wait for a retry belong to a visit that is over."""
-    found = state.tasks[number]
+    task_state = state.tasks[number]
     state.held.pop(number, None)
     if state.endings:
         plan_goes_on(state, number)
@@ -242,38 +242,40 @@ def _begin_anew(state: State, number: int, revised: bool) -> None:
         given_up(state, number)
     if state.alarms is not None:
         task_over(state, number)
-    drop_timer(state, number, found)
-    state.stints.pop(number, None)
+    drop_timer(state, number, task_state)
+    state.meters.pop(number, None)
     free_slot(state, number)
-    if found.status == "queued":
+    if task_state.status == "queued":
         _leave_queue(state, number)
-    if found.status != "pending" or (revised and found.attempts > found.past):
-        if found.status != "pending":
-            move(state, number, found, "pending")
-        if state.debts is not None:
+    if task_state.status != "pending" or (revised and task_state.attempts > task_state.past):
+        if task_state.status != "pending":
+            move(state, number, task_state, "pending")
+        if state.compensation_log is not None:
             keep_outputs(state, number)
-        found.visit += 1
-    found.past = found.attempts
-    found.idle, found.tried = 0.0, ()
-    found.standing = ""
-    found.outcome = found.facts = found.started = found.ended = found.inner = found.gate = None
-    found.cleared = ()
+        task_state.visit += 1
+    task_state.past = task_state.attempts
+    task_state.idle, task_state.tried = 0.0, ()
+    task_state.standing = ""
+    task_state.outcome = task_state.facts = task_state.started = task_state.ended = task_state.inner = (
+        task_state.gate
+    ) = None
+    task_state.cleared = ()
     state.asked.discard(number)
-    found.outputs = {}
-    found.recovered_by = found.failure = found.reason = found.detail = ""
-    found.uncertain, found.judged, found.reissues = False, True, 0
+    task_state.outputs = {}
+    task_state.recovered_by = task_state.failure = task_state.reason = task_state.detail = ""
+    task_state.uncertain, task_state.judged, task_state.reissues = False, True, 0
 
 
 def count_needs(state: State, number: int) -> None:
-    found = state.tasks[number]
-    found.missing, found.broken = 0, -1
+    task_state = state.tasks[number]
+    task_state.missing, task_state.broken = 0, -1
     for need in state.shape.needs[number]:
         standing = state.tasks[need].standing
         if standing not in ("completed", "tolerated"):
             selected = state.tasks[need].reason == "not_selected"
-            found.missing += not selected
-            if standing and not selected and found.broken < 0:
-                found.broken = need
+            task_state.missing += not selected
+            if standing and not selected and task_state.broken < 0:
+                task_state.broken = need
 
 
 def run_reopened(state: State, event: RunReopened, at: float) -> None:
@@ -281,24 +283,24 @@ def run_reopened(state: State, event: RunReopened, at: float) -> None:
     state.status = "paused"
     state.reason, state.detail = event.reason, ""
     state.ended_at = None
-    if event.reason != "rollback":  # whoever begins something anew takes back what stopped the run
+    if event.reason != "rollback":  # a reset takes back what stopped the run
         state.stop_reason = state.stop_by = state.stop_comment = ""
-    if state.debts is not None:
-        state.debts.main.status = state.debts.main.reason = ""
+    if state.compensation_log is not None:
+        state.compensation_log.main.status = state.compensation_log.main.reason = ""
 
 
 _GOOD = ("completed", "tolerated", "skipped")
 
 
 class Unfit(Exception):
-    """A task cannot begin anew; the message says why."""
+    """A task cannot be reset; the message says why."""
 
 
-class Anew(NamedTuple):
-    """Numbers of the tasks that begin anew: in any case, and those that are left as they are when the call they would
+class Reset(NamedTuple):
+    """Numbers of the tasks that are reset: in any case, and those that are left as they are when the call they would
     make is the one they made. A task of the latter that holds others is opened, and each task inside it is compared; of
     those only what is among the former as well surely runs. ``by_call`` is as in ``TasksReset``; ``named`` are
-    those that somebody asked for by name."""
+    those that a person named."""
 
     again: tuple[int, ...]
     perhaps: tuple[int, ...] = ()
@@ -306,7 +308,7 @@ class Anew(NamedTuple):
     named: tuple[int, ...] = ()
 
 
-def retried(state: State, wanted: Iterable[int]) -> Anew:
+def retried(state: State, wanted: Iterable[int]) -> Reset:
     """The tasks among ``wanted`` (none given: all there are) that failed, were cancelled or were undone, inside tasks
     that hold others too, everything that did not come about because of them, and what stands under ``finally`` around
     them. Raises Unfit."""
@@ -314,18 +316,18 @@ def retried(state: State, wanted: Iterable[int]) -> Anew:
     leaves = sorted({leaf for number in chosen for leaf in _leaves(state, number)})
     if not leaves:
         raise Unfit("no task of the run failed, was cancelled or was undone")
-    found = {other for leaf in leaves for other in _with_levels_above(state, leaf)}
+    numbers = {other for leaf in leaves for other in _with_levels_above(state, leaf)}
     for number in leaves:
         if state.tasks[number].status == "completed" and not _is_undone(state, number):
             name = state.specs[number].id
             raise Unfit(f"`{name}` went well; `planrunner rerun {state.run_id} '{name}'` runs it again all the same")
-    return _whole(state, found, set())._replace(named=tuple(leaves))
+    return _whole(state, numbers, set())._replace(named=tuple(leaves))
 
 
 def run_again(
     state: State, wanted: Iterable[int], *, all_after: bool = False, by_call: bool = False, only_failed: bool = False
-) -> Anew:
-    """``wanted`` in any case, and what stands under ``finally`` around anything that begins anew. What comes after is
+) -> Reset:
+    """``wanted`` in any case, and what stands under ``finally`` around anything that is reset. What comes after is
     done again too, but for what may keep its result; with ``all_after`` nothing may, with ``by_call`` everything that
     would be called as before. With ``only_failed`` what went well stays. Raises Unfit."""
     first = set(wanted)
@@ -342,8 +344,8 @@ def run_again(
     return _whole(state, first | (after - perhaps), perhaps)._replace(by_call=by_call, named=named)
 
 
-def reset_event(state: State, anew: Anew, reason: str, by: str) -> TasksReset:
-    """The event that begins them anew."""
+def reset_event(state: State, anew: Reset, reason: str, by: str) -> TasksReset:
+    """The event that resets them."""
     names = [state.specs[number].id for number in (*anew.again, *anew.perhaps)]
     unless_same = tuple(state.specs[number].id for number in anew.perhaps)
     named = tuple(state.specs[number].id for number in anew.named)
@@ -367,10 +369,10 @@ def _is_left_out(state: State, number: int) -> bool:
 def _is_undone(state: State, number: int) -> bool:
     """Whether what a task did was undone, or anything of what one that went well holds. What of a failure was undone
     belongs to the failure, and the run may have got over that."""
-    found = state.tasks[number]
-    if found.status != "completed":
-        return found.status == "rolled_back"
-    frame = found.inner if state.debts is not None else None
+    task_state = state.tasks[number]
+    if task_state.status != "completed":
+        return task_state.status == "rolled_back"
+    frame = task_state.inner if state.compensation_log is not None else None
     return frame is not None and (_holds_undone(state, frame) or _rounds_undone(state, frame))
 
 
@@ -379,7 +381,7 @@ def _holds_undone(state: State, frame: Frame) -> bool:
 
 
 def _rounds_undone(state: State, frame: Frame) -> bool:
-    """Whether anything of the rounds before was undone: they are over and cannot begin anew by themselves."""
+    """Whether anything of the rounds before was undone: they are over and cannot be reset by themselves."""
     earlier = frame.earlier
     while earlier is not None and not _holds_undone(state, earlier):
         earlier = earlier.earlier
@@ -400,16 +402,14 @@ def _with_levels_above(state: State, number: int) -> set[int]:
     """A task, what follows it on its level, and what follows the tasks around it on theirs."""
     if not is_current(state, number):
         other = state.specs[in_its_place(state, number)].id
-        raise Unfit(
-            f"`{state.specs[number].id}` belongs to a round or an attempt that is over; `{other}` can begin anew"
-        )
-    found = {number, *_following(state, number)}
+        raise Unfit(f"`{state.specs[number].id}` belongs to a round or an attempt that is over; `{other}` can be reset")
+    numbers = {number, *_following(state, number)}
     for owner in owners(state, number):
         undoing = state.tasks[owner].inner.undoing  # type: ignore[union-attr]
         if undoing is not None and undoing.active:
             raise Unfit(f"what `{state.specs[owner].id}` did is being undone")
-        found |= _following(state, owner)
-    return found
+        numbers |= _following(state, owner)
+    return numbers
 
 
 def _following(state: State, number: int) -> set[int]:
@@ -437,8 +437,8 @@ def in_its_place(state: State, number: int) -> int:
     return first
 
 
-def _whole(state: State, again: set[int], perhaps: set[int]) -> Anew:
-    """With ``done`` and what stands under ``finally`` on every level of which anything begins anew; without what goes
+def _whole(state: State, again: set[int], perhaps: set[int]) -> Reset:
+    """With ``done`` and what stands under ``finally`` on every level of which anything is reset; without what goes
     with the task that holds it."""
     every = again | perhaps
     finals = {final for number in every for final in _finals_around(state, number)}
@@ -448,22 +448,22 @@ def _whole(state: State, again: set[int], perhaps: set[int]) -> Anew:
     perhaps = {number for number in perhaps if (again | perhaps).isdisjoint(owners(state, number))}
     # what is named inside a task that is only compared runs again there; what stands under `finally` follows from that
     again = {number for number in again if number not in finals or perhaps.isdisjoint(owners(state, number))}
-    return _checked(state, Anew(tuple(sorted(again)), tuple(sorted(perhaps))))
+    return _checked(state, Reset(tuple(sorted(again)), tuple(sorted(perhaps))))
 
 
 def _finals_around(state: State, number: int) -> list[int]:
-    found: list[int] = []
+    finals: list[int] = []
     for each in [*owners(state, number), number]:
         if not state.specs[each].finally_:
             frame = state.tasks[each].frame
-            found += frame.finals if frame.last < 0 else [frame.last, *frame.finals]
-    return found
+            finals += frame.finals if frame.last < 0 else [frame.last, *frame.finals]
+    return finals
 
 
-def _checked(state: State, anew: Anew) -> Anew:
+def _checked(state: State, anew: Reset) -> Reset:
     for number in (*anew.again, *anew.perhaps):
-        found = state.tasks[number]
-        if found.status in ("running", "in_doubt"):
-            words = found.status.replace("_", " ")
+        task_state = state.tasks[number]
+        if task_state.status in ("running", "in_doubt"):
+            words = task_state.status.replace("_", " ")
             raise Unfit(f"`{state.specs[number].id}` is {words}: resume the run first")
     return anew

@@ -25,7 +25,7 @@ from planrunner.machine.compensation import (
     started,
     takes_back,
 )
-from planrunner.machine.compensation_log import Debts, Owed, Rollback
+from planrunner.machine.compensation_log import CompensationLog, Owed, Rollback
 from planrunner.machine.events import RollbackEnded, RollbackStarted, TaskSettled, UndoScheduled, UndoSettled
 from planrunner.machine.state import State
 from planrunner.machine.statuses import main_part_done
@@ -39,31 +39,36 @@ if TYPE_CHECKING:
 
 def comes_first(state: State) -> bool:
     """What stands under the plan's ``finally`` waits: something is undone before it."""
-    return is_due(state) or bool(state.debts is not None and state.debts.main.active and _reason(state) != "doubt")
+    return is_due(state) or bool(
+        state.compensation_log is not None and state.compensation_log.main.active and _reason(state) != "doubt"
+    )
 
 
 def _reason(state: State) -> str:
-    assert state.debts is not None
-    return state.debts.main.reason
+    assert state.compensation_log is not None
+    return state.compensation_log.main.reason
 
 
 def is_due(state: State) -> bool:
     """The main part of a plan with ``on_failure: rollback`` is settled and failed, and nothing of it is undone yet. A
-    run that somebody cancelled is left as it is."""
+    run that a person cancelled is left as it is."""
     if state.plan.on_failure != "rollback" or not (state.failures or state.stop_reason in OUT_OF_BUDGET):
         return False
-    debts = state.debts
-    if debts is not None and (debts.main.active or (debts.main.status and debts.ranks <= debts.through)):
+    compensation_log = state.compensation_log
+    if compensation_log is not None and (
+        compensation_log.main.active
+        or (compensation_log.main.status and compensation_log.ranks <= compensation_log.through)
+    ):
         return False
     return state.stop_reason in GOES_ON and main_part_done(state, state.top)
 
 
 def busy(state: State) -> bool:
     """An undo is under way, or waits for its next attempt."""
-    debts = state.debts
-    return debts is not None and any(
+    compensation_log = state.compensation_log
+    return compensation_log is not None and any(
         not owed.cut and (owed.due is None or state.stop_reason in GOES_ON)
-        for owed in map(debts.owed.__getitem__, debts.doing.values())
+        for owed in map(compensation_log.owed.__getitem__, compensation_log.doing.values())
     )
 
 
@@ -76,41 +81,45 @@ def undoing(state: State, number: int, by: str = "") -> RollbackStarted | None:
 def step(state: State, now: float) -> list[Command]:
     """What follows for the rollbacks of a run; nothing while what can be undone is under way or none is called for.
     Those of linked plans go on side by side, that of the run comes after them."""
-    debts = state.debts
-    if debts is None or not debts.active:
+    compensation_log = state.compensation_log
+    if compensation_log is None or not compensation_log.active:
         return [_by_failure(state)] if is_due(state) else []
-    found: list[Command] = []
-    room = state.max_parallel - sum(_acts(debts.owed[at]) for at in debts.doing.values())
-    for rollback in debts.frames.values():
-        command = _step(state, debts, rollback, now)
+    commands: list[Command] = []
+    room = state.max_parallel - sum(_acts(compensation_log.owed[at]) for at in compensation_log.doing.values())
+    for rollback in compensation_log.frames.values():
+        command = _step(state, compensation_log, rollback, now)
         if isinstance(command, Undo):
             room -= 1
         if command is not None and (room >= 0 or not isinstance(command, Undo)):
-            found.append(command)
-    if debts.main.active:
-        command = None if debts.frames and debts.main.reason != "doubt" else _step(state, debts, debts.main, now)
-        return found if command is None else [*found, command]
-    return [*found, _by_failure(state)] if is_due(state) else found
+            commands.append(command)
+    if compensation_log.main.active:
+        command = (
+            None
+            if compensation_log.frames and compensation_log.main.reason != "doubt"
+            else _step(state, compensation_log, compensation_log.main, now)
+        )
+        return commands if command is None else [*commands, command]
+    return [*commands, _by_failure(state)] if is_due(state) else commands
 
 
 def _acts(owed: Owed) -> bool:
     return not owed.cut and owed.due is None and owed.outcome is None
 
 
-def _step(state: State, debts: Debts, rollback: Rollback, now: float) -> Command | None:
-    doing = current(debts, rollback)
+def _step(state: State, compensation_log: CompensationLog, rollback: Rollback, now: float) -> Command | None:
+    doing = current(compensation_log, rollback)
     if doing is not None and doing.outcome is not None:
-        return _after(state, debts, rollback, doing, now)
+        return _after(state, compensation_log, rollback, doing, now)
     if state.stop_reason not in GOES_ON:
         given_up = state.stop_reason in FINAL_STOPS and (doing is None or doing.cut or doing.due is not None)
         return _ended(state, rollback, failed=True) if given_up else None
     if doing is None:
-        return _next(state, debts, rollback, now)
+        return _next(state, compensation_log, rollback, now)
     assert rollback.current is not None
     if doing.cut:
         return Undo(rollback.current, doing.last, doing.reissues + 1, budgets.undo_reserved(state, rollback.current))
     if doing.due is not None and doing.due <= now:
-        return _undo(state, debts, rollback, rollback.current)
+        return _undo(state, compensation_log, rollback, rollback.current)
     return None
 
 
@@ -121,31 +130,31 @@ def _ended(state: State, rollback: Rollback, *, failed: bool) -> Record:
 
 def _by_failure(state: State) -> Record:
     policy = state.plan.rollback or RollbackPolicy()
-    positions = selected(state, outstanding(state), policy.only) if state.debts is not None else []
+    positions = selected(state, outstanding(state), policy.only) if state.compensation_log is not None else []
     event = RollbackStarted("failure", (), (), policy.mode == "strict")
     if not policy.only:
         event = event._replace(bare=tuple(state.specs[number].id for number in bare(state)))
     return Record(started(state, event, positions))
 
 
-def _next(state: State, debts: Debts, rollback: Rollback, now: float) -> Command:
+def _next(state: State, compensation_log: CompensationLog, rollback: Rollback, now: float) -> Command:
     for number, positions in rollback.doubts.items():
         waits = state.tasks[number].status == "in_doubt" and state.tasks[number].reason == "rollback"
         if waits and not any(at in rollback.todo for at in positions):
-            return _settle_doubt(state, debts, number, positions)
+            return _settle_doubt(state, compensation_log, number, positions)
     if not rollback.todo:
-        return _ended(state, rollback, failed=any(debts.owed[at].fate != "undone" for at in rollback.done))
+        return _ended(state, rollback, failed=any(compensation_log.owed[at].fate != "undone" for at in rollback.done))
     at = rollback.todo[0]
-    if why := _given_up(state, debts, rollback, at, now):
-        return Record(UndoSettled(state.specs[debts.owed[at].number].id, at, "left", why))
-    return _undo(state, debts, rollback, at)
+    if why := _given_up(state, compensation_log, rollback, at, now):
+        return Record(UndoSettled(state.specs[compensation_log.owed[at].number].id, at, "left", why))
+    return _undo(state, compensation_log, rollback, at)
 
 
-def _given_up(state: State, debts: Debts, rollback: Rollback, at: int, now: float) -> str:
-    if rollback.strict and (failed := [each for each in rollback.done if debts.owed[each].fate == "failed"]):
-        task = state.specs[debts.owed[failed[0]].number].id
+def _given_up(state: State, compensation_log: CompensationLog, rollback: Rollback, at: int, now: float) -> str:
+    if rollback.strict and (failed := [each for each in rollback.done if compensation_log.owed[each].fate == "failed"]):
+        task = state.specs[compensation_log.owed[failed[0]].number].id
         return f"not tried: `{task}` could not be undone and the rollback is strict"
-    if debts.owed[at].kind != "action" and (task := _stands_under(state, debts, rollback, at)):
+    if compensation_log.owed[at].kind != "action" and (task := _stands_under(state, compensation_log, rollback, at)):
         return f"not tried: `{task}` rests on it and was not taken back"
     left = reserve(state, rollback, now)
     what = "time" if left is not None and left <= 0 else budgets.rollback_short_of(state, rollback, at)
@@ -154,11 +163,11 @@ def _given_up(state: State, debts: Debts, rollback: Rollback, at: int, now: floa
     )
 
 
-def _stands_under(state: State, debts: Debts, rollback: Rollback, at: int) -> str:
+def _stands_under(state: State, compensation_log: CompensationLog, rollback: Rollback, at: int) -> str:
     """A task that could not be taken back and rests on what stands at ``at``: the state before that fits no longer."""
-    number = debts.owed[at].number
+    number = compensation_log.owed[at].number
     for each in rollback.done:
-        owed = debts.owed[each]
+        owed = compensation_log.owed[each]
         if owed.kind != "action" and owed.fate != "undone" and rests_on(state, owed.number, number):
             return state.specs[owed.number].id
     return ""
@@ -166,17 +175,17 @@ def _stands_under(state: State, debts: Debts, rollback: Rollback, at: int) -> st
 
 def reserve(state: State, rollback: Rollback, now: float) -> float | None:
     """Seconds that a rollback going on has left of its own budget; None where it has no limit. The budget of the run
-    is none of its business."""
+    does not concern it."""
     time = budgets.rollback_budgets(rollback).time
     return None if time is None else time - (now - rollback.began)
 
 
-def _undo(state: State, debts: Debts, rollback: Rollback, at: int) -> Undo:
-    attempt = debts.counts.get(debts.owed[at].number, 0) + 1
+def _undo(state: State, compensation_log: CompensationLog, rollback: Rollback, at: int) -> Undo:
+    attempt = compensation_log.counts.get(compensation_log.owed[at].number, 0) + 1
     return Undo(at, attempt, 0, budgets.undo_share(state, rollback, at))
 
 
-def _after(state: State, debts: Debts, rollback: Rollback, owed: Owed, now: float) -> Record:
+def _after(state: State, compensation_log: CompensationLog, rollback: Rollback, owed: Owed, now: float) -> Record:
     """The end of an attempt to undo: undone, tried again, or given up."""
     task, at, outcome = acted(state, owed), rollback.current, owed.outcome
     assert outcome is not None and at is not None
@@ -193,25 +202,25 @@ def _after(state: State, debts: Debts, rollback: Rollback, owed: Owed, now: floa
     return Record(UndoSettled(task.id, at, "failed", f"{outcome.failure}: {outcome.message}"))
 
 
-def _settle_doubt(state: State, debts: Debts, number: int, positions: tuple[int, ...]) -> Record:
-    task, found = state.specs[number], state.tasks[number]
-    if all(debts.owed[at].fate == "undone" for at in positions):
-        detail = f"attempt {found.attempts} was cut off, and what it may have done is undone"
+def _settle_doubt(state: State, compensation_log: CompensationLog, number: int, positions: tuple[int, ...]) -> Record:
+    task, task_state = state.specs[number], state.tasks[number]
+    if all(compensation_log.owed[at].fate == "undone" for at in positions):
+        detail = f"attempt {task_state.attempts} was cut off, and what it may have done is undone"
         return Record(TaskSettled(task.id, "failed", "doubt", detail, "doubt"))
-    why = next(debts.owed[at].detail for at in positions if debts.owed[at].fate != "undone")
-    detail = f"attempt {found.attempts} was cut off, and what it may have done could not be undone: {why}"
+    why = next(compensation_log.owed[at].detail for at in positions if compensation_log.owed[at].fate != "undone")
+    detail = f"attempt {task_state.attempts} was cut off, and what it may have done could not be undone: {why}"
     return Record(TaskSettled(task.id, "in_doubt", "ask", detail))
 
 
 def saved_first(state: State, commands: Sequence[Command]) -> list[Command]:
     """The commands, with what has to be saved in place of each start that comes after it."""
-    found: list[Command] = []
+    ordered: list[Command] = []
     for command in commands:
         if not isinstance(command, Start) or not _saves(state, command):
-            found.append(command)
+            ordered.append(command)
         elif command.number not in state.asked:
-            found.append(_unsaved(state, command.number) or command)
-    return found
+            ordered.append(_unsaved(state, command.number) or command)
+    return ordered
 
 
 def _saves(state: State, command: Start) -> bool:
@@ -222,10 +231,10 @@ def _saves(state: State, command: Start) -> bool:
 
 def _unsaved(state: State, number: int) -> Save | Record | None:
     """What comes before the start of a task that can be undone by what is saved; None once it is."""
-    task, found = state.specs[number], state.tasks[number]
-    if found.uncertain or is_saved(state, number):
+    task, task_state = state.specs[number], state.tasks[number]
+    if task_state.uncertain or is_saved(state, number):
         return None
-    problem = state.debts.problems.get(number) if state.debts is not None else None
+    problem = state.compensation_log.problems.get(number) if state.compensation_log is not None else None
     if problem is None:
         return Save(number)
     what = "its files" if task.backup else "what it takes to undo it"
@@ -238,7 +247,7 @@ _NAMED = 3
 
 
 def is_linked_due(state: State, frame: Frame, failure: str) -> bool:
-    """Whether a linked plan whose main part came to ``failure`` is undone now, or once the run goes on. What somebody
+    """Whether a linked plan whose main part came to ``failure`` is undone now, or once the run goes on. What a person
     cancelled is left as it is; what was cut off since something around it failed is undone."""
     if not failure or state.stop_reason in ("rollback", "cancelled", "killed"):
         return False
@@ -280,12 +289,16 @@ def begin_undoing(state: State, number: int, failure: str, message: str) -> Reco
 
 def came_to(state: State, rollback: Rollback) -> tuple[str, str]:
     """Failure class and sentence for a linked plan that was undone, with what could not be."""
-    debts = state.debts
-    assert debts is not None
-    left = [debts.owed[at] for at in (*rollback.done, *rollback.todo) if debts.owed[at].fate != "undone"]
+    compensation_log = state.compensation_log
+    assert compensation_log is not None
+    left = [
+        compensation_log.owed[at]
+        for at in (*rollback.done, *rollback.todo)
+        if compensation_log.owed[at].fate != "undone"
+    ]
     said = [f"`{state.specs[owed.number].id}` ({owed.detail or 'not tried'})" for owed in left]
     said += [f"`{name}` (it does not say how)" for name in rollback.bare]
-    undone = sum(debts.owed[at].fate == "undone" for at in rollback.done)
+    undone = sum(compensation_log.owed[at].fate == "undone" for at in rollback.done)
     done = f"; {undone} {'step was' if undone == 1 else 'steps were'} undone" if undone else ""
     if not said:
         return rollback.failure, f"{rollback.message}{done}"

@@ -41,8 +41,8 @@ Json = Any
 def facts_read(task: Task) -> tuple[str, ...]:
     """The facts of the world that ``when`` and the preconditions of a task read, as dotted names."""
     conditions = [criterion.expression for criterion in task.preconditions]
-    found = {name for each in (task.when, *conditions) if each is not None for name in facts_of(each)}
-    return tuple(sorted(found))
+    names = {name for each in (task.when, *conditions) if each is not None for name in facts_of(each)}
+    return tuple(sorted(names))
 
 
 def facts_of(condition: Expression) -> tuple[str, ...]:
@@ -137,16 +137,16 @@ class GateScope:
 
     def resolve(self, name: str) -> Json:
         """The value of a root name; raises MissingName for a name nothing defines."""
-        state, found = self._state, self._state.tasks[self._number]
+        state, task_state = self._state, self._state.tasks[self._number]
         if name in ("outputs", "artifacts"):
             return self._given(name)
         try:
             return TaskScope(state, self._number).resolve(name)
         except MissingName:
-            number = numbered(state, found.frame, name)
+            number = numbered(state, task_state.frame, name)
             if number is not None:
                 return task_record(state, number)
-            for item in found.gate.evidence if found.gate is not None else ():
+            for item in task_state.gate.evidence if task_state.gate is not None else ():
                 if item.get("counts") is not None and _COUNTED.get(str(item["kind"])) == name:
                     return item["counts"]
             raise
@@ -177,11 +177,11 @@ class TasksScope:
         number = numbered(self._state, self._frame, name)
         if number is None:
             raise MissingName(f"there is no task `{name}`")
-        found = self._state.tasks[number]
+        task_state = self._state.tasks[number]
         record = task_record(self._state, number)
-        if found.inner is not None and found.inner.kind == "items":
-            record["items"] = _items(self._state, found.inner)
-            if not found.inner.size:
+        if task_state.inner is not None and task_state.inner.kind == "items":
+            record["items"] = _items(self._state, task_state.inner)
+            if not task_state.inner.size:
                 record["outputs"] = _OfNoItems(record["outputs"])
         return record
 
@@ -215,36 +215,38 @@ def _items(state: State, frame: Frame) -> list[dict[str, Json]]:
 
 def task_record(state: State, number: int) -> dict[str, Json]:
     """What others may read of a task: status, result flags, outputs and how its last attempt went."""
-    found = state.tasks[number]
+    task_state = state.tasks[number]
     record: dict[str, Json] = {
-        "status": status_of(found),
-        "outputs": _with_units(outputs_of(found), _types_of_outputs(state, number)),
-        "attempts": found.attempts,
-        "reason": found.detail,
-        "failure": found.failure,
+        "status": status_of(task_state),
+        "outputs": _with_units(outputs_of(task_state), _types_of_outputs(state, number)),
+        "attempts": task_state.attempts,
+        "reason": task_state.detail,
+        "failure": task_state.failure,
     }
-    record.update(result_of(state, found))
-    if found.outcome is not None:
-        record.update(attempt_record(found))
+    record.update(result_of(state, task_state))
+    if task_state.outcome is not None:
+        record.update(attempt_record(task_state))
     return record
 
 
-def status_of(found: TaskState) -> str:
+def status_of(task_state: TaskState) -> str:
     """The status as expressions read it: a task that another one recovered counts as completed."""
-    return "completed" if found.recovered_by else found.status
+    return "completed" if task_state.recovered_by else task_state.status
 
 
-def outputs_of(found: TaskState) -> dict[str, Json]:
+def outputs_of(task_state: TaskState) -> dict[str, Json]:
     """The outputs of a task; of one that failed what its last attempt gave all the same, such as the findings of a
     check."""
-    if found.outcome is None or (found.standing and (found.status != "failed" or found.recovered_by)):
-        return found.outputs
-    return found.outcome.outputs
+    if task_state.outcome is None or (
+        task_state.standing and (task_state.status != "failed" or task_state.recovered_by)
+    ):
+        return task_state.outputs
+    return task_state.outcome.outputs
 
 
-def attempt_record(found: TaskState) -> dict[str, Json]:
+def attempt_record(task_state: TaskState) -> dict[str, Json]:
     """How the last attempt went, under the names that criteria use."""
-    outcome = found.outcome
+    outcome = task_state.outcome
     assert outcome is not None
     return {
         "exit_code": outcome.exit_code,
@@ -256,19 +258,19 @@ def attempt_record(found: TaskState) -> dict[str, Json]:
     }
 
 
-def result_of(state: State, found: TaskState) -> dict[str, bool]:
+def result_of(state: State, task_state: TaskState) -> dict[str, bool]:
     """A task's result as flags. ``ok`` is one that completed, that another one stands in for, or that was not selected
     for this run; not one whose failure is allowed."""
-    standing = found.standing
-    tolerated = standing == "tolerated" and (found.reason == "not_selected" or state.edition < 2)
+    standing = task_state.standing
+    tolerated = standing == "tolerated" and (task_state.reason == "not_selected" or state.edition < 2)
     return {
         "ok": standing == "completed" or tolerated,
         "completed": standing == "completed",
-        "failed": found.status == "failed" and not found.recovered_by,
+        "failed": task_state.status == "failed" and not task_state.recovered_by,
         "skipped": standing == "skipped",
-        "omitted": found.status == "omitted",
+        "omitted": task_state.status == "omitted",
         "cut_off": standing == "cut_off",
-        "cancelled": standing == "cancelled" and found.status != "omitted",
+        "cancelled": standing == "cancelled" and task_state.status != "omitted",
         "done": standing != "",
     }
 
@@ -286,24 +288,24 @@ _NOT_HERE = object()
 
 
 def _own(state: State, number: int, name: str, attempt: int) -> Json:
-    found = state.tasks[number]
-    given = found.outcome.outputs if found.outcome is not None else {}
+    task_state = state.tasks[number]
+    given = task_state.outcome.outputs if task_state.outcome is not None else {}
     if name == "attempt" or (name in OF_ATTEMPTS and name not in given):
         return _of_attempt(state, number, name, attempt)
     if name == "rework":
-        return found.rework or {"comment": "", "by": "", "from": "", "round": 0}
+        return task_state.rework or {"comment": "", "by": "", "from": "", "round": 0}
     if name in ROOTS:
-        return _facts(found).get(name, _NOT_HERE)
-    if found.outcome is None:
+        return _facts(task_state).get(name, _NOT_HERE)
+    if task_state.outcome is None:
         return _NOT_HERE
     if name == "outputs":
-        return _with_units(found.outcome.outputs, _types_of_outputs(state, number))
+        return _with_units(task_state.outcome.outputs, _types_of_outputs(state, number))
     if name in ("failure", "message"):
-        return getattr(found.outcome, name)
-    own = attempt_record(found)
-    if name in own or name not in found.outcome.outputs:
+        return getattr(task_state.outcome, name)
+    own = attempt_record(task_state)
+    if name in own or name not in task_state.outcome.outputs:
         return own.get(name, _NOT_HERE)
-    return _with_units({name: found.outcome.outputs[name]}, _types_of_outputs(state, number))[name]
+    return _with_units({name: task_state.outcome.outputs[name]}, _types_of_outputs(state, number))[name]
 
 
 OF_ATTEMPTS = ("attempt", "now", "uuid", "retry")
@@ -311,24 +313,24 @@ OF_ATTEMPTS = ("attempt", "now", "uuid", "retry")
 
 
 def _of_attempt(state: State, number: int, name: str, attempt: int) -> Json:
-    found = state.tasks[number]
-    begun = found.attempts > found.past
-    attempt = attempt or (found.attempts if begun else found.attempts + 1)
+    task_state = state.tasks[number]
+    begun = task_state.attempts > task_state.past
+    attempt = attempt or (task_state.attempts if begun else task_state.attempts + 1)
     if name == "attempt":
-        return attempt - found.past
+        return attempt - task_state.past
     if name == "retry":
-        last = next((each for each in reversed(found.tried) if each.attempt < attempt), None)
+        last = next((each for each in reversed(task_state.tried) if each.attempt < attempt), None)
         if last is None:
             return {"reason": "", "failure": "", "exit_code": None}
         return {"reason": last.reason, "failure": last.failure, "exit_code": last.exit_code}
     if name == "uuid":
         return uuid(f"{state.run_id}:{state.specs[number].id}:{attempt}")
-    return utc(found.began if begun and found.attempts >= attempt else state.now)
+    return utc(task_state.began if begun and task_state.attempts >= attempt else state.now)
 
 
-def _facts(found: TaskState) -> dict[str, dict[str, Json]]:
+def _facts(task_state: TaskState) -> dict[str, dict[str, Json]]:
     grouped: dict[str, dict[str, Json]] = {}
-    for name, value in (found.facts or {}).items():
+    for name, value in (task_state.facts or {}).items():
         root, _, leaf = name.partition(".")
         is_size = FACTS.get(name, ("",))[0] == "size" and value is not None
         grouped.setdefault(root, {})[leaf] = _amount(value, "size") if is_size else value
@@ -346,7 +348,7 @@ _DIMENSIONS: dict[str, Any] = {"duration": "time", "size": "size", "money": "mon
 def _types_of_outputs(state: State, number: int) -> tuple[Output | Param, ...]:
     """What declares the types of a task's outputs: the task, the form of its gate, the plan that it links; of a fan-out
     what the task of each item declares."""
-    item = state.holders.get(number)
+    item = state.containers.get(number)
     task = item if item is not None else state.specs[number]
     linked = task.sub.outputs if task.sub is not None else ()
     return (*linked, *(task.gate.form if task.gate is not None else ()), *task.outputs)
@@ -385,10 +387,10 @@ def _plan(state: State, frame: Frame) -> dict[str, Json]:
 
 def _run(state: State, frame: Frame) -> dict[str, Json]:
     """``run.status`` is what a task under ``finally`` wants to know: whether its level is failing."""
-    found = {"id": state.run_id, "seed": state.seed, "status": "failed" if frame.failures else str(state.status)}
+    fields = {"id": state.run_id, "seed": state.seed, "status": "failed" if frame.failures else str(state.status)}
     if directory := state.environment.get("directory"):
-        found |= {"dir": directory, "project": str(directory).rstrip("/").rpartition("/")[2]}
-    return found
+        fields |= {"dir": directory, "project": str(directory).rstrip("/").rpartition("/")[2]}
+    return fields
 
 
 PLAN_ROOTS: dict[str, Callable[[State, Frame], Json]] = {
@@ -434,8 +436,8 @@ class ResultScope:
 
     def result(self, number: int) -> Json:
         """The flags and the status of a task."""
-        found = self._state.tasks[number]
-        return self._unknown(number) or {**result_of(self._state, found), "status": status_of(found)}
+        task_state = self._state.tasks[number]
+        return self._unknown(number) or {**result_of(self._state, task_state), "status": status_of(task_state)}
 
     def record(self, name: str) -> Json:
         """What ``tasks.name`` stands for; raises MissingName."""

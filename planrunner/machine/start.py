@@ -45,18 +45,18 @@ from planrunner.plan.model import Computed, Task
 _new = tuple.__new__
 
 INSTRUCTION = "instruction"
-"""The stage of the gate at which a task in plain words waits for whoever carries it out."""
+"""The stage of the gate at which a task in plain words waits for the person who carries it out."""
 
 
 def before_attempt(state: State, number: int, now: float, ready: list[int]) -> Command | None:
     task = state.specs[number]
-    found = state.tasks[number]
+    task_state = state.tasks[number]
     if state.stop_reason and not outlives(state, number):
         return stopped(state, task)
-    frame = found.frame
+    frame = task_state.frame
     if state.endings and (command := _ended(state, number)) is not None:
         return command
-    if found.gate is not None and not found.gate.is_behind:
+    if task_state.gate is not None and not task_state.gate.is_behind:
         return at_gate(state, number, now)
     if task.finally_ and (not main_part_done(state, frame) or _undoes_first(state, frame)):
         return None
@@ -64,9 +64,11 @@ def before_attempt(state: State, number: int, now: float, ready: list[int]) -> C
         goes_on, command = others_settled_first(state, number)
         if not goes_on:
             return command
-    if found.due is not None:
-        if found.due <= now:
-            return _conditions(state, number, now, ready) if found.reason == "delay" else _begin(state, number, ready)
+    if task_state.due is not None:
+        if task_state.due <= now:
+            return (
+                _conditions(state, number, now, ready) if task_state.reason == "delay" else _begin(state, number, ready)
+            )
         failing = cut(state, number)
         return None if failing is None else settle(task, "cancelled", "stopped", stop_detail(state, failing))
     verdict, why = needs_verdict(state, number)
@@ -94,7 +96,7 @@ def before_attempt(state: State, number: int, now: float, ready: list[int]) -> C
 def _undoes_first(state: State, frame: Frame) -> bool:
     if frame.linked is not None:
         return undone_first(state, frame)
-    if frame is not state.top or (state.debts is None and state.plan.on_failure != "rollback"):
+    if frame is not state.top or (state.compensation_log is None and state.plan.on_failure != "rollback"):
         return False
     return comes_first(state)
 
@@ -126,23 +128,23 @@ def while_queued(state: State, number: int) -> Command | None:
 def _conditions(state: State, number: int, now: float, ready: list[int]) -> Command | None:
     """Needs and edges allow the task: ``when``, preconditions and what kind of work it is decide."""
     task = state.specs[number]
-    found = state.tasks[number]
+    task_state = state.tasks[number]
     if task.when is not None or task.preconditions:
         goes_on, command = conditions_first(state, number)
         if not goes_on:
             return command
-    if task.gate is not None or state.restricted or (task.labels and (state.plan.gated or found.frame.owner >= 0)):
-        if task.gate is not None and found.kept is not None and is_still_approved(state, number):
+    if task.gate is not None or state.restricted or (task.labels and (state.plan.gated or task_state.frame.owner >= 0)):
+        if task.gate is not None and task_state.kept is not None and is_still_approved(state, number):
             return settle(task, "completed", "reused", "kept: it asks what it asked, and nothing before it changed")
         if stage := stage_before(state, number):
             return AskPeople(number, stage)
-    if not task.uses and number not in state.holders and task.gate is None:
+    if not task.uses and number not in state.containers and task.gate is None:
         return AskPeople(number, INSTRUCTION)
-    if found.status == "blocked" and found.reason != "budget":
+    if task_state.status == "blocked" and task_state.reason != "budget":
         return None
     if task.computed and (command := _settings(state, number)) is not None:
         return command
-    if task.delay is not None and found.due is None and found.attempts == found.past:
+    if task.delay is not None and task_state.due is None and task_state.attempts == task_state.past:
         detail = "its `delay` before it starts"
         return Record(TaskDelayed(task.id, now + task.delay, detail=detail))
     return _begin(state, number, ready)
@@ -157,7 +159,7 @@ def _begin(state: State, number: int, ready: list[int]) -> Command | None:
             return None
         if command := before(state, number):
             return command
-    if number in state.holders:
+    if number in state.containers:
         return begin(state, number)
     if state.tasks[number].kept is not None and (command := compared(state, number)):
         return command
@@ -199,12 +201,12 @@ def admit(state: State, ready: list[int], commands: list[Command], fitting: Fitt
 
 def _start(state: State, number: int, fitting: Fitting | None) -> Start:
     """The next attempt, or the same one again where a doubt was settled that way."""
-    found = state.tasks[number]
-    if found.uncertain:
+    task_state = state.tasks[number]
+    if task_state.uncertain:
         return reissue(state, number)
     if fitting is None:
-        return _new(Start, (number, found.attempts + 1, 0, {}, False))
-    return Start(number, found.attempts + 1, 0, *fitting.chosen(number))
+        return _new(Start, (number, task_state.attempts + 1, 0, {}, False))
+    return Start(number, task_state.attempts + 1, 0, *fitting.chosen(number))
 
 
 def _choose(state: State, fresh: list[tuple[int, int]], free: int, fitting: Fitting | None) -> list[int]:
@@ -239,9 +241,9 @@ def _choose(state: State, fresh: list[tuple[int, int]], free: int, fitting: Fitt
 
 def conditions_first(state: State, number: int) -> tuple[bool, Command | None]:
     """Whether the task goes on to start, and where it does not the command that comes instead, if there is one."""
-    task, found = state.specs[number], state.tasks[number]
+    task, task_state = state.specs[number], state.tasks[number]
     if task.when is not None:
-        if found.facts is None and facts_of(task.when):
+        if task_state.facts is None and facts_of(task.when):
             return False, AskFacts(number, facts_read(task))
         try:
             if not truth(task.when.tree, TaskScope(state, number)):
@@ -249,14 +251,14 @@ def conditions_first(state: State, number: int) -> tuple[bool, Command | None]:
         except EvaluationError as error:
             return False, settle(task, "failed", "when", f"`{task.when.text}` has no value: {error}", "logic")
     command = _preconditions(state, number) if task.preconditions else None
-    return command is None and (found.facts is not None or not facts_read(task)), command
+    return command is None and (task_state.facts is not None or not facts_read(task)), command
 
 
 def _preconditions(state: State, number: int) -> Command | None:
     task = state.specs[number]
-    found = state.tasks[number]
+    task_state = state.tasks[number]
     names = facts_read(task)
-    if names and found.facts is None:
+    if names and task_state.facts is None:
         return AskFacts(number, names)
     scope = TaskScope(state, number)
     words = []
@@ -267,7 +269,7 @@ def _preconditions(state: State, number: int) -> Command | None:
         why = unmet(criterion, scope)
         if why:
             return settle(task, "failed", "precondition", "precondition not met: " + why, "precondition")
-    return AskPeople(number, "preconditions") if words and "preconditions" not in found.cleared else None
+    return AskPeople(number, "preconditions") if words and "preconditions" not in task_state.cleared else None
 
 
 def facts_requested(state: State, event: FactsRequested, at: float) -> None:
@@ -287,17 +289,12 @@ def others_settled_first(state: State, number: int) -> tuple[bool, Command | Non
     frame = state.tasks[number].frame
     if not others_done(state, frame):
         return False, None
-    if broken := _broken(state, frame):
+    tasks, inner = state.tasks, range(frame.first, frame.first + frame.size)
+    broken = frame.failures or [at for at in inner if tasks[at].standing == tasks[at].status == "cancelled"]
+    if broken:
         first, word = broken[0], "failed" if frame.failures else "was cancelled"
         return False, settle(state.specs[number], "omitted", "done", f"`{state.specs[first].id}` {word}")
     return True, None
-
-
-def _broken(state: State, frame: Frame) -> list[int]:
-    """The tasks that keep a plan from completing, whatever its ``done`` says."""
-    found = state.tasks
-    inner = range(frame.first, frame.first + frame.size)
-    return frame.failures or [each for each in inner if found[each].standing == found[each].status == "cancelled"]
 
 
 Json = Any
@@ -369,8 +366,8 @@ def _count(value: Json) -> int | None:
 
 
 def _attempts(value: Json) -> int | None:
-    found = _count(value)
-    return found if found is not None and found <= MOST_ATTEMPTS else None
+    attempts = _count(value)
+    return attempts if attempts is not None and attempts <= MOST_ATTEMPTS else None
 
 
 def _share(value: Json) -> int | str | None:
@@ -388,7 +385,7 @@ _KINDS: dict[str, tuple[Callable[[Json], Json], str]] = {
     "max_parallel": (_count, "a whole number from 1"),
     "tolerate": (_share, "a whole number from 0, or a percentage such as `20%`"),
 }
-"""How each setting is read (None: it does not fit), and what it takes."""
+"""How each setting is read (None: it does not fit), and what it accepts."""
 
 
 def settings_computed(state: State, event: SettingsComputed, at: float) -> None:

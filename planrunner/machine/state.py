@@ -13,7 +13,7 @@ from planrunner.plan.model import Budgets, EffectClass, Plan, Task
 from planrunner.plan.tasks import holds
 
 if TYPE_CHECKING:
-    from planrunner.machine.compensation_log import Debts
+    from planrunner.machine.compensation_log import CompensationLog
     from planrunner.machine.events import GateVoted
     from planrunner.plan.rights import Level
 
@@ -74,8 +74,8 @@ class GateState:
 
     @property
     def verdict(self) -> str:
-        """What the votes come to: ``rejected`` by one of them, ``approved`` by as many as it needs for the same choice,
-        empty where more are wanted."""
+        """What the votes amount to: ``rejected`` by one of them, ``approved`` by as many as it needs for the same
+        choice, empty where more are wanted."""
         for vote in self.votes:
             if vote.verdict == "reject":
                 return "rejected"
@@ -144,7 +144,7 @@ class Governed(NamedTuple):
     levels: tuple[Level, ...]
 
 
-class Stint:
+class TimeMeter:
     """``left`` are the seconds that were left when the time last began to count, at ``since`` (None: it stands still);
     ``due`` is when the task ends in any case, on the time line of the run."""
 
@@ -224,8 +224,8 @@ class Tried(NamedTuple):
 
 class TaskState:
     """One task of a run. ``attempts`` counts attempts that were started, those before it was sent back (``past``)
-    included; ``uncertain`` marks one whose end nobody saw. ``frame`` is the level it stands on, ``inner`` the one it
-    opened last, for a task that holds others; ``visit`` counts how often the task was begun anew. ``gate`` is the
+    included; ``uncertain`` marks one of unknown end. ``frame`` is the level it stands on, ``inner`` the one it
+    opened last, for a task that holds others; ``visit`` counts how often the task was reset. ``gate`` is the
     question it puts or put to people, ``cleared`` names the stages of this visit that were decided well."""
 
     __slots__ = (
@@ -273,13 +273,13 @@ class TaskState:
         self.insisted = False
         """It begins though its level fails, whatever fails there (resets of older journals)."""
         self.overlooks: frozenset[tuple[str, int]] = frozenset()
-        """Tasks of its level, each with its visit, that had failed or ended the plan when it began anew: that does not
+        """Tasks of its level, each with its visit, that had failed or ended the plan when it was reset: that does not
         keep it from beginning."""
         self.kept: Kept | None = None
-        """What the task came to before it was begun anew; it stands if the next call is the same."""
+        """What the task came to before it was reset; it stands if the next call is the same."""
         self.rework: dict[str, Json] | None = None
         self.revised = 0
-        """The last revision of the plan with which it began anew, or is gone."""
+        """The last revision of the plan with which it was reset, or is gone."""
         self.gate: GateState | None = None
         self.cleared: tuple[str, ...] = ()
         self.status: TaskStatus = "pending"
@@ -337,11 +337,12 @@ class Queue:
 class State:
     """A whole run. ``specs`` and ``tasks`` hold every task there is by number: those of the plan first, then, as tasks
     that hold others begin, what is inside them. ``candidates`` are the tasks that the next decision has to look at;
-    ``asked`` are tasks for which facts or a probe were asked for and have not come; ``holders`` are the tasks that hold
-    others, for a fan-out with the task that each item is; ``failing`` counts the frames in which nothing new starts,
+    ``asked`` are tasks for which facts or a probe were asked for and have not come; ``containers`` are loops,
+    fan-outs and subplans (a fan-out with the task that each item is); ``failing`` counts the frames in which nothing
+    new starts,
     ``closing`` those that are being stopped; ``freshness`` is what was seen of tasks that may be done already;
-    ``held`` are tasks that wait until those that are to begin anew with them have come to rest; ``restarts`` are
-    services that start again with their run, and those that failed to; ``stints`` are the time budgets of tasks that
+    ``held`` are tasks that wait until those that are to be reset with them have ended; ``restarts`` are
+    services that start again with their run, and those that failed to; ``meters`` are the time budgets of tasks that
     hold others, while they run; ``restricted`` says that some policy may take rights away,
     ``saves`` that some task names files to save; ``checkpoints`` is None where none keeps files, ``governed`` where
     the operator's policy says nothing; ``plans`` are those of later revisions by digest, ``gone`` holds the tasks of
@@ -358,8 +359,9 @@ class State:
         "checkpoints",
         "circuits",
         "closing",
+        "compensation_log",
+        "containers",
         "counts",
-        "debts",
         "degraded",
         "detail",
         "edition",
@@ -373,12 +375,12 @@ class State:
         "gone",
         "governed",
         "held",
-        "holders",
         "index",
         "labels_running",
         "ledger",
         "limits",
         "max_parallel",
+        "meters",
         "now",
         "outputs",
         "params",
@@ -403,7 +405,6 @@ class State:
         "specs",
         "started_at",
         "status",
-        "stints",
         "stop_by",
         "stop_comment",
         "stop_reason",
@@ -425,14 +426,14 @@ class State:
         self.shape = Shape()
         self.specs: list[Task] = []
         self.tasks: list[TaskState] = []
-        self.holders: dict[int, Task | None] = {}
+        self.containers: dict[int, Task | None] = {}
         self.counts: dict[TaskStatus, int] = {"pending": 0}
         self.failing = self.closing = self.endings = 0
         self.resets: list[ResetPlanned] = []
         self.sent_back: dict[int, int] = {}
         self.held: dict[int, None] = {}
         self.restarts: dict[int, None] = {}
-        self.debts: Debts | None = None
+        self.compensation_log: CompensationLog | None = None
         """What the run owes, None while that is nothing."""
         self.circuits: dict[int, Circuit] = {}
         """What the breakers of the plan have seen, by their place in it."""
@@ -443,8 +444,8 @@ class State:
         self.ledger: Ledger | None = None
         """What is spent and set aside; None while nothing is limited and nothing was spent."""
         self.alarms: Alarms | None = None
-        """When somebody looks after what runs; None where nobody does."""
-        self.stints: dict[int, Stint] = {}
+        """Times at which running attempts are looked after; None where there are none."""
+        self.meters: dict[int, TimeMeter] = {}
         self.degraded: dict[int, Task] = {}
         """Tasks that do what they declare for when a budget runs short, as the plan has them."""
         if plan.budgets != _FREE:
@@ -493,9 +494,9 @@ class State:
             if task.checkpoint is not None or (task.loop is not None and task.loop.checkpoint):
                 self.checkpoints = self.checkpoints or Checkpointed()
             if task.fanout is not None:
-                self.specs[number], self.holders[number] = divided(self.specs[number])
+                self.specs[number], self.containers[number] = divided(self.specs[number])
             elif task.loop is not None or task.sub is not None or (task.subplan and _acts(task)):
-                self.holders[number] = None
+                self.containers[number] = None
             if task.budgets is not _FREE and task.budgets != _FREE:
                 self.limit(task.budgets)
             if task.sub is not None:

@@ -100,7 +100,7 @@ def move(state: State, number: int, task: TaskState, new: TaskStatus) -> None:
 
 
 def take_slot(state: State, number: int) -> None:
-    if number in state.running or number in state.holders:
+    if number in state.running or number in state.containers:
         return
     state.running[number] = None
     task = state.specs[number]
@@ -153,7 +153,7 @@ def take_standing(state: State, number: int, status: TaskStatus) -> None:
     elif status != "failed":
         off = status == "abandoned" or (status == "cancelled" and was_called_off(state, number))
         stand(state, number, "tolerated" if task.allow_failure and off else _STANDINGS[status])
-    elif state.tasks[number].reason in ("edge", "route"):  # no work that failed: nobody knows where the run goes
+    elif state.tasks[number].reason in ("edge", "route"):  # no work that failed: where the run goes is unknown
         stand(state, number, "failed")
     elif task.allow_failure:
         stand(state, number, "tolerated")
@@ -181,16 +181,16 @@ def stand(state: State, number: int, standing: Standing) -> None:
     good = standing in ("completed", "tolerated")
     uncounted = state.shape.uncounted
     for other in state.shape.dependents[number]:
-        found = tasks[other]
-        if found.status not in ("pending", "queued"):
+        task_state = tasks[other]
+        if task_state.status not in ("pending", "queued"):
             continue
         if other not in uncounted:
             if good:
-                found.missing -= 1
-                if found.missing and found.broken < 0:
+                task_state.missing -= 1
+                if task_state.missing and task_state.broken < 0:
                     continue
-            elif found.broken < 0:
-                found.broken = number
+            elif task_state.broken < 0:
+                task_state.broken = number
         candidates[other] = None
     if state.shape.routes_out:
         offer_routes(state, number)
@@ -201,7 +201,7 @@ def wake(state: State, frame: Frame) -> None:
     came later, so its numbers are higher."""
     tasks = state.tasks
     for number in range(frame.first, len(tasks)):
-        if tasks[number].status in ("pending", "queued", "blocked") or number in state.holders:
+        if tasks[number].status in ("pending", "queued", "blocked") or number in state.containers:
             state.candidates[number] = None
 
 
@@ -267,7 +267,7 @@ def plan_ended(state: State, number: int) -> None:
 
 
 def plan_goes_on(state: State, number: int) -> None:
-    """A task begins anew: where it ended its plan, that goes on."""
+    """A task is reset: where it ended its plan, that goes on."""
     frame = state.tasks[number].frame
     if frame.ended == number:
         frame.ended = -1

@@ -56,18 +56,20 @@ def cut(state: State, number: int) -> Frame | None:
     while number >= 0:
         if state.specs[number].finally_:
             return None
-        found = state.tasks[number]
-        frame = found.frame
-        stops = frame.failing and number not in state.shape.tolerant and not found.insisted
-        if stops and not (found.overlooks and all(overlooked(state, found, failed) for failed in frame.failures)):
+        task_state = state.tasks[number]
+        frame = task_state.frame
+        stops = frame.failing and number not in state.shape.tolerant and not task_state.insisted
+        if stops and not (
+            task_state.overlooks and all(overlooked(state, task_state, failed) for failed in frame.failures)
+        ):
             return frame
         number = frame.owner
     return None
 
 
-def overlooked(state: State, found: TaskState, other: int) -> bool:
-    """Whether a task begins anew beside what ``other`` came to before."""
-    return (state.specs[other].id, state.tasks[other].visit) in found.overlooks
+def overlooked(state: State, task_state: TaskState, other: int) -> bool:
+    """Whether a task is reset beside what ``other`` came to before."""
+    return (state.specs[other].id, state.tasks[other].visit) in task_state.overlooks
 
 
 def undisturbed(state: State, number: int) -> bool:
@@ -110,7 +112,7 @@ def outlives(state: State, number: int) -> bool:
 
 
 def stopped(state: State, task: Task, before: str = "") -> Command | None:
-    """Nothing starts any more: a used-up budget and a cancelled run cancel for good, after a pause and an interruption
+    """Nothing starts any more: a used-up budget and a cancelled run cancel finally, after a pause and an interruption
     the task is left for the resume."""
     if state.stop_reason == "deadline":
         return settle(task, "cancelled", "deadline", f"{before}{deadline_text(state.plan)}")
@@ -137,13 +139,13 @@ def task_deadline(state: State, task: Task) -> float | None:
 
 
 def task_deadline_text(task: Task) -> str:
-    """That a task has come to its deadline, as a sentence."""
+    """That a task has reached its deadline, as a sentence."""
     said = task.notes.get("deadline", "") if isinstance(task.notes, dict) else ""
     return f"its deadline ({said}{' from the start of the run' if task.due_in is not None else ''}) has passed"
 
 
 def deadline_text(plan: Plan) -> str:
-    """That the run has come to the deadline of its plan, as a sentence."""
+    """That the run has reached the deadline of its plan, as a sentence."""
     if plan.deadline is None:
         said = plan.notes.get("deadline", "") if isinstance(plan.notes, dict) else ""
         return f"the deadline of the plan ({said}) has passed"
@@ -164,42 +166,42 @@ def stop_text(state: State) -> str:
 
 
 def is_given_up(state: State, number: int) -> bool:
-    """A cancelled run asks nobody what became of an attempt; a probe that is under way may still tell."""
+    """A cancelled run does not ask what became of an attempt; a probe that is under way may still tell."""
     cancelled = state.stop_reason in ("rollback", "cancelled", "killed") and not outlives(state, number)
     return cancelled and number not in state.asked
 
 
 def give_up(state: State, number: int) -> Command:
-    found = state.tasks[number]
-    detail = f"whether attempt {found.attempts} took effect is not known, and {stop_text(state)}"
+    task_state = state.tasks[number]
+    detail = f"whether attempt {task_state.attempts} took effect is not known, and {stop_text(state)}"
     return settle(state.specs[number], "cancelled", state.stop_reason, detail)
 
 
 def ended_by(state: State, number: int) -> str:
     """Why a task is not run, since another one has ended its plan or one around it; empty where none has. What stands
-    under ``finally``, what decides whether the plan is done, and what somebody asked for by name still run."""
+    under ``finally``, what decides whether the plan is done, and what a person named still run."""
     while number >= 0:
-        task, found = state.specs[number], state.tasks[number]
-        if task.finally_ or task.concluding or found.insisted:
+        task, task_state = state.specs[number], state.tasks[number]
+        if task.finally_ or task.concluding or task_state.insisted:
             return ""
-        by = found.frame.ended
-        if by >= 0 and not (found.overlooks and overlooked(state, found, by)):
+        by = task_state.frame.ended
+        if by >= 0 and not (task_state.overlooks and overlooked(state, task_state, by)):
             return f"`{state.specs[by].id}` has ended the plan" if by != number else ""
-        number = found.frame.owner
+        number = task_state.frame.owner
     return ""
 
 
 def not_run(state: State, number: int) -> Command | None:
     """The end of a task that has not begun, or waits for another attempt; None where it goes on."""
-    found = state.tasks[number]
+    task_state = state.tasks[number]
     why = ended_by(state, number)
-    began = found.attempts > found.past
+    began = task_state.attempts > task_state.past
     return settle(state.specs[number], "cancelled" if began else "skipped", "ended", why) if why else None
 
 
 def stop_ended(state: State) -> list[Command]:
     """What still runs in a plan that has ended."""
-    found: list[Command] = []
+    commands: list[Command] = []
     for number in state.running:
         at = state.tasks[number]
         known = at.outcome is not None or at.uncertain
@@ -207,8 +209,8 @@ def stop_ended(state: State) -> list[Command]:
             continue
         if why := ended_by(state, number):
             event = AttemptStopping(state.specs[number].id, at.attempts, "cancelled", "ended", why)
-            found.append(Record(event))
-    return found
+            commands.append(Record(event))
+    return commands
 
 
 # Folds
@@ -217,13 +219,13 @@ def stop_ended(state: State) -> list[Command]:
 def armed(state: State, number: int, at: float) -> None:
     """An attempt of a task with a timebox or a watchdog begins."""
     alarms = state.alarms = state.alarms or Alarms()
-    task, found = state.specs[number], state.tasks[number]
+    task, task_state = state.specs[number], state.tasks[number]
     alarms.drop(number)
     if task.timebox is not None:
         visit, begun = alarms.begun.get(number, (0, at))
-        if visit != found.visit:
+        if visit != task_state.visit:
             begun = at
-            alarms.begun[number] = (found.visit, begun)
+            alarms.begun[number] = (task_state.visit, begun)
         alarms.set(begun + task.timebox, number, TIMEBOX)
     deadline = task_deadline(state, task)
     if deadline is not None:
@@ -276,13 +278,13 @@ def attempt_stopping(state: State, event: AttemptStopping, at: float) -> None:
 def ring(state: State, now: float) -> list[Command]:
     """What follows from the alarms that are due."""
     assert state.alarms is not None
-    found: list[Command] = []
+    commands: list[Command] = []
     seen: set[int] = set()
     for _, number, step in state.alarms.before(now):
         if number not in seen and (command := _answer(state, number, step)) is not None:
             seen.add(number)
-            found.append(command)
-    return found
+            commands.append(command)
+    return commands
 
 
 def next_alarm(state: State) -> float | None:
@@ -292,19 +294,25 @@ def next_alarm(state: State) -> float | None:
 
 
 def _answer(state: State, number: int, step: int) -> Command | None:
-    task, found = state.specs[number], state.tasks[number]
+    task, task_state = state.specs[number], state.tasks[number]
     if step in (TIMEBOX, DEADLINE):
         reason, detail = "timebox", f"its timebox of {format_duration(task.timebox or 0.0)} is over"
         if step == DEADLINE:
             reason, detail = "deadline", task_deadline_text(task)
-        if found.status in ("pending", "queued"):
+        if task_state.status in ("pending", "queued"):
             return Record(TaskSettled(task.id, "failed", reason, detail, "timeout"))
-        if number in state.holders:
-            return None if found.inner is None or found.inner.closing else Record(FrameClosing(task.id, "timeout"))
+        if number in state.containers:
+            return (
+                None
+                if task_state.inner is None or task_state.inner.closing
+                else Record(FrameClosing(task.id, "timeout"))
+            )
         return _end(state, number, "timeout", reason, detail)
     watch = task.watchdog[step]
     if watch.do in ("warn", "ask"):
-        return Record(Warned(task.id, found.attempts, watch.after, watch.do)) if is_under_way(state, number) else None
+        return (
+            Record(Warned(task.id, task_state.attempts, watch.after, watch.do)) if is_under_way(state, number) else None
+        )
     failure = "cancelled" if watch.do == "cancel" else "timeout"
     detail = f"its watchdog stopped it: it still ran after {format_duration(watch.after)}"
     return _end(state, number, failure, "watchdog", detail)
@@ -317,11 +325,11 @@ def _end(state: State, number: int, failure: str, reason: str, detail: str) -> C
 
 
 def is_under_way(state: State, number: int) -> bool:
-    """Whether an attempt is under way that somebody looks after: not while everything is being stopped anyway."""
-    found = state.tasks[number]
+    """Whether an attempt is under way that is looked after: not while everything is being stopped anyway."""
+    task_state = state.tasks[number]
     if state.stop_reason in ("interrupted", "terminated", "storage", "killed"):
         return False
-    return found.status == "running" and found.outcome is None and not found.uncertain
+    return task_state.status == "running" and task_state.outcome is None and not task_state.uncertain
 
 
 def no_room(task: Task, why: str) -> str:

@@ -35,10 +35,10 @@ class Verdict(NamedTuple):
 def judge(state: State, number: int) -> Verdict:
     """The verdict on the attempt that ended last."""
     task = state.specs[number]
-    found = state.tasks[number]
-    outcome = found.outcome
+    task_state = state.tasks[number]
+    outcome = task_state.outcome
     assert outcome is not None
-    if found.reason == "settled":
+    if task_state.reason == "settled":
         return Verdict(outcome.failure, "doubt" if outcome.failure else "", outcome.message if outcome.failure else "")
     scope = TaskScope(state, number)
     mode = _failure_mode(task, scope, outcome)
@@ -118,15 +118,15 @@ _JUDGED = ("criterion", "failure_mode")
 
 def lacks_value(state: State, number: int) -> bool:
     """Whether that is why a failed task failed, or why a task inside it did."""
-    found = state.tasks[number]
-    if found.reason in _REASONS or (found.outcome is not None and found.outcome.no_value):
+    task_state = state.tasks[number]
+    if task_state.reason in _REASONS or (task_state.outcome is not None and task_state.outcome.no_value):
         return True
-    if found.reason in _JUDGED:
+    if task_state.reason in _JUDGED:
         return judge(state, number).no_value
-    if found.inner is None:
+    if task_state.inner is None:
         return False
     loop = state.specs[number].loop
-    return _until(state, found.inner, loop) or any(lacks_value(state, each) for each in found.inner.failures)
+    return _until(state, task_state.inner, loop) or any(lacks_value(state, each) for each in task_state.inner.failures)
 
 
 def _until(state: State, frame: Frame, loop: Loop | None) -> bool:
@@ -157,11 +157,11 @@ def judge_allowance(state: State, number: int) -> dict[str, Json] | None:
         return {}
     limited = {what for scope in chain(state, number) for what in SPENDABLE if limit_of(state, scope, what) is not None}
     given = state.environment.get("judging") or {}
-    found = {what: given.get(what) for what in SPENDABLE if what in limited}
-    wanted = {what: units(what, value) for what, value in found.items()}
+    amounts = {what: given.get(what) for what in SPENDABLE if what in limited}
+    wanted = {what: units(what, value) for what, value in amounts.items()}
     if None in wanted.values() or fits(state, number, {what: more or 0 for what, more in wanted.items()}) is not None:
         return None
-    return found
+    return amounts
 
 
 def judge_reserved(state: State, number: int, event: GateRequested) -> None:
@@ -186,8 +186,8 @@ def judge_unsure(gate: GateState | None) -> str:
     """Why a judge left to people what they are asked now; empty where none did."""
     if gate is None or not gate.waits:
         return ""
-    found = (item for item in gate.evidence if item.get("kind") == KIND and item.get("verdict") != "met")
-    return next((f"judge `{item.get('name')}`: {item.get('text')}" for item in found), "")
+    items = (item for item in gate.evidence if item.get("kind") == KIND and item.get("verdict") != "met")
+    return next((f"judge `{item.get('name')}`: {item.get('text')}" for item in items), "")
 
 
 def judge_failed(gate: GateState | None, attempt: int) -> Verdict | None:

@@ -22,7 +22,7 @@ SHORTEST = 6
 
 
 class Vote(NamedTuple):
-    """What somebody says at the gate of task ``gate``: ``verdict`` is approve or reject, ``user`` who the system says
+    """What a person says at the gate of task ``gate``: ``verdict`` is approve or reject, ``user`` who the system says
     they are, ``by`` their name. ``roles`` are theirs by the project's list, ``claimed`` by their own word. ``shown`` is
     the digest, or its beginning, of what they looked at; empty where they trust that it is what is asked now. ``now``
     is seconds since 1970 on the run's time line."""
@@ -78,13 +78,13 @@ def _waiting(state: State, name: str) -> tuple[int, GateState]:
     number = state.index.get(name)
     if number is None:
         raise _Refused(f"there is no task `{name}`")
-    found = state.tasks[number]
-    gate = found.gate
-    if gate is not None and gate.waits and found.status == "blocked" and number not in state.held:
+    task_state = state.tasks[number]
+    gate = task_state.gate
+    if gate is not None and gate.waits and task_state.status == "blocked" and number not in state.held:
         return number, gate
     if gate is not None and (gate.decision or gate.verdict):
         raise _Refused(f"`{name}` is decided already: {sentence(gate)}")
-    raise _Refused(f"`{name}` is not waiting for a decision: it {said(found.status)}")
+    raise _Refused(f"`{name}` is not waiting for a decision: it {said(task_state.status)}")
 
 
 def _check_shown(gate: GateState, vote: Vote) -> None:
@@ -94,7 +94,7 @@ def _check_shown(gate: GateState, vote: Vote) -> None:
 
 
 def turned_away(state: State, gate: GateState, vote: Vote) -> str:
-    """Why somebody may not decide the gate that they have not answered yet; empty where they may."""
+    """Why a person may not decide the gate that they have not answered yet; empty where they may."""
     try:
         _check_person(state, gate, vote)
     except _Refused as refused:
@@ -122,7 +122,7 @@ def who_may(gate: GateState) -> str:
     """Those who may decide, in words."""
     roles = " or ".join(gate.roles)
     people = " or ".join(gate.people)
-    words = [f"somebody with the role {roles}" if roles else "", people]
+    words = [f"a person with the role {roles}" if roles else "", people]
     return ", or ".join(word for word in words if word) or "anybody"
 
 

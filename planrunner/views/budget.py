@@ -56,7 +56,7 @@ def budget_line(state: State, now: float) -> str:
 
 
 def _reserved(state: State) -> list[tuple[str, dict[str, dict[str, float | None]]]]:
-    if state.debts is None and state.plan.rollback is None:
+    if state.compensation_log is None and state.plan.rollback is None:
         return []
     return budgets.rollback_amounts(state)
 

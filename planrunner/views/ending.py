@@ -56,7 +56,7 @@ def ending(terminal: Terminal, state: State, run_id: str, source: Source | None 
         lines += failure_blocks(terminal, state, run_id, source)
     if state.checkpoints is not None:
         lines += warnings(terminal, state)
-    if state.debts is not None:
+    if state.compensation_log is not None:
         lines += rollback_lines(terminal, state)
     return lines
 
@@ -107,7 +107,9 @@ def _next_steps(terminal: Terminal, state: State, run_id: str) -> list[str]:
         lines += next_commands(terminal, state)
     counts = shown_counts(state)
     left = sum(counts.get(status, 0) for status in _LEFT)
-    undoing = [] if state.debts is None else [state.debts.main, *state.debts.frames.values()]
+    undoing = (
+        [] if state.compensation_log is None else [state.compensation_log.main, *state.compensation_log.frames.values()]
+    )
     owed = sum(len(each.todo) for each in undoing)
     parts = [plural(left, "task")] if left or not owed else []
     parts += [f"{plural(owed, 'step')} to undo"] if owed else []

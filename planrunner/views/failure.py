@@ -65,7 +65,7 @@ def _matters(state: State, number: int, found: TaskState) -> bool:
             return False
     elif found.status != "in_doubt":
         return False
-    return (not state.holders or by_its_own(state, number)) and stands(state, number)
+    return (not state.containers or by_its_own(state, number)) and stands(state, number)
 
 
 def _undone(found: TaskState) -> bool:
@@ -238,7 +238,7 @@ def _idle(state: State, number: int) -> set[int]:
     frame = state.tasks[number].frame
     if len(frame.failures) > frame.tolerate and frame.failures[frame.tolerate] == number:
         level = list(range(frame.first, frame.first + frame.size))
-        if state.holders:
+        if state.containers:
             level = below(state, level)
         found.update(at for at in level if _was_cut_off(state.tasks[at]))
     return found

@@ -9,7 +9,7 @@ from planrunner.machine.state import State
 from planrunner.views.terminal import Terminal, cut, duration_text, harmless, plural
 
 if TYPE_CHECKING:
-    from planrunner.machine.compensation_log import Debts, Owed, Rollback
+    from planrunner.machine.compensation_log import CompensationLog, Owed, Rollback
 
 Json = Any
 
@@ -28,51 +28,59 @@ def rollback_object(state: State) -> dict[str, Json] | None:
     """The report as data: ``steps`` in the order in which they were settled; None for a run in which nothing was
     undone. ``status`` is rolled_back, rollback_failed or, while it goes on, under_way; None where only linked plans
     were undone. ``linked`` are their reports, with the ``task`` that links the plan and the ``attempt`` of it."""
-    debts = state.debts
-    if debts is None:
+    compensation_log = state.compensation_log
+    if compensation_log is None:
         return None
     linked = [
-        {"task": state.specs[each.owner].id, "attempt": each.attempt, **_report(state, debts, each)}
-        for each in _of_linked(debts)
+        {"task": state.specs[each.owner].id, "attempt": each.attempt, **_report(state, compensation_log, each)}
+        for each in _of_linked(compensation_log)
     ]
-    if not debts.main.reason and not linked:
+    if not compensation_log.main.reason and not linked:
         return None
-    return {**_report(state, debts, debts.main), "linked": linked}
+    return {**_report(state, compensation_log, compensation_log.main), "linked": linked}
 
 
-def _of_linked(debts: Debts) -> list[Rollback]:
-    return [each for each in debts.rollbacks if each.owner >= 0]
+def _of_linked(compensation_log: CompensationLog) -> list[Rollback]:
+    return [each for each in compensation_log.rollbacks if each.owner >= 0]
 
 
-def _report(state: State, debts: Debts, rollback: Rollback) -> dict[str, Json]:
+def _report(state: State, compensation_log: CompensationLog, rollback: Rollback) -> dict[str, Json]:
     return {
         "status": _status(rollback) if rollback.reason else None,
         "reason": rollback.reason,
         "by": rollback.by,
         "comment": rollback.comment,
         "strict": rollback.strict,
-        "steps": [_step(state, owed) for owed in _settled(debts, rollback)],
-        "waiting": [state.specs[owed.number].id for owed in _left(debts, rollback) if not owed.detail],
-        "cut_off": [state.specs[owed.number].id for owed in _left(debts, rollback) if owed.detail],
+        "steps": [_step(state, owed) for owed in _settled(compensation_log, rollback)],
+        "waiting": [state.specs[owed.number].id for owed in _left(compensation_log, rollback) if not owed.detail],
+        "cut_off": [state.specs[owed.number].id for owed in _left(compensation_log, rollback) if owed.detail],
         "bare": list(rollback.bare),
     }
 
 
-def _settled(debts: Debts, rollback: Rollback) -> list[Owed]:
+def _settled(compensation_log: CompensationLog, rollback: Rollback) -> list[Owed]:
     """What a rollback settled, and no later one took on again."""
-    return [debts.owed[position] for position in rollback.done if debts.under[position] is rollback]
+    return [
+        compensation_log.owed[position] for position in rollback.done if compensation_log.under[position] is rollback
+    ]
 
 
-def _left(debts: Debts, rollback: Rollback) -> list[Owed]:
+def _left(compensation_log: CompensationLog, rollback: Rollback) -> list[Owed]:
     """What a rollback did not settle, and no later one took on; with a ``detail`` it was tried."""
-    return [debts.owed[position] for position in rollback.todo if debts.under[position] is rollback]
+    return [
+        compensation_log.owed[position] for position in rollback.todo if compensation_log.under[position] is rollback
+    ]
 
 
-def _made_good(debts: Debts, rollback: Rollback) -> bool:
+def _made_good(compensation_log: CompensationLog, rollback: Rollback) -> bool:
     """Whether a rollback left something, all of which a later one has undone."""
     positions = (*rollback.done, *rollback.todo)
-    later = [position for position in positions if debts.under[position] is not rollback]
-    return bool(later) and not rollback.bare and all(debts.owed[position].fate == "undone" for position in positions)
+    later = [position for position in positions if compensation_log.under[position] is not rollback]
+    return (
+        bool(later)
+        and not rollback.bare
+        and all(compensation_log.owed[position].fate == "undone" for position in positions)
+    )
 
 
 def _status(rollback: Rollback) -> str:
@@ -94,30 +102,32 @@ def _step(state: State, owed: Owed) -> dict[str, Json]:
 
 def rollback_lines(terminal: Terminal, state: State) -> list[str]:
     """The report for people."""
-    debts = state.debts
-    if debts is None:
+    compensation_log = state.compensation_log
+    if compensation_log is None:
         return []
-    linked = _of_linked(debts)
-    lines = [line for each in linked[:MOST_LINKED] for line in _lines(terminal, state, debts, each)]
+    linked = _of_linked(compensation_log)
+    lines = [line for each in linked[:MOST_LINKED] for line in _lines(terminal, state, compensation_log, each)]
     if len(linked) > MOST_LINKED:
         lines.append(f"and {len(linked) - MOST_LINKED} more linked plans were rolled back")
-    return lines + (_lines(terminal, state, debts, debts.main) if debts.main.reason else [])
+    return lines + (
+        _lines(terminal, state, compensation_log, compensation_log.main) if compensation_log.main.reason else []
+    )
 
 
-def _lines(terminal: Terminal, state: State, debts: Debts, rollback: Rollback) -> list[str]:
+def _lines(terminal: Terminal, state: State, compensation_log: CompensationLog, rollback: Rollback) -> list[str]:
     by = f", {rollback.by}" if rollback.by else ""
     comment = f": {rollback.comment}" if rollback.comment else ""
     reason = _REASONS[rollback.reason] if rollback.owner < 0 else rollback.message
     why = cut(harmless(f"{reason}{by}{comment}"), terminal.edge(), terminal.unicode)
     attempt = f"attempt {rollback.attempt} of " if rollback.attempt > 1 else ""
     within = f"{attempt}{label(state, rollback.owner)} " if rollback.owner >= 0 else ""
-    settled = _settled(debts, rollback)
-    later = ", what was left was undone later" if _made_good(debts, rollback) else ""
+    settled = _settled(compensation_log, rollback)
+    later = ", what was left was undone later" if _made_good(compensation_log, rollback) else ""
     lines = ["", terminal.paint(f"{within}{_headline(rollback, settled)}{later} ({why})", "bold")]
     lines += [_line(terminal, state, owed) for owed in settled[:MOST]]
     if len(settled) > MOST:
         lines.append(f"  and {len(settled) - MOST} more")
-    left = _left(debts, rollback)
+    left = _left(compensation_log, rollback)
     for owed in [owed for owed in left if owed.detail][:MOST]:
         lines.append(f"  {terminal.sign('in_doubt')} {label(state, owed.number)} {harmless(owed.detail)}")
     if names := [label(state, owed.number) for owed in left if not owed.detail]:

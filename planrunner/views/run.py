@@ -87,7 +87,7 @@ def run_object(
     }
     if state.plan.artifacts:
         found["artifacts"] = [_artifact(state, each) for each in state.plan.artifacts]
-    if state.debts is not None and (report := rollback_object(state)):
+    if state.compensation_log is not None and (report := rollback_object(state)):
         found["rollback"] = report
     return found
 
@@ -237,7 +237,7 @@ def budget_object(state: State, now: float) -> dict[str, Json]:
     used = {
         "time": round(max(0.0, state.spent_time(now)), 3),
         "attempts": sum(
-            found.attempts + found.reissues for at, found in enumerate(state.tasks) if at not in state.holders
+            found.attempts + found.reissues for at, found in enumerate(state.tasks) if at not in state.containers
         ),
     }
     names = [name for name, limit in limits.items() if limit is not None or name in used]

@@ -68,11 +68,11 @@ def shown_counts(state: State) -> dict[str, int]:
     not counted beside them, unless it failed by itself; what a later attempt has replaced is not counted at all."""
     counts: dict[str, int] = dict(state.counts.items())
     replaced: set[int] = set()
-    if state.gone is not None or any(state.tasks[number].attempts > 1 for number in state.holders):
+    if state.gone is not None or any(state.tasks[number].attempts > 1 for number in state.containers):
         replaced = replaced_tasks(state)
     for number in replaced:
         counts[state.tasks[number].status] -= 1
-    for number in state.holders.keys() - replaced:
+    for number in state.containers.keys() - replaced:
         found = state.tasks[number]
         if found.inner is not None and found.inner.size and not _own_trouble(state, number):
             counts[found.status] -= 1

@@ -171,7 +171,7 @@ _NO_EDGE = 10_000
 def tree(terminal: Terminal, state: State, now: float, whole: bool = False) -> list[str]:
     """The lines of the tree; ``now`` (seconds since 1970) ends the durations of tasks that still run. With ``whole``
     every task has a line, whatever there is to tell."""
-    if state.holders and len(state.specs) > state.top.size:
+    if state.containers and len(state.specs) > state.top.size:
         found = rows(state, whole)
     else:
         found = _flat(state, whole)
@@ -184,7 +184,7 @@ def tree(terminal: Terminal, state: State, now: float, whole: bool = False) -> l
 
 def _undone(state: State) -> set[int]:
     """Tasks that went well and of which everything inside was undone since."""
-    if state.debts is None or not state.holders:
+    if state.compensation_log is None or not state.containers:
         return set()
     return undone_holders(state)
 

@@ -113,7 +113,7 @@ def test_a_task_of_a_round_that_is_over_is_refused_with_what_can_begin_anew(run,
     begin(run, plan, tmp_path)
     told = run("rerun", "last", "polish#1/each[0]/draft")
     assert told.code == 2
-    assert "`polish#2/each[0]/draft` can begin anew" in told.err
+    assert "`polish#2/each[0]/draft` can be reset" in told.err
     assert did(tmp_path) == []
 
 

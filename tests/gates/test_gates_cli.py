@@ -380,8 +380,8 @@ def test_at_a_terminal_a_form_is_asked_field_by_field(project: Any) -> None:
     ("keys", "people", "why"),
     [
         ("approvers: [bo]", "", "ana may not decide `sign`: it takes bo"),
-        ("approvers: {roles: [release]}", "", "it takes somebody with the role release"),
-        ("approvers: {roles: [release]}", "people: {ana: [qa]}", "it takes somebody with the role release"),
+        ("approvers: {roles: [release]}", "", "it takes a person with the role release"),
+        ("approvers: {roles: [release]}", "people: {ana: [qa]}", "it takes a person with the role release"),
         ("approvers: [ana, bo]", "", "ana started the run and may not decide `sign`"),
     ],
 )

@@ -85,7 +85,7 @@ def test_a_failure_starts_nothing_in_the_room_that_it_leaves_under_a_label() -> 
 def test_a_failure_inside_a_container_starts_nothing_outside_it(container: dict[str, Any], first: str) -> None:
     tasks = ({"id": "before", "priority": 1}, {"id": "c", **container}, {"id": "b", "priority": -1})
     ran = rehearse(plan(*tasks, **ALONE), {first: [BAD]})
-    acted = [name for name in ran.order if ran.state.index[name] not in ran.state.holders]
+    acted = [name for name in ran.order if ran.state.index[name] not in ran.state.containers]
     assert acted == ["before", first]
     assert ran.statuses()["b"] == "cancelled"
 

@@ -34,10 +34,10 @@ def running_at_once(ran: Rehearsal) -> int:
     most = now = 0
     for entry in ran.entries:
         event = entry.event
-        if type(event) is AttemptStarted and ran.state.index[event.task] not in ran.state.holders:
+        if type(event) is AttemptStarted and ran.state.index[event.task] not in ran.state.containers:
             now += 1
             most = max(most, now)
-        elif type(event).__name__ == "AttemptEnded" and ran.state.index[event.task] not in ran.state.holders:
+        elif type(event).__name__ == "AttemptEnded" and ran.state.index[event.task] not in ran.state.containers:
             now -= 1
     return most
 

@@ -24,7 +24,7 @@ from planrunner.machine.events import (
     UndoSettled,
 )
 from planrunner.machine.evolve import evolve, fold
-from planrunner.machine.rework import Anew, Unfit, reset_event, retried, run_again
+from planrunner.machine.rework import Reset, Unfit, reset_event, retried, run_again
 from planrunner.machine.state import State
 from planrunner.plan.canonical import canonical
 from planrunner.plan.lower.plan import lower
@@ -52,7 +52,7 @@ def again(
     disk = disk or Disk()
     disk.entries = list(ran.entries)
     state = fold(ran.state.plan, RUN_ID, disk.entries)
-    anew: Anew = choose(state)
+    anew: Reset = choose(state)
     acted: list[str] = []
 
     def outcome(call: Any) -> Outcome:
@@ -196,7 +196,7 @@ def picks(*wanted: str, by_call: bool = True, **how: bool) -> Any:
     return lambda state: run_again(state, names(*wanted)(state), by_call=by_call, **how)
 
 
-def chosen(state: State, anew: Anew) -> tuple[list[str], list[str]]:
+def chosen(state: State, anew: Reset) -> tuple[list[str], list[str]]:
     again_, perhaps = ([state.specs[number].id for number in numbers] for numbers in (anew.again, anew.perhaps))
     return again_, perhaps
 
@@ -261,7 +261,7 @@ def test_inside_a_container_each_task_keeps_its_result_by_the_same_rule() -> Non
 
 def test_a_reset_of_an_older_journal_keeps_whatever_would_be_called_as_before() -> None:
     ran = rehearse(plan(*CHAIN), {"a": [given(v=1)]})
-    pick = lambda state: Anew((0,), (1, 2), TasksReset((), "rerun").by_call)  # noqa: E731
+    pick = lambda state: Reset((0,), (1, 2), TasksReset((), "rerun").by_call)  # noqa: E731
     assert again(ran, pick, {"a": given(v=1)})[1] == ["a"]
 
 
@@ -489,7 +489,7 @@ def test_what_was_not_selected_for_the_run_does_not_begin_with_what_was() -> Non
 def test_a_task_of_an_earlier_round_is_refused_with_the_one_that_can_begin_anew() -> None:
     fan = {"id": "fan", "foreach": [1, 2], "subplan": [{"id": "s", "run": "x"}]}
     ran = rehearse(plan({"id": "l", "loop": {"max": 2, "tasks": [fan]}}), {})
-    with pytest.raises(Unfit, match=r"`l#2/fan\[1\]/s` can begin anew"):
+    with pytest.raises(Unfit, match=r"`l#2/fan\[1\]/s` can be reset"):
         retried(ran.state, names("l#1/fan[1]/s")(ran.state))
     state, acted = again(ran, picks("l#2/fan[1]/s"))
     assert acted == ["l#2/fan[1]/s"]

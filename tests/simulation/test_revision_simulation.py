@@ -289,7 +289,7 @@ def checked(run: Run, state: State, plan: Plan) -> Counter[str]:
         assert undo or count == 1 or effects[task] != "unsafe", f"attempt {attempt} of {task} acted {count} times"
     for number, task in enumerate(state.specs):
         found = state.tasks[number]
-        if number in state.holders or is_gone(state, number) or not is_current(state, number):
+        if number in state.containers or is_gone(state, number) or not is_current(state, number):
             continue
         other = start.index.get(task.id)
         if found.status == "completed" and task.uses and other is not None and start.tasks[other].status == "completed":

@@ -41,7 +41,7 @@ from planrunner.machine.events import (
 )
 from planrunner.machine.evolve import CUT_OFF, evolve, fold
 from planrunner.machine.graph import Frame
-from planrunner.machine.rework import Anew, Unfit, is_current, reset_event, retried, run_again
+from planrunner.machine.rework import Reset, Unfit, is_current, reset_event, retried, run_again
 from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED
 from planrunner.plan.model import Plan, Task
@@ -74,11 +74,11 @@ def _some(rng: random.Random, state: State) -> list[int]:
     return sorted(rng.sample(numbers, min(len(numbers), rng.choice([1, 1, 2, 3]))))
 
 
-def _retried(rng: random.Random, state: State) -> Anew:
+def _retried(rng: random.Random, state: State) -> Reset:
     return retried(state, [] if rng.random() < 0.7 else _some(rng, state))
 
 
-def _run_again(rng: random.Random, state: State) -> Anew:
+def _run_again(rng: random.Random, state: State) -> Reset:
     wanted, all_after, only_failed = _some(rng, state), rng.random() < 0.2, rng.random() < 0.2
     return run_again(state, wanted, all_after=all_after, by_call=rng.random() < 0.5, only_failed=only_failed)
 
@@ -112,7 +112,7 @@ class _Watched:
 
     def acted(self, state: State, event: AttemptStarted | AttemptEnded, seq: int) -> None:
         number = state.index[event.task]
-        if number in state.holders:
+        if number in state.containers:
             return
         if isinstance(event, AttemptEnded):
             self.outputs[number] = event.outcome.outputs
@@ -130,7 +130,7 @@ class _Watched:
         found = state.tasks[number]
         if comes_last(state.specs[number]) and found.frame in self.ran:
             raise Broken(f"`{event.task}` comes last and kept its result though its level ran (entry {seq})")
-        if number in state.holders:
+        if number in state.containers:
             if found.inner in self.ran:
                 raise Broken(f"`{event.task}` counts as kept though something inside it ran (entry {seq})")
             return

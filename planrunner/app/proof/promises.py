@@ -135,7 +135,7 @@ def check_slots(state: State, entries: Sequence[Entry]) -> None:
     taking = {
         task.id: task.labels
         for number, task in enumerate(state.specs)
-        if number not in state.holders and not state.trait(task).instant
+        if number not in state.containers and not state.trait(task).instant
     }
     running: set[str] = set()
     for entry in entries:
@@ -207,7 +207,7 @@ def _out_of_time(state: State) -> set[str]:
     return {
         task.id
         for number, (task, found) in enumerate(zip(state.specs, state.tasks))
-        if found.failure == "timeout" and (task.timebox is not None or number in state.holders)
+        if found.failure == "timeout" and (task.timebox is not None or number in state.containers)
     }
 
 

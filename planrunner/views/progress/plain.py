@@ -86,11 +86,11 @@ class PlainProgress:
         self._state = state
         self._run_id = run_id
         self._before = shown_counts(state) if state.ended_at is None else {}
-        if state.holders:
+        if state.containers:
             self._folds = Folds(state)
             self._folds.resumed()
         which = "dry run" if is_dry(state) else f"run {run_id}"
-        noun = "top-level task" if state.holders else "task"
+        noun = "top-level task" if state.containers else "task"
         self._lines.append(f"{which} of {plan.id}: {plural(len(plan.tasks), noun)}")
         self._flush()
 
@@ -202,7 +202,7 @@ def _clock(at: float) -> str:
 
 def _started(terminal: Terminal, state: State, event: AttemptStarted, _at: float) -> str:
     number = state.index[event.task]
-    if number in state.holders:
+    if number in state.containers:
         return ""  # what it opens follows, and says more
     attempt = attempt_text(state.specs[number], event.attempt, state.tasks[number].past)
     again = " again, its end was not seen" if event.reissue else ""
@@ -302,7 +302,7 @@ class Folds:
 
     def resumed(self) -> None:
         """Begin with the items that were done before this process acted on the run."""
-        for number in self._state.holders:
+        for number in self._state.containers:
             frame = self._state.tasks[number].inner
             if frame is not None and frame.kind == "items":
                 self._done[frame] = settled(frame)

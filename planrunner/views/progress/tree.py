@@ -132,7 +132,7 @@ class TreeProgress:
         if state.stop_reason and state.running:
             lines.append(self._cut(harmless(stopping_text(state.stop_reason, state.stop_by, state.stop_comment))))
             rows = max(rows - 1, 4)
-        if state.holders:
+        if state.containers:
             found, hidden = chosen(state, self._trouble, rows - 3)
         else:
             found, hidden = self._flat(state, rows - 3)
@@ -215,7 +215,7 @@ def chosen(state: State, trouble: dict[int, None], room: int) -> tuple[list[Row]
     for number in waiting[: max(1, room // 4)]:
         picked.add(number)
     left = sum(not picked.add(number) for number in list(state.running))
-    for number in state.holders:
+    for number in state.containers:
         if picked.full:
             break
         if state.tasks[number].status == "running" and state.tasks[number].frame is state.top:
@@ -229,7 +229,7 @@ def _in_trouble(state: State, trouble: dict[int, None], most: int) -> list[int]:
     for number in list(reversed(trouble)):
         if state.tasks[number].status not in TROUBLE or not stands(state, number):
             del trouble[number]
-        elif number not in state.holders or state.tasks[number].inner is None:
+        elif number not in state.containers or state.tasks[number].inner is None:
             found.append(number)
             if len(found) == most:
                 break
