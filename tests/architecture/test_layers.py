@@ -25,7 +25,7 @@ FLOORS: dict[str, int] = {
     "machine": 3,
     "journal": 4, "capabilities": 4, "knowledge": 4, "safety": 4, "views": 4,
     "engine": 5, "hookspecs": 5, "plugins": 5, "api": 5,
-    "app": 6,
+    "app": 6, "embed": 6,
     "cli": 7, "server": 7, "testing": 7, "__main__": 8,
 }  # fmt: skip
 
