@@ -76,7 +76,7 @@ class TestGlob:
 
     def test_odd_patterns_and_kinds_are_refused(self, desk: Desk) -> None:
         for inputs, why in (
-            ({"patterns": ""}, "is no pattern"),
+            ({"patterns": ""}, "is not a pattern"),
             ({"patterns": "a" + "*b" * 9}, "more than 8 stars"),
             ({"patterns": "*", "kind": "pipe"}, "`kind` must be"),
         ):
@@ -134,7 +134,7 @@ class TestTrees:
                 desk.fresh(verb, path="gone", to="new")
         with pytest.raises(Failure, match="lie in each other"):
             desk.fresh("move", path="src", to="src/deep/src")
-        with pytest.raises(Failure, match="there is no folder `no/such`"):
+        with pytest.raises(Failure, match="folder `no/such` does not exist"):
             desk.fresh("move", path="src", to="no/such/folder")
 
     def test_a_folder_with_something_in_it_is_deleted_only_on_request(self, desk: Desk) -> None:
@@ -221,7 +221,7 @@ class TestSnapshot:
 
     def test_what_is_no_snapshot_is_told(self, desk: Desk) -> None:
         other = desk.context().keep(b"[1, 2]", "other")["sha256"]
-        with pytest.raises(Failure, match="is no snapshot that this version reads"):
+        with pytest.raises(Failure, match="is not a snapshot that this version reads"):
             desk.do("restore", snapshot=other)
         with pytest.raises(Failure, match="there is no artifact"):
             desk.do("restore", snapshot="0" * 64)

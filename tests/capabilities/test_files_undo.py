@@ -197,7 +197,7 @@ def test_an_act_that_failed_at_first_is_undone_as_the_attempt_found_it(tmp_path:
     desk = filled(tmp_path)
     inputs = {"path": "later/a.txt", "content": "x"}
     noted = desk.capture("write", **inputs)
-    with pytest.raises(Failure, match="there is no folder `later`"):
+    with pytest.raises(Failure, match="folder `later` does not exist"):
         desk.do("write", **inputs)
     empty = desk.tree()
     desk.undo("write", noted)
@@ -223,7 +223,7 @@ class TestForeignWork:
         outputs = desk.do("edit", diff=DIFF)
         desk.write("docs/a.txt", "theirs")
         after = desk.tree()
-        with pytest.raises(Failure, match=r"docs/a.txt was changed by somebody else since, so it is not put back"):
+        with pytest.raises(Failure, match=r"docs/a.txt was changed by another process since, so it is not put back"):
             desk.undo("edit", noted, outputs if seen else None)
         assert desk.tree() == after, "and nothing else is, either"
 
@@ -232,7 +232,7 @@ class TestForeignWork:
         noted = desk.capture("write", path="src/b.txt", content="ours")
         desk.write("src/b.txt", "theirs")
         desk.do("write", path="src/b.txt", content="ours")
-        with pytest.raises(Failure, match=r"src/b.txt was changed by somebody else before the task replaced it"):
+        with pytest.raises(Failure, match=r"src/b.txt was changed by another process before the task replaced it"):
             desk.undo("write", noted)
         assert desk.read("src/b.txt") == "ours"
 
@@ -250,7 +250,7 @@ class TestForeignWork:
         noted = desk.capture("mkdir", path="new/deep", parents=True)
         desk.do("mkdir", path="new/deep", parents=True)
         desk.write("new/deep/theirs", "x")
-        with pytest.raises(Failure, match=r"new/deep holds new/deep/theirs, which is somebody else's"):
+        with pytest.raises(Failure, match=r"new/deep holds new/deep/theirs, which the task did not make"):
             desk.undo("mkdir", noted)
         assert desk.read("new/deep/theirs") == "x"
 
@@ -303,7 +303,7 @@ class TestForeignWork:
 
         monkeypatch.setattr(staged, "_swap", late)
         before = {**desk.tree(), "src/b.txt": ("file", 0o644, b"theirs")}
-        with pytest.raises(Failure, match=r"src/b.txt was changed by somebody else meanwhile"):
+        with pytest.raises(Failure, match=r"src/b.txt was changed by another process meanwhile"):
             desk.do("write", path="src/b.txt", content="ours")
         assert desk.tree() == before
 

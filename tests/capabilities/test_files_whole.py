@@ -38,7 +38,7 @@ class TestRead:
         assert read(context(tmp_path), "a.txt", encoding="latin-1").content == "grüße"
         with pytest.raises(Failure, match=r"a.txt is not utf-8 text: byte 2 does not fit"):
             read(context(tmp_path), "a.txt")
-        with pytest.raises(Failure, match="`klingon` is no known encoding"):
+        with pytest.raises(Failure, match="`klingon` is not a known encoding"):
             read(context(tmp_path), "a.txt", encoding="klingon")
 
     def test_what_cannot_be_read_is_a_failure(self, tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ class TestWrite:
             write(context(tmp_path), "run.sh", "x", mode="rwx")
 
     def test_missing_folders_are_made_when_asked_for(self, tmp_path: Path) -> None:
-        with pytest.raises(Failure, match=r"a/b/c.txt cannot be written: there is no folder `a/b`"):
+        with pytest.raises(Failure, match=r"a/b/c.txt cannot be written: folder `a/b` does not exist"):
             write(context(tmp_path), "a/b/c.txt", "hi")
         assert write(context(tmp_path), "a/b/c.txt", "hi", parents=True).changed
         assert (tmp_path / "a/b/c.txt").read_text() == "hi"

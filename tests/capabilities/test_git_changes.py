@@ -295,7 +295,7 @@ class TestCommits:
         monkeypatch.setenv("HOME", "/nonexistent")
         monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
         monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-        with pytest.raises(Failure, match="nobody is named to commit"):
+        with pytest.raises(Failure, match="no committer is configured"):
             bench.do(commit, subject="x")
         assert bench.do(commit, subject="x", author="Bo <bo@example.org>").subject == "x"
 

@@ -109,9 +109,9 @@ def test_what_is_no_file_in_the_place_of_the_index_is_told_and_not_waited_for(
     (work / ".git/index").unlink()
     make(work / ".git/index")
     for function, inputs in ((add, {"paths": ["a.txt"]}), (commit, {"subject": "x", "all": True})):
-        with pytest.raises(Failure, match="index is no file"):
+        with pytest.raises(Failure, match="index is not a file"):
             bench.do(function, **inputs)
-        with pytest.raises(Failure, match="index is no file"):
+        with pytest.raises(Failure, match="index is not a file"):
             bench.preview(function, **inputs)
 
 
@@ -141,7 +141,7 @@ class TestIgnoredFiles:
 
 @pytest.mark.parametrize(
     ("path", "why"),
-    [("-wt", "`-wt` is no folder to make: its name begins with `-`"), (".", "the working directory itself")],
+    [("-wt", "`-wt` cannot be made: its name begins with `-`"), (".", "the working directory itself")],
 )
 def test_a_folder_that_cannot_be_made_is_told_with_the_reason(path: str, why: str, bench: Bench) -> None:
     with pytest.raises(Failure, match=why) as caught:

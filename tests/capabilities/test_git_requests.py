@@ -122,7 +122,7 @@ class TestSettings:
         for forge, said in (
             ({}, "names no forge"), ({"kind": "github"}, "names no token"),
             ({"kind": "github", "token": "GONE"}, "`GONE` holds no secret"), ({"kind": "gitea"}, "names no forge"),
-            ({"repository": "../x", "kind": "github"}, "is no repository on a forge"),
+            ({"repository": "../x", "kind": "github"}, "is not a repository on a forge"),
         ):  # fmt: skip
             desk = Bench(work, work.parent / "state", {"forge": forge})
             desk.env["FORGE_TOKEN"] = "x"

@@ -253,7 +253,7 @@ class TestTheBranchThatIsMeant:
     def test_a_commit_is_made_on_the_branch_that_is_named_only(self, work: Path, bench: Bench) -> None:
         git(work, "branch", "feature/x")
         before = standing(work)
-        with pytest.raises(Failure, match="HEAD is on `main`, not on `feature/x`") as caught:
+        with pytest.raises(Failure, match="expected HEAD on `feature/x`, found `main`") as caught:
             bench.do(commit, subject="x", branch="feature/x")
         assert caught.value.failure == "moved" and standing(work) == before
         git(work, "switch", "-q", "feature/x")
@@ -281,13 +281,13 @@ class TestWhatIsSaid:
     @pytest.mark.parametrize(
         ("function", "inputs", "failure", "said"),
         [
-            (branch, {"name": "a b"}, "logic", "no name for a branch"),
+            (branch, {"name": "a b"}, "logic", "not a name for a branch"),
             (branch, {"name": "x", "start": "nowhere", "switch": True}, "unknown_ref", "nowhere"),
-            (switch, {"ref": "nowhere"}, "unknown_ref", "no branch `nowhere`"),
-            (tag, {"name": "a..b"}, "logic", "no name for a tag"),
+            (switch, {"ref": "nowhere"}, "unknown_ref", "unknown branch `nowhere`"),
+            (tag, {"name": "a..b"}, "logic", "not a name for a tag"),
             (push, {"remote": "nowhere"}, "logic", "no remote `nowhere`"),
             (push, {"url": "https://127.0.0.1/x.git"}, "policy", "may not use `https:` addresses"),
-            (fetch, {"remote": "-x"}, "policy", "no name for a remote"),
+            (fetch, {"remote": "-x"}, "policy", "not a name for a remote"),
             (clone, {"url": "/nowhere", "path": "../x"}, "policy", "outside"),
             (worktree_add, {"path": "x", "ref": "nowhere"}, "unknown_ref", "nowhere"),
         ],
@@ -305,7 +305,7 @@ class TestWhatIsSaid:
         done = after_others(bench, switch, lambda: git(work, "branch", "late"), ref="late")
         now = standing(work)
         for seen in (True, False):
-            with pytest.raises(Failure, match="no branch `late`"):
+            with pytest.raises(Failure, match="unknown branch `late`"):
                 done.undo(seen)
         assert standing(work) == now
 

@@ -414,7 +414,7 @@ class TestTakingBack:
         ({"sha256": 5}, "`sha256` must be 64 hexadecimal digits"),
         ({"path": 5}, "`path` must be text"),
         ({"artifact": ["a"]}, "`artifact` must be text"),
-        ({"path": "no/such/x"}, "there is no folder `no/such`; make it before, by files.mkdir"),
+        ({"path": "no/such/x"}, "folder `no/such` does not exist; create it first (files.mkdir"),
     ],
 )
 def test_inputs_are_looked_at_before_anything_is_sent(project: Project, inputs: dict[str, Any], message: str) -> None:

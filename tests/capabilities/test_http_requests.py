@@ -115,8 +115,8 @@ class TestWhatIsSent:
         [
             ({"json": 1, "body": "x"}, "expected one of `json`, `form` (with `files`), `body` and `body_file`, found"),
             ({"url": "http://u:p@127.0.0.1/"}, "the address holds credentials, which would stand in the journal"),
-            ({"url": "ftp://127.0.0.1/"}, "is no address that starts with http:// or https://"),
-            ({"url": "http://"}, "is no address"),
+            ({"url": "ftp://127.0.0.1/"}, "is not an http(s) URL"),
+            ({"url": "http://"}, "is not an http(s) URL"),
             ({"url": 7}, "`url` must be text"),
             ({"heders": {}}, "unknown input `heders`"),
             ({"headers": {"Content-Length": 3}}, "the header `Content-Length` is set by the request itself"),
@@ -208,13 +208,13 @@ class TestWhatComesOut:
             assert "the answer does not fit `expect_schema`: /id:" in ended.message
             assert project.get(peer.url, expect_schema=schema).failure == "logic"
             for _ in range(2):
-                assert "the answer is no JSON" in project.get(peer.url, expect_schema=schema).message
+                assert "the answer is not JSON" in project.get(peer.url, expect_schema=schema).message
 
     @pytest.mark.parametrize(
         ("body", "why"),
         [
             (b'{"a": 1,', "Expecting property name enclosed in double quotes: line 1 column 9 (char 8)"),
-            (b'{"a": NaN}', "NaN is no JSON"),
+            (b'{"a": NaN}', "NaN is not JSON"),
             (b'"\xff"', "it is not UTF-8"),
             (b"[" * 5000 + b"]" * 5000, "it is nested too deeply"),
             (b'{"a": "\\ud800"}', "answer.json.a is not text that UTF-8 can hold: it has half of a surrogate pair"),
@@ -230,7 +230,7 @@ class TestWhatComesOut:
             assert outputs["json_problem"] == why
             assert (outputs["json"] is None) == (body != b'{"a": 1}')
             if why:
-                assert project.get(peer.url, expect_schema={}).message.endswith(f"the answer is no JSON: {why}")
+                assert project.get(peer.url, expect_schema={}).message.endswith(f"the answer is not JSON: {why}")
             assert project.get(peer.url, save="kept.json").outputs["json_problem"] == ""
 
     @pytest.mark.parametrize(
@@ -496,8 +496,8 @@ class TestSecrets:
         ({"query": ["a"]}, "`query` must be a mapping"),
         ({"auth": ["a"]}, "`auth` must be"),
         ({"save": 5}, "`save` must be text, the name of an artifact, found 5"),
-        ({"url": "http://u:pw@h:port/"}, "`http://***@h:port/` is no address"),
-        ({"url": "ftp://u:pw@h/"}, "`ftp://***@h/` is no address"),
+        ({"url": "http://u:pw@h:port/"}, "`http://***@h:port/` is not an address"),
+        ({"url": "ftp://u:pw@h/"}, "`ftp://***@h/` is not an http(s) URL"),
     ],
 )
 def test_an_input_of_another_kind_is_named(project: Project, inputs: dict[str, Any], message: str) -> None:

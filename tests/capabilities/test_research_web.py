@@ -237,7 +237,7 @@ class TestSearch:
     def test_without_a_server_it_says_where_to_name_one(self, here: Any) -> None:
         with pytest.raises(Failure, match=r"set `research.url` in planrunner.yaml"):
             search(here(), "x")
-        with pytest.raises(Failure, match="no search provider `moon`; there are `searxng`"):
+        with pytest.raises(Failure, match="unknown search provider `moon`; there are `searxng`"):
             search(here(), "x", provider="moon")
 
     def test_a_plugin_adds_a_provider(self, site: Site, here: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,7 @@ _missing: set[str] = set()
 
 
 def without(error: OSError, call: str) -> bool:
-    """Whether the error says that there is no such call here; it is then not tried again."""
+    """Whether the error says that the kernel lacks the call; it is then not tried again."""
     if error.errno in (errno.ENOSYS, errno.EPERM) and call == "openat2":
         _missing.add(call)
         return True
@@ -97,7 +97,7 @@ def steps(directory: str, path: str) -> list[str]:
     """The names from the directory down to the path, none for the directory itself. Raises Failure: ``policy`` for a
     path that leaves it."""
     if "\0" in path or not path:
-        raise Failure(f"{path!r} is no path")
+        raise Failure(f"{path!r} is not a path")
     parts = patterns.steps(directory, path)
     if parts is None and (plain := patterns.without_parents(directory, path)):
         why = f"{path} goes up with `..`, and no path does: write `{plain}`"
@@ -126,7 +126,7 @@ class Beneath:
     """The working directory, open. ``own`` are the steps to the state folder where it lies inside, in lower case, which
     nothing may write to; ``cancelled`` says that the attempt should stop; ``scope`` is what a policy leaves; ``ruling``
     gives the paths of files that rule over plans as planrunner.yaml does, asked for before anything is written. Raises
-    Failure where there is no such directory, policy where it lies in the state folder."""
+    Failure where the directory does not exist, policy where it lies in the state folder."""
 
     __slots__ = ("_ruling", "_ruling_steps", "cancelled", "directory", "own", "root", "scope")
 

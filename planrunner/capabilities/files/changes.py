@@ -15,14 +15,14 @@ Json = Any
 Source = Callable[[], Iterable[bytes]]
 
 AS_IT_COMES = -1
-"""Permissions of a folder that nobody named: those which the system gives."""
+"""Permissions of a folder that the plan does not name: those which the system gives."""
 WAY = Standing("folder", AS_IT_COMES)
 
 
 class Change(NamedTuple):
     """``path`` is relative to the working directory. ``source`` gives the bytes of a file that is to stand there;
     ``origin`` is the path of one that may move there as it is. ``way``: a folder that is made for what it will hold;
-    undo leaves it where somebody else has put something in."""
+    undo leaves it where something else lies in it."""
 
     path: str
     before: Standing | None
@@ -72,7 +72,7 @@ def ways(tree: Beneath, parts: list[str], create: bool, hint: str = "`parents: t
             break
         missing.insert(0, Change(path, None, WAY, way=True))
     if missing and not create:
-        raise Failure(f"{'/'.join(parts)} cannot be written: there is no folder `{'/'.join(parts[:-1])}`; {hint}")
+        raise Failure(f"{'/'.join(parts)} cannot be written: folder `{'/'.join(parts[:-1])}` does not exist; {hint}")
     return missing
 
 

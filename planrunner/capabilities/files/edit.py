@@ -60,7 +60,7 @@ class _Desk:
         return "/".join(self._tree.writable(path))
 
     def text(self, path: str) -> str | None:
-        """The text as it is by now; None where there is no file. Raises Failure for what is no text file inside."""
+        """The text by now, None where the file does not exist. Raises Failure for what is not a text file inside."""
         path = self.key(path)
         if path not in self._now:
             standing = look(self._tree, path.split("/"))

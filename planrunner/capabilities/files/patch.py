@@ -185,7 +185,7 @@ def _begins(lines: Sequence[str], at: int) -> bool:
 
 
 def _uncounted(lines: Sequence[str], at: int) -> int:
-    """Where a hunk ends whose counts are wrong or missing: before whatever is no line of a hunk."""
+    """Where a hunk ends whose counts are wrong or missing: before the first line that does not belong to one."""
     start = at
     while at < len(lines) and not _begins(lines, at) and (lines[at][:1] in ("", " ", "-", "+", "\\", "\r")):
         if lines[at].rstrip() == "--" and _is_over(lines, at + 1 if at + 1 < len(lines) else at):

@@ -21,7 +21,7 @@ from planrunner.jsontext import read_json, stable_json, write_json
 Json = Any
 
 _KEPT = 30 * 86400.0
-"""Seconds after which nobody comes back for a file: its run has ended or was given up."""
+"""Seconds after which a file is not read again: its run has ended or was given up."""
 
 
 class Record(NamedTuple):
@@ -38,7 +38,7 @@ def name_of(context: Context, capability: str, inputs: Mapping[str, Json]) -> st
 
 
 def load(context: Context, name: str) -> Record | None:
-    """The record of that name; None where there is none. Raises StorageFailed."""
+    """The record of that name; None where it does not exist. Raises StorageFailed."""
     text = context.noted(f"files {name}")
     if not text:
         return None

@@ -76,7 +76,7 @@ def require_within(rights: Iterable[Level], place: tuple[str, str], way: Way = "
         return
     top, path = place
     if "\0" in path:
-        raise Failure(f"{path!r} is no path")
+        raise Failure(f"{path!r} is not a path")
     for root, named in ((os.path.abspath(top), os.path.abspath(path)), (os.path.realpath(top), os.path.realpath(path))):
         _require(levels, way, placed(root, named, ()))
         for folder, inner, names in os.walk(named) if whole else ():

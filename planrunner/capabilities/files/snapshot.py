@@ -124,7 +124,7 @@ def _kept(
     head |= {"entries": rows, "offsets": offsets}
     folder = records.place(context)
     with records.storing(folder):
-        opened = unnamed(folder)  # nobody has looked through it for secrets yet
+        opened = unnamed(folder)  # it is not searched for secrets yet
     with os.fdopen(opened, "w+b") as file:
         with records.storing(folder):
             file.write(stable_json(head).encode("ascii") + b"\n")
@@ -196,7 +196,7 @@ def _read(context: Context, digest: str) -> _Stored:
         what = _Range(tuple(head["patterns"]), tuple(head["exclude"]))
         return _Stored(folder, what, entries, head["offsets"], len(line))
     except (ValueError, KeyError, TypeError):
-        raise Failure(f"the artifact {digest} is no snapshot that this version reads") from None
+        raise Failure(f"the artifact {digest} is not a snapshot that this version reads") from None
 
 
 def _content(context: Context, digest: str, start: int, size: int) -> Iterator[bytes]:

@@ -30,7 +30,7 @@ def perform(tree: Beneath, steps: Sequence[Step]) -> None:
             tree.go_on()
             try:
                 _prepare(tree, step)
-            except OSError as error:  # it names what lies aside, which nobody knows of
+            except OSError as error:  # it names what lies aside, which the user does not know of
                 raise OSError(error.errno, error.strerror, step.change.path) from None
         with tree.undisturbed():
             for step in _removals(steps):
@@ -76,7 +76,7 @@ def back(tree: Beneath, steps: Sequence[Step]) -> None:
 
 
 def clean(tree: Beneath, steps: Sequence[Step]) -> None:
-    """Remove what lies aside. What is neither the old nor the new content of a step is somebody's, and stays."""
+    """Remove what lies aside, where it is the old or the new content of a step."""
     for step in steps:
         for name in (step.aside, _older(step)):
             with contextlib.suppress(OSError, Failure), _at(tree, step.place) as folder:
@@ -107,7 +107,7 @@ def _replaced_as_expected(tree: Beneath, step: Step) -> bool:
 
 
 def _removals(steps: Sequence[Step]) -> list[Step]:
-    """Those that take something away for good or for something of another kind, the deepest first."""
+    """Those that take something away or put in its place something of another kind, the deepest first."""
     found = [step for step in steps if step.change.before and _kind(step.change.after) != _kind(step.change.before)]
     return sorted(found, key=_path, reverse=True)
 
@@ -187,7 +187,7 @@ def _take_away(tree: Beneath, step: Step) -> None:
             raise _changed(path, error) from None
         if not fits(look_in(aside, step.aside, path), before):
             _move(aside, step.aside, folder, name)
-            raise Failure(f"{path} was changed by somebody else meanwhile")
+            raise Failure(f"{path} was changed by another process meanwhile")
 
 
 def _put(tree: Beneath, step: Step) -> None:
@@ -201,7 +201,7 @@ def _put(tree: Beneath, step: Step) -> None:
                 _swap(aside, step, folder, name)
                 if not fits(look_in(aside, step.aside, path), before):
                     _swap(aside, step, folder, name)
-                    raise Failure(f"{path} was changed by somebody else meanwhile")
+                    raise Failure(f"{path} was changed by another process meanwhile")
             else:
                 _move(aside, step.aside, folder, name)
         except OSError as error:
@@ -220,7 +220,7 @@ def _make(folder: int, name: str, step: Step) -> None:
 
 def _changed(path: str, error: OSError) -> Failure | OSError:
     if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOENT, errno.ENOTDIR, errno.EISDIR):
-        return Failure(f"{path} was changed by somebody else meanwhile")
+        return Failure(f"{path} was changed by another process meanwhile")
     return OSError(error.errno, error.strerror, path)
 
 
@@ -334,7 +334,7 @@ def _above(tree: Beneath, path: str) -> Iterator[tuple[int, str]]:
     try:
         folder = tree.folder(parts[:-1])
     except (FileNotFoundError, NotADirectoryError):
-        raise Failure(f"{path} was changed by somebody else meanwhile") from None
+        raise Failure(f"{path} was changed by another process meanwhile") from None
     try:
         yield folder, parts[-1]
     finally:

@@ -57,7 +57,7 @@ def decoded(path: str, data: bytes, encoding: str) -> str:
     try:
         return data.decode(encoding)
     except LookupError:
-        raise Failure(f"`{encoding}` is no known encoding") from None
+        raise Failure(f"`{encoding}` is not a known encoding") from None
     except UnicodeDecodeError as error:
         raise Failure(f"{path} is not {encoding} text: byte {error.start} does not fit") from None
 
@@ -281,9 +281,9 @@ LIMIT = 16 << 20
 
 
 def read_inside(context: Context, path: str, limit: int = LIMIT) -> bytes | None:
-    """The content of a file, relative to the working directory; None where there is none. Links are followed as long
-    as they stay inside. Raises Failure: ``policy`` for a path that leads out, ``logic`` for one that cannot be read or
-    has more than ``limit`` bytes."""
+    """The content of a file, relative to the working directory; None where it does not exist. Links are followed
+    as long as they stay inside. Raises Failure: ``policy`` for a path that leads out, ``logic`` for one that cannot be
+    read or has more than ``limit`` bytes."""
     with open_tree(context, looks=True) as tree:
         try:
             handle = tree.open_to_read(path)
@@ -300,7 +300,7 @@ def read_inside(context: Context, path: str, limit: int = LIMIT) -> bytes | None
 
 
 def write_inside(context: Context, path: str, data: bytes) -> None:
-    """Write a file at once: whoever reads it sees the old content or the new. One that stands there keeps its
+    """Write a file at once: readers see the old content or the new. One that stands there keeps its
     permissions; its folder has to be there. Raises Failure: ``policy`` for a path that leads out, through a link or to
     a link, or that plans do not write to."""
     with _folder(context, path) as (folder, name):
@@ -320,7 +320,7 @@ def write_inside(context: Context, path: str, data: bytes) -> None:
 
 
 def remove_inside(context: Context, path: str) -> None:
-    """Remove a file; nothing where there is none. Raises Failure like ``write_inside``."""
+    """Remove a file; nothing where it does not exist. Raises Failure like ``write_inside``."""
     with _folder(context, path) as (folder, name):
         if _mode(folder, name, path) is not None:
             os.unlink(name, dir_fd=folder)
@@ -343,7 +343,7 @@ def _folder(context: Context, path: str) -> Iterator[tuple[int, str]]:
 
 
 def _mode(folder: int, name: str, path: str) -> int | None:
-    """The permissions of the file that stands there, None where there is none. Raises Failure for anything else."""
+    """The permissions of the file that stands there, None where it does not exist. Raises Failure for anything else."""
     try:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:

@@ -239,7 +239,7 @@ def delete(
 ) -> Removed:
     """Remove a file, a link (never what it leads to) or a folder: all of it, or nothing.
 
-    What is not there is no error (`changed` is false). A folder that holds a `.git` or `.planrunner` is refused.
+    What is not there is not an error (`changed` is false). A folder that holds a `.git` or `.planrunner` is refused.
     """
     return Removed(**_DELETE.act(context, path=path, recursive=recursive))
 
@@ -275,8 +275,8 @@ def mkdir(
     mode: Annotated[str | int, Doc('permissions in octal, such as "0755"; default: those which the system gives')] = "",
     parents: Annotated[bool, Doc("create missing folders above it")] = False,
 ) -> Made:
-    """Make a folder. One that is there is no error (`changed` is false).
+    """Make a folder. One that is there is not an error (`changed` is false).
 
-    Its undo removes it again, unless it holds something that somebody else has put in.
+    Its undo removes it again, unless something else lies in it.
     """
     return Made(**_MKDIR.act(context, path=path, mode=mode, parents=parents))

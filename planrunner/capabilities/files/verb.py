@@ -29,8 +29,8 @@ _LATE = "-late"
 
 
 def open_tree(context: Context, looks: bool = False, directory: str = "") -> Beneath:
-    """The working directory of a call, or another one. Whoever only ``looks`` may do so where there is no state folder,
-    and makes none. Raises Failure (policy where the task works in `.git` or in the state folder), StorageFailed."""
+    """The working directory of a call, or another one. A call that only ``looks`` needs no state folder and
+    makes none. Raises Failure (policy where the task works in `.git` or in the state folder), StorageFailed."""
     state, directory = "", directory or context.call.directory
     if context.call.task.cwd and ".git" in os.path.realpath(directory).casefold().split("/"):
         raise Failure(f"plans do not work in `.git`: {directory}", "policy", rule="files.protected")
@@ -40,7 +40,7 @@ def open_tree(context: Context, looks: bool = False, directory: str = "") -> Ben
 
 
 def _ruling(context: Context) -> list[str]:
-    """The files that planrunner.yaml includes. Raises Failure (policy) where it is not sound, and nobody can tell."""
+    """The files that planrunner.yaml includes. Raises Failure (policy) where its settings are not sound."""
     root = context.services.directory() if context.services is not None else context.call.directory
     return [os.path.join(root, name) for name in context.settings("include").get("files", ())]
 
@@ -145,7 +145,7 @@ def read(tree: Beneath, path: str) -> Iterator[bytes]:
     try:
         handle = tree.open(path.split("/"))
     except OSError as error:  # it stood there a moment ago
-        raise Failure(f"{path} was changed by somebody else meanwhile: {error.strerror}", "transient") from None
+        raise Failure(f"{path} was changed by another process meanwhile: {error.strerror}", "transient") from None
     try:
         while data := os.read(handle, CHUNK):
             yield data
@@ -166,11 +166,11 @@ def kept(context: Context, digest: str) -> Callable[[], Iterator[bytes]]:
 
 def undone(context: Context, before: dict[str, Json], outputs: dict[str, Json] | None) -> dict[str, Json]:
     """Put back what was captured: the ``undo`` of the whole family. Raises Failure, with nothing changed, where
-    somebody else has changed one of the paths since."""
+    another process has changed one of the paths since."""
     if before.get("format") != _FORMAT:
         raise Failure("what was kept for the undo was written by another version")
     if outputs is not None and outputs.get("changed") is False:
-        return {"changed": False, "restored": 0}  # whoever made it so, it was not this task
+        return {"changed": False, "restored": 0}  # it was not this task that made it so
     with open_tree(context) as tree:
         earlier = records.load(context, before["record"])
         changes = _captured_changes(context, before, earlier)
@@ -199,20 +199,20 @@ def _captured_changes(context: Context, before: dict[str, Json], earlier: record
 def _refuse_foreign(
     tree: Beneath, changes: tuple[Change, ...], earlier: records.Record | None, cut_off: bool = False
 ) -> None:
-    """Nothing is put back over what somebody else has made of a path, before the task replaced it or after.
+    """Nothing is put back over what another process has made of a path, before the task replaced it or after.
     ``cut_off``: a kill may have left a path between the two."""
     for change in changes:
         now = at(tree, change.path)
         known = fits(now, change.before) or fits(now, change.after) or (change.way and now is None)
         between = now is None or (now.kind == "folder" and "folder" in (_kind(change.before), _kind(change.after)))
         if not (known or (cut_off and between)):
-            raise Failure(f"{change.path} was changed by somebody else since, so it is not put back")
+            raise Failure(f"{change.path} was changed by another process since, so it is not put back")
     found = {change.path: (change.before, change.after) for change in changes}
     for step in earlier.steps if earlier is not None else ():
         before, after = found.get(step.change.path, (None, None))
         if not (fits(step.change.before, before) or fits(step.change.before, after)):
             path = step.change.path
-            raise Failure(f"{path} was changed by somebody else before the task replaced it, so it is not put back")
+            raise Failure(f"{path} was changed by another process before the task replaced it, so it is not put back")
 
 
 def _kind(standing: Standing | None) -> str:
@@ -237,7 +237,7 @@ def _inverse(context: Context, tree: Beneath, change: Change, changes: tuple[Cha
         if foreign and change.way:
             return None
         if foreign:
-            raise Failure(f"{change.path} holds {foreign}, which is somebody else's, so it is not removed")
+            raise Failure(f"{change.path} holds {foreign}, which the task did not make, so it is not removed")
     before = change.before
     if before is None or before.kind != "file":
         return Change(change.path, now, before)

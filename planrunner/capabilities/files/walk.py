@@ -188,8 +188,8 @@ def _entries(folder: int, path: str, enter: Callable[[str], bool], depth: int) -
 
 
 def below(tree: Beneath, parts: list[str], way: Literal["read", "write"] = "write") -> dict[str, Standing]:
-    """Everything below a folder as it stands, by path. Raises Failure for more than ``MOST``, for what is no file, link
-    or folder, and (policy) for what plans do not write to, or what a scope does not let be read, or written."""
+    """Everything below a folder as it stands, by path. Raises Failure for more than ``MOST``, for what is not a file,
+    link or folder, and (policy) for what plans do not write to, or what a scope does not let be read, or written."""
     found: dict[str, Standing] = {}
     for entry in entries(tree, parts, lambda _: True):
         tree.writable(entry.path, way)
@@ -249,7 +249,7 @@ def _parts(pattern: str) -> tuple[str, ...]:
     if pattern.startswith("/") or ".." in parts:
         raise Failure(f"the pattern {pattern} leads out of the working directory", "policy", rule="files.beneath")
     if not parts or len(parts) > _MOST:
-        raise Failure(f"{pattern!r} is no pattern: expected names, `*` and `**` with `/` between them")
+        raise Failure(f"{pattern!r} is not a pattern: expected names, `*` and `**` with `/` between them")
     return (*parts, "*") if parts[-1] == "**" else parts  # what lies below a folder is not the folder itself
 
 

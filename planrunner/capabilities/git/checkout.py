@@ -207,7 +207,7 @@ def _stands(repository: Repository, path: str, was: dict[str, Any] | None) -> bo
 
 
 def _contents(context: Context, repository: Repository, wanted: list[dict[str, Any] | None]) -> list[bytes]:
-    """The contents of files as they were, empty for what was none."""
+    """The contents of files as they were, empty for what was not a file."""
     blobs = list(dict.fromkeys(was["blob"] for was in wanted if was and "blob" in was))
     held = dict(zip(blobs, _blobs(repository, blobs), strict=True)) if blobs else {}
     found = []
@@ -376,7 +376,7 @@ def _set_head(context: Context, repository: Repository, old: Head, to: Head, wha
 def undo(context: Context, before: dict[str, Any], index_after: str, to: Head | None) -> bool:
     """Back to where the capture was taken: HEAD, its branch, the index byte for byte and every file that was changed.
     ``to`` is where the outputs say that the task went; None where they do not say that it went anywhere. False where
-    it did not. Raises Failure (moved) before anything is touched where somebody moved on."""
+    it did not. Raises Failure (moved) before anything is touched where HEAD moved on since."""
     repository = open_repository(context)
     record = Record(context, before["slot"])
     noted = record.read()

@@ -192,7 +192,7 @@ def escaped(data: bytes) -> bytes:
 
 
 def shown(data: bytes) -> str:
-    """The text of bytes that somebody else wrote."""
+    """The text of bytes from outside."""
     return escaped(data).decode("utf-8", "replace")
 
 
@@ -238,14 +238,14 @@ def checked_reference(text: str, kind: str = "branch") -> str:
     parts = text.split("/")
     wrong = not text or text in ("@", "HEAD") or text.startswith(("-", "/", ".")) or text.endswith(("/", "."))
     if wrong or _NO_REF.search(text) or any(part.startswith("-") for part in parts):
-        raise _unfit(f"{text!r} is no name for a {kind}", text)
+        raise _unfit(f"{text!r} is not a name for a {kind}", text)
     return text
 
 
 def checked_path(text: str, what: str = "path") -> str:
     """A path below the working directory, taken literally. Raises Failure (policy) for one that leads out of it."""
     if not text or "\0" in text:
-        raise Failure(f"{text!r} is no {what}")
+        raise Failure(f"{text!r} is not a valid {what}")
     parts = text.split("/")
     if text.startswith("/") or ".." in parts:
         raise Failure(f"{text} is outside the working directory", "policy", rule="files.beneath")
@@ -255,5 +255,5 @@ def checked_path(text: str, what: str = "path") -> str:
 
 
 def _unfit(message: str, text: str) -> Failure:
-    """The failure for a text that is no name; one that git would take for an option is refused as such."""
+    """The failure for a text that is not a name; one that git would take for an option is refused as such."""
     return Failure(message, "policy", rule="git.option") if text.startswith("-") else Failure(message)

@@ -35,7 +35,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
 
 def composed(context: Context, subject: str, body: str, trailers: Mapping[str, object], origin: bool) -> str:
     """The message: subject, an empty line, body, an empty line, trailers. ``origin`` adds run and task as trailers.
-    Raises Failure for what is no subject or no trailer."""
+    Raises Failure for what is not a subject or a trailer."""
     subject = subject.strip()
     if not subject or any(ord(char) < 32 or ord(char) == 127 for char in subject):
         raise Failure("`subject` takes one line of text")
@@ -55,7 +55,7 @@ def _each(given: object) -> list[object]:
 def _line(name: str, value: object) -> str:
     text = str(value).strip()
     if not _TOKEN.fullmatch(name):
-        raise Failure(f"{name!r} is no name of a trailer")
+        raise Failure(f"{name!r} is not the name of a trailer")
     if any(ord(char) < 32 or ord(char) == 127 for char in text):
         raise Failure(f"the trailer `{name}` takes one line of text")
     return f"{name}: {text}"
@@ -211,7 +211,7 @@ def commit(
 def _must_be_on(head: Head, branch: str) -> None:
     if branch and head.branch != f"refs/heads/{checked_reference(branch)}":
         place = short(head.branch) if head.branch else "no branch"
-        raise Failure(f"HEAD is on {place}, not on `{branch}`: somebody else has switched, or nobody has yet", "moved")
+        raise Failure(f"expected HEAD on `{branch}`, found {place}", "moved")
 
 
 def _carry_out(context: Context, repository: Repository, copy: index.Copy | None, note: dict[str, Any]) -> None:
@@ -235,7 +235,7 @@ def _carry_out(context: Context, repository: Repository, copy: index.Copy | None
 
 
 def _finished(context: Context, repository: Repository, noted: dict[str, Any]) -> Committed | None:
-    """What an earlier attempt has done, and what it left to do is done now; None where it has to be done anew."""
+    """What an earlier attempt has done, and what it left to do is done now; None where it has to be done again."""
     done = Committed(*(noted[name] for name in Committed._fields))
     now = value_of(repository, noted["reference"])
     if now and contains(repository, now, done.commit):
@@ -325,7 +325,7 @@ def _result(repository: Repository, ref: str, ff: str) -> _Result:
     if ff != "never" and contains(repository, theirs, head.commit):
         return _Result("fast_forward", head, theirs, theirs)
     if ff == "only":
-        raise Failure(f"{ref} is no descendant of HEAD, so there is no fast-forward", "diverged")
+        raise Failure(f"{ref} is not a descendant of HEAD: a fast-forward is not possible", "diverged")
     return _Result("merge", head, theirs, _merged_tree(repository, head.commit, theirs))
 
 
@@ -439,13 +439,13 @@ class Person(NamedTuple):
 
 
 def identities(context: Context, repository: Repository, author: str) -> dict[str, str]:
-    """The variables by which git knows author and committer. Raises Failure where nobody is named."""
+    """The variables by which git knows author and committer. Raises Failure where no committer is configured."""
     committer = _usual(context, repository)
     writer = _parsed(author) if author else committer
     committer = committer or writer
     if writer is None or committer is None:
         raise Failure(
-            "nobody is named to commit: give `author: Name <mail>`, or set `git: {name: …, email: …}`"
+            "no committer is configured: give `author: Name <mail>`, or set `git: {name: …, email: …}`"
             " in planrunner.yaml"
         )
     return {

@@ -54,7 +54,7 @@ _SPEAKING = ("command", "cmd", "program", "driver", "helper", "proxy", "hook", "
 
 
 def read(git: Git, path: str) -> list[tuple[str, str]]:
-    """Keys and values of a file of settings, without what it includes; empty where there is none."""
+    """Keys and values of a file of settings, without what it includes; empty where it does not exist."""
     if not os.path.lexists(path):
         return []
     if not os.path.isfile(path):
@@ -98,7 +98,7 @@ def _printable(key: str) -> str:
 
 
 def user_value(context: Context, key: str) -> str:
-    """The value of a setting such as ``user.name``; empty where there is none."""
+    """The value of a setting such as ``user.name``; empty where it does not exist."""
     return next(iter(user_values(context, key)[-1:]), "")
 
 

@@ -143,7 +143,7 @@ def fetch(
 
 
 def listed(repository: Repository, *prefixes: str) -> dict[str, str]:
-    """References that are no mere names for others, with what they point to."""
+    """References that are not symbolic, with what they point to."""
     shape = "--format=%(refname)%00%(objectname)%00%(symref)"
     lines = os.fsdecode(repository.git.raw("for-each-ref", shape, *prefixes)).splitlines()
     rows = (line.split("\0") for line in lines)
@@ -258,7 +258,7 @@ def _undo_clone(context: Context, before: dict[str, Any], outputs: dict[str, Any
     staged = _staged(place, before["slot"])
     ours = _is_ours(context, place, before["slot"])
     if outputs and os.path.lexists(place) and not ours:
-        raise Failure(f"{before['path']} was made anew since, by somebody else: it is left as it is", "moved")
+        raise Failure(f"{before['path']} was replaced since by another process: it is left as it is", "moved")
     if ours:
         made = open_repository(context, place)
         _must_hold_nothing_else(made, before["path"])
@@ -332,7 +332,7 @@ def _note_tags(repository: Repository) -> None:
 
 
 def _must_hold_nothing_else(repository: Repository, path: str) -> None:
-    """Raises Failure (moved) where work would be lost with a clone: changes, new files, commits that nobody else has,
+    """Raises Failure (moved) where work would be lost with a clone: changes, new files, commits that no remote has,
     the history of further working trees. Ignored files count as made by machines."""
     if found := held(repository):
         raise Failure(f"{path} holds changes: {', '.join(found[:5])}", "moved")

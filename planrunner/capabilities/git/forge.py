@@ -71,7 +71,7 @@ def _read(answer: httpx2.Response, method: str, path: str) -> Any:
         try:
             return answer.json()
         except ValueError:
-            raise Failure(f"{method} {path}: the answer is no JSON") from None
+            raise Failure(f"{method} {path}: the answer is not JSON") from None
     code = answer.status_code
     kind = "denied" if code in (401, 403) else "transient" if code == 429 or code >= 500 else "logic"
     raise Failure(f"{method} {path}: {code} {shown(answer.content[:300])}", kind)
@@ -196,12 +196,12 @@ class PullRequest(NamedTuple):
 
 
 def _forge(context: Context, repository: str) -> Forge:
-    """The forge of planrunner.yaml. Raises Failure where nothing is set, or where it is no forge we know."""
+    """The forge of planrunner.yaml. Raises Failure where nothing is set, or where its kind is unknown."""
     project = context.settings("forge")
     kind = project.get("kind", "")
     name = repository or project.get("repository", "") or _guessed(context)
     if not _REPOSITORY.fullmatch(name):
-        raise Failure(f"{name!r} is no repository on a forge: set `forge: {{repository: owner/name}}`")
+        raise Failure(f"{name!r} is not a repository on a forge: set `forge: {{repository: owner/name}}`")
     secret = _token(context, project)
     url = project.get("url") or _URLS.get(kind, "")
     if kind not in KINDS or not url:

@@ -18,7 +18,7 @@ ABSENT = ""
 
 
 def digest(path: str) -> str:
-    """SHA-256 of an index; empty where there is none. Raises Failure for what is no file."""
+    """SHA-256 of an index; empty where it does not exist. Raises Failure for what is not a file."""
     try:
         return sha256(_read(path)[0]).hexdigest()
     except FileNotFoundError:
@@ -39,7 +39,7 @@ def _read(path: str) -> tuple[bytes, os.stat_result]:
 
 
 def _no_file(path: str) -> Failure:
-    return Failure(f"{path} is no file, so there is no index to read")
+    return Failure(f"{path} is not a file, so no index can be read")
 
 
 def keep(context: Context, repository: Repository) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class Copy:
 
     def hold(self) -> None:
         """Keep others from writing the index until the copy is published or cleared. Raises Failure (transient) where
-        it is no longer what was copied, or somebody else is writing it: another attempt may find it at rest."""
+        it is no longer what was copied, or another process is writing it: another attempt may find it at rest."""
         if self._is_held():
             return
         with open(self._held, "wb"):
@@ -116,7 +116,7 @@ class Copy:
         self.clear()
 
     def remove(self) -> None:
-        """Take the index away where there was none before. Raises Failure as ``hold`` does."""
+        """Take the index away where it did not exist before. Raises Failure as ``hold`` does."""
         self.hold()
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._real)
@@ -141,7 +141,7 @@ def must_have_been(before: dict[str, Any], began: str | None, said: str = "") ->
     ``said`` is what it said when the task began: one that was but refreshed in between still says the same."""
     if began is not None and began != before["sha256"] and not (said and said == before.get("says")):
         raise Failure(
-            "the index was changed by somebody else before this task changed it, so it is left as it is: "
+            "another process changed the index before this task did, so it is left as it is: "
             "unstage with `git restore --staged`",
             "moved",
         )
@@ -154,7 +154,7 @@ def says(repository: Repository, path: str) -> str:
 
 
 def can_put_back(repository: Repository, before: dict[str, Any], after: str, said: str = "") -> bool:
-    """Whether the index has to be put back; raises Failure (moved) where neither we nor nobody changed it. ``after`` is
+    """Whether the index has to be put back; raises Failure (moved) where something else changed it since. ``after`` is
     the digest that our change left, ``said`` what the index said then; empty where that is not known."""
     now = digest(repository.index_path)
     if now == before["sha256"]:
@@ -213,7 +213,7 @@ def _capture(context: Context, **_: Any) -> dict[str, Any]:
 
 @taking_back
 def undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> bool:
-    """Put the index back as it was, byte for byte, unless somebody changed it since."""
+    """Put the index back as it was, byte for byte, unless something else changed it since."""
     repository = open_repository(context)
     record = Record(context, before["slot"])
     noted, done = record.read(), outputs or {}

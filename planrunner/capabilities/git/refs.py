@@ -213,7 +213,7 @@ def _destination(repository: Repository, ref: str, detach: bool) -> Head:
     full = f"refs/heads/{checked_reference(ref)}"
     commit = value_of(repository, full)
     if not commit:
-        raise Failure(f"there is no branch `{ref}`", "unknown_ref")
+        raise Failure(f"unknown branch `{ref}`", "unknown_ref")
     return Head(full, commit)
 
 
@@ -225,7 +225,7 @@ class Tag(NamedTuple):
 
 class Deleted(NamedTuple):
     name: Annotated[str, Doc("name of the tag")]
-    object: Annotated[str, Doc("what it pointed to; empty where there was no such tag")]
+    object: Annotated[str, Doc("what it pointed to; empty where the tag did not exist")]
 
 
 def _full(name: str) -> str:
@@ -310,7 +310,7 @@ def _preview_delete(context: Context, name: str) -> Preview:
     repository = open_repository(context)
     old = value_of(repository, _full(name))
     calls = (plain_call("update-ref", "-d", _full(name), old),) if old else ()
-    return Preview(f"delete the tag {name}" if old else f"there is no tag {name}", "", calls)
+    return Preview(f"delete the tag {name}" if old else f"unknown tag {name}", "", calls)
 
 
 @taking_back
@@ -320,7 +320,7 @@ def _undo_delete(context: Context, before: dict[str, Any], outputs: dict[str, An
     old = record.read().get("object") or (outputs or {}).get("object", "")
     now = value_of(repository, before["tag"]) if old else ""
     if now not in ("", old):
-        raise Failure(f"the tag {short(before['tag'])} was made anew since: expected none, found {now[:12]}", "moved")
+        raise Failure(f"tag {short(before['tag'])} was created again since: expected none, found {now[:12]}", "moved")
     if old and not now:
         object_of(repository, old, "object")
         move(repository, before["tag"], old, "", reason(context, "undo tag_delete"))

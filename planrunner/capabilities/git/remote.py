@@ -49,11 +49,11 @@ class Address(NamedTuple):
 def parsed(text: str) -> Address:
     """Read an address. Raises Failure (policy) for options, remote helpers, secrets and control characters in it."""
     if not text or text.startswith("-") or "::" in text.partition("[")[0] or any(ord(char) < 33 for char in text):
-        raise Failure(f"{_quoted(text)} is no address of a repository", "policy", rule="git.address")
+        raise Failure(f"{_quoted(text)} is not the address of a repository", "policy", rule="git.address")
     if found := _URL.fullmatch(text):
         return _from_url(text, found)
     if "://" in text:
-        raise Failure(f"{_quoted(text)} is no address of a repository", "policy", rule="git.address")
+        raise Failure(f"{_quoted(text)} is not the address of a repository", "policy", rule="git.address")
     if not text.startswith(("/", ".")) and (found := _SCP.fullmatch(text)):
         return Address(text, "ssh", _host(found["host"]), PORTS["ssh"], found["user"] or "")
     return Address(text, "file")
@@ -63,7 +63,7 @@ def _from_url(text: str, found: re.Match[str]) -> Address:
     scheme, user = found["scheme"], found["user"] or ""
     if scheme == "file":
         if found["host"] or not found["path"]:
-            raise Failure(f"{_quoted(text)} is no address of a repository", "policy", rule="git.address")
+            raise Failure(f"{_quoted(text)} is not the address of a repository", "policy", rule="git.address")
         return Address(text, "file")
     if ":" in user or (user and scheme in ("http", "https")):
         raise Failure(
@@ -72,7 +72,7 @@ def _from_url(text: str, found: re.Match[str]) -> Address:
             rule="git.credentials",
         )
     if user.startswith("-") or not found["path"]:
-        raise Failure(f"{_quoted(text)} is no address of a repository", "policy", rule="git.address")
+        raise Failure(f"{_quoted(text)} is not the address of a repository", "policy", rule="git.address")
     if scheme not in PORTS:
         raise Failure(f"git does not go by `{scheme}:` here", "policy", rule="git.protocol")
     return Address(text, scheme, _host(found["host"]), int(found["port"] or PORTS[scheme]), user)
@@ -80,7 +80,7 @@ def _from_url(text: str, found: re.Match[str]) -> Address:
 
 def _host(text: str) -> str:
     if not _HOST.fullmatch(text):
-        raise Failure(f"{_quoted(text)} is no name of a host", "policy", rule="git.address")
+        raise Failure(f"{_quoted(text)} is not the name of a host", "policy", rule="git.address")
     return text
 
 
@@ -185,7 +185,7 @@ def _credentials(context: Context, address: Address) -> dict[str, str]:
 
 
 def secret_of(context: Context, name: str) -> str:
-    """The secret in a variable of the task or of this process. Raises Failure where it is not set, or is no secret."""
+    """The secret in a variable of the task or of this process. Raises Failure where it is not set or not one line."""
     secret = context.call.env.get(name) or os.environ.get(name, "")
     if not secret or any(ord(char) < 32 for char in secret):
         raise Failure(f"the environment variable `{name}` holds no secret", "policy", rule="git.secret")
@@ -220,7 +220,7 @@ class Remote(NamedTuple):
             raise failure_of(str(refused), kind_of(refused.said)) from None
 
     def value(self, reference: str) -> str:
-        """What a reference, by its full name, points to there; empty where there is none."""
+        """What a reference, by its full name, points to there; empty where it does not exist."""
         listed = self.ask("ls-remote", *PACKS, "--end-of-options", self.address.text, reference)
         found = [line.split("\t") for line in listed.splitlines()]
         return next((digest for digest, name in found if name == reference), "")
@@ -230,7 +230,7 @@ class Remote(NamedTuple):
         return bool(self.ask("ls-remote", "--heads", *PACKS, "--end-of-options", self.address.text))
 
     def head(self) -> str:
-        """The full name of the default branch there; empty where nobody says."""
+        """The full name of the default branch there; empty where the server does not say."""
         listed = self.ask("ls-remote", "--symref", *PACKS, "--end-of-options", self.address.text, "HEAD")
         found = [line.removeprefix("ref: ").split("\t") for line in listed.splitlines() if line.startswith("ref: ")]
         return next((branch for branch, name in found if name == "HEAD"), "")

@@ -29,7 +29,7 @@ class Repository(NamedTuple):
     settings: tuple[tuple[str, str], ...]
 
     def get(self, key: str) -> str:
-        """The last value of a setting; an empty text where there is none."""
+        """The last value of a setting; an empty text where it is not set."""
         return next((value for name, value in reversed(self.settings) if name.lower() == key.lower()), "")
 
     @property
@@ -51,8 +51,8 @@ class Head(NamedTuple):
 
 
 def open_repository(context: Context, directory: str = "") -> Repository:
-    """The repository around the working directory, or around a folder below it. Raises Failure where there is none,
-    where it belongs to somebody else, and (policy) where its settings are refused."""
+    """The repository around the working directory, or around a folder below it. Raises Failure where it does not exist,
+    where it belongs to another user, and (policy) where its settings are refused."""
     directory = directory or context.call.directory
     top, folder, shared = _find(Git(context, directory))
     if os.path.realpath(top) != _around(directory):
@@ -116,12 +116,12 @@ def head_of(repository: Repository) -> Head:
 
 
 def commit_of(repository: Repository, name: str) -> str:
-    """The commit that a name stands for. Raises Failure where there is none."""
+    """The commit that a name stands for. Raises Failure where it does not exist."""
     return object_of(repository, name, "commit")
 
 
 def object_of(repository: Repository, name: str, kind: str) -> str:
-    """The object of a kind (commit, tree, object) that a name stands for. Raises Failure where there is none."""
+    """The object of a kind (commit, tree, object) that a name stands for. Raises Failure where it does not exist."""
     wanted = f"{checked_revision(name)}^{{{kind}}}"
     found = repository.git.run("rev-parse", "--quiet", "--verify", "--end-of-options", wanted, ok=(0, 1, 128))
     digest = found.text.strip().splitlines()
@@ -131,7 +131,7 @@ def object_of(repository: Repository, name: str, kind: str) -> str:
 
 
 def value_of(repository: Repository, reference: str) -> str:
-    """What a reference, by its full name, points to; empty where there is none."""
+    """What a reference, by its full name, points to; empty where it does not exist."""
     found = repository.git.run("rev-parse", "--quiet", "--verify", "--end-of-options", reference, ok=(0, 1, 128))
     return found.text.strip().splitlines()[-1] if found.code == 0 and found.stdout.strip() else ""
 
@@ -159,13 +159,13 @@ def move(repository: Repository, reference: str, new: str, old: str, why: str) -
 
 @contextlib.contextmanager
 def making(what: str) -> Iterator[None]:
-    """While a reference is set that has to be new. Raises Failure (exists) where somebody else has just made it."""
+    """While a reference is set that has to be new. Raises Failure (exists) where another process has just made it."""
     try:
         yield
     except Failure as failure:
         if failure.failure != "moved":
             raise
-        raise Failure(f"{what} was made meanwhile by somebody else", "exists") from None
+        raise Failure(f"{what} was created meanwhile by another process", "exists") from None
 
 
 def short(reference: str) -> str:

@@ -72,5 +72,5 @@ def require_changed(repository: Repository, index: str, paths: Sequence[str], un
 
 
 def _listed(git: Git, *asked: str, index: str = "") -> Iterator[str]:
-    """What git lists, asked only when somebody looks at it."""
+    """What git lists, asked only when it is read."""
     yield from git.items(*asked, index=index)

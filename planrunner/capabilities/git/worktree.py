@@ -119,9 +119,7 @@ def folder_of(context: Context, path: str) -> str:
             f"`{path}` is the working directory itself: name a folder to make in it", "policy", rule="files.root"
         )
     if parts[-1].startswith("-"):
-        raise Failure(
-            f"`{path}` is no folder to make: its name begins with `-`, as options do", "policy", rule="git.option"
-        )
+        raise Failure(f"`{path}` cannot be made: its name begins with `-`, as options do", "policy", rule="git.option")
     if (scope := scope_in(context)) is not None:
         scope.require("write", parts)
     at = os.path.realpath(context.call.directory)
@@ -177,7 +175,7 @@ class Worktree(NamedTuple):
 class Removed(NamedTuple):
     path: Annotated[str, Doc("the folder")]
     branch: Annotated[str, Doc("the branch that was checked out; empty when HEAD was detached")]
-    commit: Annotated[str, Doc("the commit that was checked out; empty where there was no such working tree")]
+    commit: Annotated[str, Doc("the commit that was checked out; empty where the working tree did not exist")]
 
 
 class _Entry(NamedTuple):
@@ -276,7 +274,7 @@ def _undo_add(context: Context, before: dict[str, Any], outputs: dict[str, Any] 
     record, done = Record(context, before["slot"]), outputs or {}
     new = record.read().get("commit") or (done["commit"] if done.get("branch") else "")
     if outputs and not ours and not is_empty_place(place):
-        raise Failure(f"{before['path']} was made anew since, by somebody else: it is left as it is", "moved")
+        raise Failure(f"{before['path']} was replaced since by another process: it is left as it is", "moved")
     if ours:
         if _is_whole(place):
             _must_be_as_made(context, place, before)
@@ -373,7 +371,7 @@ def _undo_remove(context: Context, before: dict[str, Any], outputs: dict[str, An
     changed = False
     if _entry_at(repository, place) is None:
         if not is_empty_place(place):
-            raise Failure(f"{before['path']} was made anew since", "moved")
+            raise Failure(f"{before['path']} was created again since", "moved")
         if branch and (now := value_of(repository, branch)) != commit:
             found = now[:12] or "nothing"
             raise Failure(f"{short(branch)} has moved since: expected {commit[:12]}, found {found}", "moved")
@@ -418,7 +416,7 @@ def worktree_remove(
         if is_empty_place(place):
             noted = record.read()
             return Removed(path, noted.get("branch", ""), noted.get("commit", ""))
-        raise Failure(f"{path} is no further working tree of this repository")
+        raise Failure(f"{path} is not a linked working tree of this repository")
     if os.path.isdir(place):
         inner = open_repository(context, place)
         if more := held(inner, ignored=True):

@@ -32,7 +32,7 @@ _STEP = 1 << 16
 
 
 class Received:
-    """The bytes of one answer; the file they may lie in has no name, since nobody has looked through it for secrets."""
+    """The bytes of one answer; the file they may lie in has no name, since it is not searched for secrets."""
 
     __slots__ = ("_context", "_digest", "_file", "_head", "_inline", "_limit", "size")
 
@@ -196,7 +196,7 @@ def _judge(ask: Ask, response: httpx2.Response, answer: Answer, parsed: Parsed) 
         return
     if parsed.data is _NO_DATA:
         why = ask.credentials.masked(f": {parsed.problem}") if answer.size else ", it is empty"
-        raise Failure(f"{ask.shown}: the answer is no JSON{why}", "logic", answer.brief())
+        raise Failure(f"{ask.shown}: the answer is not JSON{why}", "logic", answer.brief())
     if why := check_schema(ask.expected.schema, parsed.data):
         why = ask.credentials.masked(why)
         raise Failure(f"{ask.shown}: the answer does not fit `expect_schema`: {why}", "logic", answer.brief())
@@ -219,7 +219,7 @@ def masked(data: Any, hide: Any) -> Any:
 
 
 def _text(response: httpx2.Response, received: Received) -> str | None:
-    """The answer as text; empty where it is too large for that, None where it is no text."""
+    """The answer as text; empty where it is too large for that, None where it is not text."""
     if not received.small:
         return ""
     charset = response.charset_encoding or "utf-8"
@@ -258,7 +258,7 @@ def _read(content: bytes) -> Parsed:
 
 
 def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 def _type(response: httpx2.Response) -> str:

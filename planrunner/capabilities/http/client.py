@@ -43,7 +43,7 @@ class Watch:
         self._until = None if total is None else time.monotonic() + total
 
     def check(self) -> None:
-        """Raises Failure if there is no point in waiting any longer."""
+        """Raises Failure if waiting longer is pointless."""
         if self._cancelled():
             raise Failure("the request was stopped", "interrupted")
         if self._until is not None and time.monotonic() > self._until:
@@ -374,7 +374,7 @@ class AsyncWatchedStream(httpcore2.AsyncNetworkStream):
 
 
 async def watched(watch: Watch, act: Callable[[], Awaitable[Result]]) -> Result:
-    """Await ``act()``; give it up, and raise what the watch says, when there is no point in waiting any longer."""
+    """Await ``act()``; give it up, and raise what the watch says, when waiting longer is pointless."""
     watch.check()
     stopped: list[Failure] = []
     failed: list[Exception] = []
@@ -407,7 +407,7 @@ def _finite(seconds: float) -> float | None:
 
 
 TIMEOUT: Mapping[str, float | None] = {"connect": 10.0, "read": 30.0, "write": 30.0, "pool": 30.0}
-"""Seconds for the parts of a request; between two pieces of an answer `read` counts anew."""
+"""Seconds for the parts of a request; between two pieces of an answer `read` starts again."""
 
 REDIRECTS = 10
 

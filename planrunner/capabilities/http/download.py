@@ -131,7 +131,7 @@ class Partial:
         return os.path.join(self._folder, f"{self._name}.json")
 
     def _remembered(self) -> str:
-        """The validator of what is there; what nobody vouches for is taken away."""
+        """The validator of what is there; what no validator covers is removed."""
         with contextlib.suppress(OSError, ValueError, TypeError):
             with open(self._note(), encoding="utf-8") as note:
                 stored = self._context.opened(f"download {self._name}", note.read())
@@ -165,7 +165,7 @@ def _locked(opened: BinaryIO) -> bool:
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         return False
-    return os.fstat(opened.fileno()).st_nlink > 0  # else whoever held it has removed it meanwhile
+    return os.fstat(opened.fileno()).st_nlink > 0  # else its holder has removed it meanwhile
 
 
 _PROGRESS = 1 << 16
@@ -303,8 +303,8 @@ def total_of(headers: Any) -> int:
 
 
 def standing(context: Context, path: str) -> Standing | None:
-    """The file at a path, None where there is none. Raises Failure for what is no file, or cannot be one; policy for a
-    link, and for a path that plans do not write to."""
+    """The file at a path, None where it does not exist. Raises Failure for what is not a file, or cannot be
+    one; policy for a link, and for a path that plans do not write to."""
     with open_tree(context) as tree:
         return _standing(tree, path)
 
@@ -315,7 +315,7 @@ def put(
     """Have ``wanted`` stand at a path, with the bytes of ``source``, or nothing. Readers see the one or the other.
 
     Meanwhile files lie beside it whose names begin with ``mark``; ``clean`` knows them by it after a kill. Raises
-    Failure where it cannot be done, also because somebody else changes the file at the same time.
+    Failure where it cannot be done, also because another process changes the file at the same time.
     """
     with open_tree(context) as tree:
         before = _standing(tree, path)
@@ -337,7 +337,7 @@ def clean(context: Context, path: str, mark: str) -> None:
 
 def _standing(tree: Beneath, path: str) -> Standing | None:
     parts = tree.writable(path)
-    ways(tree, parts, False, "make it before, by files.mkdir with `parents: true`")
+    ways(tree, parts, False, "create it first (files.mkdir with `parents: true`)")
     found = look(tree, parts)
     if found is None or found.kind == "file":
         return found
@@ -372,12 +372,12 @@ def _capture(context: Context, url: str, path: str = "", **options: Any) -> dict
         return {}
     found = standing(context, path)
     if found is not None and context.keep_file(path, f"before/{artifact_name(path)}")["sha256"] != found.sha256:
-        raise Failure(f"{path} is being changed by somebody else", "transient")
+        raise Failure(f"{path} is being changed by another process", "transient")
     return {"path": path, "stood": found and found.told(), "note": _note(context)}
 
 
 def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Put back what stood at the path. What somebody changed since is left as it is, and fails."""
+    """Put back what stood at the path. What another process changed since is left as it is, and fails."""
     if not before:
         return None
     path, stood = before["path"], standing_of(before["stood"])
@@ -502,5 +502,5 @@ def _deliver(context: Context, found: Downloaded, name: str, partial: Partial) -
 
 
 def _note(context: Context) -> str:
-    """Name of the note that tells an undo what was written where nobody saw the end."""
+    """Name of the note that tells an undo what was written where its end was not seen."""
     return hashlib.sha256((context.call.once or context.call.key).encode()).hexdigest()[:32]

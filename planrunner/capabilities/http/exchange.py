@@ -35,7 +35,7 @@ class Passing(Exception):
 
 
 def persist(context: Context, ask: Ask, act: Callable[[int], Result]) -> Result:
-    """Call ``act`` with the number of the try until it succeeds or there is no more to try. Raises its Failure."""
+    """Call ``act`` with the number of the try until it succeeds or the tries are used up. Raises its Failure."""
     started = time.monotonic()
     tries = 0
     while True:
@@ -83,7 +83,7 @@ def _pause(ask: Ask, tries: int, wanted: float | None) -> float:
 
 
 def _too_long(context: Context, ask: Ask, wait: float, spent: float) -> str:
-    """Why there is no point in waiting that long."""
+    """Why waiting that long is pointless."""
     total = (ask.timeout or {}).get("total")
     limits = [each for each in (context.call.timeout, total) if each is not None]
     if limits and spent + wait >= min(limits):

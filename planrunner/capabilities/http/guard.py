@@ -73,7 +73,7 @@ class Guard:
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except UnicodeError:
-            raise Failure(f"`{host[:100]}` is no name of a host") from None
+            raise Failure(f"`{host[:100]}` is not the name of a host") from None
         addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
         for address in addresses:
             self._refuse(name, port, address)
@@ -238,7 +238,7 @@ def _ascii(name: str) -> str:
 
 
 def _port_of(text: str) -> tuple[str, int]:
-    """The entry without its port, and the port: 0 where there is none, -1 where it is no port."""
+    """The entry without its port, and the port: 0 where none is given, -1 where it is not a port."""
     if text.startswith("["):
         body, bracket, rest = text[1:].partition("]")
         return body, _port(rest[1:]) if rest.startswith(":") else (-1 if rest or not bracket else 0)

@@ -18,7 +18,7 @@ ABSENT = object()
 
 
 def checked_pointer(pointer: Any, name: str) -> str:
-    """The pointer of an input. Raises Failure for what is none."""
+    """The pointer of an input. Raises Failure for anything else."""
     if not isinstance(pointer, str) or (pointer and not pointer.startswith("/")):
         raise Failure(f"`{name}` must be a JSON pointer such as /data/items, found {shown(pointer)}")
     return pointer
@@ -152,7 +152,7 @@ def _walk(
 
 
 def _next(ask: Ask, way: Way, answer: Answer, number: int | None) -> str:
-    """Address of the next page; empty where there is none."""
+    """Address of the next page; empty where it does not exist."""
     if way.kind in ("page", "offset"):
         return "" if number is None else _with(ask.url, way.parameter, number)
     if way.kind == "link":
@@ -177,7 +177,7 @@ def _joined(ask: Ask, reference: str) -> str:
     try:
         there = here.join(reference)
     except httpx2.InvalidURL:
-        raise Failure(f"{ask.shown}: the next page is no address: {reference[:200]!r}") from None
+        raise Failure(f"{ask.shown}: the next page is not an address: {reference[:200]!r}") from None
     if (there.scheme, there.host, there.port) != (here.scheme, here.host, here.port) or there.userinfo:
         raise Failure(
             f"{ask.shown}: the next page is at another origin, {there.scheme}://{there.host}",

@@ -380,7 +380,7 @@ def _method(method: Any) -> str:
     if not isinstance(method, str):
         raise Failure(f"`method` must be text, found {shown(method)}")
     if not (method.isascii() and method.isalpha() and len(method) <= 20) or method.upper() == "CONNECT":
-        raise Failure(f"`{method[:30]}` is no method that can be asked for")
+        raise Failure(f"`{method[:30]}` is not a method that can be sent")
     return method.upper()
 
 
@@ -390,9 +390,9 @@ def _url(url: Any, query: Any) -> str:
     try:
         parsed = httpx2.URL(url)
     except (httpx2.InvalidURL, TypeError, ValueError) as error:
-        raise Failure(f"`{_without_password(url)}` is no address: {error}") from None
+        raise Failure(f"`{_without_password(url)}` is not an address: {error}") from None
     if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise Failure(f"`{_without_password(url)}` is no address that starts with http:// or https:// and a host")
+        raise Failure(f"`{_without_password(url)}` is not an http(s) URL")
     if parsed.userinfo:
         raise Failure("the address holds credentials, which would stand in the journal: give them by `auth`")
     if query is not None:

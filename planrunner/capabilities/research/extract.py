@@ -31,7 +31,7 @@ class Extract(NamedTuple):
 
 
 def extract(body: bytes, told: str, charset: str, url: str) -> Extract:
-    """The text of a body that the server calls ``told``. Raises Failure (`unsupported`) for what is no text."""
+    """The text of a body that the server calls ``told``. Raises Failure (`unsupported`) for what is not text."""
     kind = kind_of(body, told)
     if kind in _HTML:
         return _html(body, charset, url)

@@ -127,7 +127,7 @@ def facts(
     ] = None,
     quotes: Annotated[
         list[Any] | None,
-        Doc("statements that somebody else has read out, a model or a person: text, or maps of quote, statement, url"),
+        Doc("statements read out beforehand, by a model or a person: text, or maps of quote, statement, url"),
     ] = None,
     query: Annotated[str, Doc("the question; sentences with its words are facts where no patterns are given")] = "",
     limit: Annotated[int, Doc("how many statements at most, up to 200")] = 50,
@@ -138,7 +138,7 @@ def facts(
     `text[start:end]` of the text with the digest `text_sha256` is the quote, letter for letter. Sentences that share
     most words and all numbers state the same; sources of different owners (registered domains) support each other.
     Confidence is 1 − ½ⁿ for n independent sources. `quotes` are looked for in the texts, and what is not found there
-    is no fact. Patterns are searched in time that is linear in the text, so they have no back-references.
+    is not a fact. Patterns are searched in time that is linear in the text, so they have no back-references.
     """
     if not 1 <= limit <= 200 or not 0 < likeness <= 1:
         raise Failure("`limit` is 1 to 200, `likeness` above 0 and at most 1")
@@ -188,9 +188,9 @@ def _searched(automaton: Automaton, text: str) -> bool:
 
 def _by_query(items: list[Item], texts: list[str], query: str, limit: int) -> list[Fact]:
     """The sentences that fit the question best; more than are wanted, since several may state the same. Headings and
-    other lines without an end are none."""
+    other lines without an end do not count."""
     if not query:
-        raise Failure("`query` is missing: `docs` carries no question along, and there are no `patterns` or `quotes`")
+        raise Failure("`query` is missing: `docs` carries no question, and neither `patterns` nor `quotes` is given")
     places = [
         (number, sentence)
         for number, text in enumerate(texts)
@@ -217,7 +217,7 @@ def _scored(items: list[Item], texts: list[str], place: Any, score: float) -> Fa
 
 
 def _claimed(items: list[Item], texts: list[str], quotes: list[Any]) -> tuple[list[Fact], list[Item]]:
-    """Quotes that somebody gave, found in the texts; and those that are not there."""
+    """Quotes that were given, at their places in the texts; and those that are not there."""
     if len(quotes) > _MOST_QUOTES:
         raise Failure(f"`quotes` has more than {_MOST_QUOTES}")
     found: list[Fact] = []
@@ -268,7 +268,7 @@ def _fact(item: Item, text: str, span: tuple[int, int]) -> Fact:
 
 
 def owner(url: str) -> str:
-    """The part of the host that somebody has registered: ``bbc.co.uk`` for ``www.bbc.co.uk``, the last two parts where
+    """The registered part of the host: ``bbc.co.uk`` for ``www.bbc.co.uk``, the last two parts where
     no public suffix is known, and an IP address as a whole. Two sources are independent only where owners differ."""
     name = host(url)
     try:

@@ -86,7 +86,7 @@ class Robots:
         return Rules(parsed, float(parsed.crawl_delay(self._name) or 0.0))
 
     def _text(self, place: str) -> str | None:
-        """The rules as text; None where there are none."""
+        """The rules as text; None where the host has none."""
         url = f"{place}/robots.txt"
         kept = self._pages.find(url)
         if kept is not None and seconds_of(now()) - seconds_of(kept[0].fetched_at) < _KEPT_FOR:
@@ -380,7 +380,7 @@ def _limits(parallel: int, times: tuple[Json, Json], max_bytes: Json, shown: int
 
 
 def _unique(found: Given) -> list[Item]:
-    """Each address once, in one spelling; what is no address keeps its reason."""
+    """Each address once, in one spelling; what is not an address keeps its reason."""
     items: dict[str, Item] = {}
     for item in found.items:
         try:

@@ -50,7 +50,7 @@ def register(name: str, provider: Provider) -> None:
 
 
 def ask(name: str, asked: Search, context: Context) -> Found:
-    """What the provider of that name answers. Raises Failure where there is none, or what it raises; as ``timeout``
+    """What the provider of that name answers. Raises Failure where it does not exist, or what it raises; as ``timeout``
     where that of a plugin does not answer in its time."""
     provider = provider_named(name)
     if name in _BUILT_IN:
@@ -64,12 +64,12 @@ def ask(name: str, asked: Search, context: Context) -> Found:
 
 
 def provider_named(name: str) -> Provider:
-    """The provider of that name; raises Failure where there is none."""
+    """The provider of that name; raises Failure where it does not exist."""
     if name in _registered:
         return _registered[name]
     if name not in _BUILT_IN:
         known = ", ".join(f"`{each}`" for each in sorted({*_BUILT_IN, *_registered}))
-        raise Failure(f"there is no search provider `{name}`; there are {known}")
+        raise Failure(f"unknown search provider `{name}`; there are {known}")
     module, _, function = _BUILT_IN[name].partition(":")
     found: Provider = getattr(__import__(module, fromlist=[function]), function)
     return found

@@ -250,7 +250,7 @@ def _again(
 
 
 def _address(item: Item) -> str:
-    """Where a page was found in the end; a slash at the end is no other page."""
+    """Where a page was found in the end; a slash at the end makes no other page."""
     try:
         return canonical(str(item.get("final_url") or item["url"])).rstrip("/")
     except Failure:
@@ -258,7 +258,7 @@ def _address(item: Item) -> str:
 
 
 def _fingerprint(text: str) -> tuple[str, frozenset[int]]:
-    """A digest of the words, empty where there are none, and the sketch of their sequences."""
+    """A digest of the words, empty without any, and the sketch of their sequences."""
     found = words(text)
     if not found:
         return "", frozenset()

@@ -51,8 +51,8 @@ def search(
 ) -> Results:
     """Search, through the provider that the project has set.
 
-    Nothing found is no failure: `results` is empty then, and a failure mode or an edge can broaden the question. Each
-    address comes once, in one spelling; what is no http address is left out.
+    An empty result is not a failure: a failure mode or an edge can broaden the question. Each
+    address comes once, in one spelling; what is not an http address is left out.
     """
     words = " ".join(query.split())
     if not words or len(words) > _LONGEST_QUERY:
@@ -61,7 +61,7 @@ def search(
         raise Failure(f"`limit` is 1 to {_MOST}")
     settings = context.settings("research")
     name = provider or str(settings.get("provider", "searxng"))
-    provider_named(name)  # a name that nobody has fails before anything is opened
+    provider_named(name)  # an unknown name fails before anything is opened
     with Wire(context) as wire:
 
         def get(address: str, parameters: Mapping[str, str]) -> Json:
@@ -79,7 +79,7 @@ def search(
 
 
 def _tidy(found: Found, query: str, limit: int) -> list[dict[str, Any]]:
-    """Results as they are handed on, whoever gave them: bounded, each address once, numbered from 1."""
+    """Results as they are handed on: bounded, each address once, numbered from 1."""
     tidy: dict[str, dict[str, Any]] = {}
     for result in found.results:
         try:

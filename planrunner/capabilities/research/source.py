@@ -90,16 +90,16 @@ _LONGEST = 4_096
 
 def canonical(url: str) -> str:
     """The address as it is asked for: scheme and host in small letters, no fragment, no default port, no spaces. Raises
-    Failure for what is no http address, and (policy) for one with a password in it."""
+    Failure for what is not an http address, and (policy) for one with a password in it."""
     text = url.strip()
     try:
         text.encode()
         parts = urlsplit(text)
         host, port = parts.hostname or "", parts.port
     except ValueError as error:
-        raise Failure(f"`{text[:200]}` is no address: {error}") from None
+        raise Failure(f"`{text[:200]}` is not an address: {error}") from None
     if parts.scheme.lower() not in _PORTS or not host or len(text) > _LONGEST:
-        raise Failure(f"`{text[:200]}` is no http or https address")
+        raise Failure(f"`{text[:200]}` is not an http(s) URL")
     if parts.username is not None or parts.password is not None:
         raise Failure(f"the address of a page on {host} carries a name or a password", "policy", rule="git.credentials")
     place = f"[{host}]" if ":" in host else _ascii(host)
@@ -114,7 +114,7 @@ def joined(url: str, reference: str) -> str:
     try:
         return canonical(urljoin(url, reference))
     except ValueError as error:
-        raise Failure(f"`{reference[:200]}` is no address: {error}") from None
+        raise Failure(f"`{reference[:200]}` is not an address: {error}") from None
 
 
 def _ascii(host: str) -> str:
@@ -123,7 +123,7 @@ def _ascii(host: str) -> str:
     try:
         return host.encode("idna").decode("ascii")
     except UnicodeError:
-        raise Failure(f"`{host}` is no name of a host") from None
+        raise Failure(f"`{host}` is not the name of a host") from None
 
 
 def origin(url: str) -> str:

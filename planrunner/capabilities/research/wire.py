@@ -142,7 +142,7 @@ class Turns:
 
 
 class Page(NamedTuple):
-    """An answer. ``moved`` is where the address led with a redirect, and then there is no body; ``fetched_at`` is when
+    """An answer. ``moved`` is where the address led with a redirect, and then the body is empty; ``fetched_at`` is when
     the body came over the wire, ``checked_at`` when the server last said that it still holds."""
 
     url: str
