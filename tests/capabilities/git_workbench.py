@@ -165,7 +165,7 @@ def repository(folder: Path, **files: str) -> Path:
 
 
 def standing(folder: Path) -> dict[str, Any]:
-    """Refs, HEAD, the bytes of the index and everything in the working tree with its permissions."""
+    """Refs, HEAD, what the index says and everything in the working tree with its permissions."""
     git_dir = Path(git(folder, "rev-parse", "--absolute-git-dir"))
     tree = {}
     for path in sorted(folder.rglob("*")):
@@ -178,11 +178,10 @@ def standing(folder: Path) -> dict[str, Any]:
             tree[str(relative)] = ("folder", oct(path.stat().st_mode))
         else:
             tree[str(relative)] = (oct(path.stat().st_mode), path.read_bytes())
-    index = git_dir / "index"
     return {
         "refs": git(folder, "for-each-ref", "--format=%(refname) %(objectname) %(symref)"),
         "HEAD": (git_dir / "HEAD").read_bytes(),
-        "index": index.read_bytes() if index.exists() else None,
+        "index": git(folder, "ls-files", "--stage", "-v"),
         "tree": tree,
         "config": (git_dir / "config").read_bytes() if (git_dir / "config").exists() else None,
         "left": sorted(p.name for p in git_dir.iterdir() if p.name.endswith((".lock", ".planrunner"))),

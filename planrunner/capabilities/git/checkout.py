@@ -329,13 +329,14 @@ def go(context: Context, repository: Repository, new: str, to: Head, what: str) 
     must_not_hide(repository, paths)
     copy = index.Copy(repository, name)
     copy.take()
-    note: dict[str, Any] = {"commits": [head.commit, new], "branch": head.branch, "to": list(to), "before": copy.before}
+    note: dict[str, Any] = {"commits": [head.commit, new], "branch": head.branch, "to": list(to)}
     try:
         copy.hold()
+        note["before"] = index.says(repository, copy.path)
         note["tree"] = keep(context, repository, paths)
         record.write(note)
         _change_files(repository, record, copy, (head.commit, new))
-        record.write({**note, "index": index.digest(copy.path), "says": index.says(repository, copy.path)})
+        record.write({**note, "index": index.says(repository, copy.path)})
         copy.publish()
     finally:
         copy.clear()
@@ -354,7 +355,7 @@ def _change_files(repository: Repository, record: Record, copy: index.Copy, comm
 def _recover(context: Context, repository: Repository, noted: dict[str, Any]) -> None:
     """Files back to what they were, unless the index says that the move was made: then HEAD is all that may be left."""
     index.Copy(repository, slot(context)).clear()
-    if index.digest(repository.index_path) == noted["before"]:
+    if index.says(repository, repository.index_path) == noted["before"]:
         recover(context, repository, noted)
 
 
@@ -374,7 +375,7 @@ def _set_head(context: Context, repository: Repository, old: Head, to: Head, wha
 
 
 def undo(context: Context, before: dict[str, Any], index_after: str, to: Head | None) -> bool:
-    """Back to where the capture was taken: HEAD, its branch, the index byte for byte and every file that was changed.
+    """Back to where the capture was taken: HEAD, its branch, the index and every file that was changed.
     ``to`` is where the outputs say that the task went; None where they do not say that it went anywhere. False where
     it did not. Raises Failure (moved) before anything is touched where HEAD moved on since."""
     repository = open_repository(context)
@@ -388,7 +389,7 @@ def undo(context: Context, before: dict[str, Any], index_after: str, to: Head | 
     was = Head(before["branch"], before["commit"])
     now = _must_be_between(repository, noted, was, to)
     index_after = index_after or noted.get("index", "?")
-    stale = index.can_put_back(repository, before["index"], index_after, noted.get("says", ""))
+    stale = index.can_put_back(repository, before["index"], index_after)
     put_back(context, repository, before["tree"], differing(repository, before["commit"], before["new"]))
     if stale:
         index.put_back(context, repository, before["index"], before["slot"])

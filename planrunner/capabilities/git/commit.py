@@ -67,7 +67,7 @@ class Committed(NamedTuple):
     parent: Annotated[str, Doc("empty for the first commit")]
     tree: Annotated[str, Doc("digest of what was committed")]
     subject: Annotated[str, Doc("first line of the message")]
-    index_sha256: Annotated[str, Doc("SHA-256 of the index; empty where it was left alone")]
+    index_sha256: Annotated[str, Doc("SHA-256 of the entries of the index; empty where it was left alone")]
 
 
 class _Prepared(NamedTuple):
@@ -136,8 +136,8 @@ def undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | Non
 def _is_index_stale(repository: Repository, before: dict[str, Any], done: dict[str, Any]) -> bool:
     if "index" not in before or not done or not done.get("staged", True):
         return False
-    index.must_have_been(before["index"], done.get("index_before"), done.get("index_said", ""))
-    return index.can_put_back(repository, before["index"], done["index_sha256"], done.get("says", ""))
+    index.must_have_been(before["index"], done.get("index_before"))
+    return index.can_put_back(repository, before["index"], done["index_sha256"])
 
 
 def _reference(before: dict[str, Any], done: dict[str, Any]) -> str:
@@ -201,9 +201,9 @@ def commit(
         if not allow_empty and ready.tree == _tree_of(repository, head):
             raise Failure("nothing to commit: the tree is the same as that of HEAD", "empty")
         new = make(repository, ready.tree, [head.commit] if head.commit else [], message, people)
-        after = index.digest(ready.copy.path) if ready.copy else ""
+        after = index.says(repository, ready.copy.path) if ready.copy else ""
         done = Committed(new, head.name, head.commit, ready.tree, subject.strip(), after)
-        note = {**done._asdict(), "reference": head.branch or "HEAD", "index_said": ready.said}
+        note = {**done._asdict(), "reference": head.branch or "HEAD", "index_before": ready.said}
         _carry_out(context, repository, ready.copy, note)
     return done
 
@@ -217,8 +217,6 @@ def _must_be_on(head: Head, branch: str) -> None:
 def _carry_out(context: Context, repository: Repository, copy: index.Copy | None, note: dict[str, Any]) -> None:
     """Index first, then the branch. The note says how far it came where one of them was refused."""
     record = Record(context, slot(context))
-    note["index_before"] = copy.before if copy else ""
-    note["says"] = index.says(repository, copy.path) if copy else ""
     record.write(note)
     staged = False
     try:
@@ -240,7 +238,7 @@ def _finished(context: Context, repository: Repository, noted: dict[str, Any]) -
     now = value_of(repository, noted["reference"])
     if now and contains(repository, now, done.commit):
         return done
-    copied = noted["index_sha256"] in ("", index.digest(repository.index_path))
+    copied = noted["index_sha256"] in ("", index.says(repository, repository.index_path))
     if now == done.parent and copied:
         move(repository, noted["reference"], done.commit, now, reason(context, f"commit: {done.subject}"))
         return done
@@ -302,7 +300,7 @@ class Merged(NamedTuple):
     commit: Annotated[str, Doc("the commit of HEAD now")]
     previous: Annotated[str, Doc("the commit of HEAD before")]
     how: Annotated[str, Doc("`up_to_date`, `fast_forward` or `merge`")]
-    index_sha256: Annotated[str, Doc("SHA-256 of the index")]
+    index_sha256: Annotated[str, Doc("SHA-256 of the entries of the index")]
     conflicts: Annotated[list[str], Doc("paths that both sides changed, where it failed as `conflict`; else none")]
     messages: Annotated[list[str], Doc("what git says about each of them")]
 
@@ -415,7 +413,7 @@ def merge(
     noted = Record(context, slot(context)).read()
     if noted.get("to") and checkout.is_done(repository, noted, Head(*noted["to"])):
         how = "merge" if noted["commits"][1] != noted["to"][1] else "fast_forward"
-        return Merged(noted["to"][1], noted["commits"][0], how, index.digest(repository.index_path), [], [])
+        return Merged(noted["to"][1], noted["commits"][0], how, index.says(repository, repository.index_path), [], [])
     must_be_calm(repository)
     result = _result(repository, ref, ff)
     head, new = result.head, result.tree
@@ -425,7 +423,7 @@ def merge(
         new = make(repository, result.tree, [head.commit, result.theirs], message, people)
     if result.how != "up_to_date":
         checkout.go(context, repository, result.tree, Head(head.branch, new), f"merge {ref}: {result.how}")
-    return Merged(new, head.commit, result.how, index.digest(repository.index_path), [], [])
+    return Merged(new, head.commit, result.how, index.says(repository, repository.index_path), [], [])
 
 
 _PERSON = re.compile(r"([^<>\n\0]+?) *<([^<>\n\0]*)>")

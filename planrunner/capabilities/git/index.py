@@ -43,19 +43,23 @@ def _no_file(path: str) -> Failure:
 
 
 def keep(context: Context, repository: Repository) -> dict[str, Any]:
-    """Keep the bytes of the index; gives what ``put_back`` and ``must_have_been`` need."""
+    """Keep the index; gives what ``put_back`` and ``must_have_been`` need. The time stays with it: git compares it with
+    those of files."""
+    copy = Copy(repository, f"{slot(context)}-kept")
+    copy.take()
     try:
-        data, found = _read(repository.index_path)
+        data, found = _read(copy.path)
+        kept = context.keep(data, "index", "git-index")
+        content = says(repository, copy.path)
     except FileNotFoundError:
-        return {"sha256": ABSENT}
-    kept = context.keep(data, "index", "git-index")
-    said = says(repository, repository.index_path)
-    same = digest(repository.index_path) == kept["sha256"]
+        return {"sha256": ABSENT, "says": ABSENT}
+    finally:
+        copy.clear()
     return {
         "sha256": kept["sha256"],
         "mtime": found.st_mtime_ns,
         "mode": found.st_mode & 0o777,
-        "says": said if same else "",
+        "says": content,
     }
 
 
@@ -136,10 +140,10 @@ class Copy:
         return False
 
 
-def must_have_been(before: dict[str, Any], began: str | None, said: str = "") -> None:
-    """Raises Failure (moved) where the task began with another index than what was kept; None: that is not known.
-    ``said`` is what it said when the task began: one that was but refreshed in between still says the same."""
-    if began is not None and began != before["sha256"] and not (said and said == before.get("says")):
+def must_have_been(before: dict[str, Any], began: str | None) -> None:
+    """Raises Failure (moved) where the index said something else when the task began (None: unknown) than when it was
+    kept."""
+    if began is not None and began != before["says"]:
         raise Failure(
             "another process changed the index before this task did, so it is left as it is: "
             "unstage with `git restore --staged`",
@@ -148,24 +152,25 @@ def must_have_been(before: dict[str, Any], began: str | None, said: str = "") ->
 
 
 def says(repository: Repository, path: str) -> str:
-    """SHA-256 of what an index says, whatever it has learnt about times of files."""
+    """SHA-256 of the entries of an index, without the times of files; empty where there is not an index."""
     git = repository.git._replace(directory=repository.top)
-    return sha256(git.raw("ls-files", "--stage", "-v", "-z", index=path)).hexdigest()
+    entries = git.raw("ls-files", "--stage", "-v", "-z", index=path)
+    return sha256(entries).hexdigest() if entries or os.path.exists(path) else ABSENT
 
 
-def can_put_back(repository: Repository, before: dict[str, Any], after: str, said: str = "") -> bool:
+def can_put_back(repository: Repository, before: dict[str, Any], after: str) -> bool:
     """Whether the index has to be put back; raises Failure (moved) where something else changed it since. ``after`` is
-    the digest that our change left, ``said`` what the index said then; empty where that is not known."""
-    now = digest(repository.index_path)
-    if now == before["sha256"]:
+    what the index said after the change of the task."""
+    now = says(repository, repository.index_path)
+    if now == before["says"]:
         return False
-    if now != after and not (said and said == says(repository, repository.index_path)):
+    if now != after:
         raise Failure("the index was changed since, so it is left as it is", "moved")
     return True
 
 
 def put_back(context: Context, repository: Repository, before: dict[str, Any], name: str) -> None:
-    """Make the index what it was, byte for byte."""
+    """Put the index that was kept in place."""
     copy = Copy(repository, name)
     copy.take()
     if before["sha256"] == ABSENT:
@@ -189,7 +194,7 @@ File = Annotated[str, Doc("", form="file-read")]
 class Staged(NamedTuple):
     changed: Annotated[bool, Doc("whether the index is another than before")]
     entries: Annotated[list[str], Doc("every path that is staged now, against HEAD")]
-    index_sha256: Annotated[str, Doc("SHA-256 of the index")]
+    index_sha256: Annotated[str, Doc("SHA-256 of the entries of the index")]
 
 
 def _preview(context: Context, paths: list[str], force: bool = False) -> Preview:
@@ -213,15 +218,15 @@ def _capture(context: Context, **_: Any) -> dict[str, Any]:
 
 @taking_back
 def undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> bool:
-    """Put the index back as it was, byte for byte, unless something else changed it since."""
+    """Let the index say what it said before, unless something else changed it since."""
     repository = open_repository(context)
     record = Record(context, before["slot"])
     noted, done = record.read(), outputs or {}
     Copy(repository, before["slot"]).clear()
     if not noted and not done.get("changed"):
         return False
-    must_have_been(before["index"], noted.get("before"), noted.get("said_before", ""))
-    stale = can_put_back(repository, before["index"], noted.get("index") or done["index_sha256"], noted.get("says", ""))
+    must_have_been(before["index"], noted.get("before"))
+    stale = can_put_back(repository, before["index"], noted["after"] if noted else done["index_sha256"])
     if stale:
         put_back(context, repository, before["index"], before["slot"])
     record.drop()
@@ -249,20 +254,19 @@ def add(
     try:
         began = says(repository, copy.path)
         stage(repository, paths, copy.path, force)
-        new, said = digest(copy.path), says(repository, copy.path)
-        changed = new != ABSENT and (copy.before == ABSENT or said != began)
+        after = says(repository, copy.path)
+        changed = after != began
         record = Record(context, slot(context))
         noted = record.read()
         if changed:
-            first = noted if "before" in noted else {"before": copy.before, "said_before": began}
-            with record.holding({**first, "index": new, "says": said}):
+            with record.holding({"before": began, **noted, "after": after}):
                 copy.publish()
         else:
-            new, changed = copy.before, noted.get("index") == copy.before != ""
+            changed = bool(noted) and noted["after"] == after
     finally:
         copy.clear()
     entries = repository.git.items("diff-index", "--cached", "--name-only", "-z", _head_tree(repository), "--")
-    return Staged(changed, [os.fsencode(path).decode("utf-8", "replace") for path in entries], new)
+    return Staged(changed, [os.fsencode(path).decode("utf-8", "replace") for path in entries], after)
 
 
 def stage(repository: Repository, paths: list[str], copy: str, force: bool = False) -> None:

@@ -9,7 +9,7 @@ from planrunner.capabilities.contract import Context, Doc, Failure, Preview, cap
 from planrunner.capabilities.git import checkout
 from planrunner.capabilities.git.command import checked_reference, plain_call, shown
 from planrunner.capabilities.git.commit import identities
-from planrunner.capabilities.git.index import digest
+from planrunner.capabilities.git.index import says
 from planrunner.capabilities.git.repository import (
     Head,
     Record,
@@ -35,14 +35,14 @@ class Branch(NamedTuple):
     commit: Annotated[str, Doc("what it points to")]
     created: Annotated[bool, Doc("false where the branch was there already")]
     previous: Annotated[str, Doc("the branch HEAD was on; empty when detached")]
-    index_sha256: Annotated[str, Doc("SHA-256 of the index after a switch; empty without one")]
+    index_sha256: Annotated[str, Doc("SHA-256 of the entries of the index after a switch; empty without one")]
 
 
 class Switched(NamedTuple):
     branch: Annotated[str, Doc("empty when HEAD is detached")]
     commit: Annotated[str, Doc("the commit of HEAD now")]
     previous: Annotated[str, Doc("the branch HEAD was on; empty when detached")]
-    index_sha256: Annotated[str, Doc("SHA-256 of the index")]
+    index_sha256: Annotated[str, Doc("SHA-256 of the entries of the index")]
 
 
 def _preview_branch(
@@ -204,7 +204,7 @@ def _switch(context: Context, repository: Repository, to: Head) -> str:
         if to.branch and to.branch != head.branch:
             _must_not_be_used(repository, to.branch)
         checkout.go(context, repository, to.commit, to, f"switch to {to.name or to.commit[:12]}")
-    return digest(repository.index_path)
+    return says(repository, repository.index_path)
 
 
 def _destination(repository: Repository, ref: str, detach: bool) -> Head:

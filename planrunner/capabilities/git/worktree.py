@@ -384,7 +384,7 @@ def _undo_remove(context: Context, before: dict[str, Any], outputs: dict[str, An
     if list(head_of(inner)) == ["", commit] and branch:
         inner.git.run("symbolic-ref", "-m", reason(context, "undo worktree_remove"), "HEAD", branch)
         changed = True
-    if index.digest(inner.index_path) != before["index"]["sha256"]:
+    if index.says(inner, inner.index_path) != before["index"]["says"]:
         index.put_back(context, inner, before["index"], before["slot"])
         changed = True
     record.drop()
