@@ -65,7 +65,7 @@ def ledger_of(state: State) -> Ledger:
 
 
 def scope_of(state: State, number: int) -> Scope | None:
-    """The limits of the plan or of a task with everything inside it; None where there are none."""
+    """The limits of the plan or of a task with everything inside it; None without any."""
     scopes = ledger_of(state).scopes
     if number not in scopes:
         scopes[number] = _scope(_budgets(state, number))
@@ -156,7 +156,7 @@ def need(state: State, number: int) -> dict[str, int] | str:
 
 
 def _left_of_calls(state: State, number: int) -> int:
-    """All calls that are left around a task and not reserved; one where there are none, or no limit."""
+    """All calls that are left around a task and not reserved; one without any, or without a limit."""
     limits = {scope: limit_of(state, scope, "calls") for scope in chain(state, number)}
     accounts = {scope: ledger_of(state).account(scope) for scope in limits}
     left = [limit - accounts[scope].taken("calls") for scope, limit in limits.items() if limit is not None]

@@ -48,7 +48,7 @@ def checkpoint_taken(state: State, event: CheckpointTaken, at: float) -> None:
     moment = number, event.visit, event.attempt, event.round
     checkpoints = _known(state)
     if moment not in checkpoints.asked:
-        raise IllegalMove(f"a checkpoint of task `{event.task}` was taken that nobody had asked for")
+        raise IllegalMove(f"a checkpoint of task `{event.task}` was taken without an intent")
     checkpoints.asked.discard(moment)
     checkpoints.taken[number] = moment
     if event.files:

@@ -457,7 +457,7 @@ class PeopleAwaited(NamedTuple):
 
 class PolicyChanged(NamedTuple):
     """From now on the run is held to these levels of the operator's policy, as its start recorded others. ``reason`` is
-    changed (they are those of before and those of now) or accepted (a person holds it to those of now alone)."""
+    changed (the earlier and the current levels apply) or accepted (a person applies only the current ones)."""
 
     levels: tuple[dict[str, Json], ...]
     reason: str = "changed"

@@ -219,7 +219,7 @@ def on_expiry(state: State, number: int, now: float) -> GateEscalated | GateDeci
         due = None if written.expires is None else now + written.expires
         roles, people, need, not_starter = others
         return GateEscalated(task.id, gate.visit, roles, people, need, not_starter, due)
-    reason = "nobody decided in time"
+    reason = "no decision in time"
     return GateDecided(task.id, gate.visit, "expired", (), reason, _outputs("expired", "", reason))
 
 
@@ -290,7 +290,7 @@ def _back(state: State, number: int, gate: GateState, reject: Reject) -> Record 
 
 
 def rework_target(state: State, number: int, reject: Reject) -> int | None:
-    """The task that a rejection sends the run back to; None where there is none or its rounds are used up."""
+    """The task that a rejection sends the run back to; None without such a task, or when its rounds are used up."""
     if reject.action != "rework" or state.sent_back.get(number, 0) >= reject.max:
         return None
     return state.tasks[number].frame.index.get(reject.target)

@@ -56,21 +56,21 @@ def refused(message: str) -> Reply:
 def _pause(state: State, body: dict[str, Json], by: str) -> Reply:
     if state.status in ("paused", "blocked"):
         words = f"{state.status} ({state.reason})" if state.reason else state.status
-        return Reply((), True, f"the run is parked already and starts nothing before a resume: it is {words}")
+        return Reply((), True, f"the run is already {words}; `planrunner resume {state.run_id}` continues it")
     if state.stop_reason:
-        return refused(f"the run comes to rest already: {state.stop_reason}")
+        return refused(f"the run is stopping already: {state.stop_reason}")
     left = len(state.running)
-    words = f"; what runs ({left}) may end" if left else ""
-    return Reply((StopRequested("pause", by, str(body.get("reason", ""))),), True, f"nothing starts any more{words}")
+    words = f"; {left} running task{'s' * (left > 1)} may finish" if left else ""
+    return Reply((StopRequested("pause", by, str(body.get("reason", ""))),), True, f"no more tasks start{words}")
 
 
 def _resume(state: State, body: dict[str, Json], by: str) -> Reply:
-    """A pause is taken back while what runs still comes to its end."""
+    """A pause is withdrawn while running tasks still finish."""
     if state.status in ("paused", "blocked"):
         return refused(f"the run is {state.status} already; `planrunner resume {state.run_id}` continues it")
     if state.stop_reason != "pause":
-        return refused(f"the run comes to rest: {state.stop_reason}" if state.stop_reason else "the run is not paused")
-    return Reply((StopRequested("", by),), True, "the pause is taken back: the run goes on where it runs")
+        return refused(f"the run is stopping: {state.stop_reason}" if state.stop_reason else "the run is not paused")
+    return Reply((StopRequested("", by),), True, "the pause is withdrawn: the run continues in its process")
 
 
 REQUEST = "request"
@@ -103,7 +103,7 @@ def _cancel(state: State, body: dict[str, Json], by: str) -> Reply:
         return Reply((event,), True, f"`{event.task}` is {became}")
     reason = "killed" if body.get("now") else "cancelled"
     if STOPS[state.stop_reason] >= STOPS[reason]:
-        return refused(f"the run comes to its end already: {state.stop_reason}")
+        return refused(f"the run is ending already: {state.stop_reason}")
     if reason == "cancelled" and not state.open:
         undoing = state.compensation_log is not None and state.compensation_log.active
         left = "it is being rolled back" if undoing else "only tasks under `finally` are left"
@@ -157,7 +157,7 @@ def _too_late(state: State) -> str:
     if state.stop_reason == "deadline":
         return f"{deadline_text(state.plan)}, and no budget prolongs it: `planrunner exec` begins a new run"
     if state.stop_reason in OUT_OF_BUDGET and state.ended_at is None:
-        return f"the run comes to its end already: {state.stop_reason}"
+        return f"the run is ending already: {state.stop_reason}"
     return ""
 
 

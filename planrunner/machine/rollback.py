@@ -237,8 +237,8 @@ def _unsaved(state: State, number: int) -> Save | Record | None:
     problem = state.compensation_log.problems.get(number) if state.compensation_log is not None else None
     if problem is None:
         return Save(number)
-    what = "its files" if task.backup else "what it takes to undo it"
-    detail = f"not started, since {what} could not be saved: {problem[0]}"
+    what = "its files" if task.backup else "the state to restore"
+    detail = f"not started: {what} could not be saved: {problem[0]}"
     return Record(TaskSettled(task.id, "failed", "backup", detail, problem[1]))
 
 

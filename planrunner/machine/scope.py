@@ -176,7 +176,7 @@ class TasksScope:
         """The record of a task; raises MissingName."""
         number = numbered(self._state, self._frame, name)
         if number is None:
-            raise MissingName(f"there is no task `{name}`")
+            raise MissingName(f"`{name}` is not a task here")
         task_state = self._state.tasks[number]
         record = task_record(self._state, number)
         if task_state.inner is not None and task_state.inner.kind == "items":
@@ -432,7 +432,7 @@ class ResultScope:
         make = PLAN_ROOTS.get(name)
         if make is not None:
             return make(state, self._frame)
-        raise MissingName(f"there is no task `{name}`")
+        raise MissingName(f"`{name}` is not a task here")
 
     def result(self, number: int) -> Json:
         """The flags and the status of a task."""

@@ -444,7 +444,7 @@ class State:
         self.ledger: Ledger | None = None
         """What is spent and set aside; None while nothing is limited and nothing was spent."""
         self.alarms: Alarms | None = None
-        """Times at which running attempts are looked after; None where there are none."""
+        """Times at which running attempts are looked after; None without any."""
         self.meters: dict[int, TimeMeter] = {}
         self.degraded: dict[int, Task] = {}
         """Tasks that do what they declare for when a budget runs short, as the plan has them."""

@@ -30,8 +30,8 @@ TASK: dict[TaskStatus, frozenset[TaskStatus]] = {
     "rolled_back": frozenset({"pending"}),
 }
 """``running`` to ``pending`` is a retry that waits for its time, ``running`` to ``running`` the same attempt issued
-again after a crash; a settled task is pending again when it begins
-anew, and running again when something inside it does."""
+again after a crash; a settled task is pending again when it is reset
+and running again when something inside it does."""
 
 RUN: dict[RunStatus, frozenset[RunStatus]] = {
     "pending": frozenset({"running"}),

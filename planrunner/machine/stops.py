@@ -261,7 +261,7 @@ def warned(state: State, event: Warned, at: float) -> None:
             alarms.drop(number, step)
     if event.do == "ask":
         alarms.asked[number] = (event.after, at)
-        state.tasks[number].detail = f"somebody should look: it still runs after {format_duration(event.after)}"
+        state.tasks[number].detail = f"needs attention: it still runs after {format_duration(event.after)}"
 
 
 def attempt_stopping(state: State, event: AttemptStopping, at: float) -> None:

@@ -77,7 +77,7 @@ def count(state: State, vote: Vote) -> Counted:
 def _waiting(state: State, name: str) -> tuple[int, GateState]:
     number = state.index.get(name)
     if number is None:
-        raise _Refused(f"there is no task `{name}`")
+        raise _Refused(f"`{name}` is not a task of this run")
     task_state = state.tasks[number]
     gate = task_state.gate
     if gate is not None and gate.waits and task_state.status == "blocked" and number not in state.held:

@@ -94,7 +94,7 @@ def test_a_paused_run_ends_what_runs_and_leaves_with_8(run, plan, start, tmp_pat
     paused = run("pause", "last", "--reason", "lunch", "--json", USER="ann")
     assert paused.code == 0, paused.err
     answer = json.loads(paused.out)
-    assert answer["applied"] and answer["held"] and answer["message"].startswith("nothing starts any more")
+    assert answer["applied"] and answer["held"] and answer["message"].startswith("no more tasks start")
     (tmp_path / "go").touch()
     _, told = going.communicate(timeout=240)
     assert going.returncode == 8
@@ -114,7 +114,7 @@ def test_a_resume_takes_a_pause_back_while_it_comes_to_rest(run, plan, start, tm
     resumed = run("resume", "last", "--json", USER="ann")
     assert resumed.code == 0, resumed.err
     answer = json.loads(resumed.out)
-    assert answer["applied"] and answer["held"] and "the pause is taken back" in answer["message"]
+    assert answer["applied"] and answer["held"] and "the pause is withdrawn" in answer["message"]
     (tmp_path / "go").touch()
     _, told = going.communicate(timeout=240)
     assert going.returncode == 0
@@ -194,7 +194,7 @@ def test_a_pause_of_a_run_that_nobody_holds_says_so_and_changes_nothing(run, pla
     count = len(run("events", "last").out.splitlines())
     paused = run("pause", "last")
     assert paused.code == 0
-    assert "the run is parked already and starts nothing before a resume: it is blocked" in paused.err
+    assert "the run is already blocked" in paused.err
     assert len(run("events", "last").out.splitlines()) == count
     assert shown(run)["status"] == "blocked"
 

@@ -151,7 +151,7 @@ def test_a_paused_run_lets_what_runs_end_and_starts_nothing_more() -> None:
     assert (state.status, state.reason, exit_code(state)) == ("paused", "pause", 8)
     assert run.statuses() == {"a": "completed", "b": "pending", "c": "pending"}
     assert run.stops == []
-    assert run.answers() == [Answer(True, "nothing starts any more; what runs (1) may end")]
+    assert run.answers() == [Answer(True, "no more tasks start; 1 running task may finish")]
     assert run.events(StopRequested) == [StopRequested("pause", "ann", "lunch")]
     assert "nothing starts: the run was paused by ann: lunch" in why(state, "c")
 
@@ -315,9 +315,8 @@ def test_a_request_for_a_run_whose_runner_was_killed_finds_nobody_to_stop() -> N
     journal.fault = None
     run.numbers.append(journal.post("run", PAUSE))
     run.live()
-    assert run.answers() == [
-        Answer(True, "the run is parked already and starts nothing before a resume: it is paused (cut off)")
-    ]
+    (answer,) = run.answers()
+    assert answer.applied and answer.message.startswith("the run is already paused (cut off); `planrunner resume")
     assert run.events(StopRequested) == []
 
 

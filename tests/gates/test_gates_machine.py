@@ -454,7 +454,7 @@ def test_a_gate_beside_a_retry_that_waits_does_not_park_before_its_time() -> Non
 def test_what_is_not_waiting_refuses_votes() -> None:
     run = GateRun(plan({"id": "a", "uses": "noop"}, approval()))
     assert "is not waiting for a decision: it completed" in run.vote("a").message
-    assert "there is no task" in run.vote("b").message
+    assert "is not a task of this run" in run.vote("b").message
 
 
 def test_an_attended_run_waits_for_its_gate_instead_of_parking_and_its_time_limit_holds() -> None:
