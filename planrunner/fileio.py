@@ -15,7 +15,7 @@ def read_regular(path: str, most: int) -> bytes:
         mode = os.fstat(handle).st_mode
         if not stat.S_ISREG(mode):
             number = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
-            raise OSError(number, os.strerror(number) if number == errno.EISDIR else "it is no regular file", path)
+            raise OSError(number, os.strerror(number) if number == errno.EISDIR else "it is not a regular file", path)
         parts: list[bytes] = []
         while most > 0 and (part := os.read(handle, min(most, 1 << 20))):
             parts.append(part)
@@ -26,7 +26,7 @@ def read_regular(path: str, most: int) -> bytes:
 
 
 _NOT_HERE = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT)
-"""What file systems and kernels say that have no such files; the last one also where there is no such folder."""
+"""What file systems and kernels say that have no such files; the last one also without such a folder."""
 _CHUNK = 1 << 20
 
 

@@ -51,7 +51,7 @@ class RegisterSearchProvider(Protocol):
 def planrunner_register_capabilities(register: RegisterCapability) -> None:
     """Add capabilities.
 
-    Called once in a process for each plugin, when a plan names a capability of its family or somebody lists all; the
+    Called once in a process for each plugin, when a plan names a capability of its family or all are listed; the
     built-ins register through it as well. A module without this hook offers every function in it that is marked with
     ``@capability``. Raising leaves out what the plugin has not registered yet and names it in a warning.
     """

@@ -38,13 +38,13 @@ NO_PROFILE = "none"
 
 
 def asked_profile() -> str | None:
-    """The profile that somebody asked for: empty for none at all, None where nobody asked."""
+    """The profile asked for: empty for no profile at all, None without a choice."""
     found = os.environ.get(PROFILE_VARIABLE)
     return None if not found else "" if found == NO_PROFILE else found
 
 
 def choose_profile(name: str) -> None:
-    """Let a profile hold for whatever this process does from now on; empty is none at all."""
+    """Let a profile hold for whatever this process does from now on; empty means no profile."""
     os.environ[PROFILE_VARIABLE] = name or NO_PROFILE
 
 

@@ -2,7 +2,7 @@
 
 Every spelling of a value is looked for. Looking for one after the other would take time for each, and a large regular
 expression far more. So a piece of text is read as numbers of eight bytes, one after the other, and those are compared
-with a set in one step: whoever writes fifteen bytes writes one of the eight numbers that can stand in them at such a
+with a set in one step: a text of fifteen bytes has one of the eight numbers that can stand in them at such a
 place. Spellings whose number was met are then looked for themselves. The time does not hang on what the text is, nor,
 by much, on how many secrets there are.
 """
@@ -236,7 +236,7 @@ def _merged(spans: Iterable[Span]) -> list[Span]:
 
 
 _ALL: WeakSet[Redactor] = WeakSet()
-"""Those that somebody still holds."""
+"""Those still referenced."""
 
 
 def without_any(text: str) -> str:
@@ -268,7 +268,7 @@ class Redactor:
 
     def add(self, name: str, value: bytes) -> None:
         """Look for a value from now on, line by line, and write ``[secret:NAME]`` instead, ``***`` for one without a
-        name. Lines that are shorter than ``SHORTEST`` bytes are left out, unless there are no others."""
+        name. Lines that are shorter than ``SHORTEST`` bytes are left out, unless all are shorter."""
         mask = b"[secret:%s]" % name.encode() if name else MASK
         sought = lines(value) or (value,)
         if all(line in self._masks for line in sought):
@@ -286,7 +286,7 @@ class Redactor:
         return Stream(self)
 
     def bytes(self, data: bytes) -> bytes:
-        """The bytes without the values; the same object where there are none."""
+        """The bytes without the values; the same object without any."""
         spans = self.known.spans(data)
         if not spans:
             return data

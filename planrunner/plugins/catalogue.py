@@ -20,7 +20,7 @@ from planrunner.plugins.reports import Problems, one_line
 
 
 class Known(NamedTuple):
-    """A registered capability: its function, or where to import it from, and its description once somebody asked."""
+    """A registered capability: its function, or where to import it from, and its description once it was needed."""
 
     target: Callable[..., Any] | str
     description: Capability | None
@@ -43,7 +43,7 @@ class Catalogue:
 
         def register(name: str, target: Callable[..., Any] | str, description: Capability | None = None) -> None:
             if not isinstance(name, str):
-                raise ValueError(f"a capability is named {name!r}, which is no text, and is left out")
+                raise ValueError(f"a capability is named {name!r}, which is not a text, and is left out")
             if family and name.partition(".")[0] != family:
                 raise ValueError(f"the capability `{name}` is not of the family `{family}` and is left out")
             holder = "planrunner" if name in builtin.TARGETS else getattr(self.known.get(name), "plugin", "")
@@ -124,7 +124,7 @@ def mutates(found: Capability) -> bool:
 def undocumented(found: Capability) -> Iterator[str]:
     """What of it has no words: itself, inputs, outputs."""
     if not found.summary:
-        yield "it has no docstring, so nobody is told what it does"
+        yield "it has no docstring, which says what it does"
     yield from (f"the input `{field.name}` has no text: annotate it with Doc(…)" for field in found.inputs
                 if not field.description)  # fmt: skip
     yield from (f"the output `{field.name}` has no text: annotate it with Doc(…)" for field in found.outputs
@@ -140,11 +140,11 @@ def unsound(found: Capability) -> Iterator[str]:
 
 
 def misnamed(found: Capability) -> Iterator[str]:
-    """What is wrong with its name and its effect class: nobody can rely on it, also where nobody checks it."""
+    """What is wrong with its name and its effect class: callers rely on both."""
     if _NAME.fullmatch(found.name) is None:
         yield f"`{found.name}` is not named `family.verb` in lower case"
     if found.effect not in EFFECTS:
-        yield f"the effect `{found.effect}` is none of {', '.join(EFFECTS)}"
+        yield f"the effect `{found.effect}` is not one of {', '.join(EFFECTS)}"
     if found.effect == "checkable" and not found.probe:
         yield "it is `checkable` and has no `probe`"
 
@@ -196,7 +196,7 @@ _DATA = "str, int, float, bool, None, list, dict, Literal, a TypedDict or a Name
 
 def faults_of(function: Callable[..., Any]) -> Iterator[str]:
     """What is wrong with a tagged function that can be described, and with those that its tag names, a sentence each.
-    Raises TypeError where there is no tag, or an annotation that cannot be read."""
+    Raises TypeError without a tag, or for an annotation that cannot be read."""
     declaration = declaration_of(function)
     if declaration is None:
         raise TypeError(f"{function!r} is not marked with @capability")
@@ -209,7 +209,7 @@ def faults_of(function: Callable[..., Any]) -> Iterator[str]:
         if name in hints:
             yield from _annotation(hints[name], what)
         else:
-            yield f"{what} has no annotation, so nobody is told what it takes"
+            yield f"{what} has no annotation, which says what it accepts"
     yield from _annotation(hints.get("return"), "what it returns")
     if declaration.process and "return" in hints and not _waited_for(hints["return"]):
         said = "None" if hints["return"] is type(None) else _shown(hints["return"])
@@ -239,9 +239,9 @@ def _inputs(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 def _kind(function: object, what: str) -> Iterator[str]:
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        yield f"{what} is an `async def`, which nobody awaits: it has to be a plain function"
+        yield f"{what} is an `async def`: it has to be a plain function"
     elif inspect.isgeneratorfunction(function):
-        yield f"{what} is a generator, which nobody goes through: return a list"
+        yield f"{what} is a generator: return a list"
 
 
 # Annotations
@@ -259,9 +259,9 @@ def _doc(doc: Doc, what: str) -> Iterator[str]:
     for part in ("text", "quantity", "code"):
         value: object = getattr(doc, part)
         if not isinstance(value, str):
-            yield f"the {part} of the Doc of {what} is no text but {type(value).__name__}"
+            yield f"the {part} of the Doc of {what} is not a text but {type(value).__name__}"
     if doc.quantity and str(doc.quantity) not in QUANTITIES:
-        yield f"the quantity `{doc.quantity}` of {what} is none of {', '.join(QUANTITIES)}"
+        yield f"the quantity `{doc.quantity}` of {what} is not one of {', '.join(QUANTITIES)}"
 
 
 def _quantified(annotation: Any) -> bool:
@@ -311,7 +311,7 @@ def _companions(declaration: Declaration, function: Callable[..., Any]) -> Itera
         if value is None:
             continue
         if not callable(value):
-            yield f"{what} is no function but {type(value).__name__}"
+            yield f"{what} is not a function but {type(value).__name__}"
             continue
         yield from _kind(value, what)
         yield from _call(value, what, (["before", "outputs"],) if part == "undo" else (every, needed))
@@ -326,7 +326,7 @@ def _call(function: Callable[..., Any], what: str, calls: Iterable[list[str]]) -
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        return  # written in C: nobody knows
+        return  # written in C: unknown
     first = ["context"] if next(iter(signature.parameters), "") == "context" else []
     renamed = {name.removesuffix("_"): name for name in signature.parameters if name.endswith("_")}
     for names in calls:

@@ -113,9 +113,9 @@ def _fault(name: str, value: object) -> str:
         near = nearest(name, HOOKS)
         return f"there is no hook `{name}`" + (f", did you mean `{near}`?" if near else "")
     if inspect.iscoroutinefunction(value) or inspect.isasyncgenfunction(value):
-        return f"`{name}` is an `async def`, which nobody awaits: a hook is a plain function"
+        return f"`{name}` is an `async def`: a hook is a plain function"
     if inspect.isgeneratorfunction(value):
-        return f"`{name}` is a generator, which nobody goes through: a hook is a plain function"
+        return f"`{name}` is a generator: a hook is a plain function"
     allowed = tuple(inspect.signature(spec).parameters)
     wrong = [each for each in _arguments(value) if each not in allowed]
     if wrong:

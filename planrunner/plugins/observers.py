@@ -112,9 +112,9 @@ class _Delivery:
 
 
 def _hold_open(stream: TextIO | None) -> None:
-    """A stream of the process stays open whoever closes it: the result of the run is still to be written."""
+    """A stream of the process stays open: the result of the run is still to be written."""
     if stream is not None:
-        with contextlib.suppress(AttributeError):  # one that somebody put there may take no attributes
+        with contextlib.suppress(AttributeError):  # a replaced stream may take no attributes
             stream.close = stream.flush  # type: ignore[method-assign]
 
 

@@ -76,7 +76,7 @@ class Registry(_Mapping):
         return known.description
 
     def resolve(self, name: str) -> Callable[..., Any]:
-        """The function of a capability. Raises KeyError where there is none, and ImportError where the plugin that has
+        """The function of a capability. Raises KeyError for an unknown name, and ImportError where the plugin that has
         it is left out; an import may raise whatever it does."""
         target: Callable[..., Any] | str | None = builtin.TARGETS.get(name)
         if target is None:
@@ -157,7 +157,7 @@ class Registry(_Mapping):
         return self._hooks.of(plugin) if self._hooks is not None else ()
 
     def missing(self, name: str) -> str:
-        """Why there is no such capability although a plugin might have it; empty where none might."""
+        """Why a capability that a plugin might have is missing; empty where no plugin might have it."""
         family = name.partition(".")[0]
         for file in self.files():
             if file.refusal() and family in file.scan().families():
@@ -229,7 +229,7 @@ class Registry(_Mapping):
         return self._catalogue.known.get(name)
 
     def _load_general(self) -> bool:
-        """Load the plugins that are no capability family; whether there are any hooks to call."""
+        """Load the plugins that are not a capability family; whether any have hooks to call."""
         for entry in self.installed():
             if entry.group == PLUGINS:
                 self._load(entry)
@@ -381,7 +381,7 @@ class _Shared:
         return iter(self._foreign if _is_foreign() else self.own)
 
     def close(self) -> None:
-        """It stays open whoever closes it: the result is still to be written."""
+        """It stays open: the result is still to be written."""
 
 
 def _is_foreign() -> bool:

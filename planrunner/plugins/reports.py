@@ -11,7 +11,7 @@ from types import TracebackType
 from planrunner.capabilities.faults import said
 
 _told: dict[str, bool] = {}
-"""Sentence to whether somebody has fetched it."""
+"""Sentence to whether it was fetched."""
 
 
 def tell(problem: str) -> None:
@@ -20,7 +20,7 @@ def tell(problem: str) -> None:
 
 
 def fetch() -> list[str]:
-    """The sentences that nobody has fetched yet."""
+    """The sentences not fetched so far."""
     found = [problem for problem, fetched in _told.items() if not fetched]
     _told.update(dict.fromkeys(found, True))
     return found
@@ -60,7 +60,7 @@ PATIENCE = 5.0
 
 class Loading:
     """Around the import of one plugin; ``what`` says what is imported and for whom, ``without`` how to do without it
-    for good, where it is not by removing a package."""
+    permanently, where it is not by removing a package."""
 
     __slots__ = ("_began", "_over", "_plugin", "_what", "_without")
 
@@ -83,8 +83,8 @@ class Loading:
 
     def _watch(self) -> None:
         if not self._over.wait(PATIENCE):
-            for_good = f", and {self._without} for good" if self._without else ""
-            again = f"Ctrl-C stops it, and `planrunner --no-plugins …` does without plugins{for_good}"
+            always = f", and {self._without} permanently" if self._without else ""
+            again = f"Ctrl-C stops it, and `planrunner --no-plugins …` does without plugins{always}"
             _write(f"the plugin {self._plugin} has been loading for {PATIENCE:.0f} s ({self._what}); {again}")
 
 
@@ -99,4 +99,4 @@ def _write(line: str) -> None:
         sys.stderr.write(line + "\n")
         sys.stderr.flush()
     except (OSError, ValueError):
-        return  # standard error is closed: there is nobody to tell
+        return  # standard error is closed

@@ -36,7 +36,7 @@ def rules_of(hooks: Hooks, problems: Problems) -> tuple[tuple[Rule, Check], ...]
 
 
 def _guarded(rule: Rule, plugin: str, check: Check, problems: Problems) -> Check:
-    """A check that finds nothing where it raises or does not end, and nothing that is no finding: the plugin is named
+    """A check that finds nothing where it raises or does not end, and nothing but findings: the plugin is named
     and lint goes on."""
     what = f"the rule {rule.code} ({rule.name}) of the plugin {plugin}"
 
@@ -71,12 +71,12 @@ def odd_rule(rule: object) -> str:
         if not isinstance(value, str) or not value:
             return f"its `{field}` is {_shown(value)}, which has to be a text"
     if rule.severity not in _SEVERITIES:
-        return f"its severity is `{rule.severity}`, which is none of {', '.join(_SEVERITIES)}"
+        return f"its severity is `{rule.severity}`, which is not one of {', '.join(_SEVERITIES)}"
     return ""
 
 
 def odd_finding(found: object, codes: Collection[str], size: int) -> str:
-    """Why something is no finding about a plan of ``size`` characters; empty where it is one. ``codes`` are those of
+    """Why something is not a finding about a plan of ``size`` characters; empty where it is. ``codes`` are those of
     all rules."""
     if not isinstance(found, Diagnostic):
         return f"a {type(found).__name__}, not a Diagnostic"

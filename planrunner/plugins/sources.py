@@ -68,7 +68,7 @@ def _dependencies(path: Iterable[str]) -> list[str]:
 
 
 def _read(path: str, key: str) -> tuple[Installed, ...] | None:
-    """The kept answer; None where there is none, it is not ours or it no longer holds."""
+    """The kept answer; None where it is missing, not ours or outdated."""
     try:
         with open(path, encoding="utf-8") as file:
             about = os.fstat(file.fileno())
@@ -98,7 +98,7 @@ def _write(path: str, key: str, found: Iterable[Installed]) -> None:
 
 
 def _mentions(folder: str) -> bool:
-    """Whether a package of a folder may be a plugin: most places have none, and that is found out in 2 ms. What is no
+    """Whether a package of a folder may be a plugin: most folders have no plugin, which takes 2 ms to see. What is no
     folder, such as an archive, may always."""
     try:
         names = os.listdir(folder or ".")
@@ -172,7 +172,7 @@ def scan(text: bytes) -> Scan:
         return _description(ast.parse(text))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # too deep for Python counts as well
         line = f" in line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
-        return Scan(problem=f"it is no Python text: {type(error).__name__}{line}")
+        return Scan(problem=f"it is not Python: {type(error).__name__}{line}")
 
 
 def _description(tree: ast.Module) -> Scan:
@@ -265,7 +265,7 @@ def read_file(path: str, name: str) -> ProjectFile:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe must not make lint wait
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             os.close(handle)
-            return ProjectFile(name, path, problem="it is no regular file")
+            return ProjectFile(name, path, problem="it is not a regular file")
         with open(handle, "rb") as file:
             text = file.read(LIMIT + 1)
     except (OSError, ValueError) as error:  # settings may name what can be no path
@@ -304,7 +304,7 @@ def _in_settings(project: str) -> Iterator[str]:
     try:
         section = read_data(project).get("plugins")
     except (PlanInvalid, UsageError):
-        return  # whoever runs or lints a plan of the project is told
+        return  # `exec` and `lint` of the project say so
     files = section.get("files") if isinstance(section, dict) else None
     yield from (os.path.normpath(each) for each in files or () if isinstance(each, str) and each)
 

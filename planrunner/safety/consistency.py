@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from planrunner.safety.settings import Part
 
 _NO_MODELS = ("default", "judge", "judging")
-"""Keys among the models that are none."""
+"""Keys of `models` that are not models."""
 _BUILT_IN_MODELS = ("hash",)
 _LAYERS = ("task", "project", "global")
 _IDLE = {

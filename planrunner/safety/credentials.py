@@ -102,7 +102,7 @@ def line_of(directory: str, name: str) -> str:
     """Where the entry of a credential stands, as ``planrunner.yaml:12``; the file alone where it cannot be told."""
     try:
         entries = read_located(directory).get(SECTION, ())
-    except PlanrunnerError:  # somebody is at the file just now
+    except PlanrunnerError:  # another program is writing the file
         return FILE
     places: list[str] = [entry["id"].place for entry in entries if id_of(entry) == name]
     return places[0].rpartition(":")[0] if places else FILE
@@ -161,7 +161,7 @@ def lacking(credential: Credential, environment: Mapping[str, str]) -> str:
 
 
 def _unfit(value: bytes) -> str:
-    """Why a value is no secret that can be handed over and kept out of what is shown; empty where it is one."""
+    """Why a value cannot serve as a secret; empty where it can."""
     if len(value) < SHORTEST:
         return f"its value has {len(value)} bytes; fewer than {SHORTEST} cannot be told from other text in logs"
     if len(value) > LARGEST:
@@ -184,7 +184,7 @@ def readable_by_others(credential: Credential) -> str:
 
 
 class _Absent(Exception):
-    """Why there is no value."""
+    """Why a credential has no value."""
 
 
 def _from_variable(credential: Credential, environment: Mapping[str, str]) -> bytes:
@@ -211,7 +211,7 @@ def _under_key(credential: Credential, data: bytes) -> bytes:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise _Absent(f"{credential.path} is no text, so it has no key `{credential.file_key}`") from None
+        raise _Absent(f"{credential.path} is not a text, so it has no key `{credential.file_key}`") from None
     found: Json = _parsed(credential, text)
     if not (isinstance(found, dict) and credential.file_key in found):
         for part in credential.file_key.split("."):

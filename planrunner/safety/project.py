@@ -1,7 +1,7 @@
 """The project's file, ``planrunner.yaml`` beside the plans: who has which role, and the operator's settings.
 
 Section by section it is held against ``schemas/project.schema.json``; nothing starts where it has errors. It may
-include other files and hold profiles, and a user has a file for every project: whoever has none does not pay for them.
+include other files and hold profiles, and a user has a file for every project: a user without one does not pay for it.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Checked(NamedTuple):
 
 
 def check_project(directory: str) -> Checked | None:
-    """What is wrong with the project's file; None where there is none. Raises as ``check_files``."""
+    """What is wrong with the project's file; None without findings. Raises as ``check_files``."""
     found = check_files(directory)
     return found[0] if found and os.path.basename(found[0].source.name) == FILE else None
 
@@ -226,9 +226,9 @@ def _kind(node: Node) -> str:
 
 
 class Project(NamedTuple):
-    """``people`` gives the roles of each person, None where the project lists nobody; ``digest`` stands for everything
-    else that its files and its profile say, empty where they say nothing. The user's own file is no part of it: two
-    people who decide the same gate must see the same."""
+    """``people`` gives the roles of each person, None where the project lists no people; ``digest`` stands for
+    everything else that its files and its profile say, empty where they say nothing. The user's own file is not part of
+    it: two people who decide the same gate must see the same."""
 
     people: dict[str, tuple[str, ...]] | None = None
     digest: str = ""
@@ -236,7 +236,7 @@ class Project(NamedTuple):
 
 def read_project(directory: str) -> Project:
     """What the project's file says. Raises UsageError for one that cannot be read, and PlanInvalid with every finding
-    for one with errors: whoever may decide must not hang on a slip of the pen."""
+    for one with errors: a typing error must not change who may decide."""
     found = read_settings(directory)
     data = dict(found.own)
     people = data.pop("people", None)
@@ -267,7 +267,7 @@ def policy_records(directory: str) -> list[dict[str, Json]]:
 
 def records_of(directory: str, elsewhere: str, foreign: bool) -> list[dict[str, Json]]:
     """The levels of a run's directory and of the one that it was started from. Where the plan is ``foreign`` its own
-    settings are no operator's: by their name they narrow and never let in more. What holds everywhere, such as the
+    settings are not the operator's: by their name they narrow and never let in more. What holds everywhere, such as the
     user's file, counts once. Empty texts stand for places without settings."""
     found: list[dict[str, Json]] = []
     for place in filter(None, (directory, elsewhere)):
@@ -287,7 +287,7 @@ def _renamed(name: str, place: str, foreign: bool, elsewhere: bool) -> dict[str,
 
 
 def asks_inside(directory: str) -> bool:
-    """Whether somebody is to be asked about plans of the project itself."""
+    """Whether plans of the project itself need a confirmation."""
     return said_of_plans(directory, "inside") == "ask"
 
 

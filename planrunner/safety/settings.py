@@ -1,7 +1,7 @@
 """The files that make up a project's settings: ``planrunner.yaml`` and what it includes, each read once.
 
-Included files lie below the root and no way to them is a link; every step is opened from the one before, so that nobody
-can swap a folder meanwhile. Number, depth and size are bounded, because whoever sends a project writes these files.
+Included files lie below the root and no way to them is a link; every step is opened from the one before, so that no
+folder can be swapped meanwhile. Number, depth and size are bounded, because the sender of a project writes these files.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Part:
             self.findings += parsed.findings
 
     def sections(self) -> Iterator[tuple[Scalar, Node]]:
-        """Each section with its key; none where the file is no mapping."""
+        """Each section with its key; empty where the file is not a mapping."""
         if isinstance(self.tree, Mapping):
             yield from self.tree.entries
 
@@ -113,7 +113,7 @@ def _content(descriptor: int) -> bytes:
         if stat.S_ISDIR(kind):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if not stat.S_ISREG(kind):
-            raise OSError(errno.EINVAL, "it is no regular file")
+            raise OSError(errno.EINVAL, "it is not a regular file")
         return file.read(MAX_TEXT + 1)
 
 
@@ -215,7 +215,7 @@ USER_SECTIONS = ("policy", "network", "models", "provider_credentials")
 
 
 def user_file() -> str:
-    """Its path, ``~/.config/planrunner/config.yaml`` where the variable is not set; empty where there is no home."""
+    """Its path, ``~/.config/planrunner/config.yaml`` where the variable is not set; empty without a home."""
     root = os.environ.get("XDG_CONFIG_HOME", "")
     if not os.path.isabs(root):  # the rule of these folders: a relative one is not heeded
         home = os.path.expanduser("~")
@@ -224,7 +224,7 @@ def user_file() -> str:
 
 
 def user_content() -> bytes | None:
-    """What it holds; None where there is none. Raises UsageError where it cannot be read, or anybody may write it."""
+    """Its content; None without a file. Raises UsageError where it cannot be read, or is writable by everyone."""
     path = user_file()
     if not path or not os.path.lexists(path):
         return None

@@ -2,7 +2,7 @@
 projects whose plans are run from elsewhere. Kept for each user, outside every project.
 
 A record holds path, digest and text of what was trusted. It counts where the digest still is what it was, and where
-nobody else could have written the record: it belongs to the user and is theirs alone to write. What is trusted as one
+no other user could have written the record: it belongs to the user and is theirs alone to write. What is trusted as one
 kind is nothing as another: a plan that was looked at may not be executed as a plugin.
 """
 
@@ -111,7 +111,7 @@ def untrust(path: str, kind: Kind = "plugin") -> bool:
 
 
 def _read(place: str) -> Record | None:
-    """A record that is sound and nobody else's; None for any other."""
+    """A sound record of this user; None for any other."""
     try:
         descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         with open(descriptor, encoding="utf-8") as file:
@@ -145,7 +145,7 @@ def _is_own(about: os.stat_result) -> bool:
 
 
 def trusted_home(path: str) -> str:
-    """The root of the trusted project that a file lies in; empty where there is none."""
+    """The root of the trusted project that a file lies in; empty for a file outside all of them."""
     at = os.path.dirname(os.path.realpath(path))
     while True:
         found = trusted(at, "project")

@@ -184,7 +184,7 @@ def _is_headed(node: Mapping | Sequence) -> bool:
 
 
 def _header_end(text: str) -> int:
-    """Where the block of comments at the top ends that a blank line parts from what follows; 0 where there is none."""
+    """Where the block of comments at the top ends that a blank line parts from what follows; 0 without one."""
     block = _HEADER.match(text)
     return block.end(1) if block else 0
 

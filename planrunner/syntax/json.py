@@ -185,7 +185,7 @@ class _Reader:
         if other is None or character in ("/", "#"):
             return self._stray(at, "a value is expected here")
         help = "JSON has double quotes only" if character == "'" else "put text in double quotes"
-        return _wrong(f"`{other[0][:40]}` is no value in JSON", at, other.end(), help)
+        return _wrong(f"`{other[0][:40]}` is not a value in JSON", at, other.end(), help)
 
     def _stray(self, at: int, message: str) -> Refused:
         if at >= len(self._text):
@@ -203,7 +203,7 @@ class _Reader:
             message = f"the character U+{ord(self._text[error.pos]):04X} must be written as an escape"
             return _wrong(message, error.pos)
         start = max(self._text.rfind("\\", at, error.pos + 1), at)
-        return _wrong(f"`{self._text[start : start + 2]}` is no escape that JSON knows", start, start + 2)
+        return _wrong(f"`{self._text[start : start + 2]}` is not an escape of JSON", start, start + 2)
 
 
 WIDTH = 100

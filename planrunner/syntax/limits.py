@@ -79,7 +79,7 @@ _MARKS = (
 
 
 def decode(data: bytes, name: str) -> tuple[Source | None, tuple[Diagnostic, ...]]:
-    """The source for the bytes of a file, its notation taken from its name, or the finding why they are no plan.
+    """The source for the bytes of a file, its notation taken from its name, or the finding why they are not a plan.
 
     A byte order mark of UTF-8 is dropped. Never raises; the span of a finding is the start of the text, because what
     cannot be decoded has no characters to point at; the message has the offset in bytes.

@@ -131,7 +131,7 @@ class ValueLexer:
             at = start + bad.at
             help = "write `\\\\` for a backslash, or use single quotes"
             raise Fault(
-                f"`{bad.shown}` is no escape that names a character", at, at + len(bad.shown), help=help
+                f"`{bad.shown}` is not an escape that names a character", at, at + len(bad.shown), help=help
             ) from None
 
     def name(self, raw: str, start: int) -> Scalar:
@@ -462,7 +462,7 @@ def no_statement(line: str, start: int) -> Fault:
         fix = Fix(f"write `{meant}`", (Edit(Span(start, at), meant),), safe=False)
         return Fault(f"`{word[1]}` begins no line of a plan, did you mean `{meant}`?", start, at, fix=fix)
     help = "a line is `key: value`, `- item`, `task id`, or `on failure -> id`"
-    return Fault("this line is no statement of a plan", start, end, help=help)
+    return Fault("this line is not a statement of a plan", start, end, help=help)
 
 
 def _meant(line: str, word: str) -> str:

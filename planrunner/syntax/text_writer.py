@@ -28,7 +28,7 @@ class _RouteLine(NamedTuple):
 
 def write_text(tree: Node, comments: Comments | None = None) -> str:
     """Text notation that reads as equal data; shared nodes are written out each time. Raises ValueError for a tree that
-    is no mapping: the notation says nothing else."""
+    is not a mapping: the notation says nothing else."""
     if not isinstance(tree, Mapping):
         raise ValueError("the text notation writes mappings only")
     writer = _Writer(Keeper(comments))
@@ -101,7 +101,7 @@ def _stands_aside(key: Scalar, value: Node) -> bool:
 
 
 def _needed(value: Node) -> str:
-    """A list of needs as words, or an empty string where they are no plain ids."""
+    """A list of needs as words, or an empty string where they are not plain ids."""
     if not isinstance(value, Sequence) or not all(_id_of(item) for item in value.items):
         return ""
     words = " ".join(_id_of(item) for item in value.items)

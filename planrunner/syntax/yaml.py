@@ -332,7 +332,7 @@ class Composer:
         self._number = self._closed = 0
 
     def compose(self) -> Node:
-        """The root node; raises Refused where there is none."""
+        """The root node; raises Refused without one."""
         try:
             stream = read_events(self._text)
         except UnicodeEncodeError:

@@ -284,7 +284,7 @@ def test_nobody_waits_for_a_file_of_settings_that_never_ends(run, plan, tmp_path
         (tmp_path / "planrunner.yaml").symlink_to("/dev/zero")
     ran = run(*command)
     assert ran.code in (1, 2)
-    assert "no regular file" in ran.out + ran.err
+    assert "not a regular file" in ran.out + ran.err
 
 
 SECRET = """\

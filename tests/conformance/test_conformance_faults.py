@@ -302,7 +302,7 @@ class TestUndo:
                 _undo(context, before, outputs)
 
         (tmp_path / "b").mkdir()
-        assert "after a call that nobody saw end" in _fails(_case(undo=needs), "undo", tmp_path / "b")
+        assert "after a call whose end was not seen" in _fails(_case(undo=needs), "undo", tmp_path / "b")
 
     def test_what_lies_outside_is_brought_back_as_well(self, tmp_path: Path) -> None:
         rows: list[str] = []

@@ -94,9 +94,9 @@ def test_inputs_without_an_annotation_and_docs_that_say_nothing_are_refused() ->
 
     it.__annotations__["x"] = Annotated[str, Doc(3, quantity="weight")]  # type: ignore[arg-type]
     assert _faults(it) == [
-        "the input `class` has no annotation, so nobody is told what it takes",
-        "the text of the Doc of the input `x` is no text but int",
-        "the quantity `weight` of the input `x` is none of duration, size, money",
+        "the input `class` has no annotation, which says what it accepts",
+        "the text of the Doc of the input `x` is not a text but int",
+        "the quantity `weight` of the input `x` is not one of duration, size, money",
     ]
 
 
@@ -141,8 +141,8 @@ class TestCompanions:
             return {}
 
         assert self._faults(preview=3, probe="x") == [
-            "its `preview` is no function but int",
-            "its `probe` is no function but str",
+            "its `preview` is not a function but int",
+            "its `probe` is not a function but str",
         ]
         (fault,) = self._faults(preview=other)
         assert (

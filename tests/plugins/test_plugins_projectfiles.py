@@ -231,7 +231,7 @@ class TestFinding:
         told = capsys.readouterr().err
         assert "the plugin tools/weather.py has been loading for " in told
         assert "Ctrl-C stops it, and `planrunner --no-plugins …` does without plugins" in told
-        assert "`planrunner plugins untrust tools/weather.py` for good" in told
+        assert "`planrunner plugins untrust tools/weather.py` permanently" in told
 
     def test_files_in_the_state_folder_count_as_well(self, project: Path) -> None:
         folder = project / ".planrunner" / "plugins"
@@ -296,10 +296,10 @@ class TestFinding:
         file = project / "tools" / "weather.py"
         file.unlink()
         os.mkfifo(file)
-        assert [each.problem for each in Registry(project=str(project)).files()] == ["it is no regular file"]
+        assert [each.problem for each in Registry(project=str(project)).files()] == ["it is not a regular file"]
         file.unlink()
         file.mkdir()
-        assert [each.problem for each in Registry(project=str(project)).files()] == ["it is no regular file"]
+        assert [each.problem for each in Registry(project=str(project)).files()] == ["it is not a regular file"]
         file.rmdir()
         with open(file, "wb") as made:
             made.truncate(2 << 20)
@@ -360,7 +360,7 @@ class TestFinding:
         (project / "tools" / "weather.py").write_text("def broken(:\n")
         (found,) = json.loads(command("plugins", "--json").stdout)["plugins"]
         assert found["state"] == "left out"
-        assert found["problems"][0].endswith("cannot be read: it is no Python text: SyntaxError in line 1")
+        assert found["problems"][0].endswith("cannot be read: it is not Python: SyntaxError in line 1")
 
     def test_trust_says_that_more_may_be_registered_than_it_names(self, project: Path, command: Command) -> None:
         text = "from planrunner.api import capability\n@capability('weather.' + 'now', effect='read')\ndef f(): 'x'\n"

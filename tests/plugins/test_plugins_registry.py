@@ -251,7 +251,7 @@ class TestHooks:
         def lazy(entry: Any) -> Any:
             yield
 
-        for hook, said in ((3, "not int"), (late, "an `async def`, which nobody awaits"), (lazy, "a generator")):
+        for hook, said in ((3, "not int"), (late, "an `async def`"), (lazy, "a generator")):
             registry = Registry(plugins=False)
             registry.add(SimpleNamespace(planrunner_observe_event=hook), "odd")
             (problem,) = registry.problems()

@@ -97,7 +97,7 @@ def test_what_is_no_finding_is_left_out_and_named_with_its_plugin(wrong: Any, wo
     ("rule", "words"),
     [
         (("RB001", "x", "error", "t"), "it is a tuple, not a Rule"),
-        (Rule("RB001", "x", "fatal", "t"), "its severity is `fatal`, which is none of error, warning, note"),  # type: ignore[arg-type]
+        (Rule("RB001", "x", "fatal", "t"), "its severity is `fatal`, which is not one of error, warning, note"),  # type: ignore[arg-type]
         (Rule("RB001", None, "error", "t"), "its `name` is None"),  # type: ignore[arg-type]
         (Rule(1, "x", "error", "t"), "its `code` is 1"),  # type: ignore[arg-type]
     ],

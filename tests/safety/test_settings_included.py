@@ -70,7 +70,7 @@ def test_sections_of_several_files_are_put_together_key_by_key_and_lists_one_aft
         ("link.yaml", "it is a link"),
         ("linked/a.yaml", "a link or no folder"),
         ("folder", "Is a directory"),
-        ("pipe", "no regular file"),
+        ("pipe", "not a regular file"),
         ("socket", "No such device"),
         ("'.'", "names no file"),
         ("''", "names no file"),
@@ -155,7 +155,7 @@ def test_a_fault_in_an_included_file_is_told_with_that_files_place(write: Write)
 def test_a_pipe_in_the_place_of_the_file_is_an_error_and_nobody_waits(write: Write) -> None:
     root = write()
     os.mkfifo(root / "planrunner.yaml")
-    with pytest.raises(UsageError, match="no regular file"):
+    with pytest.raises(UsageError, match="not a regular file"):
         check_files(str(root))
 
 

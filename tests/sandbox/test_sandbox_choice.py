@@ -146,9 +146,9 @@ def test_docker_that_cannot_be_had_is_refused(
 
 
 def test_hosts_are_not_judged_without_namespaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(presence, "bubblewrap", lambda: ("", "there is no `bwrap` on the PATH"))
+    monkeypatch.setattr(presence, "bubblewrap", lambda: ("", "`bwrap` is not on the PATH"))
     monkeypatch.setattr(presence, "landlock", lambda: 7)
-    with pytest.raises(Refused, match="no `bwrap`"):
+    with pytest.raises(Refused, match="`bwrap` is not on the PATH"):
         settled(chosen(tmp_path, {"network": {"allow": ["a.org"]}}), asked=False)
     assert settled(chosen(tmp_path, {"files": {"write": ["a"]}}), asked=False).kind == "landlock"
 

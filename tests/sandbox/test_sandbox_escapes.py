@@ -286,7 +286,7 @@ def test_a_program_of_a_plugin_is_held_to_its_limits(project: Project) -> None:
 
 
 def _without(monkeypatch: pytest.MonkeyPatch, landlock: int = 0) -> None:
-    monkeypatch.setattr(presence, "bubblewrap", lambda: ("", "there is no `bwrap` on the PATH"))
+    monkeypatch.setattr(presence, "bubblewrap", lambda: ("", "`bwrap` is not on the PATH"))
     monkeypatch.setattr(presence, "landlock", lambda: landlock)
 
 

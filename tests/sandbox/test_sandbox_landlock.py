@@ -18,7 +18,7 @@ needs_covers = pytest.mark.skipif(not presence.covers(), reason="a process canno
 
 @pytest.fixture(autouse=True)
 def without_bubblewrap(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(presence, "bubblewrap", lambda: ("", "there is no `bwrap` on the PATH"))
+    monkeypatch.setattr(presence, "bubblewrap", lambda: ("", "`bwrap` is not on the PATH"))
 
 
 @pytest.fixture(params=[pytest.param(True, marks=needs_covers, id="with-mounts"), pytest.param(False, id="without")])

@@ -18,7 +18,7 @@ FORBIDDEN = (
 @pytest.mark.parametrize(
     ("said", "what", "cure"),
     [
-        ("there is no `bwrap` on the PATH", "no `bwrap`", "apt install bubblewrap"),
+        ("`bwrap` is not on the PATH", "`bwrap` is not on", "apt install bubblewrap"),
         (FORBIDDEN, "user namespaces are not allowed", "seccomp=unconfined"),
         ("bwrap: Failed to make / slave: Permission denied", "user namespaces are not allowed", "seccomp=unconfined"),
         ("bwrap: Can't mount proc on /newroot/proc: Operation not permitted", "/proc", "systempaths=unconfined"),

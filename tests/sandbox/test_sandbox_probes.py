@@ -82,7 +82,7 @@ def test_what_is_not_held_is_told_and_counts_as_a_fault(monkeypatch: pytest.Monk
 
 
 def test_a_machine_with_nothing_is_told_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probed.presence, "bubblewrap", lambda: ("", "there is no `bwrap` on the PATH"))
+    monkeypatch.setattr(probed.presence, "bubblewrap", lambda: ("", "`bwrap` is not on the PATH"))
     monkeypatch.setattr(probed.presence, "landlock", lambda: 0)
     report = probed.examine_sandbox()
     assert (report.holds, report.kind) == (False, "") and "apt install bubblewrap" in report.advice

@@ -122,7 +122,7 @@ def test_generated_python_that_no_person_saw_is_shut_in(desk: Desk) -> None:
 def test_where_nothing_can_shut_it_in_it_is_refused_with_the_line_to_add(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(presence, "bubblewrap", lambda: ("", "there is no `bwrap` on the PATH"))
+    monkeypatch.setattr(presence, "bubblewrap", lambda: ("", "`bwrap` is not on the PATH"))
     monkeypatch.setattr(presence, "landlock", lambda: 0)
     call = Call("r", Task("t"), 1, "k", {}, "true", (), {}, {}, str(tmp_path), "", None)
     with pytest.raises(Refused, match=r"apt install bubblewrap.*`policy: \{sandbox: none\}` to the task"):

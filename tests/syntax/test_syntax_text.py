@@ -315,9 +315,9 @@ def test_the_block_below_a_faulty_line_gives_no_findings_of_its_own() -> None:
         ("a: [{b: c} d]\n", "a comma is missing", "separate items"),
         ("task a\n  needs [b]\n", "a colon is missing after `needs`", "write `needs: …`"),
         ("task a\n  timeout 5m\n", "a colon is missing after `timeout`", "write `timeout: …`"),
-        ("task a\n  hello world\n", "this line is no statement of a plan", "a line is `key: value`"),
-        ("task a\n  test it\n", "this line is no statement of a plan", "a line is `key: value`"),
-        ("finally now\n", "this line is no statement of a plan", "a line is `key: value`"),
+        ("task a\n  hello world\n", "this line is not a statement of a plan", "a line is `key: value`"),
+        ("task a\n  test it\n", "this line is not a statement of a plan", "a line is `key: value`"),
+        ("finally now\n", "this line is not a statement of a plan", "a line is `key: value`"),
     ],
 )
 def test_a_finding_says_what_is_wrong_and_the_way_out(text: str, message: str, help: str) -> None:

@@ -161,7 +161,7 @@ def scope(levels: Sequence[Level], root: str, state: str, programs: Iterable[str
 
 
 def _ruling(root: str) -> Iterator[str]:
-    """The project's file and what it includes. Raises Refused where it is not sound, and nobody can tell."""
+    """The project's file and what it includes. Raises Refused where it is not sound."""
     path = f"{root}/{_OPERATOR}"
     if not os.path.lexists(path):
         return
@@ -300,7 +300,7 @@ class Place(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """How strict it has to be. ``asked`` says that somebody named the kind or wants a sandbox as such, so that nothing
+    """How strict it has to be. ``asked`` says that a level names the kind or wants a sandbox as such, so that nothing
     weaker will do; else it only has to enforce what is declared. ``who`` demands it."""
 
     kind: Kind
@@ -378,7 +378,7 @@ def _limited(levels: Sequence[Level]) -> Iterator[tuple[Level, Mapping[str, Json
 
 
 def _network(levels: Sequence[Level], closed: bool, untrusted: bool) -> Network:
-    """Open only where somebody opens it: a sandbox that was asked for has no network by default. A plan from outside
+    """Open only where a level opens it: a sandbox that was asked for has no network by default. A plan from outside
     cannot open all of it for itself."""
     said = [
         (level.is_operators, said["network"]) for level, said in _limited(levels) if said.get("network") is not None
@@ -393,7 +393,7 @@ def _network(levels: Sequence[Level], closed: bool, untrusted: bool) -> Network:
 
 
 def _is_empty(section: Json) -> bool:
-    """Whether it names hosts that may be reached and there are none."""
+    """Whether its list of hosts that may be reached is empty."""
     return entries(section, "allow") == () and not entries(section, "ask")
 
 
@@ -419,7 +419,7 @@ def _amount(level: Level, name: str, value: Json) -> float:
     parse = {"cpu": parse_duration, "time": parse_duration, "memory": parse_size, "output": parse_size}
     read = amount(value, parse.get(name, parse_count))
     if read is None or (read <= 0 and name != "output"):
-        raise Refused(f"`{level.name}`: `sandbox.{name}` is no amount: {shown(value)}", rule="policy.sandbox")
+        raise Refused(f"`{level.name}`: `sandbox.{name}` is not an amount: {shown(value)}", rule="policy.sandbox")
     return read if name in ("cpu", "time") else int(read)
 
 

@@ -113,7 +113,7 @@ def _bound(limits: dict[str, int]) -> None:
 
 
 def _drop() -> None:
-    """Give every capability away: whoever is root here keeps the rights of an owner of files, and no others."""
+    """Give every capability away: root in here keeps the rights of an owner of files, and no others."""
     for number in range(64):
         if _C.prctl(_DROP_BOUND, ctypes.c_ulong(number), 0, 0, 0) != 0 and ctypes.get_errno() == errno.EINVAL:
             break

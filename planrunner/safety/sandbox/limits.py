@@ -164,7 +164,7 @@ def _makes_run(path: str) -> bool:
 
 def _make(confinement: Confinement) -> dict[str, tuple[int, ...]]:
     """Make what may be written and is not there: it can only be let in once it exists. Gives the empty files, which
-    are taken away again if nobody touched them."""
+    are taken away again if they are untouched."""
     found: dict[str, tuple[int, ...]] = {}
     for path, folder in confinement.missing:
         root = confinement.root if beneath(path, confinement.root) else "/"
@@ -177,7 +177,7 @@ def _remove(path: str) -> None:
     try:
         os.unlink(path)
     except FileNotFoundError:
-        pass  # an attempt beside this one, or somebody else, was first
+        pass  # another attempt or program was first
 
 
 def _signature(path: str) -> tuple[int, ...]:

@@ -29,7 +29,7 @@ def bubblewrap() -> tuple[str, str]:
     folders.sort(key=lambda folder: folder not in _SYSTEM)  # a project's own program of that name comes last
     path = shutil.which("bwrap", path=os.pathsep.join(folders))
     if path is None:
-        return "", "there is no `bwrap` on the PATH"
+        return "", "`bwrap` is not on the PATH"
     trial = (path, "--unshare-all", "--unshare-user", "--disable-userns", "--uid", "65534", "--gid", "65534")
     roots = ("--ro-bind", "/", "/", "--proc", "/proc", "--remount-ro", "/proc", "--die-with-parent", "--", "/bin/true")
     try:
@@ -52,7 +52,7 @@ def takes_descriptors() -> bool:
 
 @functools.cache
 def landlock() -> int:
-    """The version of Landlock that the kernel offers; 0 where there is none."""
+    """The version of Landlock that the kernel offers; 0 without Landlock."""
     try:
         found = ctypes.CDLL(None, use_errno=True).syscall(LANDLOCK["create"], None, 0, 1)
     except (OSError, AttributeError):
@@ -76,7 +76,7 @@ def docker() -> tuple[str, str]:
     """The path of ``docker``, and why no engine answers where none does."""
     path = shutil.which("docker")
     if path is None:
-        return "", "there is no `docker` on the PATH"
+        return "", "`docker` is not on the PATH"
     try:
         done = subprocess.run(
             [path, "version", "--format", "{{.Server.Version}}"],
@@ -113,8 +113,8 @@ class Obstacle(NamedTuple):
 
 def obstacle(why: str) -> Obstacle:
     """The obstacle behind ``why``, which is what ``presence.bubblewrap`` gives where it does not work."""
-    if "no `bwrap`" in why:
-        return Obstacle("there is no `bwrap` on the PATH", "install bubblewrap (`apt install bubblewrap`)")
+    if "`bwrap` is not on the PATH" in why:
+        return Obstacle("`bwrap` is not on the PATH", "install bubblewrap (`apt install bubblewrap`)")
     for kind in _KINDS:
         if _read(_MOST_OF_A_KIND.format(kind)) == "0":
             name = f"user.max_{kind}_namespaces"

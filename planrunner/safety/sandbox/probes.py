@@ -129,7 +129,7 @@ def signal_outside(order: Any) -> str:
 
 def signal_everybody(order: Any) -> str:
     if os.readlink("/proc/self/ns/pid") == order["namespace"]:
-        return signal_outside(order)  # here it would reach whoever the sandbox failed to keep away
+        return signal_outside(order)  # here it would reach a process that the sandbox failed to keep away
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     os.kill(-1, signal.SIGUSR1)
     return ""  # who was hit is seen outside

@@ -137,7 +137,7 @@ def _head(client: socket.socket) -> tuple[bytes, bytes]:
     while b"\r\n\r\n" not in data:
         more = client.recv(65536)
         if not more or len(data) + len(more) > _LARGEST_HEAD:
-            raise ValueError("this is no request that a proxy takes")
+            raise ValueError("this is not a request that a proxy takes")
         data += more
     head, _, rest = data.partition(b"\r\n\r\n")
     return head, rest
@@ -148,7 +148,7 @@ def _asked(head: bytes) -> tuple[str, int, bytes]:
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
-        raise ValueError("this is no request that a proxy takes")
+        raise ValueError("this is not a request that a proxy takes")
     if words[0] == "CONNECT":
         target = urlsplit(f"//{words[1]}")
         if not target.hostname or target.port is None:
@@ -195,7 +195,7 @@ def _answer(client: socket.socket, status: str, message: str) -> None:
     try:
         client.sendall(f"{head}Connection: close\r\n\r\n".encode() + body)
     except OSError:
-        return  # nobody listens any more
+        return  # the client is gone
 
 
 def _shut(each: socket.socket) -> None:

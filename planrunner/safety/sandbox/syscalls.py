@@ -62,7 +62,7 @@ _OPENAT2 = 437
 _CREATES = 0x40 | 0x400000
 """O_CREAT and O_TMPFILE: without them the mode is whatever lay there."""
 _RAISING = 0o6000
-"""setuid and setgid: outside, a file belongs to whoever runs planrunner, and would give those rights to others."""
+"""setuid and setgid: outside, a file belongs to the user of planrunner, and would give those rights to others."""
 _CHECKED = ("clone", "unshare", "ioctl", "socket")
 _FAMILIES = (1, 2, 10, 16)
 """Of sockets: unix, IPv4, IPv6, netlink (which tells a program of its own interfaces)."""

@@ -185,9 +185,7 @@ def _limits(confinement: Confinement) -> dict[str, int]:
     if limits.memory is not None:
         found["DATA"] = limits.memory * _SLACK[0] + _SLACK[1]
     if limits.processes is not None and confinement.kind == "bubblewrap":
-        found["NPROC"] = (
-            limits.processes * _SLACK[0] + _SLACK[2]
-        )  # in a namespace of users of its own nobody else counts
+        found["NPROC"] = limits.processes * _SLACK[0] + _SLACK[2]  # in its own user namespace only its processes count
     return found
 
 
@@ -271,7 +269,7 @@ SETTINGS = tuple(
 )
 """Of the system's settings those that programs need to run; none of them is a secret."""
 RESOLVER = "/etc/resolv.conf"
-TEMPORARY, HOME, SHARED = "/tmp", "/tmp/home", "/dev/shm"  # noqa: S108 - made anew for each attempt
+TEMPORARY, HOME, SHARED = "/tmp", "/tmp/home", "/dev/shm"  # noqa: S108 - made for each attempt
 ROOM = 1 << 30
 """Bytes of temporary files, unless the limit on memory is smaller: they lie in memory."""
 
@@ -418,7 +416,7 @@ def made(root: str, path: str, folder: bool) -> bool:
 
 
 def kept(content: bytes) -> int:
-    """A descriptor that gives these bytes to whoever reads it, out of memory."""
+    """A descriptor from which these bytes are read, out of memory."""
     found = os.memfd_create("order", os.MFD_CLOEXEC)
     try:
         with open(found, "wb", closefd=False) as file:

@@ -90,7 +90,7 @@ def _check_replay(trial: Trial) -> None:
         ExecRequest(path, state=trial.bench.state, unattended=True, vouched=True), Silent(), trial.bench.registry
     )
     found = ran.state.tasks[ran.state.index["task"]]
-    ended = found.outcome or Outcome(found.failure, found.detail)  # where `capture` fails there is no call
+    ended = found.outcome or Outcome(found.failure, found.detail)  # a failed `capture` prevents the call
     assert found.outcome or found.failure, f"the task was {found.status} and made no call"
     assert not (wrong := trial.as_said(ended)), wrong
     replayed = replay_run(ran.run_id, trial.bench.state).replayed
@@ -202,7 +202,7 @@ def _check_preview(trial: Trial) -> None:
 
 
 def _check_undo(trial: Trial) -> None:
-    """The world is byte for byte as before: after the call, after a call that nobody saw end, without any call, and
+    """The world is byte for byte as before: after the call, after a call whose end was not seen, without any call, and
     when it is undone twice."""
     declaration = trial.bench.declaration
     if trial.bench.description.takes_run:
@@ -239,7 +239,7 @@ def _round(trial: Trial, called: bool, seen: bool) -> None:
 def _words(called: bool, seen: bool) -> str:
     if not called:
         return "without a call"
-    return "after the call" if seen else "after a call that nobody saw end"
+    return "after the call" if seen else "after a call whose end was not seen"
 
 
 _NOWHERE = ("/dev/", "/proc/")
@@ -332,7 +332,7 @@ def checks(cases: Iterable[Case]) -> list[Check]:
     documented: set[object] = set()
     for case in cases:
         if unknown := sorted(set(case.exempt) - set(ASPECTS)):
-            raise ValueError(f"{case.title} is exempt from `{unknown[0]}`, which is no check: {', '.join(ASPECTS)}")
+            raise ValueError(f"{case.title} is exempt from `{unknown[0]}`, which is not a check: {', '.join(ASPECTS)}")
         found += [Check(case, aspect) for aspect in ASPECTS if _applies(case, aspect, documented)]
         documented.add(case.capability)
     return found
@@ -353,7 +353,7 @@ def load_cases(path: str) -> list[Case]:
     """The list ``CASES`` of a file of Python. Raises AttributeError where it has none."""
     name = f"planrunner_cases_{os.path.basename(path).removesuffix('.py')}"
     spec = spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None, f"{path} is no file of Python"
+    assert spec is not None and spec.loader is not None, f"{path} is not a Python file"
     module = module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
