@@ -92,7 +92,7 @@ class Call(NamedTuple):
     """What the process of the call reads from its standard input."""
     made: str = ""
     """A file of code with text from outside, written by a task of the run and seen by no person: programs of the call
-    may run it. Empty: there is none."""
+    may run it. Empty without one."""
 
 
 class Services(Protocol):
@@ -111,7 +111,7 @@ class Services(Protocol):
     def note(self, name: str, text: str) -> None: ...
 
     def mac(self, name: str, text: str) -> str:
-        """What only planrunners of this user can say of a text under a name; empty where there is no key."""
+        """What only planrunners of this user can say of a text under a name; empty without a key."""
 
     def environment(self) -> dict[str, str]: ...
 
@@ -201,7 +201,7 @@ class Context(NamedTuple):
 
     def opened(self, name: str, stored: str) -> str | None:
         """The text that ``vouched`` was given under the same name; None for anything else, which is as good as not
-        there. Where the user has no home there is no key, and whatever is stored so is opened."""
+        there. Without a home of the user the key is missing, and whatever is stored so is opened."""
         mac, _, text = stored.partition("\n")
         return text if mac == self._served().mac(name, text) else None
 

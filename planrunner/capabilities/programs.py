@@ -105,7 +105,7 @@ def run(context: Context, program: Program) -> Ended:
         )
     except (OSError, ValueError) as error:
         if isinstance(error, OSError) and not os.path.isdir(folder):
-            raise Failure(f"there is no folder `{folder.rstrip('/')}` to work in") from None
+            raise Failure(f"the working directory `{folder.rstrip('/')}` does not exist") from None
         why = error.strerror if isinstance(error, OSError) else str(error)
         kind = "transient" if isinstance(error, (BlockingIOError, MemoryError)) else "logic"
         raise Failure(f"`{program.arguments[0]}` cannot be started: {why}", kind) from None
@@ -241,7 +241,7 @@ def interpreter(context: Context, python: str = "") -> str:
     if "/" in python:
         path = os.path.join(call.directory, python)
         if not _is_program(path):
-            raise Failure(f"there is no Python at {python}")
+            raise Failure(f"{python} does not exist or is not executable")
         return path
     program = on_path(context, python or "python")
     if program:

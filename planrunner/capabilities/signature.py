@@ -41,8 +41,8 @@ _PARTS = ("anyOf", "items", "prefixItems", "additionalProperties")
 
 
 def describe(function: Callable[..., Any], plugin: str = "planrunner") -> Capability:
-    """The description of a tagged function. Raises TypeError where there is no tag, no plan could call it or nobody
-    could be shown it."""
+    """The description of a tagged function. Raises TypeError without a tag, and where no plan could call it or it
+    cannot be shown."""
     declaration = declaration_of(function)
     if declaration is None:
         raise TypeError(f"{getattr(function, '__qualname__', function)!r} is not marked with @capability")

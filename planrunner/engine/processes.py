@@ -87,7 +87,7 @@ class Programs:
         if not directory or directory == os.getcwd():
             return ""
         if not os.path.isdir(directory):
-            raise SpawnFailed("logic", f"there is no folder `{directory}` to work in")
+            raise SpawnFailed("logic", f"the working directory `{directory}` does not exist")
         return directory
 
     def locate(self, name: str, env: Mapping[str, str], directory: str) -> str:

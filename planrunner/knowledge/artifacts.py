@@ -158,7 +158,7 @@ class ArtifactStore:
         try:
             descriptor = os.open(self.path_of(sha256), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError as error:
-            raise NotFound(f"there is no artifact `{sha256}` in the store: {error.strerror}") from error
+            raise NotFound(f"the store has no artifact `{sha256}`: {error.strerror}") from error
         return os.fdopen(descriptor, "rb")
 
     def read(self, sha256: str) -> bytes:
@@ -493,7 +493,7 @@ class Kept(NamedTuple):
 
 
 def is_over(retention: str, version: Kept, now: float) -> bool:
-    """Whether nobody wants the content any more. While its run may still go on, everything is kept; a word that says
+    """Whether the content may be removed. While its run may still go on, everything is kept; a word that says
     nothing keeps it too."""
     if not version.ended:
         return False

@@ -124,7 +124,7 @@ def test_a_folder_to_work_in_that_is_not_there_is_named(tmp_path: Path, task: di
     command = [sys.executable, "-m", "planrunner", "--state", "state", "exec", "p.json"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240)
     assert done.returncode == 1
-    assert f"there is no folder `{tmp_path}/nowhere`" in done.stderr
+    assert f"the working directory `{tmp_path}/nowhere` does not exist" in done.stderr
 
 
 def test_a_precondition_that_does_not_hold_fails_a_call_before_it_acts(tmp_path: Path) -> None:

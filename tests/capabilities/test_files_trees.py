@@ -223,7 +223,7 @@ class TestSnapshot:
         other = desk.context().keep(b"[1, 2]", "other")["sha256"]
         with pytest.raises(Failure, match="is not a snapshot that this version reads"):
             desk.do("restore", snapshot=other)
-        with pytest.raises(Failure, match="there is no artifact"):
+        with pytest.raises(Failure, match="the store has no artifact"):
             desk.do("restore", snapshot="0" * 64)
         with pytest.raises(Failure, match="gone is not there"):
             desk.do("snapshot", path="gone")

@@ -104,7 +104,7 @@ class TestChoosing:
         ("section", "name", "said"),
         [
             ({}, "", "no model is configured: add to planrunner.yaml, for example, `models: {default: fast"),
-            ({}, "fast", "configures no model, so there is no `fast`"),
+            ({}, "fast", "no model `fast`: planrunner.yaml configures none"),
             ({"a": ONE, "b": ONE}, "", r"no model is named, and planrunner.yaml has no `models: default:` \(a, b\)"),
             ({"fast": ONE}, "fsat", "no model `fsat` under `models`: did you mean `fast`"),
             ({"default": "a", "a": ONE}, "default", "no model `default`"),

@@ -149,7 +149,7 @@ def test_what_goes_wrong_says_what_and_where(ran: Callable[..., Tasks]) -> None:
         "eats": ("failed", "ran out of memory: it may hold 200 MiB"),
         "unknown": ("failed", "tool has no function `nothing`"),
         "two": ("failed", "give one of `function`, `file` and `code`"),
-        "nowhere": ("failed", "there is no module `no_such_module` in the working directory"),
+        "nowhere": ("failed", "the working directory has no module `no_such_module`"),
         "killed": ("failed", "ended by signal 11"),
     }
 
@@ -197,7 +197,7 @@ def test_a_package_that_is_not_the_projects_is_not_imported_on_the_way_to_a_modu
         "missing": "foreign.no_such is outside the working directory",
         "deeper": "deep.er.b is outside the working directory",
         "linked": "linked.b is outside the working directory",
-        "source": "there is no module `shop.no_such` in the working directory",
+        "source": "the working directory has no module `shop.no_such`",
     }
     assert found["own"]["outputs"] == {"value": "own"}
 

@@ -447,7 +447,7 @@ class TestMessages:
                 work(context(tmp_path), "SELECT * FROM a", database="sqlite:///notes.txt")
 
     def test_a_database_that_cannot_be_opened_is_named_with_what_is_missing(self, tmp_path: Path) -> None:
-        with pytest.raises(Failure, match=r"/no/such/a\.db; there is no folder .*/no/such$"):
+        with pytest.raises(Failure, match=r"/no/such/a\.db; the folder .*/no/such does not exist$"):
             execute(context(tmp_path), "CREATE TABLE a (x)", database="sqlite:///no/such/a.db")
         with pytest.raises(Failure, match=r"/a\.db; it does not exist; the first task that writes creates it$"):
             query(context(tmp_path), "SELECT 1", database="sqlite:///a.db")

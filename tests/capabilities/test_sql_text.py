@@ -78,7 +78,7 @@ def test_a_statement_about_the_transaction_is_refused(text: str) -> None:
 def test_several_statements_or_none_are_refused_where_one_is_wanted() -> None:
     with pytest.raises(Failure, match="takes one statement, not 2"):
         single("SELECT 1; SELECT 2", "sqlite")
-    with pytest.raises(Failure, match="there is no statement"):
+    with pytest.raises(Failure, match="the text has no statement"):
         single(" ; -- nothing", "sqlite")
     assert single("SELECT 1;", "sqlite") == "SELECT 1"
     assert first_word("  -- x\n (select 1)", "sqlite") == "SELECT"

@@ -198,7 +198,7 @@ class TestStarting:
     def test_a_missing_working_directory_is_named(self, bench) -> None:
         outcome = bench.run("true", directory=str(bench.folder / "gone"))
         assert (outcome.failure, outcome.exit_code) == ("logic", None)
-        assert outcome.message == f"there is no folder `{bench.folder}/gone` to work in"
+        assert outcome.message == f"the working directory `{bench.folder}/gone` does not exist"
 
     def test_running_out_of_descriptors_is_a_failure_that_may_pass(self, bench) -> None:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -36,7 +36,7 @@ class Image(NamedTuple):
 
 def engine_of(context: Context, chosen: str) -> str:
     """The client program: the one asked for, else the first of docker and podman on the PATH. Raises Failure where
-    there is none."""
+    neither is found."""
     path = context.environment().get("PATH")
     for name in (chosen,) if chosen else ("docker", "podman"):
         if name not in ("docker", "podman"):
@@ -335,8 +335,8 @@ def push(
 
 
 class Removed(NamedTuple):
-    removed: Annotated[bool, Doc("false where there was no such image")]
-    image: Annotated[str, Doc("id of the image; empty where there was none")]
+    removed: Annotated[bool, Doc("false where the image did not exist")]
+    image: Annotated[str, Doc("id of the image; empty where it did not exist")]
     engine: Annotated[str, Doc("the engine that was asked")]
 
 

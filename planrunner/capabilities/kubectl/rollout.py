@@ -27,7 +27,7 @@ def _held(context: Context, cluster: Cluster, resource: str) -> Object:
     fixed = ("get", "--ignore-not-found", "--output", "json", "--", name)
     objects = objects_in(context, cluster.request(*fixed))
     if not objects:
-        raise Failure(f"there is no {resource} in the cluster")
+        raise Failure(f"{resource} does not exist in the cluster")
     return objects[0]
 
 

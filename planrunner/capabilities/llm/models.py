@@ -112,7 +112,7 @@ def read_model(section: Mapping[str, Json], name: str) -> Model:
 def _unknown(section: Mapping[str, Json], name: str) -> str:
     named = sorted(each for each in section if each not in CHOICES)
     if not named:
-        return f"planrunner.yaml configures no model, so there is no `{name}`: add, for example, `{_EXAMPLE}`"
+        return f"no model `{name}`: planrunner.yaml configures none; add, for example, `{_EXAMPLE}`"
     close = nearest(name, named)
     hint = f"did you mean `{close}`?" if close else f"it has {', '.join(named[:8])}"
     return f"planrunner.yaml has no model `{name}` under `models`: {hint}"

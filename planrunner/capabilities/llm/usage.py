@@ -99,7 +99,7 @@ class Noted(NamedTuple):
 
 
 class Notes:
-    """The notes of one attempt; without an engine there are none. Belongs to one thread."""
+    """The notes of one attempt; none without an engine. Belongs to one thread."""
 
     __slots__ = ("_context", "_name", "_now", "earlier")
 

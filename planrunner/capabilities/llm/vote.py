@@ -108,7 +108,7 @@ def normal(answer: Json) -> str:
 
 
 def counted(votes: list[dict[str, Json]], attempts: list[dict[str, Json]]) -> Vote:
-    """Raises Failure (no_majority) where no answer has more than half, and (transient) where there is none."""
+    """Raises Failure (no_majority) where no answer has more than half, and (transient) without any answer."""
     counts = Counter(each["key"] for each in votes if "key" in each)
     first = counts.most_common(1)
     result = Vote(None, 0.0, dict(counts), votes, usage_of(attempts)._asdict(), attempts)

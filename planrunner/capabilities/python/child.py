@@ -381,7 +381,7 @@ def _found(name: str) -> Any:
             raise
         spec = None
     if spec is None:
-        raise Unfit(f"there is no module `{name}` in the working directory")
+        raise Unfit(f"the working directory has no module `{name}`")
     return spec
 
 
@@ -399,7 +399,7 @@ def _inside(path: str, directory: str, name: str) -> str:
     if not path or not real.startswith(root.rstrip("/") + "/"):
         raise Unfit(f"{name} is outside the working directory", "policy", "files.beneath")
     if not os.path.isfile(real):
-        raise Unfit(f"there is no file {name}")
+        raise Unfit(f"{name} does not exist or is not a file")
     return real
 
 

@@ -132,7 +132,7 @@ def content(context: Context, path: str) -> bytes:
     """The bytes of a file that is to be looked at. Raises Failure: ``policy`` for one outside, ``logic`` for none."""
     data = read_inside(context, path, 4 * LARGEST)
     if data is None:
-        raise Failure(f"there is no file {path}")
+        raise Failure(f"{path} does not exist")
     return data
 
 
@@ -201,7 +201,7 @@ def guard(context: Context, work: Work, path: str) -> dict[str, Any] | None:
     if not (work.made if work.made is not None else _changed(context.call, path)):
         return None
     if work.kind != "code" and not path:
-        raise Failure(f"there is no file of {work.target} to look at: name it as `file.py:function`")
+        raise Failure(f"the file of {work.target} is not known: name it as `file.py:function`")
     data = content(context, path) if path else work.target.encode("utf-8", "surrogatepass")
     levels = levels_of(context.call.rights)
     findings = judge(decoded(data), levels)

@@ -440,7 +440,7 @@ def _place(code: str, database: Database) -> str:
         return ""
     folder = os.path.dirname(database.path)
     if not os.path.isdir(folder):
-        return f": {database.path}; there is no folder {folder}"
+        return f": {database.path}; the folder {folder} does not exist"
     missing = "; it does not exist; the first task that writes creates it" * database.is_missing
     return f": {database.path}{missing}"
 

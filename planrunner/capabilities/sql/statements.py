@@ -146,11 +146,11 @@ def lines(text: str, texts: list[str], dialect: str) -> list[int]:
 
 
 def single(text: str, dialect: str) -> str:
-    """The one statement that a text holds; raises Failure where it is none, several, or one about the transaction."""
+    """The one statement that a text holds; raises Failure for no statement, several, or one about the transaction."""
     texts = statements(text, dialect)
     if len(texts) != 1:
         raise Failure(
-            "there is no statement"
+            "the text has no statement"
             if not texts
             else f"`statement` takes one statement, not {len(texts)}; `sql.script` executes the statements of a file"
         )

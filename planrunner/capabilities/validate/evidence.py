@@ -29,7 +29,7 @@ class Evidence(NamedTuple):
     """``counts`` is of all findings, ``findings`` holds the first of them; ``truncated`` tells that there are more."""
 
     tool: Annotated[str, Doc("what looked")]
-    version: Annotated[str, Doc("its version; empty where there is none")]
+    version: Annotated[str, Doc("its version; empty where it has none")]
     ok: Annotated[bool, Doc("nothing was found")]
     counts: Annotated[dict[str, int], Doc("total, error, warning and note: how many findings there are of each")]
     findings: Annotated[list[Finding], Doc("rule, severity, message, file, line and column of each, errors first")]
@@ -93,7 +93,7 @@ def require_paths(context: Context, paths: Sequence[str]) -> None:
     """Raises Failure for the first path where nothing stands: no tool has anything to say about it."""
     for path in paths:
         if not os.path.lexists(os.path.join(context.call.directory, path)):
-            raise Failure(f"there is no file or folder {path}")
+            raise Failure(f"{path} does not exist")
 
 
 def found_files(context: Context, patterns: Sequence[str]) -> list[str]:
@@ -104,7 +104,7 @@ def found_files(context: Context, patterns: Sequence[str]) -> list[str]:
         files = [pattern] if whole else sorted(glob(pattern, root_dir=directory, recursive=True))
         files = [path for path in files if os.path.isfile(os.path.join(directory, path))]
         if not files:
-            raise Failure(f"there is no file {pattern}")
+            raise Failure(f"no file matches {pattern}")
         paths += files
     if len(paths) > _MOST:
         raise Failure(f"{len(paths)} files fit, and {_MOST} may")

@@ -135,7 +135,7 @@ class Tested(NamedTuple):
     """``counts`` holds total, passed, failed, errors and skipped; ``duration`` is in seconds."""
 
     tool: Annotated[str, Doc("what ran the tests, or read the reports")]
-    version: Annotated[str, Doc("its version; empty where there is none")]
+    version: Annotated[str, Doc("its version; empty where it has none")]
     ok: Annotated[bool, Doc("there were tests and none failed")]
     counts: Annotated[dict[str, int], Doc("total, passed, failed, errors and skipped")]
     duration: Annotated[float, Doc("seconds that the tests took together")]
@@ -211,7 +211,7 @@ def _ran(context: Context, tool: Tool, arguments: list[str], keep: str) -> tuple
 def junit(
     context: Context,
     files: Annotated[Pattern | list[Pattern], Doc("reports, or patterns such as build/**/TEST-*.xml")],
-    fail: Annotated[bool, Doc("fail with the class `tests` where a test failed or there are none")] = True,
+    fail: Annotated[bool, Doc("fail with the class `tests` where a test failed or none ran")] = True,
     max_findings: Annotated[int, Doc("the most failures to give; `counts` is of all")] = 50,
 ) -> Tested:
     """Read reports of tests in the JUnit form, by whatever program they were written."""
