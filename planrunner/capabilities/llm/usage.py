@@ -87,11 +87,6 @@ def _rounded(dollars: float) -> float:
     return math.ceil(dollars * 1e9 - 1e-6) / 1e9
 
 
-def line_to_add(model: Model) -> str:
-    """What the project has to say so that the price of a model is known."""
-    return f"models: {{{model.name}: {{price: {{input: DOLLARS, output: DOLLARS}}}}}}"
-
-
 class Noted(NamedTuple):
     calls: int = 0
     cost: float = 0.0
@@ -266,7 +261,8 @@ class Hold(NamedTuple):
 def _unpriced(model: Model) -> str:
     return (
         f"the price of `{model.name}` ({model.model}) is unknown, and a budget limits the cost: add "
-        f"`{line_to_add(model)}` to planrunner.yaml (dollars for a million tokens)"
+        f"`models: {{{model.name}: {{price: {{input: DOLLARS, output: DOLLARS}}}}}}` to planrunner.yaml "
+        "(dollars for a million tokens)"
     )
 
 

@@ -113,9 +113,9 @@ def limit(timeout: str | float) -> float:
 def _kept(context: Context, session: Session, result: CursorResult[Any], most: int, name: str) -> Rows:
     """All rows into an artifact, the first of them as outputs."""
     with tempfile.TemporaryFile("w+", encoding="utf-8") as file:  # without a name: not looked through for secrets yet
-        found = rows_of(session, result, most, file)
+        rows = rows_of(session, result, most, file)
         context.keep_open(file, name, "jsonl")
-    return found
+    return rows
 
 
 def rows_of(session: Session, result: CursorResult[Any], most: int, file: IO[str] | None = None) -> Rows:
@@ -265,7 +265,7 @@ def _given(context: Context, statement: Any, params: Any, database: str, timeout
     several = statement if isinstance(statement, list) else [statement]
     if isinstance(statement, list) and params:
         raise Failure("values for a list of statements stand in the list: {statement: …, params: …}")
-    statements_ = []
+    prepared = []
     for number, each in enumerate(several, 1):
         place = f"statement {number} of {len(several)}" if len(several) > 1 else ""
         with _placed(place):
@@ -275,8 +275,8 @@ def _given(context: Context, statement: Any, params: Any, database: str, timeout
                 here = ", ".join(filter(None, (place, f"values {count} of {len(values)}" * (len(values) > 1))))
                 ready = bound(one, where.dialect, row)
                 shown = json.dumps(row, ensure_ascii=False, sort_keys=True) if row else ""
-                statements_.append(Statement(ready, one, shown, here))
-    return Work(where, statements_, seconds)
+                prepared.append(Statement(ready, one, shown, here))
+    return Work(where, prepared, seconds)
 
 
 def _require_verbatim(context: Context) -> None:

@@ -81,7 +81,7 @@ def statements(text: str, dialect: str) -> list[str]:
         if piece.kind != "end":
             now.append(piece)
             continue
-        if not (_is_complete_sqlite(now) if dialect == "sqlite" else _is_complete_postgresql(now)):
+        if not _is_complete(now, dialect):
             now.append(Piece("code", ";"))
             continue
         texts.append(_written(now))
@@ -90,11 +90,10 @@ def statements(text: str, dialect: str) -> list[str]:
     return [statement for statement in texts if statement]
 
 
-def _is_complete_sqlite(now: list[Piece]) -> bool:
-    return sqlite3.complete_statement(f"{''.join(piece.text for piece in now)};")
-
-
-def _is_complete_postgresql(now: list[Piece]) -> bool:
+def _is_complete(now: list[Piece], dialect: str) -> bool:
+    """Whether a statement ends at the semicolon behind these pieces."""
+    if dialect == "sqlite":
+        return sqlite3.complete_statement(f"{''.join(piece.text for piece in now)};")
     code = " ".join(piece.text for piece in now if piece.kind == "code")
     return _ATOMIC.search(code) is None or len(_ENDS.findall(code)) >= len(_OPENS.findall(code))
 
