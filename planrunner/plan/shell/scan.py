@@ -30,13 +30,8 @@ _RUN = (" ", "\t", "\n", "|")
 _TICKED = re.compile(r"\\([\\`$])")
 
 
-class Scan:
-    """One pass over a script. ``names`` maps each template to its variable, ``problems`` lists the templates that
-    cannot be passed; ``ambiguous``: shells disagree from here on. Without ``templates`` two braces are plain text.
-
-    A reader of something else overrides ``command`` (what takes the words) and the steps that it has to see:
-    ``_substituted``, ``_beyond``, and those for a quote, an expansion or an operator.
-    """
+class _Quotes:
+    """The quoted and expanded parts of a script, and what becomes of the templates in them."""
 
     def __init__(self, text: str, prefix: str, templates: bool = True) -> None:
         self.text = text
@@ -46,23 +41,17 @@ class Scan:
         self.ambiguous = False
         self._prefix = prefix
         self._holes = {hole.start: hole for hole in placeholders(text) if hole.closed} if templates else {}
-        self._starts = sorted(self._holes)
         self._out: list[str] = []
         self._copied = 0
         self._level = 0
-        self._here: list[tuple[str, bool, bool]] = []
-
-    def run(self) -> None:
-        while self.at < len(self.text):
-            self._commands(False)
 
     def result(self) -> str:
         """The script with every template replaced."""
         return "".join([*self._out, self.text[self._copied :]])
 
-    def command(self) -> Command:
-        """What takes the words of one command after the other."""
-        return Command(self.problems)
+    def _nested(self) -> None:
+        """The commands of ``$( … )``, whose bracket has been read."""
+        raise NotImplementedError
 
     def _substituted(self, script: str) -> None:
         """The script between backticks, or in ``${ …; }``: no value fits into it, so it is passed over here."""
@@ -70,123 +59,6 @@ class Scan:
     def _beyond(self) -> None:
         """At a place that is more than words, quotes and lists of commands, or that is never closed. Here all of it is
         passed over; whoever must know every command stops."""
-
-    def _commands(self, nested: bool) -> None:
-        """Plain text to its end, or to the bracket that closes it."""
-        command, closes = self.command(), nested
-        self._level += 1
-        while self.at < len(self.text):
-            sign = self.text[self.at]
-            if self.at in self._holes:
-                self._plain_value(command)
-            elif sign in " \t":
-                command.word_ends()
-                self.at += 1
-            elif sign == "\n":
-                command.ends()
-                self.at += 1
-                self._here_documents()
-            elif sign == "#" and command.word is None:
-                self._comment()
-            elif sign == ")" and not command.pattern_ends():
-                self.at += 1
-                if closes:
-                    break
-                self._beyond()
-                command.ends()
-            elif sign in ";&|<>()":
-                self._operator(sign, command)
-            else:
-                self._part(sign, command)
-        command.ends()
-        self._level -= 1
-
-    def _part(self, sign: str, command: Command) -> None:
-        """Something that belongs to a word."""
-        if self.text.startswith("\\\n", self.at):
-            self.at += 2  # the line goes on, in the midst of a word as well
-            return
-        word = command.current()
-        if sign == "\\":
-            self._escaped(word)
-        elif sign == "'":
-            self._single(word)
-        elif sign == '"':
-            self._double(word)
-        elif sign == "`":
-            self._backticks(word)
-        elif sign == "$":
-            self._dollar(word, quoted=False)
-        else:
-            match = _PLAIN.match(self.text, self.at)
-            word.add(match[0] if match else sign)
-            self.at = match.end() if match else self.at + 1
-
-    def _operator(self, sign: str, command: Command) -> None:
-        text, at = self.text, self.at
-        if text.startswith("<<<", at):
-            self._beyond()
-            command.redirected("<<<")
-            self.at += 3
-        elif text.startswith("<<", at):
-            self._beyond()
-            command.redirected("")
-            self._here_begins()
-        elif sign in "<>" and text.startswith("(", at + 1):
-            self._beyond()
-            command.current().quote(text[at : at + 2])
-            self.at += 2
-            self._nested()
-        elif sign in "<>":
-            match = _DIRECTION.match(text, at)
-            assert match is not None  # it begins with the sign
-            command.redirected(match[0])
-            self.at = match.end()
-        elif sign == "(":
-            self._beyond()
-            self._bracket(command)
-        elif sign == ")":
-            self.at += 1
-        else:
-            self.at += 2 if text.startswith((";;", "&&", "||"), at) else 1
-            command.ends(text.startswith((";;", ";&"), at))
-
-    def _bracket(self, command: Command) -> None:
-        """At an opening bracket: arithmetic, a function, a subshell, a list, or a sign of a pattern."""
-        if command.in_pattern:
-            self.at += 1
-        elif self.text.startswith("((", self.at) and command.word is None:
-            self._arithmetic()
-        elif (match := _NOTHING.match(self.text, self.at)) and command.defines():
-            self.at = match.end()
-        else:
-            self.at += 1
-            self._nested()
-            command.word_ends()
-
-    def _nested(self) -> None:
-        if self._level > DEEPEST:
-            self.at = len(self.text)
-            self.problems.append(Problem("PLAN211", "the script is nested too deeply", 0, 0))
-            return
-        self._commands(True)
-
-    def _comment(self) -> None:
-        while self.at < len(self.text) and self.text[self.at] != "\n":
-            if self.at in self._holes:
-                self._put("")
-            else:
-                self.at += 1
-
-    def _plain_value(self, command: Command) -> None:
-        word = command.current()
-        if self._level > DEEPEST:
-            self._refuse("nested that deeply")
-        elif re.fullmatch(r"[A-Za-z_]\w*\[[^\]]*", word.text):
-            self._refuse("in the index of an array, which the shell computes")
-        else:
-            word.hole(self._holes[self.at])
-            self._put('"${@}"')
 
     def _single(self, word: Word) -> None:
         self.at += 1
@@ -343,6 +215,163 @@ class Scan:
             return
         self.at += 1
 
+    def _put(self, form: str) -> None:
+        """Replace the template here; ``form`` holds ``@`` for the name of its variable."""
+        hole = self._holes[self.at]
+        if self.ambiguous:
+            self._refuse("behind `$'…\\'…'`, which shells read differently", ARGUMENT)
+            return
+        template = self.text[hole.start : hole.end]
+        name = self.names.setdefault(template, f"{self._prefix}{len(self.names)}") if form else ""
+        self._out += [self.text[self._copied : hole.start], form.replace("@", name)]
+        self._copied = self.at = hole.end
+
+    def _refuse(self, where: str, way_out: str = ARGUMENT) -> None:
+        hole = self._holes[self.at]
+        self.problems.append(
+            Problem("PLAN211", f"a value cannot be passed safely {where}", hole.start, hole.end, way_out)
+        )
+        self.at = hole.end
+
+
+class Scan(_Quotes):
+    """One pass over a script. ``names`` maps each template to its variable, ``problems`` lists the templates that
+    cannot be passed; ``ambiguous``: shells disagree from here on. Without ``templates`` two braces are plain text.
+
+    A reader of something else overrides ``command`` (what takes the words) and the steps that it has to see:
+    ``_substituted``, ``_beyond``, and those for a quote, an expansion or an operator.
+    """
+
+    def __init__(self, text: str, prefix: str, templates: bool = True) -> None:
+        super().__init__(text, prefix, templates)
+        self._starts = sorted(self._holes)
+        self._here: list[tuple[str, bool, bool]] = []
+
+    def run(self) -> None:
+        while self.at < len(self.text):
+            self._commands(False)
+
+    def command(self) -> Command:
+        """What takes the words of one command after the other."""
+        return Command(self.problems)
+
+    def _commands(self, nested: bool) -> None:
+        """Plain text to its end, or to the bracket that closes it."""
+        command, closes = self.command(), nested
+        self._level += 1
+        while self.at < len(self.text):
+            sign = self.text[self.at]
+            if self.at in self._holes:
+                self._plain_value(command)
+            elif sign in " \t":
+                command.word_ends()
+                self.at += 1
+            elif sign == "\n":
+                command.ends()
+                self.at += 1
+                self._here_documents()
+            elif sign == "#" and command.word is None:
+                self._comment()
+            elif sign == ")" and not command.pattern_ends():
+                self.at += 1
+                if closes:
+                    break
+                self._beyond()
+                command.ends()
+            elif sign in ";&|<>()":
+                self._operator(sign, command)
+            else:
+                self._part(sign, command)
+        command.ends()
+        self._level -= 1
+
+    def _part(self, sign: str, command: Command) -> None:
+        """Something that belongs to a word."""
+        if self.text.startswith("\\\n", self.at):
+            self.at += 2  # the line goes on, in the midst of a word as well
+            return
+        word = command.current()
+        if sign == "\\":
+            self._escaped(word)
+        elif sign == "'":
+            self._single(word)
+        elif sign == '"':
+            self._double(word)
+        elif sign == "`":
+            self._backticks(word)
+        elif sign == "$":
+            self._dollar(word, quoted=False)
+        else:
+            match = _PLAIN.match(self.text, self.at)
+            word.add(match[0] if match else sign)
+            self.at = match.end() if match else self.at + 1
+
+    def _operator(self, sign: str, command: Command) -> None:
+        text, at = self.text, self.at
+        if text.startswith("<<<", at):
+            self._beyond()
+            command.redirected("<<<")
+            self.at += 3
+        elif text.startswith("<<", at):
+            self._beyond()
+            command.redirected("")
+            self._here_begins()
+        elif sign in "<>" and text.startswith("(", at + 1):
+            self._beyond()
+            command.current().quote(text[at : at + 2])
+            self.at += 2
+            self._nested()
+        elif sign in "<>":
+            match = _DIRECTION.match(text, at)
+            assert match is not None  # it begins with the sign
+            command.redirected(match[0])
+            self.at = match.end()
+        elif sign == "(":
+            self._beyond()
+            self._bracket(command)
+        elif sign == ")":
+            self.at += 1
+        else:
+            self.at += 2 if text.startswith((";;", "&&", "||"), at) else 1
+            command.ends(text.startswith((";;", ";&"), at))
+
+    def _bracket(self, command: Command) -> None:
+        """At an opening bracket: arithmetic, a function, a subshell, a list, or a sign of a pattern."""
+        if command.in_pattern:
+            self.at += 1
+        elif self.text.startswith("((", self.at) and command.word is None:
+            self._arithmetic()
+        elif (match := _NOTHING.match(self.text, self.at)) and command.defines():
+            self.at = match.end()
+        else:
+            self.at += 1
+            self._nested()
+            command.word_ends()
+
+    def _nested(self) -> None:
+        if self._level > DEEPEST:
+            self.at = len(self.text)
+            self.problems.append(Problem("PLAN211", "the script is nested too deeply", 0, 0))
+            return
+        self._commands(True)
+
+    def _comment(self) -> None:
+        while self.at < len(self.text) and self.text[self.at] != "\n":
+            if self.at in self._holes:
+                self._put("")
+            else:
+                self.at += 1
+
+    def _plain_value(self, command: Command) -> None:
+        word = command.current()
+        if self._level > DEEPEST:
+            self._refuse("nested that deeply")
+        elif re.fullmatch(r"[A-Za-z_]\w*\[[^\]]*", word.text):
+            self._refuse("in the index of an array, which the shell computes")
+        else:
+            word.hole(self._holes[self.at])
+            self._put('"${@}"')
+
     def _here_begins(self) -> None:
         self.at += 2
         match = re.compile(_DELIMITER).match(self.text, self.at)
@@ -387,21 +416,3 @@ class Scan:
                 return at, end
             at = end + 1
         return len(self.text), len(self.text)
-
-    def _put(self, form: str) -> None:
-        """Replace the template here; ``form`` holds ``@`` for the name of its variable."""
-        hole = self._holes[self.at]
-        if self.ambiguous:
-            self._refuse("behind `$'…\\'…'`, which shells read differently", ARGUMENT)
-            return
-        template = self.text[hole.start : hole.end]
-        name = self.names.setdefault(template, f"{self._prefix}{len(self.names)}") if form else ""
-        self._out += [self.text[self._copied : hole.start], form.replace("@", name)]
-        self._copied = self.at = hole.end
-
-    def _refuse(self, where: str, way_out: str = ARGUMENT) -> None:
-        hole = self._holes[self.at]
-        self.problems.append(
-            Problem("PLAN211", f"a value cannot be passed safely {where}", hole.start, hole.end, way_out)
-        )
-        self.at = hole.end
