@@ -96,7 +96,7 @@ WAYS: dict[str, Literal["read", "write"]] = {
 _SQLITE = "sqlite:///"
 
 _SOMEWHERE = "/project"
-"""Stands for the working directory of a run where nobody knows it: paths below it are the same below any."""
+"""Stands for the working directory of a run where it is not known: paths below it are the same below any."""
 
 
 class Ground(NamedTuple):

@@ -50,7 +50,7 @@ class Level(NamedTuple):
 
 class Right(NamedTuple):
     """What a policy says: ``rule`` names the section and its list, ``entry`` is the line of it that decided ("" where
-    nothing fitted), ``level`` whose it is (None: nobody restricts this)."""
+    nothing fitted), ``level`` whose it is (None: no level restricts this)."""
 
     verdict: Verdict
     rule: str = ""
@@ -60,7 +60,7 @@ class Right(NamedTuple):
 
 class Use(NamedTuple):
     """A call of a capability. ``commands`` are the words of each command that it runs; None where it runs none, or
-    (``script``) where nobody can tell them. Of a ``final`` one every value is there; else templates stand for them.
+    (``script``) where they are not known. Of a ``final`` one every value is there; else templates stand for them.
     ``steered`` is a variable that the task sets and that makes its commands others (empty: none); ``elsewhere`` says
     that it works in another folder than the run, so that a relative path to a program means another file. ``text`` is
     the script. With ``doubt`` a value that is not known yet counts against the call."""
@@ -126,8 +126,8 @@ def visible(levels: Sequence[Level], environment: Mapping[str, str]) -> Mapping[
 
 
 def host(levels: Iterable[Level], name: str, port: int = 0) -> Right:
-    """Whether a host may be reached. Entries that are networks are left to whoever knows the address: they neither
-    allow nor deny here, and a section that has one refuses nothing by its names alone."""
+    """Whether a host may be reached. Entries that are networks are left to the caller that knows the address:
+    they neither allow nor deny here, and a section that has one refuses nothing by its names alone."""
     return _strictest(levels, "network", lambda entry, _: host_fits(str(entry), name.lower(), port))
 
 
@@ -275,8 +275,8 @@ def _unknown(value: Json) -> bool:
 
 
 def _command_fits(patterns: Sequence[str], use: Use, every: bool) -> bool | None:
-    """Commands fit what allows when each of them does, and what denies or asks when one does. A script that nobody can
-    tell may hold any command: it fits what denies or asks, and nothing that allows but the pattern ``*``."""
+    """Commands fit what allows when each of them does, and what denies or asks when one does. A script that cannot be
+    read may hold any command: it fits what denies or asks, and nothing that allows but the pattern ``*``."""
     if "*" in patterns:
         return use.script or use.commands is not None
     if use.commands is None or use.steered:
@@ -314,7 +314,7 @@ def _as_written(patterns: Sequence[str], words: tuple[str, ...], every: bool) ->
 
 def _carries(words: tuple[str, ...]) -> bool | None:
     """Whether a command runs another that its arguments name (None: a word that is not known may say so): it is judged
-    like a script that nobody can tell."""
+    like a script that cannot be read."""
     if words[:1] == ("find",):
         return starts_others(words[1:])
     return bool(words) and (words[0] in CARRIERS or words[0] in SHELLS or words[0] in _RENAMING)

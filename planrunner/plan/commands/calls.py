@@ -42,7 +42,7 @@ class Call(NamedTuple):
 
 
 class CommandError(Exception):
-    """Text that is no command. ``start`` and ``end`` are offsets into it; ``code`` is the code of the finding."""
+    """Text that is not a command. ``start`` and ``end`` are offsets into it; ``code`` is the code of the finding."""
 
     def __init__(self, message: str, start: int, end: int, way_out: str = "", code: str = "PLAN214") -> None:
         super().__init__(message)

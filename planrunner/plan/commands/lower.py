@@ -85,8 +85,8 @@ class _Command:
         """The names of the results, empty where a call has none."""
 
     def tasks(self) -> tuple[Task, ...]:
-        """The tasks of the calls. What is wrong is reported; something stands in for it, so that whoever reads the
-        results is not blamed as well."""
+        """The tasks of the calls. What is wrong is reported; something stands in for it, so that readers of the
+        results are not reported as well."""
         from planrunner.plan.commands.parse import parse
 
         try:

@@ -193,7 +193,7 @@ FRAMED: Mapping[str, tuple[str, str]] = {
 
 
 def capability_of(verb: Word, capabilities: Mapping[str, Capability], family: str = "") -> Capability:
-    """The capability that a call names, one of ``family`` before others. Raises CommandError where there is none, or
+    """The capability that a call names, one of ``family`` before others. Raises CommandError where none fits, or
     more than one."""
     own = capabilities.get(f"{family}.{verb.text}") if family else None
     if own is not None:

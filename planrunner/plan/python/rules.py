@@ -1,4 +1,4 @@
-"""What Python that nobody wrote by hand may not do, or only when a person has seen it: the rules of the scan.
+"""What generated Python may not do, or only when a person has seen it: the rules of the scan.
 
 Each name that code can reach belongs to at most one rule. A module stands for everything in it, and the longest name
 that fits decides, so that ``importlib.metadata`` is harmless though ``importlib`` is not.

@@ -56,7 +56,7 @@ class Found(NamedTuple):
 
 
 def scan(text: str) -> tuple[Found, ...]:
-    """What is found in a text, in its order. Any text has an answer: one that is no Python, or too large or too
+    """What is found in a text, in its order. Any text has an answer: one that is not Python, or too large or too
     nested to be looked at, is found ``unreadable``."""
     if len(text) > LARGEST:
         return (_unreadable(text, f"more than {LARGEST >> 10} KiB"),)
@@ -79,8 +79,8 @@ def _parsed(text: str) -> ast.Module:
 
 
 def _other_encoding(text: str) -> str:
-    """What a comment in the first two lines says that the text is encoded in, where that is not UTF-8: whoever runs the
-    file would read something else there."""
+    """What a comment in the first two lines says that the text is encoded in, where that is not UTF-8: a reader of the
+    file would see something else there."""
     for line in re.split(r"\r\n?|\n", text[:2000], maxsplit=2)[:2]:
         said = _CODING.match(line)
         if said and said[1].lower().replace("_", "-") not in ("utf-8", "utf8", "utf-8-sig", "ascii", "us-ascii"):

@@ -43,7 +43,7 @@ def _depth(most: int, levels: int, whose: str, place: Span) -> Iterable[Diagnost
 
 
 def _levels(tasks: Iterable[Task]) -> int:
-    """How deep subplans stand in each other; a loop is no level of its own. The lowering has bounded the depth."""
+    """How deep subplans stand in each other; a loop does not count as a level. The lowering has bounded the depth."""
     deepest = 0
     for task in tasks:
         inner = task.sub.tasks if task.sub is not None else task.subplan

@@ -1,4 +1,4 @@
-"""Characters that nobody sees, or that turn the direction of writing: the text does not read as it runs."""
+"""Characters that are invisible, or that turn the direction of writing: the text does not read as it runs."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def _problems(site: Site, naming: Naming) -> list[Problem]:
 
 
 def _outside_choices(view: PlanView, site: Site) -> Iterable[Problem]:
-    """Comparisons of a parameter with a text that is none of its choices."""
+    """Comparisons of a parameter with a text that is not one of its choices."""
     choices = {param.name: param.choices for param in view.plan.params if param.choices}
     waiting = [site.expression.tree] if choices and ("params" in site.expression.text) else []
     while waiting:

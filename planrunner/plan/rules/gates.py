@@ -262,7 +262,7 @@ def _in_policy(view: PlanView, label: str, role: str) -> Span:
 
 
 def _unmet(view: PlanView, asked: Approvers, whose: str, place: Place) -> Iterable[Diagnostic]:
-    """Roles that nobody has, or fewer people with one of them than have to agree."""
+    """Roles without a user, or fewer people with one of them than have to agree."""
     staff = view.people or {}
     known = list(dict.fromkeys(role for roles in staff.values() for role in roles))
     lacking = [role for role in asked.roles if role not in known]
@@ -299,7 +299,7 @@ def check_rejections(view: PlanView) -> Iterable[Diagnostic]:
 
 
 def _lets_through(view: PlanView, edge: Edge) -> bool:
-    """Whether a task that nobody decides stands in for the gate that was rejected."""
+    """Whether a task that is not decided by people stands in for the gate that was rejected."""
     target = view.graph.find(edge.target)
     if not edge.recovers or edge.failure_class not in ("", "rejected") or target < 0:
         return False

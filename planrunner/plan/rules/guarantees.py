@@ -58,7 +58,7 @@ class _Result:
         if name == "status":
             return "omitted" if self._outcome == "cut_off" else self._outcome
         if is_missing(name, self._outcome):
-            raise MissingName(f"there is no `{name}`")
+            raise MissingName(f"`{name}` is not defined")
         raise Undecided(f"`{name}` is not known")
 
 
@@ -73,7 +73,7 @@ class _Own:
     def resolve(self, name: str) -> _Own:
         """Raises MissingName inside ``outputs`` and ``artifacts``, Undecided for anything else."""
         if self._inner:
-            raise MissingName(f"there is no `{name}`")
+            raise MissingName(f"`{name}` is not defined")
         if name in OF_A_SUCCESS:
             return _Own(inner=True)
         raise Undecided(f"`{name}` is not known")

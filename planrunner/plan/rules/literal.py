@@ -22,7 +22,7 @@ from planrunner.syntax.tree import Mapping, Node, Scalar
 _WITHOUT_EFFECT = ("PLAN020", "PLAN021")
 _BEGINS = r"\{\{[-+]?\s*(?:params|env|plan|run|tasks|item|carry)\b|\{%"
 """What begins a template of a plan even where the rest of it does not parse; templates of other programs, such as
-``{{ .Name }}``, are none."""
+``{{ .Name }}``, do not count."""
 
 _PATTERNS = "a policy is fixed before the run starts: write the name or the pattern itself"
 _NAME = "write the name itself"

@@ -60,7 +60,7 @@ def _covered_lines(source: Source) -> dict[int, set[str]]:
 
 
 def _next_line(source: Source, offset: int) -> int:
-    """The number of the first line after ``offset`` that says something and is no comment."""
+    """The number of the first line after ``offset`` that says something and is not a comment."""
     at = source.text.find("\n", offset)
     while at >= 0:
         end = source.text.find("\n", at + 1)

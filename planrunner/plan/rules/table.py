@@ -163,7 +163,7 @@ def _tolerated(check: Check, view: PlanView) -> Iterator[Diagnostic]:
 
 
 def _enough(found: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
-    """What one rule finds, until nobody would read on: a plan without hope must not cost its size times its faults.
+    """What one rule finds, up to a limit: a plan without hope must not cost its size times its faults.
     It goes on behind many warnings and notes, since an error decides whether a plan runs, and keeps only so many."""
     errors = others = 0
     for finding in found:

@@ -1,4 +1,4 @@
-"""Text that somebody outside wrote becomes no command, host, plan or approval, unless a person saw it."""
+"""Untrusted text becomes no command, host, plan or approval, unless a person saw it."""
 
 from __future__ import annotations
 

@@ -256,7 +256,7 @@ def plain_references(text: str) -> list[Reference] | None:
 
 
 class Read(NamedTuple):
-    """A path that something reads, at ``start`` to ``end`` of a text; ``optional``: a missing value is no fault."""
+    """A path that something reads, at ``start`` to ``end`` of a text; ``optional``: a missing value is allowed."""
 
     here: int
     moment: Moment
@@ -268,7 +268,7 @@ class Read(NamedTuple):
 
 
 def reads_of(view: PlanView) -> Iterator[Read]:
-    """Every read of another task's result, in expressions and in templates; results of needs are no reads."""
+    """Every read of another task's result, in expressions and in templates; results of needs do not count."""
     if not re.search(_TASKS, view.source.text):
         return
     for site in expressions_of(view):

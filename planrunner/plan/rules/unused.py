@@ -97,7 +97,7 @@ _OF_PEOPLE = [
     "fresh",
     "rollback",
 ]
-"""Keys without an effect on a gate or an instruction: there is no attempt to be timed, repeated or undone."""
+"""Keys without an effect on a gate or an instruction: no attempt can be timed, repeated or undone."""
 
 
 def _out_of_place(task: Task) -> Iterable[Diagnostic]:

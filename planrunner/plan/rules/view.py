@@ -18,13 +18,13 @@ People = Mapping[str, tuple[str, ...]] | None
 
 class Project(NamedTuple):
     """What rules hold a plan to beside its text: the people of the project, the operator's levels of policy, and the
-    ids of the credentials, each with the variable it comes from (empty: from elsewhere); None where nobody looked."""
+    ids of the credentials, each with the variable it comes from (empty: from elsewhere); None where not loaded."""
 
     people: People = None
     levels: tuple[Level, ...] = ()
     credentials: Mapping[str, str] | None = None
     directory: str = ""
-    """Where the plan would run, as an absolute path; empty where nobody looked."""
+    """Where the plan would run, as an absolute path; empty where it is not known."""
     refused: bool = False
     """Whether the schema has refused the plan, so that values may have any shape."""
 
@@ -61,13 +61,13 @@ class PlanView(NamedTuple):
     around: Container = Container()
     """The containers around a nested list of steps."""
     people: People = None
-    """The people of the project with their roles; None where it lists nobody or nobody looked."""
+    """The people of the project with their roles; None where it lists no people or they were not loaded."""
     levels: tuple[Level, ...] = ()
     """The operator's levels of policy."""
     credentials: Mapping[str, str] | None = None
-    """The credentials of the project by id; None where nobody looked."""
+    """The credentials of the project by id; None where they were not loaded."""
     directory: str = ""
-    """Where the plan would run; empty where nobody looked."""
+    """Where the plan would run; empty where it is not known."""
     refused: bool = False
     """Whether the schema has refused the plan."""
 

@@ -193,7 +193,7 @@ _BUILT_IN = frozenset(
 
 def passed_on(script: str, variable: str) -> str | None:
     """A program of a script that gets ``$variable`` among its arguments; None where none does. Words of the grammar,
-    assignments, redirections and here-strings are no arguments."""
+    assignments, redirections and here-strings do not count."""
     if variable not in script:
         return None
     reader = _Passing(script, re.compile(rf"\$(?:{variable}\b|\{{{variable}(?:[}}\[#%/,^@=?-]|:[^+]))"))
@@ -245,7 +245,7 @@ class _Arguments(Command):
         self._reader = reader
 
     def goes(self, sign: str, word: Word) -> None:
-        """What a redirection names, or gives to be read, is no argument."""
+        """What a redirection names, or gives to be read, is not an argument."""
 
     def judge(self, words: list[Word]) -> None:
         program, *arguments = started(words) or [Word()]

@@ -58,7 +58,7 @@ class _Quotes:
 
     def _beyond(self) -> None:
         """At a place that is more than words, quotes and lists of commands, or that is never closed. Here all of it is
-        passed over; whoever must know every command stops."""
+        passed over; a reader that must know every command stops."""
 
     def _single(self, word: Word) -> None:
         self.at += 1

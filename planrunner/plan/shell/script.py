@@ -64,7 +64,7 @@ def environment(script: Script, rendered: Mapping[str, Json]) -> dict[str, str]:
     """The environment variables of a script; ``rendered`` holds the rendered value of each name in ``script.values``.
 
     A list or a map arrives as JSON in one word: it is never split. Raises ScriptError for a value with a NUL character,
-    one that is no text, and one larger than 128 KiB.
+    one that is not text, and one larger than 128 KiB.
     """
     return {name: _carried(name, template, rendered[name]) for name, template in script.values}
 

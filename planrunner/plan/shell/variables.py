@@ -201,7 +201,7 @@ def folders(found: list[list[Word]]) -> Iterator[tuple[list[Word], tuple[str, ..
 _FAMILIES = re.compile(
     r"CDPATH|IFS|GCONV_PATH|BASH\w*|LD_\w*|DYLD_\w*|GIT_\w*|PYTHON\w*|PERL\w*|RUBY\w*|NODE_\w*|SHELL\w*"
 )
-"""Variables that nobody tells apart here: of these families some steer, others do not."""
+"""Variables that are not told apart here: of these families some steer, others do not."""
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[.*\])?\+?=", re.DOTALL)
 _HANDING_ON = CARRIERS | DECLARING | frozenset(("declare", "typeset"))
 
@@ -219,7 +219,7 @@ def steered(names: Iterable[str]) -> str:
 def set_in(run: str | Sequence[str] | None, shell: str = "") -> Iterator[str]:
     """The variables that a script, or a program with its arguments, sets where that can be read: before a command
     (``NAME=x make``), by ``export`` and the like, and by what hands them on to another program (``env NAME=x make``).
-    Scripts for what is no shell set none."""
+    Scripts for other interpreters set none."""
     if isinstance(run, str):
         if any(os.path.basename(word) in SHELLS for word in (shell or "sh").split()):
             for words in read_script(run):

@@ -42,9 +42,9 @@ class Word:
         self._shape: list[str] = []
         self.holes: list[Placeholder] = []
         self.single: list[Placeholder] = []
-        """The templates in single quotes, where somebody tells them apart."""
+        """The templates in single quotes, where the reader tells them apart."""
         self.within: list[Word] = []
-        """The words of the commands that give a part of it, where somebody follows them."""
+        """The words of the commands that give a part of it, where the reader follows them."""
 
     @property
     def text(self) -> str:
@@ -85,7 +85,7 @@ class Word:
 
 def started(words: list[Word]) -> list[Word]:
     """The program that a command starts, with its arguments: without the assignments before it, and without those words
-    of the shell that only lead to it. Empty where there is none."""
+    of the shell that only lead to it. Empty without one."""
     at = 0
     while at < len(words) and re.match(_OF_ANY, words[at].shape):
         at += 1
@@ -139,7 +139,7 @@ class Command:
             self._brackets = False
 
     def redirected(self, sign: str) -> None:
-        """At a redirection, which takes the next word (with "" as ``sign`` none); a number before it is no word."""
+        """At a redirection, which takes the next word (with "" as ``sign`` none); a number before it is not a word."""
         if self._brackets:
             self.word_ends()  # there it compares
             return

@@ -145,7 +145,7 @@ def judged(
 
 
 def near(flow: Flow, place: Place, part: str | None = None) -> tuple[Sink, ...]:
-    """The places of a task that foreign text comes to, whoever looks at it before."""
+    """The places of a task that foreign text comes to, reviewed or not."""
     known = flow.near.get((place.key, part))
     if known is None:
         found = (*sinks(flow, place, part), *(() if part else votes(place)))
@@ -155,14 +155,14 @@ def near(flow: Flow, place: Place, part: str | None = None) -> tuple[Sink, ...]:
 
 
 def written_code(flow: Flow) -> dict[str, Sink]:
-    """The files of code that the plan writes with foreign text, by name, whoever looks at them before they run."""
+    """The files of code that the plan writes with foreign text, by name, reviewed before they run or not."""
     files = [Cell("file", (), name) for name in flow.files() if may_run(name) and not holes(name)]
     sinks = {file.name: Sink("script", "", "", "", file.name, file.name, (file,)) for file in files}
     return {name: sink for name, sink in sinks.items() if whence(flow, sink, frozenset())}
 
 
 def whence(flow: Flow, sink: Sink, seen: frozenset[Cell]) -> tuple[Cell, ...]:
-    """The shortest way from what somebody outside wrote to a place; empty where there is none that people did not
+    """The shortest way from untrusted text to a place; empty without one that people did not
     look at."""
     way = _back(flow, sink.cells, lambda cell: is_shown(cell, seen) or _may_lead(sink, cell, flow))
     if not way:
@@ -176,7 +176,7 @@ def whence(flow: Flow, sink: Sink, seen: frozenset[Cell]) -> tuple[Cell, ...]:
 
 
 def _earlier(flow: Flow, way: tuple[Cell, ...]) -> tuple[Cell, ...]:
-    """The foreign text that whoever wrote the first value of a way had been given."""
+    """The untrusted text that the writer of the first value of a way had been given."""
     if way[0].kind != "output":
         return ()
     passed = {cell.at for cell in way}
@@ -241,8 +241,8 @@ def _named(flow: Flow, cell: Cell) -> str:
 
 
 def watched(plan: Plan, capabilities: Mapping[str, Capability | None]) -> dict[str, dict[str, Any]]:
-    """What a run of a plan has to know of its capabilities, by name: empty where foreign text comes to nothing that
-    acts and to no file of code, whoever looks at it before. Where it does none is empty, so that the record says so."""
+    """What a run of a plan has to know of its capabilities, by name: empty where untrusted text reaches nothing that
+    acts and no file of code, reviewed or not. Where it does none is empty, so that the record says so."""
     rows = {name: row(found) for name, found in capabilities.items() if found is not None}
     flow = Flow(plan, {name: known(found) for name, found in rows.items()})
     for place in flow.levels.every():

@@ -22,7 +22,7 @@ Json = Any
 
 
 class Step(NamedTuple):
-    """What stands one step before a value: other values, and whether somebody outside wrote it."""
+    """What stands one step before a value: other values, and whether it is untrusted."""
 
     foreign: bool
     cells: tuple[Cell, ...] = ()
@@ -233,7 +233,7 @@ class Flow:
         return [name for name in names if name != pattern and glob_matches(pattern, name)]
 
     def _copied(self, key: Key, inside: str) -> Iterator[Cell]:
-        """The files that whoever writes a file may take its content from; ``inside`` says which of a folder."""
+        """The files that the writer of a file may take its content from; ``inside`` says which of a folder."""
         task = self.levels.task(key).task
         assert task is not None
         for name, value in task.inputs.items() if isinstance(task.inputs, dict) else ():
@@ -331,7 +331,7 @@ def _is_plain(value: Json) -> bool:
 
 
 def _is_chosen(task: Task, name: str) -> bool:
-    """Whether an output of a gate, or of an instruction in plain words, is none that people write freely."""
+    """Whether an output of a gate, or of an instruction in plain words, is not one that people write freely."""
     if task.gate is None:
         return name not in ("text", "reason", "comment") and all(output.name != name for output in task.outputs)
     field = next((field for field in task.gate.form if field.name == name), None)
@@ -341,7 +341,7 @@ def _is_chosen(task: Task, name: str) -> bool:
 
 
 def _declared(place: Place) -> bool:
-    """Whether the plan says that somebody outside writes what its tasks, or this one, give."""
+    """Whether the plan says that untrusted people write what its tasks, or this one, give."""
     policies = (place.task.policy if place.task is not None else None, place.level.plan.policy)
     return any(isinstance(policy, dict) and policy.get("foreign") is True for policy in policies)
 
@@ -444,7 +444,7 @@ def _indexed(tree: Any) -> Path | None:
 
 def searched(tree: Any) -> Iterator[Path]:
     """The paths of texts in which a condition looks for something, where it does not compare the whole text: the test
-    whether a reply holds a word is met by whoever writes that word."""
+    whether a reply holds a word is met by any author of that word."""
     waiting = [tree]
     while waiting:
         node = waiting.pop()

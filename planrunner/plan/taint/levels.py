@@ -50,13 +50,13 @@ class Cell(NamedTuple):
 
 
 class Levels:
-    """The levels of one plan, each made when somebody asks for it."""
+    """The levels of one plan, each made on demand."""
 
     def __init__(self, plan: Plan) -> None:
         self._made: dict[Key, Level] = {(): Level((), plan, _named(plan.tasks))}
 
     def level(self, key: Key) -> Level:
-        """The tasks inside the task that a key names; raises KeyError where there are none."""
+        """The tasks inside the task that a key names; raises KeyError for unknown ones."""
         found = self._made.get(key)
         if found is None:
             outer = self.level(key[:-1])
@@ -146,7 +146,7 @@ def of_task(place: Place, rest: Path) -> list[Cell]:
 
 
 KEPT = "artifacts"
-"""What a task keeps as files: where they lie leads to what somebody wrote."""
+"""What a task keeps as files: where they lie leads to what was written."""
 
 
 TOLD = ("stdout", "stderr", "reason", "message")

@@ -399,7 +399,7 @@ def _others(name: str, words: list[Word], variables: tuple[str, ...]) -> list[Po
 
 
 def _planrunner(words: list[Word]) -> list[Position]:
-    """The product itself: what it runs is a plan, and nobody but a person answers a gate."""
+    """The product itself: what it runs is a plan, and only a person answers a gate."""
     verb, rest = words[0].text, words[1:]
     if verb in _VOTES:
         return _all("approval", rest)

@@ -40,7 +40,7 @@ CLOSED = frozenset({"int", "number", "bool", "duration", "size", "money", "perce
 """Types of the plan language whose values cannot carry text."""
 
 DIGEST = "digest"
-"""What has to have it was known before: it is no danger."""
+"""What has to have it was known before: it is not a danger."""
 
 _RULES = ("planrunner.yaml", ".planrunner", ".git")
 """Files, and folders of files, that say what may be done or what runs by itself."""
@@ -72,7 +72,7 @@ _HARMLESS = ("pure", "read")
 
 
 class Known(NamedTuple):
-    """``foreign`` outputs were written by somebody outside, ``own`` ones by the capability itself; ``closed`` are
+    """``foreign`` outputs come from outside, ``own`` ones by the capability itself; ``closed`` are
     members of outputs that hold no free text. ``shaped`` gives for an output the input with its schema, ``uses`` for an
     input what its value becomes. ``writes`` are inputs that name files."""
 
