@@ -92,7 +92,7 @@ class TestBuiltins:
             "from planrunner.plugins.registry import Registry\n"
             "registry = Registry()\n"
             "registry.find('shell'); registry.find('no.such'); registry.resolve('shell')\n"
-            "heavy = ('pluggy', 'importlib.metadata', 'inspect', 'planrunner.capabilities.files')\n"
+            "heavy = ('pluggy', 'importlib.metadata', 'planrunner.capabilities.files')\n"
             "print([name for name in heavy if name in sys.modules])\n"
         )
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PLANRUNNER_LOAD_PLUGINS": ""}

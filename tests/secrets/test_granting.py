@@ -208,17 +208,3 @@ def test_a_checkpoint_leaves_out_what_holds_a_secret(project: Path) -> None:
     assert b"tok-under-test" not in kept
     assert b"seen\n" in kept
     assert ".env cannot be read: it holds [secret:token]" in planrunner(project, "events", "last", "--json").stdout
-
-
-def test_where_nothing_is_secret_nothing_of_it_is_loaded(tmp_path: Path) -> None:
-    (tmp_path / "p.yaml").write_text("plan: p\ntasks:\n  - {id: a, run: echo x}\n")
-    (tmp_path / "planrunner.yaml").write_text("people: {ana: [release]}\n")
-    words = [sys.executable, "-X", "importtime", "-m", "planrunner", "exec", "p.yaml"]
-    done = subprocess.run(
-        words, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
-    )
-    assert done.returncode == 0
-    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert "planrunner.engine.live" in loaded
-    own = ("planrunner.redaction", "planrunner.redaction", "planrunner.engine.secrets", "planrunner.engine.secrets")
-    assert not loaded & {*own, "planrunner.safety.credentials", "planrunner.engine.secrets", "base64"}
