@@ -256,6 +256,6 @@ def taking_back(
             return {"changed": undo(context, before, outputs)}
         if outputs is None and not any(Record(context, before["slot"] + part).read() for part in ("", "-branch")):
             return {"changed": False}
-        raise Failure(f"what stood here before was not seen, so it is left as it is now: {before['late']}")
+        raise Failure(f"cannot roll back: the earlier state was never recorded: {before['late']}")
 
     return taken_back
