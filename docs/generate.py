@@ -18,7 +18,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from planrunner.app.authoring import catalogue  # noqa: E402
+from planrunner.app.plans.lint import catalogue  # noqa: E402
 from planrunner.capabilities.builtin import TARGETS, family_of, load, published  # noqa: E402  # noqa: E402
 from planrunner.capabilities.preconditions import described  # noqa: E402
 from planrunner.capabilities.refusals import REFUSALS  # noqa: E402

@@ -6,40 +6,74 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from planrunner.app import audit as proof
-from planrunner.app.auditlines import lines, text_of, verify_export
-from planrunner.app.refused import NAME as REFUSED
+from planrunner.app.history import audit as proof
+from planrunner.app.history.audit import NAME as REFUSED
+from planrunner.app.history.audit import lines, text_of, verify_export
 from planrunner.cli.completion import RUN
-from planrunner.cli.group import given_settings
-from planrunner.cli.settings import Settings, output
+from planrunner.cli.group import CommandGroup, given_settings
+from planrunner.cli.settings import output
 from planrunner.errors import MISMATCH, OK, UsageError
 from planrunner.journal.proof import Verdict
 from planrunner.views.terminal import harmless
 
 
-def verify_journal(
-    settings: Settings, run: str | None, heads: Sequence[str] = (), path: str = "", as_json: bool = False
-) -> int:
+@click.group("audit", cls=CommandGroup)
+def audit_command() -> None:
+    """Verify the journal, export it, anchor it elsewhere, or accept it as it is.
+
+    RUN is an id, the start of one, `last`, or `refused`: the plans that were refused. Without it, all are meant.
+
+    \b
+    Examples:
+      planrunner audit verify
+      planrunner audit head > anchors.txt
+      planrunner audit verify --head anchors.txt
+      planrunner audit export last --format text
+      planrunner audit export refused --format text
+    """
+
+
+@audit_command.command("verify")
+@click.argument("run", required=False, shell_complete=RUN)
+@click.option(
+    "--head", "heads", multiple=True, metavar="ANCHOR", help="Compare with this anchor, or a file of anchors."
+)
+@click.option("--export", "path", default="", metavar="FILE", help="Verify an exported file instead of the journal.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def verify_journal(ctx: click.Context, /, run: str | None, heads: Sequence[str], path: str, as_json: bool) -> int:
+    """Prove that the journal is what was written; exit code 10 where it is not."""
+    if path and run is not None:
+        raise click.UsageError("--export names a file, so no RUN goes with it", ctx)
+    settings = given_settings(ctx)
     if path:
-        found, told = verify_export(path, proof.anchors_of(heads)), list[dict[str, Any]]()
+        verdict, accepted = verify_export(path, proof.anchors_of(heads)), list[dict[str, Any]]()
     else:
-        found, told = proof.verify(run, settings.state, heads), proof.accepted(settings.state)
+        verdict, accepted = proof.verify(run, settings.state, heads), proof.accepted(settings.state)
     if as_json:
-        sys.stdout.write(json.dumps(_data(found, told), indent=2) + "\n")
+        sys.stdout.write(json.dumps(_data(verdict, accepted), indent=2) + "\n")
     else:
-        output(settings).write("\n".join([*_text(found, journal=not path), *map(_accepted, told)]) + "\n")
-    return MISMATCH if found.breaks else OK
+        output(settings).write("\n".join([*_text(verdict, journal=not path), *map(_accepted, accepted)]) + "\n")
+    return MISMATCH if verdict.breaks else OK
 
 
-def export_journal(settings: Settings, run: str | None, form: str = "jsonl", target: str = "") -> int:
+@audit_command.command("export")
+@click.argument("run", required=False, shell_complete=RUN)
+@click.option(
+    "--format", "form", type=click.Choice(("jsonl", "text")), default="jsonl", help="Lines for programs, or for people."
+)
+@click.option("-o", "--output", "target", default="", metavar="FILE", help="Where to write; must not exist.")
+@click.pass_context
+def export_journal(ctx: click.Context, /, run: str | None, form: str, target: str) -> int:
+    """Write who did what, when and why."""
     file = _created(target) if target else sys.stdout
     try:
-        for line in lines(run, settings.state):
+        for line in lines(run, given_settings(ctx).state):
             text = line if form == "jsonl" else harmless(text_of(line))
             if text:
                 file.write(text + "\n")
@@ -49,21 +83,34 @@ def export_journal(settings: Settings, run: str | None, form: str = "jsonl", tar
     return OK
 
 
-def head_journal(settings: Settings, run: str | None) -> int:
-    found = proof.verify(run, settings.state)
-    for each in found.runs:
+@audit_command.command("head")
+@click.argument("run", required=False, shell_complete=RUN)
+@click.pass_context
+def head_journal(ctx: click.Context, /, run: str | None) -> int:
+    """Print anchors to keep elsewhere."""
+    verdict = proof.verify(run, given_settings(ctx).state)
+    for each in verdict.runs:
         sys.stdout.write(f"{each.run}:{each.events}:{each.link}\n")
-    if found.breaks:
-        sys.stderr.write("\n".join(_text(found, journal=True)) + "\n")
-    return MISMATCH if found.breaks else OK
+    if verdict.breaks:
+        sys.stderr.write("\n".join(_text(verdict, journal=True)) + "\n")
+    return MISMATCH if verdict.breaks else OK
 
 
-def accept_journal(settings: Settings, run: str | None, because: str, as_json: bool = False) -> int:
-    found = proof.accept(run, settings.state, because)
+@audit_command.command("accept")
+@click.argument("run", required=False, shell_complete=RUN)
+@click.option("--because", default="", metavar="TEXT", help="The reason, for later readers of the journal (required).")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def accept_journal(ctx: click.Context, /, run: str | None, because: str, as_json: bool) -> int:
+    """Accept the journal as it is, with the findings that it has."""
+    if not because.strip():
+        raise click.UsageError("`audit accept` needs --because TEXT: the reason, for later readers", ctx)
+    settings = given_settings(ctx)
+    verdict = proof.accept(run, settings.state, because)
     if as_json:
-        sys.stdout.write(json.dumps(_data(found, proof.accepted(settings.state)), indent=2) + "\n")
+        sys.stdout.write(json.dumps(_data(verdict, proof.accepted(settings.state)), indent=2) + "\n")
     else:
-        count = len(found.breaks)
+        count = len(verdict.breaks)
         told = "nothing was wrong" if not count else f"taken as it stands, with {_findings(count)}"
         output(settings).write(f"{told}\n")
     return OK
@@ -120,59 +167,3 @@ def _created(path: str) -> Any:
         )
     except OSError as error:
         raise UsageError(f"`{path}` cannot be written: {error.strerror}") from error
-
-
-ACTIONS: dict[str, Callable[..., int]] = {
-    "verify": verify_journal,
-    "export": export_journal,
-    "head": head_journal,
-    "accept": accept_journal,
-}
-
-
-_TAKES: dict[str, frozenset[str]] = {
-    "verify": frozenset({"heads", "path", "as_json"}),
-    "export": frozenset({"form", "target"}),
-    "head": frozenset(),
-    "accept": frozenset({"because", "as_json"}),
-}
-"""The options of each action."""
-
-_NAMES = {"heads": "head", "path": "export", "as_json": "json", "form": "format", "target": "output"}
-
-
-@click.command("audit")
-@click.argument("action", type=click.Choice(tuple(_TAKES)))
-@click.argument("run", required=False, shell_complete=RUN)
-@click.option(
-    "--head", "heads", multiple=True, metavar="ANCHOR", help="`verify`: compare with this, or a file of such."
-)
-@click.option("--export", "path", metavar="FILE", help="`verify`: an exported file instead of the journal.")
-@click.option("--format", "form", type=click.Choice(("jsonl", "text")), help="`export`: lines for programs or people.")
-@click.option("-o", "--output", "target", metavar="FILE", help="`export`: where to write; must not exist.")
-@click.option("--because", metavar="TEXT", help="`accept`: why, for whoever looks later.")
-@click.option("--json", "as_json", is_flag=True, default=None, help="Print JSON.")
-@click.pass_context
-def audit_command(ctx: click.Context, /, action: str, run: str | None, **options: Any) -> int:
-    """Prove that the journal is what was written (`verify`; exit code 10 where it is not), write who did what, when and
-    why (`export`), print anchors to keep elsewhere (`head`), or take what stands there as it is (`accept`). RUN is an
-    id, the start of one, `last`, or `refused`: the plans that were not let start. Without it all are meant.
-
-    \b
-    Examples:
-      planrunner audit verify
-      planrunner audit head > anchors.txt
-      planrunner audit verify --head anchors.txt
-      planrunner audit export last --format text
-      planrunner audit export refused --format text
-    """
-    given = {name: value for name, value in options.items() if value not in (None, ())}
-    for name in given:
-        if name not in _TAKES[action]:
-            raise click.UsageError(f"--{_NAMES.get(name, name)} does not go with `audit {action}`", ctx)
-    if action == "accept" and not given.get("because", "").strip():
-        raise click.UsageError("`audit accept` needs --because: who looks later wants to know", ctx)
-    if "path" in given and run is not None:
-        raise click.UsageError("--export names a file, so no RUN goes with it", ctx)
-    act: Callable[..., int] = ACTIONS[action]
-    return act(given_settings(ctx), run, **given)

@@ -7,10 +7,8 @@ from typing import Any
 
 import click
 
-from planrunner.app.authoring import capability, catalogue, schema_for
-from planrunner.app.example import example_tasks
-from planrunner.app.rules import explain_rule, rule_objects
-from planrunner.app.schemas import input_schema
+from planrunner.app.plans.lint import capability, catalogue, schema_for
+from planrunner.app.plans.reference import example_tasks, explain_rule, input_schema, rule_objects
 from planrunner.capabilities.preconditions import described
 from planrunner.cli.completion import completes
 from planrunner.cli.group import given_settings

@@ -11,10 +11,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from planrunner.app.checkpoints import look, readable
-from planrunner.app.forking import Checkpoint, Forked, ForkRequest, checkpoints, files_at, fork, restoring
-from planrunner.app.revising import ReviseRequest
-from planrunner.app.rewinding import CarriedOut, Done, Rewind, Step, carry_out
+from planrunner.app.runs.checkpoints import (
+    Checkpoint,
+    Forked,
+    ForkRequest,
+    checkpoints,
+    files_at,
+    fork,
+    look,
+    readable,
+    restoring,
+)
+from planrunner.app.runs.restore import CarriedOut, Done, Rewind, Step, carry_out
+from planrunner.app.runs.revise import ReviseRequest
 from planrunner.cli.completion import RUN
 from planrunner.cli.exec import pairs
 from planrunner.cli.group import given_settings

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from planrunner.app.gates import waiting
-from planrunner.app.inspect import look, recent_runs
-from planrunner.app.queries import RunQuery
+from planrunner.app.history.show import RunQuery, look, recent_runs
+from planrunner.app.people.gates import waiting
 from planrunner.cli.group import COMPLETE, planrunner
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]

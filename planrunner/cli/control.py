@@ -7,9 +7,9 @@ import time
 
 import click
 
-from planrunner.app.control import Steered, steer
-from planrunner.app.inspect import look
-from planrunner.app.resuming import resume
+from planrunner.app.history.show import look
+from planrunner.app.runs.control import Steered, steer
+from planrunner.app.runs.resume import resume
 from planrunner.cli.completion import RUN
 from planrunner.cli.gates import amounts
 from planrunner.cli.group import given_settings

@@ -6,9 +6,9 @@ import sys
 
 import click
 
-from planrunner.app.authoring import convert_text, draw_graph, load_plan
-from planrunner.app.inspect import look
-from planrunner.app.planfile import plan_named, read_regular
+from planrunner.app.history.show import look
+from planrunner.app.plans.lint import convert_text, draw_graph, load_plan
+from planrunner.app.plans.path import plan_named, read_regular
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import output
 from planrunner.errors import UsageError

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from planrunner.app.gates import Voted, vote, waiting
+from planrunner.app.people.gates import Voted, vote, waiting
 from planrunner.cli.completion import GATE, RUN
 from planrunner.cli.group import given_settings
 from planrunner.cli.options import ResumeOptions, pair, parse_amounts

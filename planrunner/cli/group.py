@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from json import dumps
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -38,7 +39,7 @@ def write_error(
 
 def plan_lines(screen: Terminal) -> list[str]:
     """A line for each plan of the project: its file and its title. Empty where the project has no plan."""
-    from planrunner.app.planfiles import project_plans
+    from planrunner.app.plans.files import project_plans
 
     plans = project_plans()
     column = min(48, max((width(path) for path, _ in plans), default=0))
@@ -94,6 +95,73 @@ class LazyGroup(click.Group):
         return [CompletionItem(name, help=text) for name, _, text, _ in COMMANDS if name.startswith(incomplete)]
 
 
+class CommandGroup(click.Group):
+    """A command of commands. Without a name among the arguments it calls ``default``, which takes ``words`` if it has
+    arguments of its own; options may stand before the name. ``spellings`` are options that mean a command."""
+
+    def __init__(
+        self,
+        *args: Any,
+        default: str = "",
+        words: bool = False,
+        spellings: Mapping[str, str] = MappingProxyType({}),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.default, self.words, self.spellings = default, words, spellings
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order of the module."""
+        return list(self.commands)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, self._ordered(ctx, args))
+
+    def _ordered(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """The arguments with the name of the command first."""
+        ordered: list[str] = []
+        for arg in args:
+            option, equals, value = arg.partition("=")
+            ordered += [self.spellings[option], *([value] * bool(equals))] if option in self.spellings else [arg]
+        valued = {name for each in self.commands.values() for name in _valued(each)}
+        index = 0
+        while index < len(ordered) and ordered[index].startswith("-") and ordered[index] not in ("-", "--"):
+            index += 2 if ordered[index] in valued else 1
+        word = ordered[index] if index < len(ordered) else ""
+        if word in self.commands:
+            return [word, *ordered[:index], *ordered[index + 1 :]]
+        helped = any(name in ordered[:index] for name in ctx.help_option_names)
+        if (ctx.resilient_parsing and not ordered) or (helped and not word):
+            return ordered
+        if self.default and (self.words or not word):
+            return [self.default, *ordered]
+        if word:
+            raise click.UsageError(f"there is no `{self.name} {word}`{nearest(word, list(self.commands))}", ctx)
+        raise click.UsageError(f"`{self.name}` needs a command: {', '.join(self.commands)}", ctx)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands, then the options of the default one."""
+        super().format_options(ctx, formatter)
+        if self.default:
+            options = [param.get_help_record(ctx) for param in self.commands[self.default].params]
+            with formatter.section(f"Options of {self.default} (the default)"):
+                formatter.write_dl([record for record in options if record is not None])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands and, where one is the default, what may follow it."""
+        items = super().shell_complete(ctx, incomplete)
+        if self.default:
+            items += self.commands[self.default].shell_complete(ctx, incomplete)
+        return list({item.value: item for item in items}.values())
+
+
+def _valued(command: click.Command) -> Iterator[str]:
+    """The options of a command that take a value."""
+    for param in command.params:
+        if isinstance(param, click.Option) and not param.is_flag:
+            yield from param.opts
+
+
 def load(name: str) -> click.Command | None:
     """The command of that name, None where the table has none."""
     module = module_of(name)
@@ -115,7 +183,7 @@ def nearest(word: str, names: list[str]) -> str:
 
 
 def _profiles(ctx: click.Context, _: click.Parameter, word: str) -> list[CompletionItem]:
-    from planrunner.app.configuration import profiles
+    from planrunner.app.project.configuration import profiles
 
     return [CompletionItem(name) for name in profiles() if name.startswith(word)]
 

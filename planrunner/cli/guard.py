@@ -129,7 +129,7 @@ def _here(hint: str, asked: Sequence[Settings]) -> str:
 
 def _keep(denied: Denied, asked: Sequence[Settings]) -> None:
     """Keep for audit that a plan was not let start, but on paper. Where that fails the plan stays refused."""
-    from planrunner.app.refused import keep
+    from planrunner.app.history.audit import keep
 
     if not denied.rule or not asked or asked[0].on_paper:
         return

@@ -7,8 +7,17 @@ from typing import Any, NamedTuple
 
 import click
 
-from planrunner.app.authoring import Checked, Choice, check_codes, format_text, reaches
-from planrunner.app.linting import diff_text, lint_paths, read_files, write_text
+from planrunner.app.plans.lint import (
+    Checked,
+    Choice,
+    check_codes,
+    diff_text,
+    format_text,
+    lint_paths,
+    reaches,
+    read_files,
+    write_text,
+)
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import Settings, output
 from planrunner.diagnostics import Severity

@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from planrunner.app.paramfile import read_params
-from planrunner.app.planfile import plan_named
-from planrunner.app.preview import Choice, changes_of, missing_of, preview_object, previewed, write_preview
+from planrunner.app.plans.files import read_params
+from planrunner.app.plans.path import plan_named
+from planrunner.app.plans.preview import Choice, changes_of, missing_of, preview_object, previewed, write_preview
 from planrunner.cli.exec import pairs
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import output

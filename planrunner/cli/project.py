@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from typing import NamedTuple
 
 import click
 
-from planrunner.app.authoring import reaches
-from planrunner.app.configuration import check, configuration, yaml_text
-from planrunner.app.credentials import listed, looked_up
-from planrunner.app.doctor import examine
-from planrunner.app.sandboxing import examine_sandbox
-from planrunner.app.starter import PLAN, start_project
-from planrunner.cli.group import given_settings, nearest
+from planrunner.app.plans.lint import reaches
+from planrunner.app.project.configuration import Credited, check, configuration, listed, looked_up, yaml_text
+from planrunner.app.project.doctor import examine, examine_sandbox
+from planrunner.app.project.init import PLAN, start_project
+from planrunner.cli.group import CommandGroup, given_settings
 from planrunner.cli.lint import print_findings
 from planrunner.cli.settings import Settings, output
 from planrunner.diagnostics import Severity
-from planrunner.errors import FAILED, UsageError
+from planrunner.errors import FAILED
 from planrunner.views.rights import rows
 from planrunner.views.terminal import harmless
 
@@ -39,31 +36,9 @@ def init_command(directory: str) -> int:
     return 0
 
 
-_ACTIONS = ("show", "check")
-
-
-class Options(NamedTuple):
-    section: str | None
-    origin: bool
-    form: str
-    fail_on: Severity
-
-
-@click.command("config")
-@click.argument("action", default="show")
-@click.argument("section", required=False)
-@click.option("--origin", is_flag=True, help="With show: one value a line, with the file, line and column it is from.")
-@click.option("--format", "form", type=click.Choice(["text", "concise", "json"]), default="text", help="How to print.")
-@click.option("--json", "form", flag_value="json", help="The same as --format json.")
-@click.option(
-    "--fail-on", type=click.Choice(["error", "warning", "note"]), default="error", help="With check: what gives code 1."
-)
-@click.pass_context
-def config_command(ctx: click.Context, /, action: str, **options: str) -> int:
-    """Check and show the settings of the project: planrunner.yaml, what it includes, its profile and the user's file.
-
-    ACTION is show (the default): the settings that hold, of SECTION or all; or check: everything that is wrong with
-    them. Secrets are not shown. Codes of check: 0 nothing at or above --fail-on, 1 findings, 3 no settings.
+@click.group("config", cls=CommandGroup, default="show")
+def config_command() -> None:
+    """Show and check the settings of the project: planrunner.yaml, what it includes, its profile and the user's file.
 
     \b
     Examples:
@@ -72,46 +47,62 @@ def config_command(ctx: click.Context, /, action: str, **options: str) -> int:
       planrunner --profile ci config show
       planrunner config check
     """
-    given, chosen = given_settings(ctx), Options(**options)  # type: ignore[arg-type]
-    if action not in _ACTIONS:
-        why = f"there is no `config {action}`{nearest(action, list(_ACTIONS))}"
-        raise UsageError(why, f"it is {' or '.join(_ACTIONS)}")
-    return _check(given, chosen) if action == "check" else _show(given, chosen)
 
 
-def _check(given: Settings, chosen: Options) -> int:
-    found = check()
-    print_findings(given, chosen.form, found)
-    return 1 if reaches([finding for file in found for finding in file.findings], chosen.fail_on) else 0
+_FORMAT = click.option(
+    "--format", "form", type=click.Choice(["text", "concise", "json"]), default="text", help="Output format."
+)
+_JSON = click.option("--json", "form", flag_value="json", help="The same as --format json.")
 
 
-def _show(given: Settings, chosen: Options) -> int:
-    found, screen = configuration(chosen.section), output(given)
-    if chosen.form == "json":
-        origins = {row.path: row.place for row in found.rows}
-        data = {"format": 1, "profile": found.profile, "settings": found.data, "origins": origins}
+@config_command.command("show")
+@click.argument("section", required=False)
+@click.option("--origin", is_flag=True, help="One value a line, with the file, line and column it comes from.")
+@_FORMAT
+@_JSON
+@click.pass_context
+def show_config(ctx: click.Context, /, section: str | None, origin: bool, form: str) -> int:
+    """Show the effective settings of SECTION, or all. Secrets are not shown."""
+    settings, screen = configuration(section), output(given_settings(ctx))
+    if form == "json":
+        origins = {row.path: row.place for row in settings.rows}
+        data = {"format": 1, "profile": settings.profile, "settings": settings.data, "origins": origins}
         screen.write(json.dumps(data, indent=2, ensure_ascii=False, default=str) + "\n")
         return 0
-    if chosen.origin:
-        rows = [(f"{row.path}: {json.dumps(row.value, ensure_ascii=False)}", row.place) for row in found.rows]
-        wide = max((len(text) for text, _ in rows), default=0)
-        screen.write("".join(f"{harmless(text):<{min(wide, 60)}}  {harmless(place)}\n" for text, place in rows))
+    if origin:
+        values = [(f"{row.path}: {json.dumps(row.value, ensure_ascii=False)}", row.place) for row in settings.rows]
+        wide = max((len(text) for text, _ in values), default=0)
+        screen.write("".join(f"{harmless(text):<{min(wide, 60)}}  {harmless(place)}\n" for text, place in values))
         return 0
-    screen.write("".join(f"{harmless(line)}\n" for line in yaml_text(found.data).splitlines()))
-    if found.profile:
-        click.echo(f"with the profile `{harmless(found.profile)}`", err=True)
+    screen.write("".join(f"{harmless(line)}\n" for line in yaml_text(settings.data).splitlines()))
+    if settings.profile:
+        click.echo(f"with the profile `{harmless(settings.profile)}`", err=True)
     return 0
 
 
-@click.command("secrets")
-@click.argument("action", type=click.Choice(("list", "check")), default="list")
-@click.argument("plan", type=click.Path(), required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@config_command.command("check")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["error", "warning", "note"]),
+    default="error",
+    help="The severity that gives code 1.",
+)
+@_FORMAT
+@_JSON
 @click.pass_context
-def secrets_command(ctx: click.Context, /, action: str, plan: str | None, as_json: bool) -> int:
-    """List the credentials of the project and where each comes from (`list`, the default), or look each of them up
-    (`check`; exit code 1 where one is not there). With a PLAN, `check` looks up those that its tasks declare. No value
-    is ever printed.
+def check_config(ctx: click.Context, /, fail_on: Severity, form: str) -> int:
+    """Check the settings.
+
+    Exit codes: 0 nothing at or above --fail-on, 1 findings, 3 no settings.
+    """
+    files = check()
+    print_findings(given_settings(ctx), form, files)
+    return 1 if reaches([finding for file in files for finding in file.findings], fail_on) else 0
+
+
+@click.group("secrets", cls=CommandGroup, default="list")
+def secrets_command() -> None:
+    """List the credentials of the project, and check that they are there. No value is ever printed.
 
     \b
     Examples:
@@ -119,13 +110,38 @@ def secrets_command(ctx: click.Context, /, action: str, plan: str | None, as_jso
       planrunner secrets check
       planrunner secrets check plans/release.yaml
     """
-    found = looked_up(plan) if action == "check" else listed(plan)
+
+
+_PLAN = click.argument("plan", type=click.Path(), required=False)
+_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@secrets_command.command("list")
+@_PLAN
+@_AS_JSON
+@click.pass_context
+def list_secrets(ctx: click.Context, /, plan: str | None, as_json: bool) -> int:
+    """List credentials and where each comes from; with PLAN, those that its tasks declare."""
+    return _credentials(ctx, listed(plan), as_json)
+
+
+@secrets_command.command("check")
+@_PLAN
+@_AS_JSON
+@click.pass_context
+def check_secrets(ctx: click.Context, /, plan: str | None, as_json: bool) -> int:
+    """Look up each credential; exit code 1 where one is missing. With PLAN, those that its tasks declare."""
+    return _credentials(ctx, looked_up(plan), as_json)
+
+
+def _credentials(ctx: click.Context, credentials: list[Credited], as_json: bool) -> int:
     if as_json:
-        told = [each._asdict() for each in found]
-        click.echo(json.dumps({"format": 1, "credentials": told}, indent=2, ensure_ascii=False))
+        data = {"format": 1, "credentials": [each._asdict() for each in credentials]}
+        click.echo(json.dumps(data, indent=2, ensure_ascii=False))
     else:
-        output(given_settings(ctx)).write("".join(f"{line}\n" for line in rows(output(given_settings(ctx)), found)))
-    return FAILED if any(each.there is False for each in found) else 0
+        screen = output(given_settings(ctx))
+        screen.write("".join(f"{line}\n" for line in rows(screen, credentials)))
+    return FAILED if any(each.there is False for each in credentials) else 0
 
 
 _SIGNS = {"ok": "completed", "note": "blocked", "problem": "failed"}

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from planrunner.app.admission import Answer, Wish, admit
-from planrunner.app.asking import user
-from planrunner.app.execute import RunResult, Watch, warn
-from planrunner.app.gates import Ballots
-from planrunner.app.inspect import look
-from planrunner.app.settling import Doubt, open_doubts
+from planrunner.app.history.show import look
+from planrunner.app.people.admission import Answer, Wish, admit
+from planrunner.app.people.gates import Ballots
+from planrunner.app.runs.control import user
+from planrunner.app.runs.doubts import Doubt, open_doubts
+from planrunner.app.runs.execute import RunResult, Watch, warn
 from planrunner.cli.options import Pairs, ResumeOptions, parse_amount
 from planrunner.cli.settings import Settings, messages
 from planrunner.errors import PlanInvalid, UsageError

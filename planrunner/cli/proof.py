@@ -7,10 +7,9 @@ from typing import Any
 
 import click
 
-from planrunner.app.proof.chaos import ChaosRequest, chaos, chaos_object
-from planrunner.app.proof.realchaos import real_chaos
-from planrunner.app.proof.testing import Tested, test_paths, tested_object
-from planrunner.app.replay import replay_run
+from planrunner.app.history.replay import replay_run
+from planrunner.app.proof.chaos import ChaosRequest, chaos, chaos_object, real_chaos
+from planrunner.app.proof.test import Tested, test_paths, tested_object
 from planrunner.cli.completion import RUN
 from planrunner.cli.exec import pairs
 from planrunner.cli.group import given_settings

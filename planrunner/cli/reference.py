@@ -10,7 +10,7 @@ import sys
 
 import click
 
-from planrunner.cli.group import load
+from planrunner.cli.group import CommandGroup, load
 from planrunner.cli.table import COMMANDS, GLOBAL_OPTIONS, GROUPS
 
 _HEAD = """\
@@ -28,7 +28,7 @@ def page() -> str:
     parts = [_HEAD, "## Options before the command\n", _table(GLOBAL_OPTIONS)]
     for group, title in GROUPS:
         parts.append(f"## {title}\n")
-        parts += [_section(name) for name, _, _, of in COMMANDS if of == group]
+        parts += [_section(name, _command(name)) for name, _, _, of in COMMANDS if of == group]
     return "\n".join(parts)
 
 
@@ -38,23 +38,23 @@ def _command(name: str) -> click.Command:
     return found
 
 
-def _options(name: str) -> list[click.Option]:
-    return [param for param in _command(name).params if isinstance(param, click.Option)]
-
-
-def _section(name: str) -> str:
-    command = _command(name)
+def _section(name: str, command: click.Command, level: str = "###") -> str:
+    """A command, and the commands of a group below it."""
     context = click.Context(command, info_name=name)
     usage = " ".join(["planrunner", name, *command.collect_usage_pieces(context)])
     text = inspect.cleandoc(command.help or "").partition("\n\n\b\n")
-    parts = [f"### {name}\n", f"`{usage}`\n"]
+    parts = [f"{level} {name}\n", f"`{usage}`\n"]
     parts += [" ".join(paragraph.splitlines()) + "\n" for paragraph in text[0].split("\n\n")]
+    if isinstance(command, CommandGroup) and command.default:
+        parts.append(f"Without a command, `{name} {command.default}` is called.\n")
     if text[2]:
         examples = "\n".join(line.strip() for line in text[2].splitlines()[1:])
         parts.append(f"```sh\n{examples}\n```\n")
-    rows = tuple((_spelling(option), option.help or "") for option in _options(name))
-    if rows:
-        parts.append(_table(rows))
+    options = [param for param in command.params if isinstance(param, click.Option)]
+    if options:
+        parts.append(_table(tuple((_spelling(option), option.help or "") for option in options)))
+    if isinstance(command, click.Group):
+        parts += [_section(f"{name} {below}", each, "####") for below, each in command.commands.items()]
     return "\n".join(parts)
 
 

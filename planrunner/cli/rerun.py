@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from planrunner.app.rerun import RerunRequest, Stale, begin_anew
-from planrunner.app.rerun import preview as stale_set
-from planrunner.app.revising import ReviseRequest
+from planrunner.app.runs.rerun import RerunRequest, Stale, begin_anew
+from planrunner.app.runs.rerun import preview as stale_set
+from planrunner.app.runs.revise import ReviseRequest
 from planrunner.cli.completion import RUN, TASK
 from planrunner.cli.group import given_settings
 from planrunner.cli.options import ACCEPT_POLICY, OUTPUT, OUTPUT_HELP, PROGRESS, UNATTENDED

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from planrunner.app.forking import ForkRequest, fork
-from planrunner.app.revising import ReviseRequest
+from planrunner.app.runs.checkpoints import ForkRequest, fork
+from planrunner.app.runs.revise import ReviseRequest
 from planrunner.cli import runner
 from planrunner.cli.checkpoints import Manner, put_back, tell_of_files
 from planrunner.cli.completion import RUN

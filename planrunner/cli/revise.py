@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from planrunner.app.revising import ReviseRequest, compared, preview, revise
+from planrunner.app.runs.revise import ReviseRequest, compared, preview, revise
 from planrunner.cli.completion import RUN
 from planrunner.cli.exec import pairs
 from planrunner.cli.group import given_settings

@@ -6,7 +6,7 @@ from json import dumps
 
 import click
 
-from planrunner.app.rollback import RollbackRequest, preview, roll_back
+from planrunner.app.runs.rollback import RollbackRequest, preview, roll_back
 from planrunner.cli.completion import RUN
 from planrunner.cli.group import given_settings
 from planrunner.cli.options import OUTPUT, OUTPUT_HELP, PROGRESS

@@ -10,11 +10,11 @@ from shlex import quote
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from planrunner.app.admission import Answer
-from planrunner.app.control import Steered, take_back_pause
-from planrunner.app.edited import edited_plan
-from planrunner.app.execute import ExecRequest, RunResult, Watch, execute
-from planrunner.app.planfile import plan_named
+from planrunner.app.people.admission import Answer
+from planrunner.app.plans.path import plan_named
+from planrunner.app.runs.control import Steered, take_back_pause
+from planrunner.app.runs.execute import ExecRequest, RunResult, Watch, execute
+from planrunner.app.runs.setup import edited_plan
 from planrunner.cli.options import PROGRESS, ExecOptions, ResumeOptions
 from planrunner.cli.settings import Settings, messages, reworded, terminal
 from planrunner.errors import NO_PLAN, OK, Denied, NotFound, PlanrunnerError, RunHeld, UsageError
@@ -29,7 +29,7 @@ from planrunner.views.run import run_object
 from planrunner.views.status import is_dry
 
 if TYPE_CHECKING:
-    from planrunner.app.execute import Watch
+    from planrunner.app.runs.execute import Watch
     from planrunner.cli.settings import Settings
 
 
@@ -127,7 +127,7 @@ def exec_plan(given: Settings, options: ExecOptions) -> int:
     lay_environment(given, None if text is not None else options.plan)
     params = options.params
     if options.params_file is not None:
-        from planrunner.app.paramfile import read_params
+        from planrunner.app.plans.files import read_params
 
         params = (*read_params(options.params_file), *params)
     request = ExecRequest(
@@ -195,7 +195,7 @@ def resume_run(given: Settings, options: ResumeOptions) -> int:
     from planrunner.cli.prompts import decided
 
     settle = decided(given, options)
-    from planrunner.app.resuming import Manner, resume
+    from planrunner.app.runs.resume import Manner, resume
 
     manner = Manner(options.unattended, options.accept_policy, options.no_sandbox and _at_terminal(options.run))
     try:
@@ -245,7 +245,7 @@ def write_object(result: RunResult) -> None:
     state: State = result.state
     entries: tuple[Entry, ...] = ()
     if not is_dry(state):
-        from planrunner.app.inspect import look
+        from planrunner.app.history.show import look
 
         kept = look(result.run_id, result.state_dir)
         state, entries = kept.state, kept.entries

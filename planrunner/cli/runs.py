@@ -8,11 +8,9 @@ from typing import Any
 
 import click
 
-from planrunner.app.digest import digest
-from planrunner.app.inspect import recent_runs
-from planrunner.app.pruning import prune
-from planrunner.app.queries import STATUSES, RunQuery
-from planrunner.cli.group import given_settings
+from planrunner.app.history.prune import prune
+from planrunner.app.history.show import STATUSES, RunQuery, digest, recent_runs
+from planrunner.cli.group import CommandGroup, given_settings
 from planrunner.cli.options import Lasting, Moment
 from planrunner.cli.settings import note_stranger, output
 from planrunner.views.artifacts import pruned as lines
@@ -20,33 +18,13 @@ from planrunner.views.digest import digest_lines, digest_object
 from planrunner.views.run import listed_object
 from planrunner.views.terminal import duration_text, table
 
-_TAKES = {
-    "list": frozenset({"limit", "skip", "status", "plan", "since", "until"}),
-    "digest": frozenset({"since"}),
-    "prune": frozenset({"keep", "older_than", "dry_run"}),
-}
-"""The options of each action beside ``--json``."""
 _DAY = 86400.0
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-@click.command("runs")
-@click.argument("action", type=click.Choice(tuple(_TAKES)), default="list")
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="At most N (20).")
-@click.option("--skip", type=click.IntRange(0), metavar="N", help="Leave out the first N: the next page.")
-@click.option("--status", type=click.Choice(STATUSES), help="Only runs that stand so.")
-@click.option("--plan", metavar="ID", help="Only runs of this plan.")
-@click.option("--since", type=Moment(), metavar="TIME", help="Begun then or later: `2h` ago, or a date.")
-@click.option("--until", type=Moment(), metavar="TIME", help="Begun before that.")
-@click.option("--keep", type=click.IntRange(0), metavar="N", help="`prune`: spare the N newest runs.")
-@click.option("--older-than", type=Lasting(), metavar="TIME", help="`prune`: only runs that ended so long ago.")
-@click.option("--dry-run", is_flag=True, default=None, help="`prune`: only tell what would be removed.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.pass_context
-def runs_command(ctx: click.Context, /, action: str, as_json: bool, **options: Any) -> int:
-    """List runs, the newest first (`list`), sum up progress and blockers of what is open or began or ended since a
-    moment, a day ago by default (`digest`), or remove runs that have ended, with their events, plans, logs, notes and
-    the artifacts that only they kept (`prune`). A run that is at work, waits, is paused, in doubt or being rolled back
-    stays. `audit verify` counts the runs that were pruned.
+@click.group("runs", cls=CommandGroup, default="list")
+def runs_command() -> None:
+    """List runs, summarize their progress, and remove old ones.
 
     \b
     Examples:
@@ -55,20 +33,50 @@ def runs_command(ctx: click.Context, /, action: str, as_json: bool, **options: A
       planrunner runs digest --since 7d
       planrunner runs prune --keep 50 --older-than 30d --dry-run
     """
-    given = {name: value for name, value in options.items() if value is not None}
-    for name in given:
-        if name not in _TAKES[action]:
-            raise click.UsageError(f"--{name.replace('_', '-')} does not go with `runs {action}`", ctx)
-    if action == "prune":
-        if not given.keys() & {"keep", "older_than"}:
-            raise click.UsageError("`runs prune` needs --keep N, --older-than TIME, or both", ctx)
-        return _prune(ctx, as_json, given)
-    if action == "digest":
-        return _digest(ctx, as_json, given.get("since"))
-    return _list(ctx, as_json, given)
 
 
-def _digest(ctx: click.Context, as_json: bool, since: float | None) -> int:
+@runs_command.command("list")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="At most N (20).")
+@click.option("--skip", type=click.IntRange(0), metavar="N", help="Skip the first N: the next page.")
+@click.option("--status", type=click.Choice(STATUSES), help="Only runs of this status.")
+@click.option("--plan", metavar="ID", help="Only runs of this plan.")
+@click.option("--since", type=Moment(), metavar="TIME", help="Started then or later: `2h` ago, or a date.")
+@click.option("--until", type=Moment(), metavar="TIME", help="Started before that.")
+@_JSON
+@click.pass_context
+def list_runs(ctx: click.Context, /, as_json: bool, **options: Any) -> int:
+    """List runs, the newest first."""
+    given = given_settings(ctx)
+    query = RunQuery(**{name: value for name, value in options.items() if value is not None})
+    runs = recent_runs(given.state, query)
+    note_stranger(given)
+    if as_json:
+        click.echo(json.dumps({"format": 1, "runs": [listed_object(run) for run in runs]}, indent=2))
+        return 0
+    if not runs:
+        click.echo("no runs" if query == RunQuery(limit=query.limit) else "no runs match", err=True)
+        return 0
+    screen = output(given)
+    rows = [
+        (
+            run.run,
+            run.plan_id,
+            f"{screen.sign(run.status)} {run.status}" + (f" ({run.reason})" if run.reason else ""),
+            time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(run.created)),
+            duration_text(run.ended - run.created) if run.ended is not None else "",
+        )
+        for run in runs
+    ]
+    screen.write("\n".join(table(screen, ("RUN", "PLAN", "STATUS", "STARTED", "TOOK"), rows)) + "\n")
+    return 0
+
+
+@runs_command.command("digest")
+@click.option("--since", type=Moment(), metavar="TIME", help="The start of the period (1d ago): `2h` ago, or a date.")
+@_JSON
+@click.pass_context
+def digest_runs(ctx: click.Context, /, since: float | None, as_json: bool) -> int:
+    """Summarize progress and blockers of open runs, and of runs that started or ended in the period."""
     settings, now = given_settings(ctx), time.time()
     start = now - _DAY if since is None else since
     runs = digest(start, settings.state)
@@ -81,37 +89,27 @@ def _digest(ctx: click.Context, as_json: bool, since: float | None) -> int:
     return 0
 
 
-def _prune(ctx: click.Context, as_json: bool, asked: dict[str, Any]) -> int:
+@runs_command.command("prune")
+@click.option("--keep", type=click.IntRange(0), metavar="N", help="Keep the N newest runs.")
+@click.option(
+    "--older-than", type=Lasting(), metavar="TIME", help="Remove only runs that ended at least this long ago."
+)
+@click.option("--dry-run", is_flag=True, help="Only list what would be removed.")
+@_JSON
+@click.pass_context
+def prune_runs(ctx: click.Context, /, keep: int | None, older_than: float | None, dry_run: bool, as_json: bool) -> int:
+    """Remove runs that have ended, with their events, plans, logs, notes and the artifacts that only they kept.
+
+    A run that is running, waits, is paused, in doubt or being rolled back stays. `audit verify` counts the runs that
+    were pruned. Give --keep, --older-than, or both.
+    """
+    if keep is None and older_than is None:
+        raise click.UsageError("`runs prune` needs --keep N, --older-than TIME, or both", ctx)
+    asked: dict[str, Any] = {"keep": keep, "older_than": older_than, "dry_run": dry_run or None}
     settings = given_settings(ctx)
-    told = prune(settings.state, **asked)
+    report = prune(settings.state, **{name: value for name, value in asked.items() if value is not None})
     if as_json:
-        click.echo(json.dumps({"format": 1, **told}, indent=2, ensure_ascii=False))
+        click.echo(json.dumps({"format": 1, **report}, indent=2, ensure_ascii=False))
     else:
-        output(settings).write("\n".join(lines(told)) + "\n")
-    return 0
-
-
-def _list(ctx: click.Context, as_json: bool, asked: dict[str, Any]) -> int:
-    given = given_settings(ctx)
-    query = RunQuery(**asked)
-    found = recent_runs(given.state, query)
-    note_stranger(given)
-    if as_json:
-        click.echo(json.dumps({"format": 1, "runs": [listed_object(run) for run in found]}, indent=2))
-        return 0
-    if not found:
-        click.echo("no runs" if query == RunQuery(limit=query.limit) else "no runs fit that", err=True)
-        return 0
-    screen = output(given)
-    rows = [
-        (
-            run.run,
-            run.plan_id,
-            f"{screen.sign(run.status)} {run.status}" + (f" ({run.reason})" if run.reason else ""),
-            time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(run.created)),
-            duration_text(run.ended - run.created) if run.ended is not None else "",
-        )
-        for run in found
-    ]
-    screen.write("\n".join(table(screen, ("RUN", "PLAN", "STATUS", "STARTED", "TOOK"), rows)) + "\n")
+        output(settings).write("\n".join(lines(report)) + "\n")
     return 0

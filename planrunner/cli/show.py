@@ -9,10 +9,9 @@ from typing import Any
 
 import click
 
-from planrunner.app import histories
-from planrunner.app.calls import called
-from planrunner.app.inspect import POLL, Log, journal_entries, logs, look, read_log, why_task
-from planrunner.app.queries import EntryQuery, wanted
+from planrunner.app.history import replay
+from planrunner.app.history.calls import called
+from planrunner.app.history.show import POLL, EntryQuery, Log, journal_entries, logs, look, read_log, wanted, why_task
 from planrunner.cli.completion import RUN, RUN_OR_TASK, TASK, completes
 from planrunner.cli.group import given_settings
 from planrunner.cli.output import byte_writer
@@ -209,7 +208,7 @@ def events_command(
     if export is not None:
         if any(asked.values()):
             raise UsageError("`--export` writes the whole run: leave out what chooses entries")
-        histories.export(run, given_settings(ctx).state, export)
+        replay.export(run, given_settings(ctx).state, export)
         return 0
     started = False
     for row, entry in wanted(EntryQuery(**asked), journal_entries(run, given_settings(ctx).state, follow)):

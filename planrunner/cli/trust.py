@@ -9,118 +9,79 @@ from typing import Any
 
 import click
 
-from planrunner.app.admission import Examined
-from planrunner.app.policies import explain
-from planrunner.app.trusted import examined, forget, listed, project_object, trust_plan, trust_project
-from planrunner.cli.group import given_settings
+from planrunner.app.people.admission import (
+    Examined,
+    examined,
+    forget,
+    listed,
+    project_object,
+    trust_plan,
+    trust_project,
+)
+from planrunner.app.plans.policies import explain
+from planrunner.cli.group import CommandGroup, given_settings
 from planrunner.cli.settings import Settings, output
 from planrunner.errors import DENIED, OK, UsageError
 from planrunner.views.rights import LONGEST_PATH, item, powers_lines, render
 
+_JSON = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON; nothing is prompted for, and only --yes records trust."
+)
 
-@click.command("trust")
-@click.argument("plan", default="", type=click.Path())
-@click.option("--list", "listing", is_flag=True, help="List what is trusted.")
-@click.option("--forget", metavar="PLAN|DIGEST", help="Trust it no longer.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON; nothing is asked, and only --yes notes anything.")
-@click.pass_context
-def trust_command(ctx: click.Context, /, plan: str, **options: Any) -> int:
-    """Show what a plan from outside the project may do, and let exactly this plan run from now on.
 
-    PLAN may be the folder of a project: then its plans run from anywhere as they do inside it, until its
-    planrunner.yaml changes.
+@click.group("trust", cls=CommandGroup, default="add", words=True, spellings={"--list": "list", "--forget": "forget"})
+def trust_command() -> None:
+    """Trust plans from outside the project, list what is trusted, and revoke trust.
 
     \b
     Examples:
       planrunner trust ../release.yaml
       planrunner trust ~/projects/shop
-      planrunner trust --list
-      planrunner trust --forget ../release.yaml
+      planrunner trust list
+      planrunner trust forget ../release.yaml
+    """
+
+
+@trust_command.command("add")
+@click.argument("plan", type=click.Path())
+@click.option("--yes", is_flag=True, help="Do not prompt.")
+@_JSON
+@click.pass_context
+def add_trust(ctx: click.Context, /, plan: str, **options: Any) -> int:
+    """Show what a plan from outside the project may do, and trust exactly this plan.
+
+    PLAN may be the folder of a project: then its plans run from anywhere as they do inside it, until its
+    planrunner.yaml changes.
     """
     given = given_settings(ctx)
-    if options["listing"]:
-        return _list(given, options["as_json"])
-    if options["forget"] is not None:
-        return _forget(options["forget"])
-    if not plan:
-        raise UsageError("`trust` needs a plan, or the folder of a project", "`planrunner trust PLAN`")
-    if os.path.isdir(plan):
-        return _project(given, plan, options)
-    return _plan(given, plan, options)
+    return _project(given, plan, options) if os.path.isdir(plan) else _plan(given, plan, options)
 
 
-def _plan(given: Settings, path: str, options: dict[str, Any]) -> int:
-    found = examined(path)
-    _show(given, found, options["as_json"])
-    if found.found["trusted"] == "trusted":
-        return _say(f"{_path(path)} is trusted already, as it is now", options)
-    if not _agreed(given, options, "trust exactly this plan?"):
-        return OK if options["as_json"] else _say("not trusted", options, DENIED)
-    trust_plan(path, found)
-    return _say(f"{_path(path)} is trusted as it is now; after a change it asks again", options)
-
-
-def _show(given: Settings, found: Examined, as_json: bool) -> None:
-    screen = output(given)
+@trust_command.command("list")
+@_JSON
+@click.pass_context
+def list_trust(ctx: click.Context, /, as_json: bool) -> int:
+    """List trusted plans and projects."""
+    trusted = listed()
+    screen = output(given_settings(ctx))
     if as_json:
-        screen.write(json.dumps(found.found, indent=2, ensure_ascii=False) + "\n")
-    else:
-        screen.write("".join(f"{line}\n" for line in powers_lines(screen, found.found)))
-
-
-def _project(given: Settings, path: str, options: dict[str, Any]) -> int:
-    found = project_object(path)
-    root = _path(found["project"])
-    if options["as_json"]:
-        output(given).write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
-    else:
-        sections = ", ".join(map(item, found["sections"])) or "nothing"
-        told = f"every plan in {root} would run from anywhere, now and after changes, as it does inside the project"
-        output(given).write(f"{told}\nits planrunner.yaml says something about: {sections}\n")
-    if found["trusted"] == "trusted":
-        return _say(f"{root} is trusted already", options)
-    if not _agreed(given, options, "trust the whole project?"):
-        return OK if options["as_json"] else _say("not trusted", options, DENIED)
-    trust_project(path)
-    return _say(f"{root} is trusted until its planrunner.yaml changes", options)
-
-
-def _agreed(given: Settings, options: dict[str, Any], question: str) -> bool:
-    """Whether somebody says yes. Raises UsageError where nobody can be asked."""
-    if options["yes"] or options["as_json"]:
-        return bool(options["yes"])
-    if given.no_input or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("nobody is here to ask whether to trust it", "read it, then add --yes")
-    return click.confirm(question, default=False)
-
-
-def _say(text: str, options: dict[str, Any], code: int = OK) -> int:
-    click.echo(text, err=options["as_json"])
-    return code
-
-
-def _list(given: Settings, as_json: bool) -> int:
-    rows = listed()
-    if as_json:
-        output(given).write(json.dumps({"format": 1, "trusted": rows}, indent=2, ensure_ascii=False) + "\n")
+        screen.write(json.dumps({"format": 1, "trusted": trusted}, indent=2, ensure_ascii=False) + "\n")
         return OK
-    lines = [f"{row['kind']:<8} {row['digest'][:19]}  {_path(row['path'])}\n" for row in rows]
-    output(given).write("".join(lines) or "nothing is trusted\n")
+    lines = [f"{row['kind']:<8} {row['digest'][:19]}  {_path(row['path'])}\n" for row in trusted]
+    screen.write("".join(lines) or "nothing is trusted\n")
     return OK
 
 
-def _forget(named: str) -> int:
-    for path in forget(named):
+@trust_command.command("forget")
+@click.argument("plan", metavar="PLAN|DIGEST")
+def forget_trust(plan: str) -> int:
+    """Revoke the trust in a plan or project, named by path or digest."""
+    for path in forget(plan):
         click.echo(f"{_path(path)} is no longer trusted")
     return OK
 
 
-def _path(path: str) -> str:
-    return item(path, LONGEST_PATH)
-
-
-@click.group("policy")
+@click.group("policy", cls=CommandGroup)
 def policy_command() -> None:
     """Policies: what plans and their tasks may do.
 
@@ -150,3 +111,57 @@ def explain_(plan: str, as_json: bool) -> int:
     else:
         click.echo(render(f"{found.id} ({plan})", tasks))
     return DENIED if any(each.verdict == "deny" for task in tasks for each in task.said) else 0
+
+
+def _plan(given: Settings, path: str, options: dict[str, Any]) -> int:
+    found = examined(path)
+    _show(given, found, options["as_json"])
+    if found.found["trusted"] == "trusted":
+        return _say(f"{_path(path)} is already trusted as it is", options)
+    if not _agreed(given, options, "trust exactly this plan?"):
+        return OK if options["as_json"] else _say("not trusted", options, DENIED)
+    trust_plan(path, found)
+    return _say(f"{_path(path)} is trusted as it is; after a change it prompts again", options)
+
+
+def _show(given: Settings, found: Examined, as_json: bool) -> None:
+    screen = output(given)
+    if as_json:
+        screen.write(json.dumps(found.found, indent=2, ensure_ascii=False) + "\n")
+    else:
+        screen.write("".join(f"{line}\n" for line in powers_lines(screen, found.found)))
+
+
+def _project(given: Settings, path: str, options: dict[str, Any]) -> int:
+    found = project_object(path)
+    root = _path(found["project"])
+    if options["as_json"]:
+        output(given).write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+    else:
+        sections = ", ".join(map(item, found["sections"])) or "nothing"
+        told = f"every plan in {root} would run from anywhere, now and after changes, as it does inside the project"
+        output(given).write(f"{told}\nits planrunner.yaml says something about: {sections}\n")
+    if found["trusted"] == "trusted":
+        return _say(f"{root} is already trusted", options)
+    if not _agreed(given, options, "trust the whole project?"):
+        return OK if options["as_json"] else _say("not trusted", options, DENIED)
+    trust_project(path)
+    return _say(f"{root} is trusted until its planrunner.yaml changes", options)
+
+
+def _agreed(given: Settings, options: dict[str, Any], question: str) -> bool:
+    """Whether the answer is yes. Raises UsageError away from a terminal."""
+    if options["yes"] or options["as_json"]:
+        return bool(options["yes"])
+    if given.no_input or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("cannot prompt for trust: not at a terminal", "read the plan, then add --yes")
+    return click.confirm(question, default=False)
+
+
+def _say(text: str, options: dict[str, Any], code: int = OK) -> int:
+    click.echo(text, err=options["as_json"])
+    return code
+
+
+def _path(path: str) -> str:
+    return item(path, LONGEST_PATH)

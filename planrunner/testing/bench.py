@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from planrunner.app.execute import ExecRequest, RunResult, execute
+from planrunner.app.runs.execute import ExecRequest, RunResult, execute
 from planrunner.capabilities.binding import Binding, bind, invoke
 from planrunner.capabilities.contract import BESIDE, Call, Context, Declaration, declaration_of
 from planrunner.capabilities.faults import Overdue, within
@@ -26,7 +26,7 @@ from planrunner.plan.model import Capability, Task
 from planrunner.plugins.registry import Registry
 
 if TYPE_CHECKING:
-    from planrunner.app.execute import RunResult
+    from planrunner.app.runs.execute import RunResult
     from planrunner.machine.events import Entry
     from planrunner.plan.model import Plan
 

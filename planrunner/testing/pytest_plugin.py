@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from planrunner.app.execute import RunResult
-from planrunner.app.replay import ReplayReport, replay_run
+from planrunner.app.history.replay import ReplayReport, replay_run
+from planrunner.app.runs.execute import RunResult
 from planrunner.machine.events import Outcome
 from planrunner.testing.bench import run_plan
 from planrunner.testing.capability import call_capability

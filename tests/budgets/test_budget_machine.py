@@ -10,7 +10,7 @@ import pytest
 from simulator.rehearsal import TRAITS, Rehearsal, rehearse
 from simulator.runs import check_budgets
 
-from planrunner.app.execute import exit_code
+from planrunner.app.runs.execute import exit_code
 from planrunner.machine.budgets import MAX_DEPTH
 from planrunner.machine.events import (
     AttemptEnded,

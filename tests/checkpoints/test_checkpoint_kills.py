@@ -13,10 +13,10 @@ import pytest
 from simulator.crashes import die_at, in_child
 
 from planrunner import errors
-from planrunner.app.execute import ExecRequest, execute
+from planrunner.app.history.state import stored_plan, stored_state
 from planrunner.app.proof.promises import check_checkpoints
-from planrunner.app.reading import stored_plan, stored_state
-from planrunner.app.resuming import resume
+from planrunner.app.runs.execute import ExecRequest, execute
+from planrunner.app.runs.resume import resume
 from planrunner.engine.replay import replay
 from planrunner.journal.sqlite import open_journal
 from planrunner.knowledge import directories

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from planrunner import errors
-from planrunner.app.forking import ForkRequest, files_at, restoring
-from planrunner.app.rewinding import carry_out
+from planrunner.app.runs.checkpoints import ForkRequest, files_at, restoring
+from planrunner.app.runs.restore import carry_out
 
 if TYPE_CHECKING:
     from conftest import Project

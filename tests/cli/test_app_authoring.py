@@ -6,11 +6,10 @@ import os
 
 import pytest
 
-from planrunner.app import authoring as checks
-from planrunner.app.authoring import Choice, mend_file, registry
-from planrunner.app.linting import decode, diff_text, write_text
-from planrunner.app.planfiles import find_plans
-from planrunner.app.schemas import input_schema, part
+from planrunner.app.plans import lint as checks
+from planrunner.app.plans.files import find_plans
+from planrunner.app.plans.lint import Choice, decode, diff_text, mend_file, registry, write_text
+from planrunner.app.plans.reference import input_schema, part
 from planrunner.capabilities.builtin import description_of
 from planrunner.capabilities.jsonschema import faults
 from planrunner.errors import NotFound, UsageError

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from planrunner.app import example as examples
-from planrunner.app.example_inputs import EARLIER, GATED, INPUTS
+from planrunner.app.plans import reference as examples
+from planrunner.app.plans.reference import EARLIER, GATED, INPUTS
 from planrunner.capabilities import builtin
 from planrunner.cli import main
 from planrunner.plan.load import load

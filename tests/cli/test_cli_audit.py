@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from planrunner.app.auditlines import _event
+from planrunner.app.history.audit import _event
 from planrunner.errors import MISMATCH, NO_PLAN, OK, STORAGE, USAGE, WAITING
 
 PLAN = """\

@@ -234,7 +234,7 @@ def test_ctrl_c_twice_ends_a_cancelled_run_at_once(run, plan, start, tmp_path):
 
 
 def test_a_holder_that_hangs_is_named_and_answers_once_it_goes_on(run, plan, start, tmp_path):
-    from planrunner.app.control import steer
+    from planrunner.app.runs.control import steer
     from planrunner.errors import RunHeld
 
     going = start("exec", plan(PLAN))

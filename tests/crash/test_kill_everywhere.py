@@ -16,9 +16,9 @@ from simulator.plans import nested_plan, random_plan
 from simulator.runs import summary
 
 from planrunner import errors
-from planrunner.app.execute import ExecRequest, execute
-from planrunner.app.reading import stored_state
-from planrunner.app.resuming import resume
+from planrunner.app.history.state import stored_state
+from planrunner.app.runs.execute import ExecRequest, execute
+from planrunner.app.runs.resume import resume
 from planrunner.errors import PlanInvalid
 from planrunner.journal.proof import verify
 from planrunner.journal.sqlite import open_journal

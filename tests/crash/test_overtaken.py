@@ -12,12 +12,11 @@ from pathlib import Path
 import pytest
 
 from planrunner import errors
-from planrunner.app import refused as denials
-from planrunner.app import resuming as continued
-from planrunner.app.inspect import recent_runs
-from planrunner.app.queries import RunQuery
-from planrunner.app.resuming import resume
-from planrunner.app.rollback import RollbackRequest, roll_back
+from planrunner.app.history import audit as denials
+from planrunner.app.history.show import RunQuery, recent_runs
+from planrunner.app.runs import resume as continued
+from planrunner.app.runs.resume import resume
+from planrunner.app.runs.rollback import RollbackRequest, roll_back
 from planrunner.cli.guard import guarded
 from planrunner.errors import Denied, UsageError
 from planrunner.journal import chain as chain_of_heads

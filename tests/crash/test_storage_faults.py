@@ -23,7 +23,7 @@ from typing import NamedTuple
 import pytest
 
 from planrunner import errors
-from planrunner.app.inspect import Look, look
+from planrunner.app.history.show import Look, look
 from planrunner.cli.guard import guarded
 from planrunner.errors import NotFound, PlanrunnerError
 from planrunner.journal.proof import verify

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from planrunner import errors
-from planrunner.app.reading import stored_state
+from planrunner.app.history.state import stored_state
 from planrunner.cli.guard import guarded
 from planrunner.journal.records import NewRun, StoredPlan
 from planrunner.journal.sqlite import open_journal

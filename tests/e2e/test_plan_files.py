@@ -15,8 +15,8 @@ import pytest
 from simulator.crashes import die_at, in_child
 
 from planrunner import errors
-from planrunner.app.execute import ExecRequest, execute
-from planrunner.app.resuming import resume
+from planrunner.app.runs.execute import ExecRequest, execute
+from planrunner.app.runs.resume import resume
 from planrunner.journal.sqlite import open_journal
 from planrunner.testing.bench import Silent
 

@@ -10,8 +10,8 @@ import pytest
 from simulator.rehearsal import TRAITS
 from simulator.runs import PLACE, START, Nobody
 
-from planrunner.app.asking import answer_waiting
-from planrunner.app.execute import exit_code
+from planrunner.app.runs.control import answer_waiting
+from planrunner.app.runs.execute import exit_code
 from planrunner.capabilities.contract import Call
 from planrunner.engine import loop as inbox_module
 from planrunner.engine.loop import Driver, Inbox

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from planrunner.app.control import steer
-from planrunner.app.execute import ExecRequest, RunResult, execute
+from planrunner.app.runs.control import steer
+from planrunner.app.runs.execute import ExecRequest, RunResult, execute
 from planrunner.testing.bench import Silent
 
 TRIES = int(os.environ.get("PLANRUNNER_SIDE_BY_SIDE", "4"))

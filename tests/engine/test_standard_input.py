@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from planrunner.app.execute import ExecRequest, RunResult, execute
+from planrunner.app.runs.execute import ExecRequest, RunResult, execute
 from planrunner.plan.load import load
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source

@@ -22,9 +22,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import mutations
 
-from planrunner.app.authoring import Checked, Choice
-from planrunner.app.linting import lint_paths
-from planrunner.app.sight import sight
+from planrunner.app.plans.lint import Checked, Choice, lint_paths
+from planrunner.app.runs.setup import sight
 from planrunner.diagnostics import has_errors
 from planrunner.errors import PlanInvalid
 from planrunner.journal.memory import MemoryJournal

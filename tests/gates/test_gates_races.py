@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from planrunner.app.execute import ExecRequest, execute
-from planrunner.app.gates import vote
-from planrunner.app.inspect import look
+from planrunner.app.history.show import look
+from planrunner.app.people.gates import vote
+from planrunner.app.runs.execute import ExecRequest, execute
 from planrunner.errors import PlanrunnerError
 from planrunner.machine.events import GateVoted
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from planrunner.app.doctor import examine
+from planrunner.app.project.doctor import examine
 from planrunner.errors import NotFound, RunHeld
 from planrunner.journal import chain, locks, proof, workspace
 from planrunner.journal.chain import key_path

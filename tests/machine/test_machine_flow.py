@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from simulator.rehearsal import Rehearsal, rehearse
 
+from planrunner.app.plans.tasks import select
 from planrunner.app.proof.lives import RUN_ID
-from planrunner.app.selection import select
 from planrunner.machine.events import Outcome, RunParked, RunResumed, TaskSettled
 from planrunner.machine.evolve import evolve, fold
 from planrunner.machine.explain import why

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planrunner.app.authoring import convert_text
+from planrunner.app.plans.lint import convert_text
 from planrunner.plan.commands.calls import CommandError
 from planrunner.plan.commands.parse import parse
 from planrunner.plan.commands.statements import looks_like_calls

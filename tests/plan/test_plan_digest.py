@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from plan_loading import corpus, errors, loaded
 
-from planrunner.app.reading import plan_of as stored_plan
+from planrunner.app.history.state import plan_of as stored_plan
 from planrunner.journal.records import StoredPlan
 from planrunner.plan.identity import digest, task_digest
 from planrunner.plan.lower.plan import without_done

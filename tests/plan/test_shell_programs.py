@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from shell_scripts import SCRIPTS, UNSEEN
 from shells_at_work import SHELLS, Bench
 
-from planrunner.app.proof.programs import programs
+from planrunner.app.proof.powers import programs
 from planrunner.plan.model import Task
 from planrunner.plan.shell.commands import passed_on
 

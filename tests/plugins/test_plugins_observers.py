@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from planrunner.app.execute import ExecRequest, execute
+from planrunner.app.runs.execute import ExecRequest, execute
 from planrunner.machine.events import AttemptEnded, Entry, Outcome, TaskQueued
 from planrunner.plugins.observers import Observer, Observers, copied
 from planrunner.plugins.registry import Registry

@@ -156,7 +156,7 @@ def test_a_fixed_tuple_takes_as_many_values_each_of_its_own_type() -> None:
 
 
 def test_the_task_to_copy_has_a_value_for_each_place_of_a_fixed_tuple() -> None:
-    from planrunner.app.example import example_tasks
+    from planrunner.app.plans.reference import example_tasks
     from planrunner.capabilities.builtin import description_of
 
     assert "x: [1, text]" in example_tasks(describe(_taking(tuple[int, str])), description_of)

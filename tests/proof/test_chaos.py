@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from planrunner.app.proof.chaos import ChaosRequest, chaos, chaos_object, imagined_stage
+from planrunner.app.proof.chaos import ChaosRequest, chaos, chaos_object, imagined_stage, real_differences
 from planrunner.app.proof.lives import Acted, Broken, Disk, Lived, Mishap, live
 from planrunner.app.proof.promises import check, check_settled_once, check_slots, check_unsafe, differences
-from planrunner.app.proof.realchaos import real_differences
-from planrunner.app.proof.testing import runnable
+from planrunner.app.proof.test import runnable
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, Outcome, TaskSettled
 
 if TYPE_CHECKING:

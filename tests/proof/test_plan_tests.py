@@ -155,8 +155,8 @@ def test_generated_cases_decide_a_gate_in_every_way(write: Write, data: Data) ->
 
 
 def test_a_mock_says_what_an_attempt_uses(write: Write) -> None:
+    from planrunner.app.proof.test import runnable, runs, stage_of
     from planrunner.app.proof.testfile import read_tests
-    from planrunner.app.proof.testing import runnable, runs, stage_of
     from planrunner.app.proof.world import known_capabilities
     from planrunner.machine.events import AttemptEnded
     from planrunner.source import Source
@@ -275,8 +275,8 @@ BAD = [
 def test_a_fault_in_a_test_file_is_a_finding_with_its_exact_place(
     text: str, code: str, message: str, marked: str, write: Write, call: Call
 ) -> None:
+    from planrunner.app.proof.test import runnable
     from planrunner.app.proof.testfile import read_tests
-    from planrunner.app.proof.testing import runnable
     from planrunner.source import Source
 
     write("release.yaml", PLAN)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from planrunner.app.proof.chaos import ChaosRequest, chaos, chaos_object
-from planrunner.app.proof.testing import test_paths as run_tests
-from planrunner.app.proof.testing import tested_object as as_data
+from planrunner.app.proof.test import test_paths as run_tests
+from planrunner.app.proof.test import tested_object as as_data
 
 ROOT = Path(__file__).resolve().parents[2]
 PLANS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "plans").iterdir() if path.is_file())

@@ -23,7 +23,7 @@ SEPARATELY = {"check-project.yaml"}
 
 sys.path.insert(0, str(ROOT))
 
-from planrunner.app.histories import history_of, written  # noqa: E402
+from planrunner.app.history.replay import history_of, written  # noqa: E402
 from planrunner.machine.events import Entry, RunStarted  # noqa: E402
 
 

@@ -11,7 +11,7 @@ from simulator.plans import random_plan
 from simulator.rehearsal import rehearse
 from simulator.runs import PLACE, RUN_ID, Disk, Nobody, World, outcome_for, simulate
 
-from planrunner.app.forking import Checkpoint, find, named
+from planrunner.app.runs.checkpoints import Checkpoint, find, named
 from planrunner.engine.loop import Driver
 from planrunner.engine.replay import replay
 from planrunner.engine.simulated import ImaginedEffects, Script

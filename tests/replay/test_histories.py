@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from planrunner.app.histories import History, read_history, written
-from planrunner.app.reading import plan_of
-from planrunner.app.replay import replay_run
+from planrunner.app.history.replay import History, read_history, replay_run, written
+from planrunner.app.history.state import plan_of
 from planrunner.engine.replay import replay
 from planrunner.errors import UsageError
 from planrunner.machine.events import TaskSettled

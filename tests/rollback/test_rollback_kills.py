@@ -14,10 +14,10 @@ import pytest
 from simulator.crashes import die_at, in_child
 
 from planrunner import errors
-from planrunner.app.execute import ExecRequest, execute
-from planrunner.app.reading import stored_state
-from planrunner.app.resuming import resume
-from planrunner.app.rollback import RollbackRequest, roll_back
+from planrunner.app.history.state import stored_state
+from planrunner.app.runs.execute import ExecRequest, execute
+from planrunner.app.runs.resume import resume
+from planrunner.app.runs.rollback import RollbackRequest, roll_back
 from planrunner.journal.sqlite import open_journal
 from planrunner.machine.events import AttemptEnded, Entry, RollbackEnded, RollbackStarted, UndoSettled
 from planrunner.testing.bench import Silent

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sandbox_project import needs_bubblewrap, needs_landlock
 
-from planrunner.app import sandboxing as probed
+from planrunner.app.project import doctor as probed
 from planrunner.safety.sandbox import presence, probes
 from planrunner.safety.sandbox.selftest import Probe, try_out
 

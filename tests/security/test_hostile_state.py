@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from security_desk import Desk
 
-from planrunner.app.sight import _key
+from planrunner.app.runs.setup import _key
 from planrunner.journal.database import APPLICATION, MIGRATIONS
 from planrunner.journal.sqlite import open_journal
 from planrunner.plugins.registry import Registry

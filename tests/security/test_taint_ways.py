@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from planrunner.app.authoring import Choice
-from planrunner.app.linting import lint_paths
+from planrunner.app.plans.lint import Choice, lint_paths
 
 PAGE = {"id": "page", "uses": "http.get", "with": {"url": "https://example.org/"}}
 TEXT = "{{ tasks.page.outputs.text }}"

@@ -21,10 +21,8 @@ import pytest
 from misspelling import misspelt, names
 from sound_plans import ALONE, FRAGMENTS, KINDS, Maker, Slot
 
-from planrunner.app.dry import assumed
-from planrunner.app.proof.lives import PLACE, RUN_ID, START, Disk, Lived, Nobody, Stage, live
-from planrunner.app.proof.people import decided
-from planrunner.app.proof.world import known_capabilities
+from planrunner.app.proof.lives import PLACE, RUN_ID, START, Disk, Lived, Nobody, Stage, assumed, live
+from planrunner.app.proof.world import decided, known_capabilities
 from planrunner.capabilities.contract import Call, Failure
 from planrunner.capabilities.outputs import stdout_outputs, typed
 from planrunner.engine.loop import Driver

@@ -19,7 +19,7 @@ from simulator.plans import fed_plan
 from simulator.runs import summary
 
 from planrunner.app.proof.lives import PLACE, RUN_ID, START, Crash, Disk, Nobody
-from planrunner.app.revising import ReviseRequest, _is_doubtful, _refuse_unfit, _under_way
+from planrunner.app.runs.revise import ReviseRequest, _is_doubtful, _refuse_unfit, _under_way
 from planrunner.capabilities.contract import Call
 from planrunner.engine.effects import StartCall
 from planrunner.engine.loop import Driver

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from trust_terminal import Terminal
 
-from planrunner.app.sight import _key
+from planrunner.app.runs.setup import _key
 from planrunner.journal.sqlite import open_journal
 from planrunner.plugins.registry import Registry
 from planrunner.safety import trust

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from planrunner.app import refused as denials
+from planrunner.app.history import audit as denials
 from planrunner.errors import Denied
 from planrunner.journal import locks
 from planrunner.journal.sqlite import open_journal
@@ -174,7 +174,7 @@ class TestProof:
     def test_a_writer_that_is_killed_leaves_whole_records(self, place) -> None:
         deny(place)
         code = (
-            "import planrunner.app.refused as denials; from planrunner.errors import Denied\n"
+            "import planrunner.app.history.audit as denials; from planrunner.errors import Denied\n"
             "denials.SAME = denials.MOST = 10**9\n"
             "for number in range(10**6):\n"
             "    denials.keep(Denied('no', '', 'trust', 'own.yaml', str(number)), None); print(number, flush=True)\n"

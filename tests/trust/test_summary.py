@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from planrunner.app.proof.powers import hosts
-from planrunner.app.proof.programs import programs
+from planrunner.app.proof.powers import hosts, programs
 from planrunner.plan.model import Task
 from planrunner.views.rights import LONGEST, MOST, item, powers_lines
 from planrunner.views.terminal import Terminal

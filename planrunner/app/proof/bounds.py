@@ -15,6 +15,7 @@ from planrunner.plan.tasks import inner
 
 Json = Any
 
+
 Count = Callable[[Fanout], "int | None"]
 """How many items a fan-out has, as far as it can be told before the run."""
 

@@ -25,6 +25,7 @@ from planrunner.plan.templates import references, render
 
 Json = Any
 
+
 _DECIDABLE = frozenset({"params", "env", "plan"})
 _TEMPLATE = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 

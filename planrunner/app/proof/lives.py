@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from planrunner.app.proof.names import matches
+from planrunner.app.proof.reads import outputs_read
+from planrunner.app.proof.world import World, known_capabilities, script, staged
 from planrunner.capabilities.contract import Call
 from planrunner.engine.calls import Place, timeout_of, with_values
 from planrunner.engine.effects import UNDO, Effect, StartCall
@@ -29,6 +31,7 @@ from planrunner.machine.state import State
 from planrunner.plan.model import Plan
 
 Json = Any
+
 
 START = 1_700_000_000.0
 RUN_ID = "20231114-2213-000000"
@@ -288,3 +291,19 @@ def _watched(call: Call, outcome: Outcome) -> Outcome:
     failure = "cancelled" if first.do == "cancel" else "timeout"
     message = f"stopped by its watchdog after {first.after:g} s"
     return found._replace(failure=failure, message=message, outputs={}, exit_code=None, duration=first.after)
+
+
+class Dry(NamedTuple):
+    """The plan as a dry run walks it, traits for the machine, and effects that only remember what would be called."""
+
+    plan: Plan
+    traits: dict[str, Json]
+    effects: ImaginedEffects
+
+
+def assumed(plan: Plan, now: float) -> Dry:
+    """Criteria and preconditions are taken to hold, and what waits for a person is taken to be done, since an imagined
+    world has neither measurements nor people. ``now`` is where its clock starts (seconds since 1970)."""
+    known = known_capabilities(plan)
+    world = World(judged=False, people=False, seconds=0.0, fields=known.fields, read=outputs_read(plan))
+    return Dry(staged(plan, world), known.traits, ImaginedEffects(script(world), now))

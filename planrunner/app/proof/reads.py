@@ -16,6 +16,8 @@ from planrunner.plan.tasks import inner
 from planrunner.plan.templates import Branches, Loop, Value, tree_of
 
 Json = Any
+
+
 Tree = Any
 
 NEGATED = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}

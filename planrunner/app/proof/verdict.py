@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from planrunner.app.execute import exit_code
-from planrunner.app.proof.cases import Expectation
+from planrunner.app.proof.coverage import Expectation
 from planrunner.app.proof.lives import Lived
 from planrunner.app.proof.names import matches
+from planrunner.app.runs.execute import exit_code
 from planrunner.machine.events import AttemptStarted
 from planrunner.machine.explain import why
 from planrunner.machine.scope import TaskScope
@@ -20,6 +20,7 @@ from planrunner.plan.expressions.values import EvaluationError, Names
 from planrunner.source import Span
 
 Json = Any
+
 
 MISSING = "nothing"
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import SkipTest
 
-from planrunner.app.execute import ExecRequest, execute
-from planrunner.app.inspect import look
-from planrunner.app.replay import replay_run
-from planrunner.app.schemas import input_schema
+from planrunner.app.history.replay import replay_run
+from planrunner.app.history.show import look
+from planrunner.app.plans.reference import input_schema
+from planrunner.app.runs.execute import ExecRequest, execute
 from planrunner.capabilities.annotations import fitted
 from planrunner.capabilities.binding import bind
 from planrunner.capabilities.contract import Failure

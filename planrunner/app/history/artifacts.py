@@ -1,0 +1,408 @@
+"""Artifacts by plan, task and name: versions, origin, content; the store checked, and collected where nothing refers
+to it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from planrunner.app.history.state import stored_state
+from planrunner.errors import NotFound, StorageFailed, UsageError
+from planrunner.journal.locks import held_runs, lock_path
+from planrunner.journal.records import RunRow
+from planrunner.journal.sqlite import Journal, open_journal
+from planrunner.journal.workspace import NAME, find_project, find_state
+from planrunner.knowledge.artifacts import ArtifactStore, Collected, Kept, collect, is_over
+from planrunner.machine.events import AttemptEnded, AttemptStarted
+from planrunner.plan.nearest import nearest
+from planrunner.safety.project import read_data
+
+Json = Any
+
+
+FOREVER = "forever"
+_FINAL = frozenset({"completed", "failed", "cancelled"})
+_CHUNK = 1 << 20
+_VERIFY = "`planrunner artifacts verify` looks at all"
+
+
+class Version(NamedTuple):
+    """One version of an artifact. ``number`` counts the versions of its address, from 1; ``made`` is seconds since
+    1970. ``retention`` is empty for what a capability kept of itself, which stays. ``over`` tells that nobody wants the
+    content any more."""
+
+    plan: str
+    task: str
+    name: str
+    number: int
+    sha256: str
+    size: int
+    type: str
+    path: str
+    run: str
+    attempt: int
+    made: float
+    plan_digest: str
+    retention: str
+    over: bool
+
+    @property
+    def address(self) -> str:
+        return f"{self.plan}/{self.task}/{self.name}"
+
+    @property
+    def ref(self) -> str:
+        return f"{self.address}@{self.number}"
+
+
+class Wanted(NamedTuple):
+    """Which artifacts somebody asks for; what is empty asks for nothing."""
+
+    plan: str = ""
+    task: str = ""
+    name: str = ""
+    type: str = ""
+    run: str = ""
+
+
+class Provenance(NamedTuple):
+    """What a version came from: the capability, the digest of the inputs of the attempt and the revision of the plan;
+    the other refs that have the same content, and whether that is still in the store."""
+
+    version: Version
+    capability: str
+    inputs: str
+    same: tuple[str, ...]
+    stored: bool
+
+
+def listed(wanted: Wanted, state: str | None) -> list[Version]:
+    """The versions that fit, the newest first. Raises NotFound where there are no runs."""
+    state_dir = find_state(None, state)
+    journal = open_journal(state_dir, readonly=True)
+    try:
+        run = journal.find_run(wanted.run) if wanted.run else ""
+        found = versions(journal, default_retention(state_dir))
+    finally:
+        journal.close()
+    fitting = [
+        version
+        for version in found
+        if (not wanted.plan or version.plan == wanted.plan)
+        and (not wanted.task or version.task == _plain(wanted.task))
+        and (not wanted.name or version.name == wanted.name)
+        and (not wanted.type or version.type == wanted.type)
+        and (not run or version.run == run)
+    ]
+    return sorted(fitting, key=lambda version: version.made, reverse=True)
+
+
+def shown(ref: str, state: str | None) -> Provenance:
+    """All about one version. Raises NotFound, UsageError for a ref that may mean several."""
+    state_dir = find_state(None, state)
+    journal = open_journal(state_dir, readonly=True)
+    try:
+        every = versions(journal, default_retention(state_dir))
+        version = picked(ref, every, journal)
+        capability, inputs = _attempt(journal, version)
+    finally:
+        journal.close()
+    same = tuple(other.ref for other in every if other.sha256 == version.sha256 and other != version)
+    return Provenance(version, capability, inputs, same, ArtifactStore(state_dir).has(version.sha256))
+
+
+def found(ref: str, state: str | None) -> tuple[Version, ArtifactStore]:
+    """The version that a ref names and the store that has its content. Raises NotFound, UsageError, RecordMismatch for
+    a run that is not what was written here."""
+    state_dir = find_state(None, state)
+    journal = open_journal(state_dir, readonly=True)
+    try:
+        version = picked(ref, versions(journal, default_retention(state_dir)), journal)
+        journal.prove(version.run)
+    finally:
+        journal.close()
+    store = ArtifactStore(state_dir)
+    if not store.has(version.sha256):
+        why = f"its retention is `{version.retention}`" if version.over else _VERIFY
+        raise NotFound(f"the content of `{version.ref}` is not kept any more", why)
+    return version, store
+
+
+def default_retention(state_dir: str) -> str:
+    """How long artifacts are kept whose tasks do not say it, by the file of the project that the state belongs to.
+    Raises as ``read_data``."""
+    beside = os.path.basename(state_dir) == NAME  # whoever calls may stand in another project
+    section = read_data(os.path.dirname(state_dir) if beside else find_project(None)).get("artifacts")
+    return str(section.get("retention", FOREVER)) if isinstance(section, dict) else FOREVER
+
+
+def versions(journal: Journal, default: str) -> list[Version]:
+    """Every version in the order in which they were made. What a fork took over from its run is that run's."""
+    rows: dict[tuple[str, str, str], list[tuple[float, RunRow, int, dict[str, Json]]]] = {}
+    seen: set[tuple[str, str, str, float, int, str]] = set()
+    for run, entry in journal.kept():
+        event = entry.event
+        assert isinstance(event, AttemptEnded), "the journal gives ends of attempts"
+        for record in event.outcome.artifacts:
+            address = (run.plan_id, _plain(event.task), str(record.get("name") or record.get("path") or "artifact"))
+            mark = (*address, entry.at, event.attempt, str(record.get("sha256", "")))
+            if mark not in seen and _is_record(record):
+                seen.add(mark)
+                rows.setdefault(address, []).append((entry.at, run, event.attempt, record))
+    made = [version for address, row in rows.items() for version in _numbered(address, row, default)]
+    return sorted(made, key=lambda version: (version.made, version.ref))
+
+
+def _is_record(record: dict[str, Json]) -> bool:
+    return isinstance(record.get("sha256"), str) and len(record["sha256"]) == 64
+
+
+def _numbered(
+    address: tuple[str, str, str], rows: list[tuple[float, RunRow, int, dict[str, Json]]], default: str
+) -> Iterator[Version]:
+    now = time.time()
+    rows.sort(key=lambda row: row[0])
+    for number, (at, run, attempt, record) in enumerate(rows, 1):
+        retention = str(record.get("retention") or default) if "path" in record else ""
+        ended = run.status in _FINAL and not run.held
+        yield Version(
+            *address,
+            number,
+            str(record["sha256"]),
+            int(record.get("size") or 0),
+            str(record.get("type") or ""),
+            str(record.get("path") or ""),
+            run.run,
+            attempt,
+            at,
+            run.plan_digest,
+            retention,
+            is_over(retention, Kept(at, ended, len(rows) - number), now),
+        )
+
+
+def _plain(task: str) -> str:
+    """The path of a task without the attempts of what holds it: ``build@2/pack`` is ``build/pack``."""
+    return re.sub(r"@[0-9]+(?=/|$)", "", task)
+
+
+def picked(ref: str, every: Iterable[Version], journal: Journal) -> Version:
+    """The version that people mean: ``plan/task/name``, the end of that, or a digest (or its beginning); with ``@N``
+    its N-th version, with ``@RUN`` the one of that run, else the newest. Raises NotFound, UsageError."""
+    found = list(every)
+    digest = ref.removeprefix("sha256:")
+    if re.fullmatch(r"[0-9a-f]{8,64}", digest):
+        alike = [version for version in found if version.sha256.startswith(digest)]
+        if len({version.sha256 for version in alike}) > 1:
+            raise UsageError(f"several artifacts have a digest that begins with `{digest}`", "write more of it")
+        if alike:
+            return alike[-1]
+    address, which = _split(ref)
+    fitting = [version for version in found if version.address == address] or [
+        version for version in found if version.address.endswith(f"/{address}")
+    ]
+    addresses = sorted({version.address for version in fitting})
+    if len({(version.plan, version.task, version.name) for version in fitting}) > 1:
+        shown = ", ".join(f"`{each}`" for each in addresses[:8])
+        raise UsageError(f"`{address}` may be {shown}", "write more of it")
+    if not fitting:
+        raise _unknown(address, found)
+    return _of_version(fitting, which, journal) if which else fitting[-1]
+
+
+def _split(ref: str) -> tuple[str, str]:
+    address, _, which = ref.rpartition("@")
+    if not address or "/" in which:
+        address, which = ref, ""
+    return _plain(address), which
+
+
+def _of_version(versions: list[Version], which: str, journal: Journal) -> Version:
+    if which.isdigit() and len(which) < 8:
+        if not 0 < int(which) <= len(versions):
+            count = f"{len(versions)} version{'' if len(versions) == 1 else 's'}"
+            raise NotFound(f"`{versions[0].address}` has no version {which}", f"it has {count}")
+        return versions[int(which) - 1]
+    run = journal.find_run(which)
+    of_run = [version for version in versions if version.run == run]
+    if not of_run:
+        raise NotFound(f"run {run} kept no `{versions[0].address}`", f"its newest version is `{versions[-1].ref}`")
+    return of_run[-1]
+
+
+def _unknown(address: str, found: list[Version]) -> NotFound:
+    known = {version.address for version in found}
+    names = {version.name: version.address for version in found}
+    near = nearest(address, known) or names.get(nearest(address.rpartition("/")[2], names) or "", "")
+    hint = f"did you mean `{near}`?" if near else "`planrunner artifacts` lists what there is"
+    return NotFound(f"there is no artifact `{address}`", hint)
+
+
+def _attempt(journal: Journal, version: Version) -> tuple[str, str]:
+    """The capability of the attempt that made a version, and the digest of its inputs."""
+    capability = inputs = task = ""
+    for entry in journal.entries(version.run):
+        event = entry.event
+        if not isinstance(event, AttemptStarted) or event.attempt != version.attempt:
+            continue
+        if _plain(event.task) == version.task and entry.at <= version.made:
+            inputs, task = event.inputs, event.task
+    if task:
+        state = stored_state(journal, version.run)
+        capability = state.specs[state.index[task]].uses if task in state.index else ""
+    return capability, inputs
+
+
+def written(version: Version, store: ArtifactStore, target: str, force: bool = False) -> None:
+    """Write the content of a version to a file, whole or not at all. Raises UsageError, StorageFailed where the
+    content is damaged."""
+    if os.path.isdir(target):
+        raise UsageError(f"`{target}` is a folder", "name a file with -o")
+    if os.path.lexists(target) and not force:
+        raise UsageError(f"`{target}` is there already", "name another file with -o, or write over it with --force")
+    staged = f"{target}.{os.getpid()}-{os.urandom(4).hex()}.planrunner"
+    try:
+        with store.open(version.sha256) as source, open(staged, "xb") as file:
+            _copied(version, source, file)
+        os.replace(staged, target)
+    except OSError as error:
+        raise UsageError(f"`{target}` cannot be written: {error.strerror or error}") from error
+    finally:
+        if os.path.lexists(staged):
+            os.unlink(staged)
+
+
+def _copied(version: Version, source: Json, file: Json) -> None:
+    hashed = hashlib.sha256()
+    while data := source.read(_CHUNK):
+        hashed.update(data)
+        file.write(data)
+    if hashed.hexdigest() != version.sha256:
+        raise damaged(version)
+
+
+def damaged(version: Version) -> StorageFailed:
+    return StorageFailed(f"the content of `{version.ref}` is damaged", _VERIFY)
+
+
+GRACE = 86_400.0
+"""Seconds for which a content that nothing refers to is kept all the same."""
+
+COARSE = 1.0
+"""Seconds by which the times of files may lag behind the clock."""
+
+_RESULTS = frozenset({"attempt_ended", "frame_opened", "run_ended", "task_settled"})
+"""Kinds of events that hold what tasks gave."""
+_DIGEST = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
+_LARGEST = 256 << 20
+"""Bytes of a JSON content that is looked through."""
+_CACHED_CHUNK = 1 << 20
+
+
+class Checked(NamedTuple):
+    """The state of a store: how many contents are whole, which are damaged, and which versions have lost theirs before
+    their time."""
+
+    whole: int
+    damaged: tuple[str, ...]
+    lost: tuple[Version, ...]
+    over: int
+
+
+def verified(state: str | None) -> Checked:
+    """Compare every content with its digest, and every version with the store. Raises NotFound."""
+    state_dir = find_state(None, state)
+    journal = open_journal(state_dir, readonly=True)
+    try:
+        every = versions(journal, default_retention(state_dir))
+    finally:
+        journal.close()
+    store = ArtifactStore(state_dir)
+    there = list(store)
+    damaged = tuple(sha256 for sha256 in there if not store.is_whole(sha256))
+    known = set(there)
+    missing = [version for version in every if version.sha256 not in known]
+    lost = tuple(version for version in missing if not version.over)
+    return Checked(len(there) - len(damaged), damaged, lost, len(missing) - len(lost))
+
+
+def collected(state: str | None, older: float = GRACE, dry: bool = False) -> Collected:
+    """Remove what nothing refers to and nobody touched for ``older`` seconds. Raises NotFound, StorageFailed."""
+    state_dir = find_state(None, state)
+    before = _before(state_dir, older)  # first: whatever a run keeps from now on is younger
+    store = ArtifactStore(state_dir)
+    if not os.path.isdir(os.path.join(state_dir, "artifacts")):
+        raise NotFound(f"there are no artifacts in `{state_dir}`", "a task keeps a file with `artifacts: [PATH]`")
+    journal = open_journal(state_dir, readonly=True)
+    try:
+        live = _referred(journal, default_retention(state_dir))
+    finally:
+        journal.close()
+    live.update(_cached(os.path.join(state_dir, "cache")))
+    _follow(store, live)
+    return collect(store, live, before, dry)
+
+
+def _before(state_dir: str, older: float) -> float:
+    """The moment before which a content must have been touched last: what a living run keeps is its own until it has
+    told of it, however long that takes."""
+    moment = time.time() - max(older, 0.0) - COARSE
+    for run, _ in held_runs(state_dir):
+        try:
+            moment = min(moment, os.stat(lock_path(state_dir, run)).st_mtime)
+        except FileNotFoundError:
+            continue  # it has ended since, and what it kept stands in the journal
+    return moment
+
+
+def _referred(journal: Journal, default: str) -> set[str]:
+    """The digests that the journal names, without the artifacts whose time is over."""
+    every = versions(journal, default)
+    live = {version.sha256 for version in every if not version.over}
+    over = {version.sha256 for version in every if version.over} - live
+    for kind, text in journal.texts():
+        found = set(_digests(text.encode("utf-8", "surrogatepass")))
+        live |= found - over if kind in _RESULTS else found
+    return live
+
+
+def _digests(data: bytes) -> Iterator[str]:
+    return (found.decode("ascii") for found in _DIGEST.findall(data))
+
+
+def _cached(folder: str) -> Iterator[str]:
+    """The digests in the files of the caches: what a later run takes from there is still in the store."""
+    for place, _, names in os.walk(folder):
+        for name in names:
+            try:
+                with open(os.path.join(place, name), "rb") as file:
+                    rest = b""
+                    while data := file.read(_CACHED_CHUNK):
+                        yield from _digests(rest + data)
+                        rest = data[-128:]
+            except OSError:
+                continue
+
+
+def _follow(store: ArtifactStore, live: set[str]) -> None:
+    """Add what the JSON contents among the live ones refer to, and what those do."""
+    waiting = list(live)
+    while waiting:
+        for sha256 in _inside(store, waiting.pop()):
+            if sha256 not in live:
+                live.add(sha256)
+                waiting.append(sha256)
+
+
+def _inside(store: ArtifactStore, sha256: str) -> list[str]:
+    try:
+        with store.open(sha256) as file:
+            if file.peek(1)[:1] not in (b"{", b"[") or os.fstat(file.fileno()).st_size > _LARGEST:
+                return []
+            return list(_digests(file.read()))
+    except (NotFound, OSError):
+        return []

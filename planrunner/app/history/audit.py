@@ -1,0 +1,427 @@
+"""Proof that a journal is what was written: verify it, anchor it elsewhere, export it with its chain, accept it as it
+is; and the record of plans that were refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from planrunner.app.runs.control import user
+from planrunner.errors import Denied, NotFound, PlanrunnerError, RunHeld, StorageFailed, UsageError
+from planrunner.fileio import read_regular
+from planrunner.journal import foreign, proof
+from planrunner.journal.chain import first_link, next_link
+from planrunner.journal.database import failure, sqlite3
+from planrunner.journal.foreign import open_checked
+from planrunner.journal.proof import Anchor, Break, Sealed, Standing, Verdict, cut, entries_of, sealed_rows, stored_form
+from planrunner.journal.records import NewRun, RunHandle
+from planrunner.journal.sqlite import Journal, open_journal
+from planrunner.journal.workspace import check_state, find_project, find_state, is_marked, why_outside
+from planrunner.machine.events import Entry, PlanRefused
+from planrunner.plan.escapes import escaped
+from planrunner.redaction import Redactor, masked
+from planrunner.safety.credentials import Unresolved, read_credentials, value_of
+from planrunner.views.status import rfc3339
+
+Json = Any
+
+
+_ANCHOR = "`planrunner audit head` prints them: RUN:SEQ:LINK"
+
+
+def verify(run: str | None, state: str | None, heads: Sequence[str] = ()) -> Verdict:
+    """Compare the journal, or one run, with its chain; ``heads`` are anchors, or files of them. Raises NotFound,
+    UsageError for what is no anchor, StorageFailed for a state directory or a key that is not safe."""
+    directory = _directory(state)
+    meant = None if run is not None and _is_gone(directory) else _whole_id(run, directory)
+    return proof.verify(directory, meant, anchors_of(heads))
+
+
+def accept(run: str | None, state: str | None, because: str) -> Verdict:
+    """Take the journal, or one run, as it stands from now on; what was found and ``because`` are kept. Raises NotFound,
+    RunHeld, StorageFailed."""
+    directory = _directory(state)
+    said = {"at": time.time(), "by": user(), "uid": os.getuid(), "host": os.uname().nodename, "because": because}
+    return foreign.accept(directory, _whole_id(run, directory), said)
+
+
+def accepted(state: str | None) -> list[dict[str, Json]]:
+    """What people accepted of this journal, the first first."""
+    return foreign.accepted(find_state(None, state))
+
+
+def anchors_of(heads: Iterable[str]) -> list[Anchor]:
+    """Anchors from words ``RUN:SEQ:LINK`` and from files with one in each line. Raises UsageError, NotFound."""
+    found: list[Anchor] = []
+    for head in heads:
+        lines = [head] if _anchor(head) is not None else _lines(head)
+        for line in lines:
+            anchor = _anchor(line)
+            if anchor is None:
+                raise UsageError(f"`{line[:100]}` is no anchor", _ANCHOR)
+            found.append(anchor)
+    return found
+
+
+def _anchor(text: str) -> Anchor | None:
+    run, seq, link = [*text.strip().split(":"), "", ""][:3]
+    whole = text.count(":") == 2 and seq.isascii() and seq.isdigit() and len(link) == 64
+    return Anchor(run, int(seq), link) if whole and not link.strip("0123456789abcdef") else None
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return [line for line in file.read().splitlines() if line.strip()]
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise NotFound(f"`{path}` is neither an anchor nor a file of anchors: {why}", _ANCHOR) from error
+
+
+def _directory(state: str | None) -> str:
+    directory = find_state(None, state)
+    try:
+        check_state(directory)
+    except FileNotFoundError:
+        pass  # the heads may know that something was there
+    return directory
+
+
+def _whole_id(run: str | None, directory: str) -> str | None:
+    """The id of the run that is meant, also of one that only the heads know. A journal that cannot be read is told of
+    as a whole (None)."""
+    if run is None:
+        return None
+    try:
+        journal = open_journal(directory, readonly=True)
+        try:
+            return journal.find_run(run)
+        finally:
+            journal.close()
+    except StorageFailed:
+        return None
+    except NotFound:
+        if run in _known(directory):
+            return run
+        raise
+
+
+def _is_gone(directory: str) -> bool:
+    """Whether there is no journal any more, though the heads know of runs."""
+    try:
+        open_journal(directory, readonly=True).close()
+    except NotFound:
+        return bool(_known(directory))
+    except StorageFailed:
+        return False
+    return False
+
+
+def _known(directory: str) -> frozenset[str]:
+    """The runs that the heads know of."""
+    chain = proof.known_chain(directory)
+    try:
+        heads, _ = proof.read_heads(chain)
+    finally:
+        chain.close()
+    return frozenset(name for _, _, _, name in heads.values())
+
+
+FORMAT = 1
+
+_CLASSES = {
+    "run_started": "revision",
+    "run_forked": "revision",
+    "run_revised": "revision",
+    "attempt_started": "command",
+    "undo_started": "command",
+    "attempt_ended": "output",
+    "undo_ended": "output",
+    "plan_refused": "refusal",
+    "gate_voted": "vote",
+    "gate_decided": "decision",
+    "doubt_settled": "decision",
+    "budget_extended": "decision",
+    "budget_refused": "decision",
+    "tasks_reset": "decision",
+    "stop_requested": "decision",
+    "run_reopened": "decision",
+    "policy_changed": "decision",
+    "rollback_started": "decision",
+    "gate_opened": "question",
+}
+"""What a reader looks for; all else is a ``step``."""
+
+_WHY = ("rule", "reason", "comment", "detail", "cause", "failure", "message", "resolution", "decision", "verdict")
+
+
+def lines(run: str | None, state: str | None) -> Iterator[str]:
+    """The lines of an export: what it is, then each run and its events. Raises NotFound, StorageFailed."""
+    directory = find_state(None, state)
+    wanted = None
+    if run is not None:
+        journal = open_journal(directory, readonly=True)
+        try:
+            wanted = journal.find_run(run)
+        finally:
+            journal.close()
+    connection = open_checked(directory)
+    try:
+        connection.execute("BEGIN")
+        yield _line({"format": FORMAT, "type": "audit"})
+        for row in sealed_rows(connection, wanted):
+            about = {"plan": row.plan_id, "digest": row.plan_digest, "created": row.created}
+            yield _line({"type": "run", "run": row.run, **about})
+            yield from (_line(each) for each in _events(row, entries_of(connection, row.number)))
+    except sqlite3.Error as error:
+        raise failure(error, directory) from error
+    except (ValueError, TypeError) as error:
+        hint = "`planrunner audit verify` tells more"
+        raise StorageFailed(f"the journal in `{directory}` is damaged: {error}", hint) from error
+    finally:
+        connection.close()
+
+
+def text_of(line: str) -> str:
+    """One line of an export for people: when, run, event, who, what, why; empty for those that are no event."""
+    data = json.loads(line)
+    if "seq" not in data:
+        return ""
+    told = (data[name] for name in ("who", "class", "kind", "subject", "why"))
+    return "  ".join((data["when"], data["run"], f"{data['seq']:>5}", *filter(None, told)))
+
+
+def verify_export(path: str, anchors: Sequence[Anchor]) -> Verdict:
+    """Compare a file of ``lines`` with its own links, and with anchors; neither key nor journal is needed. Raises
+    NotFound, UsageError for what is no export."""
+    standing: dict[str, Standing] = {}
+    found: list[Break] = []
+    try:
+        with open(path, encoding="utf-8") as file:
+            head = json.loads(file.readline() or "0")
+            if not isinstance(head, dict) or (head.get("type"), head.get("format")) != ("audit", FORMAT):
+                raise UsageError(f"`{path}` is no export of this format", "`planrunner audit export` writes one")
+            known = {(anchor.run, anchor.seq): anchor.link for anchor in anchors}
+            found += _walk(file, standing, known)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise NotFound(f"`{path}` cannot be read: {why}", "`planrunner audit export` writes one") from error
+    for anchor in anchors:
+        last = standing[anchor.run].events if anchor.run in standing else 0
+        if anchor.seq > last and anchor.run not in {each.run for each in found}:
+            found.append(cut(anchor.run, last, anchor.seq))
+    return Verdict(tuple(standing.values()), tuple(found), "")
+
+
+def _walk(file: Iterable[str], standing: dict[str, Standing], anchors: dict[tuple[str, int], str]) -> Iterator[Break]:
+    run, link, broken = "", b"", set[str]()
+    for number, line in enumerate(file, 2):
+        try:
+            data = json.loads(line)
+            if data.get("type") == "run":
+                run, link = data["run"], first_link(data["run"], data["plan"], data["digest"], data["created"])
+                standing[run] = Standing(run, 0, link.hex(), 0, 0)
+                continue
+            if run in broken:
+                continue
+            seq = standing[run].events + 1
+            stored = stored_form(data["seq"], data["at"], data["kind"].encode(), data["version"], data["body"].encode())
+            link = next_link(link, stored)
+            if (data["run"], data["seq"]) != (run, seq) or data != _event(run, data, link):
+                raise ValueError(f"event {seq} is not what its link says")
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            broken.add(run)
+            seq = standing[run].events + 1 if run in standing else 0
+            why = str(error) if isinstance(error, ValueError) else "it is no line of an export"
+            yield Break(run, seq, "changed", f"line {number}: {why}")
+            continue
+        standing[run] = Standing(run, seq, link.hex(), 0, 0)
+        if anchors.get((run, seq), link.hex()) != link.hex():
+            broken.add(run)
+            yield Break(run, seq, "anchor", f"event {seq} is not the one that the anchor knows")
+
+
+def _events(row: Sealed, rows: Iterable[tuple[Any, ...]]) -> Iterator[dict[str, Json]]:
+    link = first_link(row.run, row.plan_id, row.plan_digest, row.created)
+    for seq, at, kind, version, body, _, _ in rows:
+        link = next_link(link, stored_form(seq, at, kind, version, body))
+        stored = {"seq": seq, "at": at, "version": version, "kind": kind.decode(), "body": body.decode()}
+        yield _event(row.run, stored, link)
+
+
+def _event(run: str, stored: dict[str, Json], link: bytes) -> dict[str, Json]:
+    """One event as it is stored, its link, and what it says: everything after ``link`` is read out of ``body``."""
+    body, kind, at = json.loads(stored["body"]), stored["kind"], stored["at"]
+    outcome = body.get("outcome") or {}
+    refused = outcome.get("rule") or outcome.get("refused")
+    why = [str(body[name]) for name in _WHY if body.get(name)] + _given(body.get("environment") or {})
+    why += [str(outcome[name]) for name in ("failure", "rule", "message") if outcome.get(name)]
+    why += [
+        f"refused {each['what'] or 'others'} ({each['rule']}, {each['count']})" for each in outcome.get("refused", ())
+    ]
+    return {
+        "run": run,
+        **{name: stored[name] for name in ("seq", "at", "version", "kind", "body")},
+        "link": link.hex(),
+        "when": rfc3339(at),
+        "who": _who(body),
+        "class": "refusal" if refused else _CLASSES.get(kind, "step"),
+        "subject": str(body.get("task") or body.get("plan") or body.get("plan_digest") or ""),
+        "why": ": ".join(why),
+    }
+
+
+def _given(environment: dict[str, Json]) -> list[str]:
+    """What a person allowed, or went without, when a run began."""
+    found = []
+    if (trust := environment.get("trust") or {}).get("origin") == "outside":
+        found.append(f"a plan from outside the project, allowed by {trust.get('by') or 'nobody'}")
+    if environment.get("outside"):
+        found.append(f"may act outside the project: {', '.join(map(str, environment['outside']))}")
+    if (off := environment.get("sandbox") or {}).get("off"):
+        found.append(f"without a sandbox, by {off.get('by', '')}")
+    if environment.get("unchained"):
+        found.append(f"without a chain, since {environment['unchained']}")
+    return found
+
+
+def _who(body: dict[str, Json]) -> str:
+    """The people behind an event; empty where planrunner decided alone."""
+    by, account, here = body.get("by") or "", body.get("user") or "", body.get("environment") or {}
+    if isinstance(by, list):
+        return ", ".join(str(each) for each in by)
+    if here.get("user"):
+        return f"{here['user']} (uid {here['uid']}) on {here.get('host', '')}" if "uid" in here else str(here["user"])
+    return f"{by} (as {account})" if by and account and account != by else str(by or account)
+
+
+def _line(data: dict[str, Json]) -> str:
+    return json.dumps(data, ensure_ascii=False)
+
+
+NAME = "refused"
+SAME, MOST, WITHIN = 5, 100, 3600.0
+"""So many of the same plan, rule and user, and so many of any, are kept in so many seconds."""
+_PATIENCE = 30.0
+"""Seconds to wait for others who write to the record."""
+_LONGEST = 2000
+_LARGEST = 8 << 20
+
+
+class _Place(NamedTuple):
+    """The state directory that a refusal is kept in, and the project it belongs to."""
+
+    state: str
+    project: str
+
+
+def keep(denied: Denied, chosen: str | None) -> None:
+    """Keep that a plan was not let start; ``chosen`` is the state directory of the command. Nothing is written beside a
+    plan from elsewhere, nor where there is neither a project nor a state directory. Raises PlanrunnerError and OSError
+    where it cannot be kept."""
+    place = _place(denied.plan, chosen)
+    if place is None:
+        return
+    journal = open_journal(place.state)
+    try:
+        now = time.time()
+        event = _refusal(denied, place.project)
+        if _quiet(journal, event, now) is None:
+            return
+        handle = _handle(journal, now)
+        try:
+            quiet = _quiet(journal, event, now)  # again: others may have come first
+            if quiet is not None:
+                journal.append(handle, [Entry(handle.last_seq + 1, now, event._replace(quiet=quiet))])
+        finally:
+            journal.release(handle)
+    finally:
+        journal.close()
+
+
+def _place(plan: str, chosen: str | None) -> _Place | None:
+    own = plan if os.path.lexists(plan) and not why_outside(plan) else None
+    state, project = find_state(own, chosen), find_project(own)
+    wanted = chosen or os.environ.get("PLANRUNNER_STATE") or os.path.lexists(state) or is_marked(project)
+    return _Place(state, project) if wanted else None
+
+
+def _refusal(denied: Denied, project: str) -> PlanRefused:
+    redactor = _redactor(project)
+
+    def shown(text: str) -> str:
+        lines = masked(redactor.text(text)).splitlines()
+        return "\n".join(map(escaped, lines))[:_LONGEST]
+
+    path = os.path.abspath(denied.plan) if os.path.lexists(denied.plan) else denied.plan
+    here = {"user": user(), "uid": os.getuid(), "host": os.uname().nodename}
+    digest = denied.digest or _digest(denied.plan)
+    return PlanRefused(shown(path), denied.rule, shown(denied.message), digest, here)
+
+
+def _digest(path: str) -> str:
+    """The digest of a file that nobody has read; empty where there is none, or a larger one than a plan may be."""
+    try:
+        found = read_regular(path, _LARGEST + 1)
+    except (OSError, ValueError):
+        return ""
+    return f"bytes:sha256:{sha256(found).hexdigest()}" if len(found) <= _LARGEST else ""
+
+
+def _redactor(project: str) -> Redactor:
+    """Knows the credentials of the project that can be had without starting anything."""
+    found = Redactor()
+    try:
+        credentials = read_credentials(project).values()
+    except PlanrunnerError:
+        return found  # then the file itself is what lets nothing start
+    for each in credentials:
+        if each.source in ("env", "file"):
+            try:
+                found.add(each.id, value_of(each, os.environ))
+            except Unresolved:
+                continue
+    return found
+
+
+def _quiet(journal: Journal, event: PlanRefused, now: float) -> str | None:
+    """What an event has to say of those that follow it; None where it is not kept itself."""
+    try:
+        last = journal.run(NAME).last_seq
+    except NotFound:
+        return ""
+    entries = journal.entries(NAME, max(0, last - MOST))
+    recent = [each.event for each in entries if abs(now - each.at) < WITHIN and isinstance(each.event, PlanRefused)]
+    same = sum(_key(each) == _key(event) for each in recent)
+    if len(recent) >= MOST or same >= SAME:
+        return None
+    return "all" if len(recent) == MOST - 1 else "same" if same == SAME - 1 else ""
+
+
+def _key(event: PlanRefused) -> tuple[object, ...]:
+    return (event.plan, event.digest, event.rule, event.environment.get("uid"))
+
+
+def _handle(journal: Journal, now: float) -> RunHandle:
+    """The right to write to the record, which is begun where there is none. Raises RunHeld after some patience."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return _held(journal, now)
+        except UsageError:
+            continue  # another process began the record first
+        except RunHeld:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
+def _held(journal: Journal, now: float) -> RunHandle:
+    try:
+        return journal.hold(NAME)
+    except NotFound:
+        return journal.create_run(NewRun(NAME, "", "", now))

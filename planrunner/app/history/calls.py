@@ -1,0 +1,136 @@
+"""What the attempts of a task were called with, and what was sent to models for it and came back.
+
+A call is rendered once more from the journal up to the start of its attempt: secrets are redacted there already. Its
+digest was recorded with the start, and tells whether it is the same call.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+from planrunner.app.history.state import stored_state
+from planrunner.app.plans.tasks import task_number
+from planrunner.engine.calls import Place, digest, prepare
+from planrunner.errors import NotFound
+from planrunner.journal.sqlite import Journal, open_journal
+from planrunner.journal.workspace import find_state
+from planrunner.knowledge.artifacts import ArtifactStore
+from planrunner.machine.commands import Start
+from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, GateExamined
+
+Json = Any
+
+
+LONGEST = 100_000
+"""Bytes of a request or a reply that are shown."""
+_SENT = ("request-", "reply-")
+
+
+class Sent(NamedTuple):
+    """A request to a model or its reply. ``text`` is None where the content is not kept any more."""
+
+    name: str
+    sha256: str
+    size: int
+    text: str | None
+
+
+class Called(NamedTuple):
+    """One attempt, or the judge of one (``judge``). ``recorded`` is the digest of its call as the journal has it;
+    ``same`` tells whether ``call`` has it too. ``problem`` is why the call cannot be shown."""
+
+    task: str
+    attempt: int
+    judge: bool
+    call: dict[str, Json]
+    recorded: str
+    same: bool
+    problem: str
+    sent: tuple[Sent, ...]
+
+
+def called(wanted: str, task: str, state: str | None) -> list[Called]:
+    """Every attempt of a task and every question to a judge about it, in the order of the journal. Raises NotFound."""
+    directory = find_state(None, state)
+    journal = open_journal(directory, readonly=True)
+    try:
+        run = journal.find_run(wanted)
+        entries = list(journal.entries(run))
+        now = stored_state(journal, run, entries)
+        name = now.specs[task_number(now, task)].id
+        store = ArtifactStore(directory)
+        found: list[Called] = []
+        for at, entry in enumerate(entries):
+            event = entry.event
+            if isinstance(event, AttemptStarted) and event.task == name:
+                found.append(_attempt(journal, run, entries[: at + 1], event))
+            elif isinstance(event, AttemptEnded) and event.task == name:
+                found = [_with_sent(each, event, store) for each in found]
+            elif isinstance(event, GateExamined) and event.task == name:
+                found += _judged(event, store)
+    finally:
+        journal.close()
+    if not found:
+        raise NotFound(f"`{name}` has not begun in run {run}", f"planrunner why {run} {name}")
+    return found
+
+
+def _attempt(journal: Journal, run: str, entries: list[Entry], event: AttemptStarted) -> Called:
+    state = stored_state(journal, run, entries[:-1])
+    state.now = entries[-1].at
+    place = Place(str(state.environment.get("directory") or os.getcwd()), "")
+    start = Start(state.index[event.task], event.attempt, event.reissue, event.reserved, event.degraded)
+    prepared = prepare(state, start, place, shown=True)
+    call = prepared.call
+    if call is None:
+        why = prepared.outcome.message if prepared.outcome is not None else ""
+        return Called(event.task, event.attempt, False, {}, event.inputs, False, why, ())
+    parts = {
+        "uses": call.task.uses,
+        "with": call.inputs,
+        "run": list(call.arguments) or call.script,
+        "values": dict(call.values),
+        "env": dict(call.env),
+        "cwd": call.directory,
+        "stdin": call.stdin,
+        "ready": call.ready,
+    }
+    shown = {key: value for key, value in parts.items() if value}
+    return Called(event.task, event.attempt, False, shown, event.inputs, digest(call) == event.inputs, "", ())
+
+
+def _with_sent(one: Called, event: AttemptEnded, store: ArtifactStore) -> Called:
+    if one.judge or one.attempt != event.attempt:
+        return one
+    return one._replace(sent=tuple(_sent(record, store) for record in event.outcome.artifacts if _is_sent(record)))
+
+
+def _judged(event: GateExamined, store: ArtifactStore) -> list[Called]:
+    found = []
+    for item in event.evidence:
+        records = item.get("kept") or [
+            {"name": f"{part}-1.json", "sha256": item[f"{part}_sha256"]}
+            for part in ("request", "reply")
+            if item.get(f"{part}_sha256")
+        ]
+        if item.get("kind") == "judge" and records:
+            sent = tuple(_sent(record, store) for record in records)
+            call = {"uses": "llm.judge", "model": item.get("name", "")}
+            found.append(Called(event.task, event.visit, True, call, "", True, "", sent))
+    return found
+
+
+def _is_sent(record: dict[str, Json]) -> bool:
+    return not record.get("path") and str(record.get("name", "")).startswith(_SENT)
+
+
+def _sent(record: dict[str, Json], store: ArtifactStore) -> Sent:
+    name, sha256 = str(record.get("name", "")), str(record.get("sha256", ""))
+    try:
+        with store.open(sha256) as file:
+            data = file.read(LONGEST)
+            size = os.fstat(file.fileno()).st_size
+    except (NotFound, OSError):
+        return Sent(name, sha256, int(record.get("size") or 0), None)
+    return Sent(name, sha256, size, data.decode("utf-8", "replace"))

@@ -1,0 +1,448 @@
+"""Look at runs: lists page by page, status, output of tasks, journal, explanations, and a digest of progress and
+blockers."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, NamedTuple
+
+from planrunner.app.history.state import stored_state
+from planrunner.app.plans.tasks import task_number, unknown
+from planrunner.app.runs.doubts import rest
+from planrunner.app.runs.execute import exit_code as code
+from planrunner.engine.output import log_name
+from planrunner.engine.poller import TimeLine, boot
+from planrunner.errors import NotFound, UsageError
+from planrunner.journal.codec import event_types
+from planrunner.journal.records import RunRow
+from planrunner.journal.sqlite import Journal, open_journal
+from planrunner.journal.workspace import find_state, private
+from planrunner.machine import explain
+from planrunner.machine.events import (
+    AttemptEnded,
+    BudgetExtended,
+    BudgetRefused,
+    Entry,
+    GateReopened,
+    GateVoted,
+    RunForked,
+    RunParked,
+    RunReopened,
+    RunRevised,
+)
+from planrunner.machine.explain import why
+from planrunner.machine.names import label, labelled, named, picked
+from planrunner.machine.state import State
+from planrunner.plan.nearest import nearest
+from planrunner.source import Source
+from planrunner.views.gates import gate_facts
+from planrunner.views.status import pairs, shown_counts, shown_status
+
+STATUSES = ("running", "paused", "blocked", "completed", "failed", "cancelled")
+"""How a run may stand."""
+PLACES = ("/", "#", "[", "@")
+"""What follows the path of a task in the path of one that it holds."""
+
+
+class RunQuery(NamedTuple):
+    """Runs that stand as ``status``, of the plan with the id ``plan``, begun from ``since`` on and before ``until``
+    (seconds since 1970); what is None or empty asks for nothing. ``skip`` of them are left out, then ``limit`` come."""
+
+    status: str | None = None
+    plan: str = ""
+    since: float | None = None
+    until: float | None = None
+    limit: int = 20
+    skip: int = 0
+
+    def begun_then(self, row: RunRow) -> bool:
+        """Whether a run fits all but its status, which costs a look at its last entry."""
+        return (
+            (not self.plan or row.plan_id == self.plan)
+            and (self.since is None or row.created >= self.since)
+            and (self.until is None or row.created < self.until)
+        )
+
+
+class EntryQuery(NamedTuple):
+    """Entries of these ``types`` (``attempt_ended`` …), about ``task`` or one that it holds, after the entry with the
+    number ``after``; ``limit`` of them at most (None: all)."""
+
+    types: tuple[str, ...] = ()
+    task: str = ""
+    after: int = 0
+    limit: int | None = None
+
+
+def wanted(query: EntryQuery, entries: Iterable[tuple[RunRow, Entry]]) -> Iterator[tuple[RunRow, Entry]]:
+    """Those of the entries that a query asks for. Raises UsageError for a type that no event has, and, once all
+    entries were seen, NotFound for a task that none of them is about."""
+    return islice(_matching(query, _kinds(query.types), entries), query.limit)
+
+
+def _matching(
+    query: EntryQuery, kinds: frozenset[type], entries: Iterable[tuple[RunRow, Entry]]
+) -> Iterator[tuple[RunRow, Entry]]:
+    about: dict[str, bool] = {}
+    for row, entry in entries:
+        event = entry.event
+        tasks = _tasks(event)
+        for task in tasks:
+            if task not in about:
+                about[task] = not query.task or _is_part(task, query.task)
+        fits = not kinds or type(event) in kinds
+        if entry.seq > query.after and fits and (not query.task or any(about[task] for task in tasks)):
+            yield row, entry
+    if query.task and not any(about.values()):
+        near = nearest(query.task, about)
+        raise NotFound(
+            f"no entry is about a task `{query.task}`",
+            f"did you mean `{near}`?" if near else "`planrunner show --all` lists the tasks",
+        )
+
+
+def _tasks(event: object) -> tuple[str, ...]:
+    """The tasks that an event is about."""
+    one = getattr(event, "task", "")
+    return (one,) if one else tuple(getattr(event, "tasks", ()))
+
+
+def _is_part(path: str, task: str) -> bool:
+    """Whether a path is that of the task, of one that it holds, or of a task of that name somewhere inside others."""
+    inner = f"/{path}"
+    at = inner.find(f"/{task}")
+    while at >= 0:
+        end = at + len(task) + 1
+        if end == len(inner) or inner[end] in PLACES:
+            return True
+        at = inner.find(f"/{task}", at + 1)
+    return False
+
+
+def _kinds(names: Iterable[str]) -> frozenset[type]:
+    """The classes of events by their types."""
+    known = event_types()
+    for name in names:
+        if name not in known:
+            raise UsageError(f"no event has the type `{name}`", _meant(name, known))
+    return frozenset(known[name] for name in names)
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    """The nearest type; else those that share a word with the name, of which one is about the same thing."""
+    near = nearest(name, known)
+    if near:
+        return f"did you mean `{near}`?"
+    words = set(name.lower().replace("-", "_").split("_"))
+    alike = [kind for kind in sorted(known) if words & set(kind.split("_"))]
+    if alike:
+        return f"did you mean one of {', '.join(f'`{kind}`' for kind in alike[:8])}?"
+    return "`planrunner events last` shows the type of each entry, as in `attempt_ended`"
+
+
+POLL = 0.2
+"""Seconds between two looks of a follower."""
+ANSWERS = (BudgetExtended, BudgetRefused, GateReopened, GateVoted)
+"""What people may say to a run that is parked; whether they are asked more shows only in the whole of it."""
+PAGE = 100
+"""Runs that are read from the journal at once."""
+
+
+class RunSummary(NamedTuple):
+    """A run as lists show it. Times are seconds since 1970; ``status`` is never a stored ``running``: that is asked of
+    the kernel."""
+
+    run: str
+    plan_id: str
+    revision: str
+    status: str
+    reason: str
+    created: float
+    ended: float | None
+
+
+class Look(NamedTuple):
+    """How a run stands. ``exit_code`` is None while a process acts on it; ``entries`` is its journal; ``now`` is this
+    moment on the time line of the run."""
+
+    row: RunRow
+    state: State
+    exit_code: int | None
+    entries: tuple[Entry, ...]
+    directory: str
+    source: Source
+    now: float
+
+
+class Log(NamedTuple):
+    """What one attempt wrote. ``path`` is the log file; ``text`` is what the journal keeps where there is none."""
+
+    task: str
+    attempt: int
+    path: str
+    text: str
+
+    def size(self) -> int:
+        """How many bytes there are so far."""
+        try:
+            return os.path.getsize(self.path)
+        except OSError:
+            return len(self.text.encode())
+
+
+def recent_runs(state: str | None, query: RunQuery) -> list[RunSummary]:
+    """The runs that a query asks for, the newest first. A place without runs gives an empty list."""
+    try:
+        journal = open_journal(find_state(None, state), readonly=True)
+    except NotFound:
+        return []
+    try:
+        return _matching_runs(journal, query)
+    finally:
+        journal.close()
+
+
+def _matching_runs(journal: Journal, query: RunQuery) -> list[RunSummary]:
+    fitting = (summary(journal, row) for row in all_rows(journal) if query.begun_then(row))
+    asked_for = (run for run in fitting if query.status in (None, run.status))
+    return list(islice(asked_for, query.skip, query.skip + query.limit))
+
+
+def all_rows(journal: Journal) -> Iterator[RunRow]:
+    """Every run, the newest first."""
+    offset = 0
+    while rows := journal.runs(PAGE, offset):
+        yield from rows
+        offset += len(rows)
+
+
+def summary(journal: Journal, row: RunRow) -> RunSummary:
+    """A run as lists show it."""
+    status, reason = row.status, ""
+    if row.held:
+        status = "running"
+    elif not status:
+        status, reason = _parked(journal, row)
+    return RunSummary(row.run, row.plan_id, row.plan_digest, status, reason, row.created, row.ended)
+
+
+def _parked(journal: Journal, row: RunRow) -> tuple[str, str]:
+    """Status and reason of a run that nobody holds and that did not end, by its last entry."""
+    for entry in journal.entries(row.run, row.last_seq - 1):
+        if isinstance(entry.event, RunParked):
+            return ("blocked" if entry.event.reason == "waiting" else "paused"), entry.event.reason
+        if isinstance(entry.event, RunReopened):
+            return "paused", entry.event.reason
+        if isinstance(entry.event, RunRevised) or getattr(entry.event, "reason", "") == "revised":
+            return "paused", "revised"
+        if isinstance(entry.event, RunForked):
+            return "paused", "forked"
+        if isinstance(entry.event, ANSWERS):
+            state = stored_state(journal, row.run)
+            rest(state)
+            return state.status, state.reason
+    return "paused", "cut off"
+
+
+def look(wanted: str, state: str | None) -> Look:
+    """How a run stands; ``wanted`` is ``last``, an id or the start of one. Raises NotFound."""
+    directory = find_state(None, state)
+    journal = open_journal(directory, readonly=True)
+    try:
+        row = journal.run(journal.find_run(wanted))
+        entries = tuple(journal.entries(row.run))
+        found = stored_state(journal, row.run, entries)
+        source = journal.plan(str(found.environment.get("text") or found.plan_digest)).source()
+    finally:
+        journal.close()
+    if not row.held:
+        rest(found)
+    line = TimeLine()
+    for entry in entries:
+        line.see(entry)
+    now = line.clock(boot()).now()
+    return Look(row, found, None if row.held else exit_code(found), entries, directory, source, now)
+
+
+def exit_code(state: State) -> int:
+    """The exit code of the contract for how a run stands."""
+    return code(state)
+
+
+def journal_entries(wanted: str, state: str | None, follow: bool = False) -> Iterator[tuple[RunRow, Entry]]:
+    """The entries of a run in order; with ``follow`` also those to come, as long as a process acts on the run."""
+    directory = find_state(None, state)
+    journal = open_journal(directory, readonly=True)
+    try:
+        run = journal.find_run(wanted)
+        after = 0
+        while True:
+            row = journal.run(run)
+            for entry in journal.entries(run, after):
+                after = entry.seq
+                yield row, entry
+            if not (follow and row.held):
+                return
+            time.sleep(POLL)
+    finally:
+        journal.close()
+
+
+class Explained(NamedTuple):
+    """A task, or a round of one, with how it stands and the sentences that explain it, most important first."""
+
+    task: str
+    status: str
+    why: list[str]
+
+
+def why_task(found: Look, wanted: str) -> Explained:
+    """What explains a task or a round (``polish#2``) of one. Raises NotFound with the nearest name."""
+    state = found.state
+    if "#" in wanted and not named(state, wanted):
+        rounds = explain.rounds_named(state, wanted)
+        if len(rounds) == 1:
+            frame = rounds[0]
+            lines = explain.why_round(state, frame)
+            return Explained(explain.round_name(state, frame), explain.round_status(frame), lines)
+    number = task_number(state, wanted)
+    name = state.specs[number].id
+    lines = [labelled(state, line) for line in why(state, name)]
+    return Explained(name, shown_status(state, state.tasks[number]), lines)
+
+
+def logs(found: Look, task: str | None, attempt: int | None) -> list[Log]:
+    """What attempts wrote, in the order of the run: of one task with all it holds or of every task, of one attempt (1
+    is the first) or each."""
+    state = found.state
+    numbers: Iterable[int] = range(len(state.specs))
+    if task is not None:
+        numbers = picked(state, task)
+        if not numbers:
+            raise unknown(state, task)
+    kept: list[Log] = []
+    texts = _texts(found)
+    for number in numbers:
+        if number in state.containers:
+            continue
+        name, seen = state.specs[number].id, state.tasks[number]
+        chosen = range(1, seen.attempts + 1) if attempt is None else [attempt]
+        shown = label(state, number)
+        kept += [_log(found, name, count, texts)._replace(task=shown) for count in chosen if count <= seen.attempts]
+    if attempt is not None and task is not None and not kept:
+        raise NotFound(f"task `{task}` had no attempt {attempt}")
+    return kept
+
+
+def _log(found: Look, task: str, attempt: int, texts: dict[tuple[str, int], str]) -> Log:
+    path = os.path.join(found.directory, "logs", found.row.run, log_name(task, attempt))
+    return Log(task, attempt, path, texts.get((task, attempt), ""))
+
+
+def _texts(found: Look) -> dict[tuple[str, int], str]:
+    """What the journal keeps of the output of each attempt."""
+    return {
+        (event.task, event.attempt): _joined(event.outcome.stdout, event.outcome.stderr)
+        for _, _, event in found.entries
+        if isinstance(event, AttemptEnded)
+    }
+
+
+def _joined(stdout: str, stderr: str) -> str:
+    """Both texts; the second begins on a line of its own."""
+    return f"{stdout}\n{stderr}" if stdout and stderr and not stdout.endswith("\n") else stdout + stderr
+
+
+def read_log(log: Log, after: int = 0, tail: int | None = None) -> Iterator[bytes]:
+    """The bytes of a log in pieces from the place ``after`` on; with ``tail`` only its last lines. Memory stays
+    bounded, whatever the log's size."""
+    try:
+        with open(log.path, "rb", opener=private) as file:
+            if tail is not None:
+                _seek_tail(file, tail)
+            else:
+                file.seek(after)
+            while piece := file.read(65_536):
+                yield piece
+    except FileNotFoundError:
+        data = log.text.encode()
+        if tail is not None:
+            lines = data.splitlines(keepends=True)
+            data = b"".join(lines[max(0, len(lines) - tail) :])
+        if after < len(data):
+            yield data[after:]
+
+
+def _seek_tail(file: Any, lines: int) -> None:
+    """Place a binary file before its last ``lines`` lines."""
+    if not lines:
+        file.seek(0, os.SEEK_END)
+        return
+    at = file.seek(0, os.SEEK_END)
+    size, seen = at, 0
+    while at > 0:
+        step = min(65_536, at)
+        at -= step
+        file.seek(at)
+        piece = file.read(step)
+        stop = len(piece) - 1 if at + step == size and piece.endswith(b"\n") else len(piece)
+        while (stop := piece.rfind(b"\n", 0, stop)) >= 0:
+            seen += 1
+            if seen == lines:
+                file.seek(at + stop + 1)
+                return
+    file.seek(0)
+
+
+class Blocker(NamedTuple):
+    """What a run waits for: the name that people answer to, what is asked, and since when (seconds since 1970, None:
+    not known)."""
+
+    name: str
+    ask: str
+    since: float | None = None
+
+
+class Digested(NamedTuple):
+    """A run of a digest. ``counts`` are its tasks by status (empty for one that completed), ``failures`` the tasks that
+    failed, each with the reason."""
+
+    run: RunSummary
+    counts: dict[str, int] = {}
+    blockers: tuple[Blocker, ...] = ()
+    failures: tuple[tuple[str, str], ...] = ()
+
+
+def digest(since: float, state: str | None) -> list[Digested]:
+    """The runs that are not over, and those that began or ended from ``since`` on, the newest first. A place without
+    runs gives an empty list."""
+    try:
+        journal = open_journal(find_state(None, state), readonly=True)
+    except NotFound:
+        return []
+    try:
+        runs = [summary(journal, row) for row in all_rows(journal)]
+        wanted = [run for run in runs if run.ended is None or max(run.created, run.ended) >= since]
+        return [_digested(journal, run) for run in wanted]
+    finally:
+        journal.close()
+
+
+def _digested(journal: Journal, run: RunSummary) -> Digested:
+    if run.status == "completed":
+        return Digested(run)
+    state = stored_state(journal, run.run)
+    if run.status not in ("running", "failed", "cancelled"):
+        rest(state)
+    failures = tuple((task.id, found.detail) for task, found in pairs(state) if found.status == "failed")
+    counts = {status: count for status, count in shown_counts(state).items() if count}
+    return Digested(run, counts, tuple(_blockers(state)) if run.ended is None else (), failures)
+
+
+def _blockers(state: State) -> list[Blocker]:
+    asked = [Blocker(each["gate"], each["ask"], each.get("since")) for each in gate_facts(state, time.time())]
+    doubts = [Blocker(task.id, found.detail) for task, found in pairs(state) if found.status == "in_doubt"]
+    return asked + doubts

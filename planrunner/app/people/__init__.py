@@ -1,0 +1,1 @@
+"""Use cases of people: which plans may run, and what gates ask."""

@@ -1,0 +1,292 @@
+"""Whether a plan may run that nobody has vouched for yet: one from outside the project, or one that acts outside it.
+
+Who says yes is a person at the terminal, whoever types the digest, what was said before (``safety/trust.py``), or the
+policy of the operator. What they say yes to is the plan with all files it links to, and the settings that come with it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, NamedTuple
+
+from planrunner.app.proof.envelope import Sight
+from planrunner.app.proof.powers import FORMAT, outside, powers, settings_powers
+from planrunner.app.runs.setup import Seen, environment_of, sight
+from planrunner.errors import Denied, NotFound, UsageError
+from planrunner.journal.memory import MemoryJournal
+from planrunner.journal.workspace import find_project, why_outside
+from planrunner.jsontext import stable_json
+from planrunner.plan.escapes import escaped
+from planrunner.plan.model import Plan
+from planrunner.plan.params import bind_params
+from planrunner.plan.patterns import path_matches
+from planrunner.plan.rights import texts
+from planrunner.plugins.registry import Registry
+from planrunner.safety import trust
+from planrunner.safety.project import FILE, read_settings, said_of_plans
+from planrunner.safety.trust import settings_text, trusted_home
+from planrunner.views.terminal import word
+
+Json = Any
+
+
+Answer = Literal["once", "always", "no", "nobody"]
+Ask = Callable[[dict[str, Json]], Answer]
+"""Shows what a plan may do and asks whether it may; ``nobody`` where there is nobody to ask."""
+
+DENYING = "policy: {plans: {outside: deny}}"
+
+
+class Wish(NamedTuple):
+    """A plan that somebody wants to run: its path, the parameters as they were given, the digest that was typed, the
+    places outside the project that were named, and how to ask."""
+
+    path: str
+    params: tuple[tuple[str, Json], ...] = ()
+    digest: str = ""
+    beyond: tuple[str, ...] = ()
+    ask: Ask | None = None
+
+
+class Examined(NamedTuple):
+    """A plan as somebody should see it before trusting it. ``found`` is what it may do (see ``proof/powers.py``) with
+    its ``digest`` and ``origin``; ``text`` is what the digest is made of."""
+
+    seen: Seen
+    found: dict[str, Json]
+    text: bytes
+
+
+def rule_for(origin: Literal["inside", "outside"]) -> str:
+    """What the policies of the user and of the working directory say of plans from there: allow, ask or deny. That of a
+    plan's own project does not count. Raises as ``read_data``."""
+    return said_of_plans(find_project(None), origin) or ("ask" if origin == "outside" else "allow")
+
+
+def examine(
+    path: str, registry: Registry, params: Iterable[tuple[str, Json]] = (), seen: Seen | None = None
+) -> Examined:
+    """A plan file with what it may do. Raises NotFound, UsageError, and PlanInvalid, for settings with errors too."""
+    seen = seen or read_anew(path, registry)
+    directory = find_project(path)
+    look = Sight(seen.plan, _values(seen.plan, params), seen.traits, environment_of(seen.env, directory))
+    why = stranger(path, seen)
+    settings = _settings_beside(directory) if why else b""
+    text = stable_json({"plan": seen.digest, "settings": trust.digest(settings) if settings else ""}).encode()
+    found = {
+        "format": FORMAT,
+        "file": path,
+        "origin": "outside" if why else "inside",
+        "why": why,
+        "directory": directory,
+        "revision": seen.digest,
+        "digest": f"sha256:{trust.digest(text)}",
+        "trusted": trust.standing(path, text, "plan"),
+        **powers(look, seen.plan.max_parallel, directory),
+        "env": list(seen.env),
+        "settings": settings_powers(read_settings(directory).own) if settings else None,
+    }
+    return Examined(seen, found, text)
+
+
+def read_anew(path: str, registry: Registry) -> Seen:
+    """A plan file as it is, whatever a state directory that came with it keeps of it. Raises NotFound, PlanInvalid."""
+    return sight(path, MemoryJournal(), registry)
+
+
+def stranger(path: str, seen: Seen) -> str:
+    """Why a plan is from outside, by its own file or by one that it links to; empty where it is not. A project that
+    its user trusts as a whole counts like that of the working directory."""
+    why = _stray_file(path, seen)
+    home = trusted_home(path) if why else ""
+    return "" if home and not _stray_file(path, seen, home) else why
+
+
+def _stray_file(path: str, seen: Seen, home: str = "") -> str:
+    folder = os.path.dirname(path)
+    for each in (path, *(os.path.join(folder, name) for name, _ in seen.files)):
+        if why := why_outside(each, home):
+            return why if each == path else f"`{each}`, which it links to: {why}"
+    return ""
+
+
+def admit(wish: Wish, registry: Registry, seen: Seen | None = None) -> tuple[Seen, dict[str, Json]]:
+    """The plan, and what the record of its run says of how it came to be trusted: ``trust``, and ``outside`` with
+    patterns of the places outside the project that it may act in. Raises Denied where nobody lets it run."""
+    seen = seen or read_anew(wish.path, registry)
+    if not wish.digest and not stranger(wish.path, seen) and rule_for("inside") == "allow":
+        allowed = _allowed(wish)
+        look = Sight(seen.plan, _values(seen.plan, wish.params), seen.traits, {})
+        if not _missing(outside(look, find_project(wish.path)), wish, allowed):
+            return seen, {"outside": allowed} if allowed else {}
+    return _admitted(wish, examine(wish.path, registry, wish.params, seen))
+
+
+def _admitted(wish: Wish, examined: Examined) -> tuple[Seen, dict[str, Json]]:
+    found, allowed = examined.found, _allowed(wish)
+    origin: Literal["inside", "outside"] = found["origin"]
+    missing = _missing(found["outside"], wish, allowed)
+    try:
+        by = _by(wish, examined, rule_for(origin), missing)
+    except Denied as denied:
+        denied.digest = examined.seen.digest
+        raise
+    if by != "policy":  # whoever said yes was told of them
+        allowed += [_real(wish, row) for row in missing]
+    noted: dict[str, Json] = {"trust": {"origin": origin, "digest": found["digest"], "by": by}}
+    return examined.seen, {**noted, "outside": sorted(set(allowed))} if allowed else noted
+
+
+def check_again(environment: Mapping[str, Json]) -> None:
+    """Whether a run may go on: what was said for it holds, but for what was taken back since, by the policy or by
+    `planrunner trust --forget`. ``environment`` is what its record says. Raises Denied."""
+    noted, path = environment["trust"], str(environment.get("plan", ""))
+    rule = rule_for("outside" if noted.get("origin") == "outside" else "inside")
+    kept = trust.trusted(path, "plan") is not None
+    if rule == "deny":
+        raise _denied(path, "the policy refuses plans from outside the project")
+    if noted.get("by") == "store" and not kept:
+        raise _taken_back(path, "it is no longer trusted")
+    if noted.get("by") == "policy" and rule == "ask" and not kept:
+        raise _taken_back(path, "the policy no longer lets plans from outside run without a word")
+
+
+def _denied(path: str, why: str) -> Denied:
+    hint = f"the line that says so: {DENYING} in {FILE} or your own settings"
+    return _no(f"`{path}` may not run: {why}", hint, path, "policy.plans")
+
+
+def _taken_back(path: str, why: str) -> Denied:
+    return _no(f"the run of `{path}` may not go on: {why}", f"read it, then: planrunner trust {word(path)}", path)
+
+
+def _no(message: str, hint: str, path: str, rule: str = "trust") -> Denied:
+    """The refusal; names that a plan chose show nothing but what they are."""
+    return Denied(escaped(message), escaped(hint), rule, path)
+
+
+def _by(wish: Wish, examined: Examined, rule: str, missing: list[dict[str, str]]) -> str:
+    """Who says that the plan may run: the one who typed its digest, the policy, what was said before, or whoever is
+    asked now. Raises Denied."""
+    found = examined.found
+    if rule == "deny":
+        raise _denied(wish.path, f"the policy refuses plans from outside the project: {found['why']}")
+    if wish.digest:
+        if wish.digest.removeprefix("sha256:") != found["digest"].removeprefix("sha256:"):
+            message = f"`{wish.path}` is not what was trusted: its digest is {found['digest']}, not {wish.digest}"
+            raise _no(message, f"look at what it may do now: planrunner trust {word(wish.path)}", wish.path)
+        return "digest"
+    if rule == "allow" and not missing:
+        return "policy"
+    if found["trusted"] == "trusted":
+        return "store"
+    answer = wish.ask(found) if wish.ask is not None else "nobody"
+    if answer == "always":
+        trust.trust(wish.path, examined.text, "plan")
+    if answer not in ("once", "always"):
+        raise _refused(wish, found, answer, missing)
+    return "asked"
+
+
+def _refused(wish: Wish, found: Mapping[str, Json], answer: Answer, missing: list[dict[str, str]]) -> Denied:
+    path = word(wish.path)
+    if answer == "no":
+        return _no(f"`{wish.path}` was not run: nobody said yes", f"planrunner trust {path} shows it again", wish.path)
+    ways = f"planrunner trust {path}, or planrunner exec {path} --trust {found['digest']}"
+    reasons = (
+        [found["why"]] if found["why"] else [f"{row['as']} of `{row['task']}`: {row['path']}" for row in missing[:1]]
+    )
+    reasons += ["it has changed since it was trusted"] * (found["trusted"] == "changed")
+    if missing and found["origin"] == "inside":
+        real = _real(wish, missing[0])
+        ways = f"--allow-outside {word(real)}, or in {FILE}: policy: {{files: {{write: ['**', {real}]}}}}"
+        message = f"`{wish.path}` acts outside the project ({'; '.join(reasons)})"
+        return _no(message, f"allow it with {ways}", wish.path, "trust.outside")
+    told = "; ".join(reasons) or "the policy asks for it"
+    return _no(f"nobody has said that `{wish.path}` may run ({told})", f"read it, then: {ways}", wish.path)
+
+
+def _allowed(wish: Wish) -> list[str]:
+    """Patterns of places outside the project that a run may act in: those named with the run, and absolute ones that
+    the policy lets be written."""
+    named = [os.path.realpath(each) for each in wish.beyond]
+    places = {find_project(None), *({find_project(wish.path)} if trusted_home(wish.path) else ())}
+    return sorted({*named, *(pattern for place in places for pattern in _written(place))})
+
+
+def _missing(rows: Iterable[dict[str, str]], wish: Wish, allowed: list[str]) -> list[dict[str, str]]:
+    return [row for row in rows if not any(path_matches(pattern, _real(wish, row)) for pattern in allowed)]
+
+
+def _real(wish: Wish, row: Mapping[str, str]) -> str:
+    return os.path.realpath(os.path.join(find_project(wish.path), row["path"]))
+
+
+def _values(plan: Plan, params: Iterable[tuple[str, Json]]) -> dict[str, Json]:
+    return dict(bind_params(plan, dict(params)).values)
+
+
+def _settings_beside(directory: str) -> bytes:
+    """The settings that come with a plan: those of its project, where that is not the one of the working directory.
+    Raises as ``read_data``."""
+    elsewhere = os.path.realpath(directory) != os.path.realpath(find_project(None))
+    return settings_text(directory) if elsewhere else b""
+
+
+def _written(place: str) -> list[str]:
+    """Absolute patterns of what the policies of a project let be written."""
+    given = [level.data for level in read_settings(place).levels if isinstance(level.data, dict)]
+    files = [policy["files"] for policy in given if isinstance(policy.get("files"), dict)]
+    return [pattern for each in files for pattern in texts(each.get("write")) if pattern.startswith("/")]
+
+
+def examined(path: str) -> Examined:
+    """A plan file as somebody should see it before trusting it. Raises NotFound, PlanInvalid, UsageError."""
+    return examine(path, Registry(project=find_project(path)))
+
+
+def trust_plan(path: str, plan: Examined) -> None:
+    """Let exactly this plan run from now on. Raises StorageFailed."""
+    trust.trust(path, plan.text, "plan")
+
+
+def project_object(path: str) -> dict[str, Json]:
+    """A project as somebody should see it before trusting it as a whole: where it is, and what its settings speak of.
+    Raises UsageError for a folder that holds more than one project or is somebody else's, PlanInvalid for settings with
+    errors."""
+    root = os.path.realpath(path)
+    if root in ("/", os.path.realpath(os.path.expanduser("~"))):
+        raise UsageError(f"`{root}` holds whatever one has ever fetched: name a project in it")
+    if why := why_outside(os.path.join(root, "planrunner.yaml"), root):
+        raise UsageError(f"`{root}` cannot be trusted as a whole: {why}")
+    found = trust.standing(root, settings_text(root), "project")
+    return {"project": root, "sections": sorted(read_settings(root).own), "trusted": found}
+
+
+def trust_project(path: str) -> None:
+    """Let the plans of a project run from anywhere, as long as its settings stay what they are. Raises
+    StorageFailed."""
+    trust.trust(path, settings_text(os.path.realpath(path)), "project")
+
+
+def listed() -> list[dict[str, Json]]:
+    """What was trusted, by path: ``kind`` is plan or project, ``at`` seconds since 1970."""
+    rows = [
+        {"kind": kind, "path": found.path, "digest": f"sha256:{found.sha256}", "at": found.at}
+        for kind in ("plan", "project")
+        for found in trust.records(kind)
+    ]
+    return sorted(rows, key=lambda row: str(row["path"]))
+
+
+def forget(named: str) -> list[str]:
+    """Take back what was trusted by a path, or by a digest; the paths. Raises NotFound where nothing was."""
+    digest = named.removeprefix("sha256:")
+    real = os.path.realpath(named)
+    rows = [row for row in listed() if row["path"] == real or row["digest"] == f"sha256:{digest}"]
+    if not rows:
+        raise NotFound(f"nothing is trusted as `{named}`", "`planrunner trust --list` lists what is")
+    for row in rows:
+        trust.untrust(row["path"], row["kind"])
+    return [str(row["path"]) for row in rows]

@@ -1,0 +1,215 @@
+"""What waits for people, and what they say: gates of all runs or of one, found by name, and votes on them."""
+
+from __future__ import annotations
+
+import time
+from re import escape, fullmatch
+from typing import Any, NamedTuple
+
+from planrunner.app.history.show import Look, look
+from planrunner.app.history.state import stored_state
+from planrunner.app.runs.control import Steered, steer, user
+from planrunner.app.runs.doubts import DECIDED, rest
+from planrunner.errors import NotFound, UsageError
+from planrunner.journal.records import Answer, Request
+from planrunner.journal.sqlite import open_journal
+from planrunner.journal.workspace import find_state
+from planrunner.machine.admission import Wanted
+from planrunner.machine.gates import sentence
+from planrunner.machine.names import label
+from planrunner.machine.state import State
+from planrunner.machine.statuses import ended, said
+from planrunner.plan.nearest import nearest
+from planrunner.views.gates import suggestion, waiting_budgets, waiting_gates, waiting_watchdogs
+from planrunner.views.terminal import word
+
+Json = Any
+
+
+_PAGE = 200
+
+
+class Waiting(NamedTuple):
+    """A run that waits for people: the numbers of its gates, whether a process acts on it, and the limits that somebody
+    may extend. ``decided`` tells of the tasks for which everything was said and that go on with the resumed run."""
+
+    state: State
+    gates: list[int]
+    held: bool
+    budgets: list[Wanted]
+    decided: dict[int, str]
+    watched: list[int]
+    """Tasks that run and that a watchdog asks about."""
+
+
+def _waiting(state: State, held: bool) -> Waiting:
+    decided = {} if held else rest(state)
+    return Waiting(
+        state, waiting_gates(state), held, waiting_budgets(state, time.time()), decided, waiting_watchdogs(state)
+    )
+
+
+def waiting(run: str | None, state: str | None) -> list[Waiting]:
+    """Every run with gates that wait or were decided since it was parked, newest first; of one run only where it is
+    named. Raises NotFound for a run there is none of; a place without runs gives an empty list."""
+    if run is not None:
+        found = look(run, state)
+        return [_waiting(found.state, found.row.held)]
+    try:
+        journal = open_journal(find_state(None, state), readonly=True)
+    except NotFound:
+        return []
+    try:
+        seen: list[Waiting] = []
+        offset = 0
+        while rows := journal.runs(_PAGE, offset):
+            offset += len(rows)
+            for row in rows:
+                if row.status:
+                    continue
+                folded = stored_state(journal, row.run)
+                one = _waiting(folded, row.held)
+                if one.gates or one.budgets or one.decided or one.watched:
+                    seen.append(one)
+        return seen
+    finally:
+        journal.close()
+
+
+def find_gates(state: State, name: str) -> list[str]:
+    """The waiting gates that a name means: the path of a task, the end of one path alone, ``TASK/gate`` for what a task
+    asks, or a pattern with ``*`` for any number of them. Raises NotFound, also for a name that several have,
+    and UsageError for a gate that is decided."""
+    names = [state.specs[number].id for number in waiting_gates(state)]
+    labels = {each: label(state, state.index[each]) for each in names}
+    name = next((each for each in names if labels[each] == name), name)
+    if name in names:
+        return [name]
+    if "*" in name:
+        found = [other for other in names if _fits(name, other)]
+        if found:
+            return found
+    for wanted in (name, name.removesuffix("/gate")):
+        if wanted in names:
+            return [wanted]
+        ends = [other for other in names if other.endswith((f"/{wanted}", f"]{wanted}"))]
+        if len(ends) == 1:
+            return ends
+        if ends:
+            raise NotFound(
+                f"`{name}` is more than one gate", f"say which: {', '.join(labels[each] for each in ends[:10])}"
+            )
+    raise _missing(state, name, names)
+
+
+def _missing(state: State, name: str, names: list[str]) -> NotFound | UsageError:
+    number = state.index.get(name)
+    if number is not None:
+        found = state.tasks[number]
+        why = f"planrunner why {state.run_id} {name}"
+        if found.gate is not None and (found.gate.decision or found.gate.verdict):
+            then = f"planrunner resume {state.run_id}" if found.reason == DECIDED else why
+            return UsageError(f"`{name}` is decided already: {sentence(found.gate)}", then)
+        return UsageError(f"`{name}` is not waiting for a decision: it {said(found.status)}", why)
+    near = nearest(name.removesuffix("/gate"), _candidates(state, names))
+    listed = f"waiting: {', '.join(names[:10])}" if names else "nothing waits in this run"
+    hint = f"did you mean `{near}`?" if near else f"{listed};"
+    return NotFound(f"run {state.run_id} has no gate `{name}`", f"{hint} `planrunner gates {state.run_id}` lists them")
+
+
+def _candidates(state: State, names: list[str]) -> list[str]:
+    """What somebody may have meant: what waits, by its path or the end of it, and what was asked before."""
+    ends = [name.rpartition("/")[2] for name in names if "/" in name]
+    limits = [asked.name for asked in waiting_budgets(state, time.time())]
+    asked = [task.id for task, found in zip(state.specs, state.tasks, strict=True) if found.gate is not None]
+    return [*names, *ends, *limits, *asked]
+
+
+def _fits(pattern: str, name: str) -> bool:
+    """``*`` stands for anything, every other character for itself; a pattern may be the end of a path."""
+    wanted = ".*".join(map(escape, pattern.split("*")))
+    return fullmatch(f"(?:.*/)?(?:{wanted})", name) is not None
+
+
+class Voted(NamedTuple):
+    """What became of the vote on one gate."""
+
+    gate: str
+    steered: Steered
+
+
+def vote(run: str, gate: str, body: dict[str, Json], state: str | None) -> list[Voted]:
+    """Say something at the gates that ``gate`` means; ``body`` is the data of the request ``vote`` without the gate.
+
+    A limit that tasks wait for is called ``budget`` or ``TASK/budget``, or as one of those tasks; to approve of it is
+    to say how much is added (``add``: what to how much). Raises NotFound, UsageError and what ``steer`` raises.
+    """
+    found = look(run, state)
+    if found.row.status:
+        raise UsageError(ended(f"run {found.row.run}", found.row.status), _ended_hint(found, gate, body))
+    if limits := _limits(found.state, gate):
+        return _decide_limits(found.row.run, limits, body, state)
+    names = find_gates(found.state, gate)
+    if "add" in body:
+        raise UsageError(f"`{names[0]}` is no budget: nothing can be added to it", f"planrunner gates {found.row.run}")
+    return [Voted(name, steer(found.row.run, "vote", {**body, "gate": name}, state)) for name in names]
+
+
+def _ended_hint(found: Look, gate: str, body: dict[str, Json]) -> str:
+    """What is done about a run that has ended: one that ran out of a budget goes on with more of it."""
+    run = found.row.run
+    if found.row.status == "completed" or not ("add" in body or gate.rpartition("/")[2] == "budget"):
+        return f"planrunner show {run}"
+    task = gate.rpartition("/")[0]
+    scope = f" --task {word(task)}" if task else ""
+    return f"planrunner budget {run}{scope} --add WHAT=AMOUNT, then planrunner retry {run}"
+
+
+def _limits(state: State, name: str) -> list[Wanted]:
+    """The limits that a name means: all that are asked about of one task, or of the plan."""
+    if any(state.specs[number].id == name for number in waiting_gates(state)):
+        return []
+    asked = waiting_budgets(state, time.time())
+    named = [each for each in asked if each.name == name]
+    return named or [each for each in asked if name in each.tasks]
+
+
+def _decide_limits(run: str, limits: list[Wanted], body: dict[str, Json], state: str | None) -> list[Voted]:
+    """Extend limits, or refuse to."""
+    name, scope = limits[0].name, limits[0].scope
+    asked: dict[str, Json] = {"scope": scope, **{key: body[key] for key in ("by", "reason") if body.get(key)}}
+    if body.get("shown"):
+        raise UsageError(
+            f"`{name}` is a budget: it shows nothing that --shown could be held to", f"planrunner gates {run}"
+        )
+    if body["verdict"] == "reject" and not body.get("rework"):
+        asked["refuse"] = [each.what for each in limits]
+    elif body["verdict"] == "approve" and body.get("add") and not body.get("choice") and not body.get("fields"):
+        asked["add"] = body["add"]
+    else:
+        example = " ".join(f"--add {suggestion(each)}" for each in limits)
+        raise UsageError(f"`{name}` is a budget: say how much is added", f"planrunner approve {run} {name} {example}")
+    return [Voted(name, steer(run, "budget", asked, state))]
+
+
+class Ballots:
+    """Votes from inside the process that holds the run: left in the journal like all others, by a connection of its
+    own, and answered in the course of the run."""
+
+    def __init__(self, state: str | None) -> None:
+        self._journal = open_journal(find_state(None, state))
+
+    def post(self, run_id: str, body: dict[str, Json], kind: str = "vote") -> int:
+        """Leave a vote, or what is said about a budget; its number."""
+        return self._journal.post(run_id, Request(kind, body, user(), at=time.time()))
+
+    def answered(self, number: int) -> Answer | None:
+        """What became of a vote; None while it waits."""
+        return self._journal.answered(number)
+
+    def leave(self, run_id: str) -> None:
+        """Let the run park: nobody is there to answer any more."""
+        self._journal.post(run_id, Request("pause", {"reason": "nobody answers here"}, user(), at=time.time()))
+
+    def close(self) -> None:
+        self._journal.close()

@@ -1,0 +1,1 @@
+"""Use cases on plan files: find, check, format, convert, draw, preview."""

@@ -1,0 +1,134 @@
+"""Which files are plans, by their names and in doubt by their first keys; and parameters from a file."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from planrunner.app.plans.path import check_regular
+from planrunner.diagnostics import has_errors
+from planrunner.errors import NotFound, PlanInvalid, UsageError
+from planrunner.journal.workspace import find_project
+from planrunner.plan.load import read_plan
+from planrunner.source import Source, notation_of
+from planrunner.syntax.notations import parse
+from planrunner.syntax.tree import Mapping, Scalar, to_json
+
+Json = Any
+
+
+_SURE = (".plan", ".plan.yaml", ".plan.yml", ".plan.json")
+_YAML = (".yaml", ".yml")
+_SKIPPED = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
+_HEAD = 65_536
+_SETTINGS = "planrunner.yaml"
+_TESTS = (".test.yaml", ".test.yml")
+_PLAN_KEY = re.compile(r"^(plan|plan_id|id):", re.MULTILINE)
+_TASKS_KEY = re.compile(r"^(tasks|nodes|steps):", re.MULTILINE)
+
+
+def find_plans(paths: Iterable[str]) -> list[str]:
+    """The plan files among ``paths``: files as they are named, folders searched through; no path means the working
+    directory. Raises NotFound for a path that is not there or is no file, and where there is no plan at all, UsageError
+    for the settings of a project: what mends a plan would spoil them."""
+    wanted = list(paths) or ["."]
+    found: dict[str, None] = {}
+    for path in wanted:
+        if os.path.isdir(path):
+            found.update(dict.fromkeys(_search(path)))
+        else:
+            if not os.path.exists(path):
+                read_plan(path)  # raises NotFound with the nearest name
+            check_regular(path)
+            if os.path.basename(path) == _SETTINGS:
+                raise UsageError(f"`{path}` is no plan but the settings of a project", "planrunner config check")
+            found[path] = None
+    if not found:
+        places = ", ".join(f"`{path}`" for path in wanted)
+        hint = "plans are named *.plan, *.plan.yaml or plans/*.yaml; `planrunner init` writes one"
+        raise NotFound(f"no plan in {places}", hint)
+    return list(found)
+
+
+def project_plans() -> list[tuple[str, str]]:
+    """The plans at the top of the project, in its ``plans`` folder and in the working directory: the path from the
+    working directory and the title of each, empty where it has none or cannot be read."""
+    home = find_project(None)
+    found: dict[str, None] = {}
+    for folder in dict.fromkeys((".", os.path.relpath(home))):
+        found.update((path, None) for path in _search(folder, deep=False))
+        plans = os.path.normpath(os.path.join(folder, "plans"))
+        found.update((path, None) for path in _search(plans) if not path.endswith(_TESTS))
+    return [(path, _title(path)) for path in found]
+
+
+def _title(path: str) -> str:
+    try:
+        tree = parse(read_plan(path).source).tree
+    except NotFound:
+        return ""
+    title = tree.get("title") if isinstance(tree, Mapping) else None
+    return str(title.value) if isinstance(title, Scalar) else ""
+
+
+def _search(folder: str, deep: bool = True) -> Iterator[str]:
+    for here, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if deep and not name.startswith(".") and name not in _SKIPPED)
+        for name in sorted(files):
+            path = os.path.normpath(os.path.join(here, name))
+            if not os.path.isfile(path) or (os.path.islink(path) and not _beneath(path, folder)):
+                continue
+            if name.endswith(_SURE) or (name.endswith(_YAML) and (_in_plans(path) or _looks_like_plan(path))):
+                yield path
+
+
+def _beneath(path: str, folder: str) -> bool:
+    """Whether a link leads to what lies in the folder that is searched: what it shows of other files would come out in
+    the log of whoever lints a project of others."""
+    home = os.path.realpath(folder)
+    return os.path.commonpath([home, os.path.realpath(path)]) == home
+
+
+def _in_plans(path: str) -> bool:
+    """Whether a file lies in a folder called plans, and has no name that says it is something else."""
+    return os.path.basename(os.path.dirname(os.path.abspath(path))) == "plans" and _looks_like(path, _TASKS_KEY)
+
+
+def _looks_like_plan(path: str) -> bool:
+    return _looks_like(path, _PLAN_KEY, _TASKS_KEY)
+
+
+def _looks_like(path: str, *patterns: re.Pattern[str]) -> bool:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            head = file.read(_HEAD)
+    except OSError:
+        return False
+    return all(pattern.search(head) for pattern in patterns)
+
+
+def read_params(path: str) -> tuple[tuple[str, Json], ...]:
+    """The names and values of a YAML or JSON file that holds one mapping.
+
+    Raises NotFound for a file that is not there, UsageError for one that holds something else, PlanInvalid with the
+    places for one that does not parse.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            source = Source(file.read(), path, "json" if notation_of(path) == "json" else "yaml")
+    except FileNotFoundError as error:
+        raise NotFound(f"there is no file `{path}`") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"`{path}` is not UTF-8 text") from error
+    except OSError as error:
+        raise UsageError(f"`{path}` cannot be read: {error.strerror}") from error
+    parsed = parse(source)
+    if parsed.tree is None or has_errors(parsed.findings):
+        raise PlanInvalid(f"`{path}` does not parse", source, parsed.findings)
+    if not isinstance(parsed.tree, Mapping):
+        raise UsageError(f"`{path}` must hold a mapping of names to values")
+    data = to_json(parsed.tree)
+    assert isinstance(data, dict)
+    return tuple(data.items())

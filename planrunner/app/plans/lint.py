@@ -1,0 +1,383 @@
+"""Check, fix, format, convert and draw plan files, many at once, and check the settings beside them. Nothing here
+runs a task."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import unified_diff
+from typing import Any, NamedTuple
+
+from planrunner.app.plans.files import find_plans
+from planrunner.app.plans.path import read_regular
+from planrunner.app.plans.reference import capabilities_schema, part, plan_schema, project_schema, run_schema
+from planrunner.diagnostics import RULES, Diagnostic, Severity, arrange, has_errors
+from planrunner.errors import NotFound, PlanInvalid, UsageError
+from planrunner.journal.workspace import find_project
+from planrunner.plan.canonical import ordered
+from planrunner.plan.files import File, decode
+from planrunner.plan.fixes import apply
+from planrunner.plan.load import Capabilities, Loaded, load, named
+from planrunner.plan.model import Capability, Plan
+from planrunner.plan.nearest import nearest
+from planrunner.plan.policy_checks import Known, misfits
+from planrunner.plan.rules.view import Project
+from planrunner.plugins.registry import Registry
+from planrunner.safety.consistency import entries
+from planrunner.safety.credentials import read_credentials
+from planrunner.safety.project import FILE, check_files, levels, policy_records, read_project
+from planrunner.source import Notation, Source
+from planrunner.syntax.notations import parse, read_comments, write
+from planrunner.syntax.tree import Mapping as MappingNode
+from planrunner.syntax.tree import Node, Scalar, to_json
+from planrunner.syntax.tree import Sequence as SequenceNode
+from planrunner.views.graph import drawing, graph_object, render_dot, render_mermaid
+
+ROUNDS = 10
+"""How often a text is mended and read again: a fix may make room for another one."""
+
+_latest: list[Loaded] = []
+"""The plan checked last: to take a tree of a million nodes apart costs a twentieth of checking it, and a process that
+ends need not."""
+
+_WEIGHT: dict[Severity, int] = {"note": 0, "warning": 1, "error": 2}
+
+
+class Choice(NamedTuple):
+    """Which findings count: codes, names or beginnings of codes such as ``PLAN5``; an empty ``select`` takes all."""
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+
+
+class Checked(NamedTuple):
+    """One plan after a check. ``before`` is the text as it was found; it differs from ``source.text`` after fixes."""
+
+    source: Source
+    findings: tuple[Diagnostic, ...]
+    before: str
+    fixed: int = 0
+
+
+def registry(project: str | None = None, keeps: bool = True) -> Capabilities:
+    """The installed capabilities and those of a project; late, because most commands look none up. ``keeps`` as in
+    ``Registry``."""
+    found: Capabilities = Registry(project=project, keeps=keeps)
+    return found
+
+
+def catalogue(family: str | None = None) -> list[Capability]:
+    """Every installed capability, by name, or those of a family such as ``files``, or of a group in one such as
+    ``git.worktree``; loads every plugin."""
+    known = registry()
+    begins = f"{family}_" if family is not None and "." in family else f"{family}."
+    names = sorted(name for name in known.names() if family is None or name.startswith(begins))
+    return [found for name in names if (found := known.find(name)) is not None]
+
+
+def capability(name: str) -> Capability:
+    """One capability; raises NotFound with the nearest name."""
+    known = registry()
+    found = known.find(name)
+    if found is None:
+        near = nearest(name, known.names())
+        raise NotFound(
+            f"no installed capability is named `{name}`",
+            f"did you mean `{near}`?" if near else "`planrunner capabilities` lists them",
+        )
+    return found
+
+
+def check_file(file: File, choice: Choice, capabilities: Capabilities) -> Checked:
+    """The findings about one plan."""
+    if file.findings:  # the bytes are no text: there is nothing to load
+        return Checked(file.source, chosen(arrange(file.findings), choice), file.source.text)
+    loaded = load(file.source, capabilities, _project(file.source.name))
+    _latest[:] = [loaded]
+    return Checked(file.source, chosen(loaded.findings, choice), file.source.text)
+
+
+def _project(path: str) -> Project:
+    """What the project that a plan belongs to holds it to; nothing where its file is not sound, which
+    ``check_settings`` finds."""
+    directory = find_project(path)
+    try:
+        variables = {name: each.env_var for name, each in read_credentials(directory).items()}
+        return Project(read_project(directory).people, levels(policy_records(directory)), variables, directory)
+    except (UsageError, PlanInvalid):
+        return Project()
+
+
+def mend_file(file: File, choice: Choice, capabilities: Capabilities, unsafe: bool) -> Checked:
+    """The findings that remain after mending, with the mended text in ``source``; nothing is written.
+
+    A round after which the text does not parse any more is taken back. Errors that only showed behind a mended one
+    stay: they are the plan's own.
+    """
+    checked = check_file(file, choice, capabilities)
+    if file.findings:
+        return checked
+    fixed = 0
+    for _ in range(ROUNDS):
+        done = apply(checked.source, checked.findings, unsafe)
+        if not done.findings or done.text == checked.source.text:
+            break
+        fresh = Source(done.text, file.source.name, file.source.notation)
+        after = check_file(File(fresh), choice, capabilities)
+        if _unreadable(after.findings) - _unreadable(checked.findings):
+            break
+        checked, fixed = after, fixed + len(done.findings)
+    return checked._replace(before=file.source.text, fixed=fixed)
+
+
+def reaches(findings: Iterable[Diagnostic], severity: Severity) -> bool:
+    """Whether a finding is at least that severe."""
+    return any(_WEIGHT[finding.severity] >= _WEIGHT[severity] for finding in findings)
+
+
+def check_codes(words: Iterable[str]) -> tuple[str, ...]:
+    """Codes, names and beginnings of codes as ``Choice`` holds them. Raises UsageError for a word that fits no rule."""
+    found = []
+    for word in (each.strip() for words_ in words for each in words_.split(",")):
+        if not word:
+            continue
+        known = [rule for rule in RULES.values() if _fits(rule.code, rule.name, word)]
+        if not known:
+            near = nearest(word.upper(), RULES) or nearest(word.lower(), [rule.name for rule in RULES.values()])
+            hint = f"did you mean `{near}`?" if near else "`planrunner rule --all` lists them"
+            raise UsageError(f"there is no rule `{word}`", hint)
+        found.append(word)
+    return tuple(found)
+
+
+def chosen(findings: Sequence[Diagnostic], choice: Choice) -> tuple[Diagnostic, ...]:
+    """The findings that count."""
+    if not choice.select and not choice.ignore:
+        return tuple(findings)
+
+    def among(finding: Diagnostic, words: tuple[str, ...]) -> bool:
+        return any(_fits(finding.code, finding.name, word) for word in words)
+
+    return tuple(
+        finding
+        for finding in findings
+        if (not choice.select or among(finding, choice.select)) and not among(finding, choice.ignore)
+    )
+
+
+def _fits(code: str, name: str, word: str) -> bool:
+    return code.startswith(word.upper()) or name == word.lower()
+
+
+def _unreadable(findings: Iterable[Diagnostic]) -> set[str]:
+    """The codes of findings that say that a text does not parse."""
+    return {finding.code for finding in findings} & {"PLAN001", "PLAN002", "PLAN011", "PLAN012", "PLAN013"}
+
+
+def load_plan(path: str) -> Plan:
+    """The plan of a file. Raises NotFound, PlanInvalid."""
+    file = read_regular(path)
+    loaded = Loaded(None, file.findings, None) if file.findings else load(file.source, registry(find_project(path)))
+    if loaded.plan is None:
+        raise PlanInvalid(f"`{path}` is not a valid plan", file.source, loaded.findings)
+    return loaded.plan
+
+
+def format_text(file: File) -> str:
+    """The plan in canonical form, in its own notation, comments kept. Raises PlanInvalid where it does not parse."""
+    return _written(file, file.source.notation)
+
+
+def convert_text(file: File, notation: Notation) -> str:
+    """The plan in another notation, in canonical form. Raises PlanInvalid where it does not parse.
+
+    JSON is laid out by what it holds, so that it is the same text whatever notation it comes from.
+    """
+    return _written(file, notation, even=notation == "json")
+
+
+def _written(file: File, notation: Notation, even: bool = False) -> str:
+    source = file.source
+    if file.findings:
+        raise PlanInvalid(f"`{source.name}` cannot be read as a plan", source, arrange(file.findings))
+    parsed = parse(source)
+    if parsed.tree is None or has_errors(parsed.findings):
+        raise PlanInvalid(f"`{source.name}` does not parse", source, arrange(parsed.findings))
+    comments = read_comments(source, parsed.tree) if source.notation != "json" else None
+    tree = parsed.tree if notation == source.notation == "text" else named(parsed.tree, source)
+    if isinstance(tree, MappingNode):
+        tree = ordered(tree)
+    if even:
+        _lay_out(tree, set())
+    return write(tree, notation, comments)
+
+
+def _lay_out(node: Node, seen: set[int]) -> None:
+    """Ask for one line exactly where a collection holds only scalars."""
+    if isinstance(node, Scalar) or id(node) in seen:
+        return
+    seen.add(id(node))
+    inner = node.items if isinstance(node, SequenceNode) else [value for _, value in node.entries]
+    node.flow = all(isinstance(item, Scalar) for item in inner)
+    for item in inner:
+        _lay_out(item, seen)
+
+
+def draw_graph(plan: Plan, form: str, statuses: Mapping[str, str] | None = None) -> str:
+    """A plan's graph as ``mermaid``, ``dot`` or ``json`` text; ``statuses`` colours it by a run."""
+    # Late: one format is drawn, and the others are not needed.
+    drawn = drawing(plan, statuses)
+    if form == "mermaid":
+        return render_mermaid(drawn)
+    if form == "dot":
+        return render_dot(drawn)
+    return json.dumps(graph_object(drawn), indent=2, ensure_ascii=False) + "\n"
+
+
+def schema_for(path: str | None, complete: bool) -> dict[str, Any]:
+    """The schema of plans, of ``capabilities``, of ``project`` (the file of settings), of ``run`` (what ``--json``
+    prints of one), or of what stands under a path of keys such as ``tasks.retry`` or ``project.models``; ``complete``
+    adds the inputs of the installed capabilities. Raises NotFound for a key that there is not."""
+    if path == "capabilities":
+        return capabilities_schema(catalogue())
+    if path == "run":
+        return run_schema()
+    whose, _, rest = (path or "").partition(".")
+    if whose == "project":
+        return part(project_schema(), rest, "the project's file") if rest else project_schema()
+    schema = plan_schema(catalogue() if complete else ())
+    return part(schema, path) if path else schema
+
+
+def lint_paths(
+    paths: Iterable[str], choice: Choice, mend: str | None = None, stdin: tuple[str, bytes] = ("<stdin>", b"")
+) -> list[Checked]:
+    """Check every plan below ``paths``, in order, and then the files of their projects where those have findings. For
+    the settings of a project by their name each of their files is a result; nothing mends them.
+    ``mend`` is None, ``safe`` or ``all``: then the result holds the mended text, which the caller writes. ``stdin``
+    is the name and content that stand for the path ``-``.
+
+    Raises NotFound where there is no plan, and UsageError for settings that cannot be read.
+    """
+    registries: dict[str, Capabilities] = {}
+    results: list[Checked] = []
+    projects: dict[str, tuple[Checked, ...]] = {}
+    wanted = list(paths)
+    named = [path for path in wanted if is_settings(path)]
+    plans = [path for path in wanted if path not in named]
+    asked = {part.source.name: part for path in named for part in check_settings(path, choice)}
+    for file in read_files(plans, stdin) if plans or not named else ():
+        folder = os.path.dirname(file.source.name)
+        if folder not in projects:
+            projects[folder] = check_settings(file.source.name, choice)
+            registries[folder] = _registry_of(find_project(file.source.name), registries)
+        capabilities = registries[folder]
+        if mend:
+            results.append(mend_file(file, choice, capabilities, unsafe=mend == "all"))
+        else:
+            results.append(check_file(file, choice, capabilities))
+    unsound = {part.source.name: part for parts in projects.values() for part in parts if part.findings}
+    return [*results, *{**asked, **unsound}.values()]
+
+
+def _registry_of(project: str, known: dict[str, Capabilities]) -> Capabilities:
+    """What can be used in a project; folders of one project share what was loaded."""
+    if project not in known:
+        known[project] = registry(project, keeps=False)
+    return known[project]
+
+
+def read_files(paths: Iterable[str], stdin: tuple[str, bytes]) -> list[File]:
+    """The plans below ``paths``, ``-`` being standard input. Raises NotFound."""
+    wanted = list(paths)
+    named = [path for path in wanted if path != "-"]
+    files = [decode(stdin[1], stdin[0])] if "-" in wanted else []
+    if named or not wanted:
+        files += [read_regular(path) for path in find_plans(named)]
+    return files
+
+
+def diff_text(name: str, before: str, after: str) -> str:
+    """A unified diff, empty where nothing changes."""
+    lines = unified_diff(before.splitlines(keepends=True), after.splitlines(keepends=True), name, name)
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def write_text(path: str, text: str) -> None:
+    """Replace a file as a whole, keeping its mode: a crash leaves the old text or the new one. Raises UsageError."""
+    target = os.path.realpath(path)
+    scratch = f"{target}.{os.getpid()}.tmp"
+    try:
+        mode = os.stat(target).st_mode & 0o7777
+        with open(scratch, "x", encoding="utf-8", newline="") as file:
+            file.write(text)
+        os.chmod(scratch, mode)
+        os.replace(scratch, target)
+    except OSError as error:
+        raise UsageError(f"`{path}` cannot be written: {error.strerror}") from error
+    finally:
+        if os.path.exists(scratch):
+            os.unlink(scratch)
+
+
+def is_settings(path: str) -> bool:
+    """Whether a path is that of the settings of a project."""
+    return os.path.basename(path) == FILE and os.path.isfile(path)
+
+
+def check_settings(path: str, choice: Choice) -> tuple[Checked, ...]:
+    """The findings about each file of the settings of the project that a file belongs to (the working directory where
+    it is empty). Raises as ``check_files``."""
+    project = find_project(path)
+    results = []
+    for found in check_files(project):
+        findings = arrange((*found.findings, *unfitting(found.tree, project), *_unknown_tools(found.tree, project)))
+        results.append(Checked(found.source, chosen(findings, choice), found.source.text))
+    return tuple(results)
+
+
+def _unknown_tools(tree: Node | None, project: str) -> Iterator[Diagnostic]:
+    """Tools that call what is not installed; plugins are looked up for those alone that are not built in."""
+    called = [
+        (tool, uses)
+        for tool, body in entries(tree.get("tools") if isinstance(tree, MappingNode) else None)
+        if isinstance(uses := body.get("uses") if isinstance(body, MappingNode) else None, Scalar)
+    ]
+    known = registry(project, keeps=False) if called else None
+    for tool, uses in called:
+        if known is not None and isinstance(uses.value, str) and known.find(uses.value) is None:
+            close = nearest(uses.value, known.names())
+            what = f"the tool `{tool}` calls `{uses.value}`, which no installed capability is named"
+            yield Diagnostic("PLAN841", what + (f", did you mean `{close}`?" if close else ""), uses.span)
+
+
+def unfitting(tree: Node | None, project: str) -> Iterator[Diagnostic]:
+    """The findings about one file of the settings, its profiles included."""
+    policies = [*_policies(tree)]
+    if not policies:
+        return
+    registry = Registry(project=project)
+    known = Known(registry.find, registry.built_in, registry.names)
+    for policy in policies:
+        for found in misfits(to_json(policy), known):
+            yield Diagnostic(found.code, found.message, _at(policy, found.path).span, help=found.help)
+
+
+def _policies(tree: Node | None) -> Iterator[Node]:
+    profiles = tree.get("profiles") if isinstance(tree, MappingNode) else None
+    inside = [value for _, value in profiles.entries] if isinstance(profiles, MappingNode) else []
+    for each in (tree, *inside):
+        policy = each.get("policy") if isinstance(each, MappingNode) else None
+        if policy is not None:
+            yield policy
+
+
+def _at(node: Node, path: tuple[str | int, ...]) -> Node:
+    """The node that keys lead to, or the last one on the way that is there."""
+    for key in path:
+        if isinstance(node, SequenceNode) and isinstance(key, int):
+            node = node.items[key]
+        elif isinstance(node, MappingNode) and (inner := node.get(str(key))) is not None:
+            node = inner
+    return node

@@ -1,0 +1,436 @@
+"""What plans can say, for editors and people: JSON Schemas, lint rules, examples of capabilities."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import planrunner
+from planrunner.diagnostics import RULES, Rule
+from planrunner.errors import NotFound
+from planrunner.fileio import read_data
+from planrunner.machine.ledger import SPENDABLE
+from planrunner.plan.model import Capability, Field
+from planrunner.plan.nearest import nearest
+
+Schema = dict[str, Any]
+
+_TYPES: dict[str, Schema] = {
+    "string": {"type": "string"},
+    "integer": {"type": ["integer", "string"]},
+    "int": {"type": ["integer", "string"]},
+    "number": {"type": ["number", "string"]},
+    "bool": {"type": ["boolean", "string"]},
+    "list": {"type": ["array", "string"]},
+    "map": {"type": ["object", "string"]},
+}
+"""Types of the plan language; text is allowed everywhere, because it may be a template."""
+
+
+def plan_schema(capabilities: Sequence[Capability] = ()) -> Schema:
+    """The schema of plans. With ``capabilities``, editors also complete their names and check their inputs."""
+    schema: Schema = json.loads(read_data("schemas", "plan.schema.json"))
+    if capabilities:
+        task = _task_definition(schema)
+        uses = task["properties"]["uses"]
+        known = {"enum": [capability.name for capability in capabilities]}
+        task["properties"]["uses"] = {"description": uses.get("description", ""), "anyOf": [known, dict(uses)]}
+        task.setdefault("allOf", []).extend(_inputs_rule(capability) for capability in capabilities)
+    return schema
+
+
+def run_schema() -> Schema:
+    """The schema of a run as ``exec --json`` and ``show --json`` print it."""
+    schema: Schema = json.loads(read_data("schemas", "run.schema.json"))
+    return schema
+
+
+def project_schema() -> Schema:
+    """The schema of a project's settings, with that of plans in it, whose policy it refers to: one file for editors."""
+    schema: Schema = json.loads(read_data("schemas", "project.schema.json"))
+    plan: Schema = json.loads(read_data("schemas", "plan.schema.json"))
+    whole = {**schema, "definitions": {**schema["definitions"], "plan": _pointed(plan, "#/", "#/definitions/plan/")}}
+    pointed: Schema = _pointed(whole, "plan.schema.json#/", "#/definitions/plan/")
+    return pointed
+
+
+def _pointed(value: Any, before: str, after: str) -> Any:
+    """A schema whose references that begin with the one begin with the other."""
+    if isinstance(value, dict):
+        return {
+            key: after + each.removeprefix(before)
+            if key == "$ref" and isinstance(each, str) and each.startswith(before)
+            else _pointed(each, before, after)
+            for key, each in value.items()
+        }
+    return [_pointed(each, before, after) for each in value] if isinstance(value, list) else value
+
+
+def capabilities_schema(capabilities: Sequence[Capability]) -> Schema:
+    """The schema of the inputs of each capability, by name."""
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "inputs of capabilities",
+        "type": "object",
+        "properties": {capability.name: input_schema(capability) for capability in capabilities},
+    }
+
+
+def input_schema(capability: Capability) -> Schema:
+    """The schema of what stands under ``with`` of a task that calls the capability."""
+    return {
+        "type": "object",
+        "title": f"inputs of {capability.name}",
+        "description": capability.summary,
+        "properties": {field.name: _field_schema(field) for field in capability.inputs},
+        "required": [field.name for field in capability.inputs if field.required],
+        "additionalProperties": capability.open_inputs,
+    }
+
+
+def part(schema: Schema, path: str, whose: str = "a plan") -> Schema:
+    """The part of a schema under a path of keys such as ``tasks.retry``, with the definitions it refers to.
+
+    Lists are passed through: ``tasks.retry`` is the retry of one task. Raises NotFound, naming the nearest key.
+    """
+    here = schema
+    for at, name in enumerate(path.split(".")):
+        known: dict[str, Schema] = {}
+        for each in _alternatives(schema, here, set()):
+            for key, value in each.get("properties", {}).items():
+                known.setdefault(key, value)
+        if name not in known:
+            near = nearest(name, known)
+            where = f"`{'.'.join(path.split('.')[:at])}`" if at else whose
+            hint = f"did you mean `{near}`?" if near else f"it has {', '.join(sorted(known)) or 'no keys of its own'}"
+            raise NotFound(f"{where} has no key `{name}`", hint)
+        here = known[name]
+    definitions = _used(schema, here)
+    return {**here, "definitions": definitions} if definitions else dict(here)
+
+
+def _alternatives(root: Schema, schema: Schema, seen: set[int]) -> Iterator[Schema]:
+    """A schema and everything that describes the same place: references, combinations, items of lists."""
+    if id(schema) in seen:
+        return
+    seen.add(id(schema))
+    yield schema
+    if "$ref" in schema:
+        yield from _alternatives(root, _resolve(root, schema["$ref"]), seen)
+    for key in ("allOf", "anyOf", "oneOf"):
+        for each in schema.get(key, ()):
+            yield from _alternatives(root, each, seen)
+    for key in ("items", "then", "additionalProperties"):
+        if isinstance(schema.get(key), dict):
+            yield from _alternatives(root, schema[key], seen)
+
+
+def _resolve(root: Schema, reference: str) -> Schema:
+    found: Any = root
+    for name in reference.removeprefix("#/").split("/"):
+        found = found[name]
+    resolved: Schema = found
+    return resolved
+
+
+def _used(root: Schema, start: Schema) -> Schema:
+    """The definitions that a part refers to, directly or by another one."""
+    used: Schema = {}
+    todo = list(_references(start))
+    while todo:
+        reference = todo.pop()
+        name = reference.removeprefix("#/definitions/").split("/")[0]
+        if name not in used and reference.startswith("#/definitions/"):
+            used[name] = root["definitions"][name]
+            todo += _references(used[name])
+    return {name: used[name] for name in sorted(used)}
+
+
+def _references(schema: Any) -> Iterator[str]:
+    if isinstance(schema, dict):
+        if isinstance(schema.get("$ref"), str):
+            yield schema["$ref"]
+        for value in schema.values():
+            yield from _references(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from _references(value)
+
+
+def _task_definition(schema: Schema) -> Schema:
+    for each in _alternatives(schema, schema["properties"]["tasks"], set()):
+        if "uses" in each.get("properties", {}):
+            return each
+    raise KeyError("the schema of plans does not describe tasks")
+
+
+def _inputs_rule(capability: Capability) -> Schema:
+    condition = {"properties": {"uses": {"const": capability.name}}, "required": ["uses"]}
+    return {"if": condition, "then": {"properties": {"with": input_schema(capability)}}}
+
+
+def _field_schema(field: Field) -> Schema:
+    found = _with_templates(field.schema if isinstance(field.schema, dict) else _TYPES.get(field.type, {}))
+    if field.description:
+        found["description"] = field.description
+    if field.default is not None:
+        found["default"] = field.default
+    return found
+
+
+def _with_templates(schema: Schema) -> Schema:
+    """The schema with a text wherever something else is wanted: a template may stand there."""
+    found = dict(schema)
+    if isinstance(found.get("type"), str) and found["type"] not in ("string", "null"):
+        found["type"] = [found["type"], "string"]
+    for key in ("items", "additionalProperties"):
+        if isinstance(found.get(key), dict):
+            found[key] = _with_templates(found[key])
+    if "anyOf" in found:
+        found["anyOf"] = [_with_templates(each) for each in found["anyOf"]]
+    if "properties" in found:
+        found["properties"] = {name: _with_templates(each) for name, each in found["properties"].items()}
+    return found
+
+
+def rule_objects(wanted: str | None = None) -> list[dict[str, Any]]:
+    """The rules as JSON data: ``code, name, severity, title, explanation``. Raises NotFound for a code or name that no
+    rule has."""
+    rules = list(RULES.values()) if wanted is None else [_find(wanted)]
+    return [{**rule._asdict(), "explanation": _explanation(rule.code)} for rule in rules]
+
+
+def explain_rule(code: str) -> str:
+    """A rule for people: its explanation, or its line of the table where none is installed."""
+    rule = RULES[code]
+    return _explanation(code).strip() or f"{rule.code} {rule.name} ({rule.severity}): {rule.title}"
+
+
+def _find(wanted: str) -> Rule:
+    for rule in RULES.values():
+        if wanted.upper() == rule.code or wanted.lower() == rule.name:
+            return rule
+    near = nearest(wanted.upper(), RULES) or nearest(wanted.lower(), [rule.name for rule in RULES.values()])
+    raise NotFound(f"there is no rule `{wanted}`", f"did you mean `{near}`?" if near else "planrunner rule --all")
+
+
+def _explanation(code: str) -> str:
+    path = os.path.join(os.path.dirname(planrunner.__file__), "explanations", f"{code}.md")
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+
+
+_BY_NAME: Mapping[str, Any] = {
+    "path": "notes.txt",
+    "paths": ["notes.txt"],
+    "source": "notes.txt",
+    "target": "copy.txt",
+    "url": "https://example.com/",
+    "method": "GET",
+    "query": "planrunner",
+    "message": "Say what changed",
+    "urls": ["https://example.com/"],
+    "directory": "work",
+    "folder": "work",
+}
+_BY_TYPE: Mapping[str, Any] = {
+    "string": "text",
+    "int": 1,
+    "number": 1.5,
+    "bool": True,
+    "list": [],
+    "map": {},
+    "duration": "10s",
+    "size": "1MB",
+    "money": "$1",
+    "percent": "10%",
+}
+
+
+def example_tasks(found: Capability, named: Callable[[str], Capability]) -> str:
+    """A task of the capability, after those that give it what it takes or let people decide; ``named`` finds their
+    capabilities. A plan of these tasks lints clean, and runs where the files and services are there that it names."""
+    chain = [found]
+    while earlier := EARLIER.get(chain[0].name):
+        chain.insert(0, named(earlier))
+    gate = ["- id: sign-off\n  gate: approval\n  ask: Go on?"] if found.name in GATED else []
+    needed = ["sign-off" if gate else "", *map(_identifier, chain)]
+    return "\n".join([*gate, *(_task(each, need) for each, need in zip(chain, needed))])
+
+
+def _task(found: Capability, need: str) -> str:
+    lines = [f"- id: {_identifier(found)}", f"  uses: {found.name}"]
+    if need:
+        lines.append(f"  needs: [{need}]")
+    given = _given(found)
+    if found.takes_run and not given:
+        lines.append("  run: echo hello")
+    if given:
+        lines.append("  with:")
+        lines += [f"    {name}: {_written(value)}" for name, value in given.items()]
+    if spends := [what for what in found.spends if what in SPENDABLE]:
+        lines.append(f"  budgets: {{{', '.join(f'{what}: {_spent(what)}' for what in spends)}}}")
+    if not found.instant:
+        lines.append("  timeout: 1m")
+    return "\n".join(lines)
+
+
+def _given(found: Capability) -> Mapping[str, Any]:
+    """The inputs that the example shows."""
+    known = INPUTS.get(found.name)
+    if known is not None:
+        return known
+    return {field.name: _value(field) for field in found.inputs if field.required}
+
+
+def _identifier(found: Capability) -> str:
+    return found.name.rpartition(".")[2].replace("_", "-")
+
+
+def _value(field: Field) -> Any:
+    schema: Any = field.schema or {}
+    for known in (schema, *schema.get("anyOf", ())):
+        if known.get("enum"):
+            return known["enum"][0]
+    named = _BY_NAME.get(field.name)
+    if named is not None and _is_of(named, field.type):
+        return named
+    if field.type == "list":
+        return [_item(each) for each in schema.get("prefixItems", (schema.get("items", {}),))]
+    if field.type == "map":
+        return dict.fromkeys(schema.get("required", ()), "text")
+    return _BY_TYPE.get(field.type, "text")
+
+
+def _item(schema: Any) -> Any:
+    """A member of a list: text where nothing else is known to fit."""
+    words = schema.get("enum")
+    simple: dict[Any, Any] = {"integer": 1, "number": 1.5, "boolean": True, "object": {}, "array": []}
+    return words[0] if words else simple.get(schema["type"], "text") if isinstance(schema.get("type"), str) else "text"
+
+
+def _is_of(value: Any, kind: str) -> bool:
+    return isinstance(value, list) == (kind == "list") and kind in ("string", "list", "any")
+
+
+def _spent(what: str) -> str:
+    return {"cost": "$1", "tokens": "10k"}.get(what, "10")
+
+
+def _written(value: Any) -> str:
+    """A value in the flow style of YAML; plain words need no quotes."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_written, value))}]"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{_written(name)}: {_written(each)}' for name, each in value.items())}}}"
+    if isinstance(value, str) and value.replace("/", "").replace(".", "").isalpha() and not _is_special(value):
+        return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _is_special(word: str) -> bool:
+    """Whether YAML, or an older reader of it, takes a word for something else than text."""
+    return word.lower() in ("true", "false", "yes", "no", "on", "off", "null", "y", "n") or not word[0].isalpha()
+
+
+_URL = "https://example.com/"
+_DATABASE = "sqlite:///notes.db"
+
+INPUTS: Mapping[str, Mapping[str, Any]] = {
+    "docker.build": {"tag": "shop/web:1.4"},
+    "docker.image_remove": {"image": "shop/web:1.4"},
+    "docker.push": {"image": "registry.example.com/shop/web:1.4"},
+    "docker.run": {"image": "alpine:3", "command": ["echo", "hello"]},
+    "docker.tag": {"source": "shop/web:1.4", "target": "shop/web:latest"},
+    "fail": {"message": "there is nothing to release"},
+    "files.append": {"path": "notes.txt", "content": "one more line\n"},
+    "files.copy": {"path": "notes.txt", "to": "copy.txt"},
+    "files.delete": {"path": "notes.txt"},
+    "files.edit": {"blocks": [{"path": "notes.txt", "search": "draft", "replace": "final"}]},
+    "files.glob": {"patterns": ["**/*.txt"]},
+    "files.mkdir": {"path": "build"},
+    "files.move": {"path": "notes.txt", "to": "moved.txt"},
+    "files.read": {"path": "notes.txt"},
+    "files.restore": {"snapshot": "{{ tasks.snapshot.outputs.snapshot }}"},
+    "files.snapshot": {"path": "."},
+    "files.template": {"path": "hello.txt", "template": "hello.txt.j2", "values": {"name": "Ana"}},
+    "files.write": {"path": "notes.txt", "content": "a draft\n"},
+    "git.add": {"paths": ["notes.txt"]},
+    "git.bisect": {"good": "v1.0", "test": ["grep", "-q", "draft", "notes.txt"]},
+    "git.branch": {"name": "topic"},
+    "git.clone": {"url": "https://example.com/shop.git", "path": "shop"},
+    "git.commit": {"subject": "Say what changed", "paths": ["notes.txt"]},
+    "git.diff": {"base": "v1.0"},
+    "git.fetch": {"remote": "origin"},
+    "git.log": {"since": "v1.0"},
+    "git.merge": {"ref": "topic"},
+    "git.pull_request": {"title": "Say what changed", "head": "topic"},
+    "git.push": {"remote": "origin"},
+    "git.show": {"ref": "v1.0"},
+    "git.status": {},
+    "git.switch": {"ref": "topic"},
+    "git.tag": {"name": "v1.1"},
+    "git.tag_delete": {"name": "v1.0"},
+    "git.worktree_add": {"path": "tree"},
+    "git.worktree_remove": {"path": "tree"},
+    "http.delete": {"url": f"{_URL}notes/1"},
+    "http.download": {"url": f"{_URL}notes.txt", "path": "notes.txt"},
+    "http.get": {"url": f"{_URL}notes/1"},
+    "http.head": {"url": f"{_URL}notes/1"},
+    "http.pages": {"url": f"{_URL}notes"},
+    "http.patch": {"url": f"{_URL}notes/1", "json": {"text": "final"}},
+    "http.poll": {"url": f"{_URL}notes/1", "until": "status == 200", "within": "50s"},
+    "http.post": {"url": f"{_URL}notes", "json": {"text": "a draft"}},
+    "http.put": {"url": f"{_URL}notes/1", "json": {"text": "final"}},
+    "http.request": {"method": "OPTIONS", "url": _URL},
+    "kubectl.apply": {"path": "deploy.yaml"},
+    "kubectl.delete": {"resource": "deployment/web"},
+    "kubectl.get": {"resource": "pods"},
+    "kubectl.rollout_status": {"resource": "deployment/web"},
+    "kubectl.rollout_undo": {"resource": "deployment/web"},
+    "llm.complete": {"prompt": "Why is the sky blue?"},
+    "llm.embed": {"texts": ["a draft", "a final text"]},
+    "llm.judge": {"criteria": ["names a cause"], "material": "The sky is blue because air scatters blue light."},
+    "llm.vote": {"prompt": "Is 91 a prime? Answer yes or no."},
+    "noop": {"value": "hello"},
+    "python.run": {"function": "tools.py:add", "args": {"a": 1, "b": 2}},
+    "python.scan": {"file": "tools.py"},
+    "research.cite": {"facts": "{{ tasks.facts.outputs }}"},
+    "research.dedupe": {"docs": "{{ tasks.fetch.outputs }}"},
+    "research.facts": {"docs": "{{ tasks.fetch.outputs }}", "query": "example domains"},
+    "research.fetch": {"sources": [_URL]},
+    "research.rank": {"docs": "{{ tasks.fetch.outputs }}", "query": "example domains"},
+    "research.search": {"query": "example domains"},
+    "shell": {},
+    "sleep": {"duration": "10s"},
+    "sql.execute": {
+        "database": _DATABASE,
+        "statement": "INSERT INTO notes (text) VALUES (:text)",
+        "params": {"text": "a draft"},
+    },
+    "sql.query": {"database": _DATABASE, "statement": "SELECT text FROM notes WHERE id > :id", "params": {"id": 0}},
+    "sql.script": {"database": _DATABASE, "file": "schema.sql"},
+    "validate.bandit": {"paths": ["src"]},
+    "validate.json_schema": {"files": ["config.json"], "schema_file": "config.schema.json"},
+    "validate.junit": {"files": ["build/junit.xml"]},
+    "validate.mypy": {"paths": ["src"]},
+    "validate.pytest": {"paths": ["tests"]},
+    "validate.ruff": {"paths": ["src"]},
+}
+
+EARLIER: Mapping[str, str] = {
+    "files.restore": "files.snapshot",
+    "research.cite": "research.facts",
+    "research.dedupe": "research.fetch",
+    "research.facts": "research.fetch",
+    "research.rank": "research.fetch",
+}
+"""The capability whose task gives an example what it takes."""
+
+GATED = frozenset({"http.delete"})
+"""Capabilities whose example has people decide first, since nothing takes back what they do."""

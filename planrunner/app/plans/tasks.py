@@ -1,0 +1,108 @@
+"""The tasks of a plan or run by what people type, and which of them a run is about (``--only``, ``--until``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from planrunner.errors import NotFound
+from planrunner.machine.graph import Shape
+from planrunner.machine.names import held_tasks, named, written_name, written_of, written_path
+from planrunner.machine.state import State
+from planrunner.machine.statuses import said
+from planrunner.plan.model import Plan
+from planrunner.plan.nearest import nearest
+
+
+def task_number(state: State, wanted: str) -> int:
+    """The task that a path names, or the end of one that no other has. Raises NotFound, with the nearest path or with
+    those it may be."""
+    found = named(state, wanted)
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise unknown(state, wanted)
+    names = [state.specs[number].id for number in found]
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    raise NotFound(f"`{wanted}` names {len(names)} tasks of this run", f"say which: {', '.join(names[:8])}{more}")
+
+
+def unknown(state: State, wanted: str) -> NotFound:
+    """The error for a path that no task has, with what was probably meant."""
+    holder = _not_begun(state, wanted)
+    if holder >= 0:
+        task, found = state.specs[holder], state.tasks[holder]
+        why = f"`{task.id}`, its container, {said(found.status)}"
+        return NotFound(f"`{wanted}` has not started in this run: {why}", f"planrunner why {state.run_id} {task.id}")
+    return missing(f"the plan `{state.plan.id}` has no task `{wanted}`", wanted, state.index, state.run_id)
+
+
+def missing(message: str, wanted: str, known: Iterable[str], run: str) -> NotFound:
+    """The error for a name that is none of those ``known`` in a run, with the nearest one and where they are listed."""
+    names = list(known)
+    near = nearest(wanted, names)
+    listed = f"it has {', '.join(names[:20])}" if names else "it has no tasks"
+    command = f"`planrunner show {run}` lists its tasks"
+    return NotFound(message, f"did you mean `{near}`? {command}" if near else f"{listed}; {command}")
+
+
+def _not_begun(state: State, wanted: str) -> int:
+    """The task that holds ``wanted`` in the plan, where it has not come so far in the run; -1 where none does."""
+    path, _, name = wanted.rpartition("/")
+    if not path:
+        path, name = written_name(wanted), ""
+    holders = named(state, path) if path != wanted else []
+    if not holders and path:
+        holders = [number for number in state.containers if written_path(state, number) == written_of(path)][-1:]
+    for number in holders:
+        held = [task.id for task in held_tasks(state, number)]
+        if written_name(name) in held or (not name and state.specs[number].fanout is not None):
+            return number
+    return -1
+
+
+def select(plan: Plan, only: tuple[str, ...], until: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The ids of the tasks to run in the order of the plan, None for all. ``until`` brings in whatever a task waits
+    for.
+
+    Raises NotFound for an id that the plan does not have.
+    """
+    if not (only or until):
+        return None
+    index = {task.id: number for number, task in enumerate(plan.tasks)}
+    for name in (*only, *until):
+        if name not in index:
+            near = nearest(name, tuple(index))
+            listed = "`planrunner graph PLAN` shows its tasks"
+            hint = f"did you mean `{near}`? {listed}" if near else f"it has {', '.join(list(index)[:8])}; {listed}"
+            raise NotFound(f"plan `{plan.id}` has no task `{name}`", hint)
+    chosen = {index[name] for name in only} | _needed(_shape(plan), [index[name] for name in until])
+    return tuple(plan.tasks[number].id for number in sorted(chosen))
+
+
+def widened(plan: Plan, selected: frozenset[str], before: set[str]) -> tuple[str, ...]:
+    """The tasks that a run was begun for, as a revision of its plan has them, with what they wait for that was not in
+    the plan ``before``."""
+    chosen = [number for number, task in enumerate(plan.tasks) if task.id in selected]
+    new = [number for number in _needed(_shape(plan), chosen) if plan.tasks[number].id not in before]
+    return tuple(plan.tasks[number].id for number in sorted({*chosen, *new}))
+
+
+def _needed(shape: Shape, numbers: list[int]) -> set[int]:
+    """The tasks, whatever they wait for, and what handles a failure of any of those."""
+    found = set(numbers)
+    todo = list(numbers)
+    while todo:
+        number = todo.pop()
+        sources = [route.source for route in shape.routes_in.get(number, ())]
+        handlers = [route.target for route in shape.routes_out.get(number, ()) if route.edge.on == "failure"]
+        for other in (*shape.needs[number], *sources, *handlers):
+            if other not in found:
+                found.add(other)
+                todo.append(other)
+    return found
+
+
+def _shape(plan: Plan) -> Shape:
+    shape = Shape()
+    shape.add(plan.tasks)
+    return shape

@@ -1,0 +1,1 @@
+"""Use cases on the project and its installation: settings, credentials, plugins, doctor."""

@@ -1,0 +1,175 @@
+"""Steer a run from another process: the process that holds it answers; where none does, this process answers itself."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from planrunner.app.runs.setup import keep_profile
+from planrunner.engine.calls import Place
+from planrunner.engine.loop import answer
+from planrunner.engine.poller import TimeLine, boot
+from planrunner.errors import NotFound, RunHeld, UsageError
+from planrunner.journal.database import FILE
+from planrunner.journal.records import Answer, Request, RunHandle
+from planrunner.journal.sqlite import Journal, open_journal
+from planrunner.journal.workspace import find_state
+from planrunner.machine.events import Entry
+from planrunner.machine.evolve import evolve
+from planrunner.machine.state import State
+from planrunner.machine.statuses import ended
+
+if TYPE_CHECKING:
+    from planrunner.journal.ports import JournalPort
+
+
+def user() -> str:
+    """Who acts: the name by which the system knows the caller."""
+    name = os.environ.get("USER") or os.environ.get("LOGNAME")
+    if not name:
+        try:
+            name = pwd.getpwuid(os.getuid()).pw_name
+        except KeyError:
+            name = str(os.getuid())
+    return name
+
+
+def answer_waiting(journal: JournalPort, handle: RunHandle, state: State, now: float) -> None:
+    """Fold and store what follows from every waiting request of a run that is held and stands still at ``now``.
+
+    No effect starts: that is for whoever drives the run next. Raises StorageFailed, Fenced.
+    """
+    waiting = journal.waiting(handle.run)
+    if not waiting:
+        return
+    # Late: few runs are steered.
+    if state.status == "running":  # its runner is gone, and nothing of it goes on
+        state.status, state.reason = "paused", "cut off"
+    entries: list[Entry] = []
+    answers: list[tuple[int, Answer]] = []
+    place = Place(str(state.environment.get("directory") or os.getcwd()), "")
+    for request in waiting:
+        found = answer(state, request, place, now)
+        for event in found.events:
+            evolve(state, event, now)
+            entries.append(Entry(handle.last_seq + len(entries) + 1, now, event))
+        answers.append((request.id, Answer(found.applied, found.message, found.code)))
+    journal.append(handle, entries, answers)
+
+
+PATIENCE = 30.0
+"""Seconds that the holder of a run is given to answer; it looks ten times a second."""
+
+SILENCE = 2.0
+"""Seconds after which whoever asked is told that the holder has not answered."""
+
+_PAUSE = 0.02
+
+
+class Steered(NamedTuple):
+    """What became of a request. ``held`` is whether a process acts on the run now, ``ended`` its status where it has
+    ended (else empty); ``notices`` tell of what else was asked of it."""
+
+    run_id: str
+    answer: Answer
+    held: bool
+    ended: str
+    notices: tuple[str, ...] = ()
+
+
+def steer(
+    wanted: str,
+    kind: str,
+    body: dict[str, Any],
+    state: str | None,
+    patience: float = PATIENCE,
+    tell: Callable[[str], None] | None = None,
+) -> Steered:
+    """Ask something of a run (``wanted`` is ``last``, an id or the start of one) and wait for the answer.
+
+    ``kind`` and ``body`` are those of a rule in ``machine.requests``; ``tell`` is given one sentence when the answer
+    does not come at once. Raises NotFound, UsageError for a run that has
+    ended, RunHeld when its holder does not answer in time (the request stays, and is answered when the run goes on),
+    StorageFailed.
+    """
+    directory = find_state(None, state)
+    if not os.path.lexists(os.path.join(directory, FILE)):
+        raise NotFound(f"there are no runs in `{directory}`", "start one with `planrunner exec PLAN`")
+    journal = open_journal(directory)
+    known = len(journal.notices)
+    try:
+        run_id = journal.find_run(wanted)
+        row = journal.run(run_id)
+        if row.status and kind != "budget":
+            raise UsageError(ended(f"run {run_id}", row.status), f"planrunner show {run_id}")
+        number = journal.post(run_id, Request(kind, body, user(), at=time.time()))
+        answer = _answer(journal, run_id, number, patience, tell)
+        row = journal.run(run_id)
+        return Steered(run_id, answer, row.held, row.status, journal.notices[known:])
+    finally:
+        journal.close()
+
+
+def take_back_pause(wanted: str, state: str | None) -> Steered | None:
+    """Have a run whose pause comes to rest go on in the process that holds it; None where it is not pausing. Where it
+    has come to rest meanwhile, the answer is not ``applied``. Raises as ``steer`` does."""
+    journal = open_journal(find_state(None, state), readonly=True)
+    from planrunner.app.history.state import stored_state
+
+    try:
+        run_id = journal.find_run(wanted)
+        found = stored_state(journal, run_id)
+    finally:
+        journal.close()
+    pausing = found.status == "running" and found.stop_reason == "pause"
+    return steer(run_id, "resume", {}, state) if pausing else None
+
+
+def _answer(journal: Journal, run_id: str, number: int, patience: float, tell: Callable[[str], None] | None) -> Answer:
+    since = time.monotonic()
+    while True:
+        answer = journal.answered(number)
+        if answer is not None:
+            return answer
+        waited = time.monotonic() - since
+        silent = tell is not None and waited > SILENCE
+        if silent or waited > patience or not journal.is_held(run_id):
+            try:
+                _answer_here(journal, run_id)
+                continue
+            except RunHeld as error:
+                if waited > patience:
+                    message = f"{error.message}, which has not answered for {patience:.0f} seconds"
+                    hint = f"the request stays and is answered when the run goes on; {error.hint}"
+                    raise RunHeld(message, hint) from None
+                if silent and tell is not None:
+                    tell(_silence(error.message, patience))
+                    tell = None
+        time.sleep(_PAUSE)
+
+
+def _silence(held: str, patience: float) -> str:
+    return (
+        f"{held}, which has not answered for {SILENCE:.0f} seconds; the request is stored and is "
+        f"answered when the run goes on; waiting for {patience:.0f} seconds at most"
+    )
+
+
+def _answer_here(journal: Journal, run_id: str) -> None:
+    """Hold the run for a moment and answer what waits, starting nothing."""
+    handle = journal.hold(run_id)
+    from planrunner.app.history.state import begun
+
+    try:
+        state = begun(journal, run_id)
+        line = TimeLine()
+        for entry in journal.entries(run_id):
+            evolve(state, entry.event, entry.at)
+            line.see(entry)
+        keep_profile(str(state.environment.get("directory") or "."), str(state.environment.get("profile", "")))
+        answer_waiting(journal, handle, state, line.clock(boot()).now())
+    finally:
+        journal.release(handle)

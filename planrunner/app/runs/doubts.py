@@ -1,0 +1,172 @@
+"""Runs that nothing acts on: whether one was cut off, waits or is decided, and what is said about attempts in doubt."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from shlex import quote
+from typing import NamedTuple
+
+from planrunner.app.plans.tasks import task_number
+from planrunner.errors import UsageError
+from planrunner.machine.admission import wanted
+from planrunner.machine.commands import Record
+from planrunner.machine.events import DoubtSettled, LeftAlone, RollbackStarted, TaskSettled, TasksReset
+from planrunner.machine.gates import sentence
+from planrunner.machine.names import label, named, owners
+from planrunner.machine.recovery import recover
+from planrunner.machine.rework import reset_event, retried
+from planrunner.machine.rollback import undoing
+from planrunner.machine.state import State
+from planrunner.machine.statuses import said
+from planrunner.views.failure import command_text, is_undoable
+
+
+def answers(state: State, settle: Sequence[tuple[str, str]], by: str) -> list[DoubtSettled | RollbackStarted]:
+    """What a person said about attempts of unknown end. A task that holds others stands for what is in doubt inside
+    it, ``*`` in a path for any text without a slash (``fan[*]``), and ``all``, where no task has that name, for every
+    task in doubt; what is said later of the same task counts.
+
+    Raises NotFound for a task that there is not and UsageError where there is no doubt to settle.
+    """
+    said: dict[int, str] = {}
+    for task, resolution in settle:
+        if resolution not in ("retry", "completed", "failed", "rollback"):
+            raise UsageError(f"`{resolution}` settles nothing", "say retry, completed, failed or rollback")
+        said |= dict.fromkeys(_doubtful(state, task), resolution)
+    return [_answer(state, number, resolution, by) for number, resolution in said.items()]
+
+
+def _doubtful(state: State, wanted: str) -> list[int]:
+    """The tasks in doubt that a path, a pattern or ``all`` names."""
+    if wanted == "all" and not named(state, wanted):
+        wanted = "*"
+    if "*" in wanted:
+        written = re.compile("(?:.*/)?" + r"[^/]*".join(map(re.escape, wanted.split("*"))))
+        found = [number for number in _doubts(state) if written.fullmatch(state.specs[number].id)]
+        if not found:
+            raise UsageError(f"no task in doubt fits `{wanted}`", f"planrunner show {state.run_id}")
+        return found
+    number = task_number(state, wanted)
+    if number not in _doubts(state):
+        found = [each for each in _doubts(state) if number in owners(state, each)]
+        if not found:
+            raise _no_doubt(state, wanted, number)
+        return found
+    return [number]
+
+
+def _doubts(state: State) -> list[int]:
+    """The tasks whose last attempt has an end that nobody saw; one that holds others is never in doubt itself."""
+    return [
+        number
+        for number, found in enumerate(state.tasks)
+        if found.status in ("in_doubt", "running") and number not in state.containers
+    ]
+
+
+class Doubt(NamedTuple):
+    """A task whose attempt was interrupted with an unknown result, for which a resume needs a decision: its path, what
+    it is called, what it calls, and whether it can be rolled back."""
+
+    task: str
+    name: str
+    command: str
+    undoable: bool
+
+
+def open_doubts(state: State) -> list[Doubt]:
+    """The doubts of a run that a resume does not settle by itself."""
+    return [_doubt(state, number) for number in _doubts(state) if _is_open(state, number)]
+
+
+def _is_open(state: State, number: int) -> bool:
+    task = state.tasks[number]
+    if task.status == "in_doubt" and task.reason in ("ask", "rollback"):
+        return True
+    step = recover(state, number)
+    return isinstance(step, Record) and isinstance(step.event, TaskSettled) and step.event.status == "in_doubt"
+
+
+def _doubt(state: State, number: int) -> Doubt:
+    task = state.specs[number]
+    return Doubt(task.id, label(state, number), command_text(task), is_undoable(state, number))
+
+
+def _no_doubt(state: State, wanted: str, number: int) -> UsageError:
+    holds = number in state.containers
+    status = said(state.tasks[number].status)
+    text = f"nothing inside `{wanted}` is in doubt" if holds else f"task `{wanted}` is not in doubt: it {status}"
+    return UsageError(text, f"planrunner why {state.run_id} {quote(wanted)}")
+
+
+def _answer(state: State, number: int, resolution: str, by: str) -> DoubtSettled | RollbackStarted:
+    if resolution == "rollback":
+        return _undone(state, number, by)
+    return DoubtSettled(state.specs[number].id, state.tasks[number].attempts, resolution, by)  # type: ignore[arg-type]
+
+
+def _undone(state: State, number: int, by: str) -> RollbackStarted:
+    event = undoing(state, number, by)
+    if event is None:
+        task = state.specs[number].id
+        raise UsageError(f"task `{task}` does not say how it is undone", f"planrunner why {state.run_id} {task}")
+    return event
+
+
+def left_alone() -> tuple[LeftAlone, ...]:
+    """Nobody is there to ask until the run is taken up again."""
+    return (LeftAlone(),)
+
+
+def with_more(state: State, by: str) -> list[TasksReset]:
+    """What a run that had ended and got a larger budget since begins anew."""
+    if (state.status, state.reason) != ("paused", "budget"):
+        return []
+    return [reset_event(state, retried(state, ()), "retry", by)]
+
+
+DECIDED = "decided"
+"""The reason of a run, and of its tasks, that waits for nobody any more: resuming it goes on."""
+
+_THEN = "resuming the run goes on with it"
+
+
+def rest(state: State) -> dict[int, str]:
+    """Give the state of a run that nobody holds the status, reason and details that every command shows.
+
+    What people have decided since the run was parked is taken up when it is resumed; the tasks that wait for that, by
+    number, with what was decided. A run is decided when nobody is asked anything more.
+    """
+    if state.status == "running":
+        state.status, state.reason = "paused", "cut off"
+    blocked = state.counts.get("blocked", 0)
+    if not blocked or state.ended_at is not None:
+        return {}
+    found = {**_gates(state), **(_budgets(state) if state.ledger is not None else {})}
+    for number, decision in found.items():
+        task = state.tasks[number]
+        task.reason, task.detail = DECIDED, f"{decision}; {_THEN}"
+    if state.status == "blocked" and len(found) == blocked and not state.counts.get("in_doubt"):
+        state.status, state.reason = "paused", DECIDED
+    return found
+
+
+def _gates(state: State) -> dict[int, str]:
+    return {
+        number: sentence(task.gate)
+        for number, task in enumerate(state.tasks)
+        if task.status == "blocked" and task.gate is not None and task.gate.verdict and not task.gate.decision
+    }
+
+
+def _budgets(state: State) -> dict[int, str]:
+    """Tasks that a budget held up which was extended, or which nobody extends."""
+    waiting = {name for asked in wanted(state, time.time()) for name in asked.tasks}
+    words = "refused more budget" if state.ledger is not None and state.ledger.refused else ""
+    return {
+        number: words or "given more budget"
+        for number, task in enumerate(state.tasks)
+        if task.status == "blocked" and task.reason == "budget" and state.specs[number].id not in waiting
+    }

@@ -1,0 +1,512 @@
+"""Run a plan, and go on with a run: the composition root for everything that acts."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from planrunner import __version__, errors
+from planrunner.app.people.admission import Ask, Wish, admit
+from planrunner.app.plans.tasks import select
+from planrunner.app.runs.control import user
+from planrunner.app.runs.doubts import left_alone
+from planrunner.app.runs.occupancy import refuse_restoring
+from planrunner.app.runs.preflight import Needs, require_ready
+from planrunner.app.runs.secrets import require_none_in, vault_of
+from planrunner.app.runs.setup import (
+    Seen,
+    at_once,
+    environment_of,
+    governing,
+    grace,
+    has_settings,
+    is_doubtful,
+    require_time,
+    settled,
+    sight,
+)
+from planrunner.engine.background import users_of
+from planrunner.engine.calls import Place, tidy
+from planrunner.engine.effects import Effects
+from planrunner.engine.live import LiveEffects, LiveSettings
+from planrunner.engine.loop import Driver, Inbox, Onlooker
+from planrunner.engine.poller import Clock, boot
+from planrunner.engine.secrets import Vault
+from planrunner.errors import NotFound, UsageError
+from planrunner.journal import locks
+from planrunner.journal.database import AGAIN
+from planrunner.journal.memory import MemoryJournal
+from planrunner.journal.records import NewRun, RunHandle, StoredPlan, new_run_id
+from planrunner.journal.sqlite import open_journal
+from planrunner.journal.workspace import find_project, find_state, why_outside
+from planrunner.machine.events import EDITION, Entry, Event, RunStarted
+from planrunner.machine.evolve import evolve
+from planrunner.machine.state import State
+from planrunner.plan.model import Plan
+from planrunner.plan.params import bind_params
+from planrunner.plugins.registry import Registry
+from planrunner.process import is_own_process
+from planrunner.source import Source, notation_of
+
+if TYPE_CHECKING:
+    from planrunner.engine.loop import Onlooker
+    from planrunner.journal.ports import JournalPort
+    from planrunner.machine.events import Entry
+
+Json = Any
+
+
+class ExecRequest(NamedTuple):
+    """What ``planrunner exec`` was asked for. ``only`` and ``until`` are task ids; ``state`` is the state directory;
+    ``trust`` the digest by which somebody trusts a plan from outside the project, ``beyond`` places there to act in,
+    ``ask`` asks about both (None: nobody can). With ``vouched`` the caller made the plan, wherever it lies."""
+
+    plan: str
+    params: tuple[tuple[str, Json], ...] = ()
+    only: tuple[str, ...] = ()
+    until: tuple[str, ...] = ()
+    max_parallel: int | None = None
+    state: str | None = None
+    dry_run: bool = False
+    seed: int | None = None
+    preview: str | None = None
+    """A saved preview that the run must be held to."""
+    unattended: bool = False
+    """Nobody is there to ask: what is in doubt and can be undone is undone, and fails."""
+    unconfined: bool = False
+    """A person has taken the sandbox away: nothing is shut in, whatever policies say."""
+    trust: str = ""
+    beyond: tuple[str, ...] = ()
+    ask: Ask | None = None
+    vouched: bool = False
+    forced: bool = False
+    """Every task runs, whatever its ``fresh`` says."""
+    text: bytes | None = None
+    """The plan itself where it has no file; ``plan`` is what it is called then."""
+
+
+class RunResult(NamedTuple):
+    """How a run stands when its runner lets go of it."""
+
+    run_id: str
+    plan: str
+    revision: str
+    status: str
+    exit_code: int
+    state: State
+    entries_seen: int
+    state_dir: str
+    notices: int = 0
+    """Warnings and notes that lint has about the plan."""
+    source: Source | None = None
+    """The text of the plan, where something failed and its place is to be shown."""
+    warnings: tuple[str, ...] = ()
+    """What people should know of the state directory."""
+
+
+class Watch(Protocol):
+    """Somebody who looks on: told of the run, of each durable entry, of output, and now and then of the time."""
+
+    def started(self, run_id: str, plan: Plan, state: State) -> None: ...
+
+    def event(self, entry: Entry) -> None: ...
+
+    def output(self, task: str, attempt: int, stream: str, data: bytes) -> None: ...
+
+    def tick(self, now: float) -> None:
+        """Called at least every half second while the run goes on."""
+        ...
+
+    def ended(self, result: RunResult) -> None: ...
+
+
+def warn(watch: Watch, texts: Sequence[str]) -> None:
+    """Tell whoever looks on what may come to nothing, where it listens for that."""
+    telling = getattr(watch, "warn", None)
+    if texts and telling is not None:
+        telling(texts)
+
+
+def is_attended(watch: Watch) -> bool:
+    """Whether the one who looks on answers gates as well: such a run waits for them instead of parking."""
+    return bool(getattr(watch, "attended", False))
+
+
+def execute(request: ExecRequest, watch: Watch, registry: Registry | None = None) -> RunResult:
+    """Run a plan until it ends or parks, with the capabilities of ``registry`` where one is given.
+
+    Raises NotFound, PlanInvalid, UsageError (parameters, task names), Denied for a plan that nobody lets run,
+    StorageFailed and Fenced; whatever the tasks of the plan do ends in the result.
+    """
+    registry = registry or Registry(project=find_project(request.plan))
+    state_dir = find_state(request.plan, request.state)
+    free = request.dry_run or request.vouched
+    seen, noted = None, None
+    if not free and why_outside(request.plan):  # before anything is read or written that came with it
+        seen, noted = _admitted(request, registry, None)
+    journal = journal_at(state_dir, request.dry_run)
+    try:
+        if seen is None or noted is None:
+            seen, noted = _seen_and_admitted(request, journal, registry, free)
+        return _begin(request, Site(journal, registry, state_dir, watch, request.unconfined), seen, noted)
+    finally:
+        journal.close()
+
+
+def _seen_and_admitted(
+    request: ExecRequest, journal: JournalPort, registry: Registry, free: bool
+) -> tuple[Seen, dict[str, Json]]:
+    seen = sight(request.plan, journal, registry, request.text)
+    asked = not free and (request.trust or request.beyond or is_doubtful(request.plan, seen))
+    return seen, _admitted(request, registry, seen)[1] if asked else {}
+
+
+def let_in(request: ExecRequest, journal: JournalPort, registry: Registry) -> tuple[Seen, dict[str, Json]]:
+    """A plan that is to run, as ``execute`` takes it, and what the record says of how it came to be trusted. Raises
+    NotFound, PlanInvalid, and Denied for a plan that nobody lets run."""
+    if why_outside(request.plan):
+        return _admitted(request, registry, None)
+    return _seen_and_admitted(request, journal, registry, False)
+
+
+def _admitted(request: ExecRequest, registry: Registry, seen: Seen | None) -> tuple[Seen, dict[str, Json]]:
+    wish = Wish(request.plan, request.params, request.trust, request.beyond, request.ask)
+    return admit(wish, registry, seen)
+
+
+class Site(NamedTuple):
+    """Where a run takes place: its journal and state directory, the plugins, and who watches it; ``unconfined`` where a
+    person has taken the sandbox away."""
+
+    journal: JournalPort
+    registry: Registry
+    state_dir: str
+    watch: Watch
+    unconfined: bool = False
+
+
+def journal_at(state_dir: str, in_memory: bool) -> JournalPort:
+    """The journal of a state directory, or one that is gone with the process. Raises StorageFailed."""
+    if in_memory:
+        return MemoryJournal()
+    return open_journal(state_dir)
+
+
+def _begin(request: ExecRequest, site: Site, seen: Seen, noted: dict[str, Json]) -> RunResult:
+    directory = find_project(request.plan)
+    settings, most = settled(directory)
+    request = request._replace(max_parallel=at_once(request.max_parallel, seen.plan.max_parallel, most))
+    outside = noted.get("trust", {}).get("origin") == "outside"
+    policy = governing(directory, seen, request.plan, site.registry, outside)
+    params, selected = _asked(request, seen)
+    plan, traits = seen.plan, seen.traits
+    imagined: Effects | None = None
+    here = boot()
+    now = time.time()
+    if plan.due is not None or any(task.due is not None for task in plan.tasks):
+        require_time(plan, seen.text, request.plan, now)
+    if request.dry_run:
+        from planrunner.app.proof.lives import assumed
+
+        plan, traits, imagined = assumed(plan, now)
+    clock = Clock(now, here["uptime"])
+    run_id = new_run_id(now, os.urandom(8))
+    stored = kept_text(
+        site.journal, StoredPlan(seen.digest, seen.text, request.plan, notation_of(request.plan), seen.compiled)
+    )
+    environment = {
+        **_environment(request.plan, directory, seen.env),
+        **settings,
+        **noted,
+        **policy,
+        **_particulars(request, site, seen, stored),
+    }
+    started = RunStarted(
+        plan_digest=seen.digest,
+        params=params,
+        seed=_seed(request, plan),
+        selected=selected,
+        max_parallel=request.max_parallel,
+        traits=traits,
+        environment=environment,
+        boot=here,
+        attended=is_attended(site.watch),
+        edition=EDITION,
+    )
+    state = State(plan, run_id)
+    evolve(state, started, now)
+    vault = None if request.dry_run else _ready(request, site, seen, state, directory, policy)
+    first = Entry(1, now, started)
+    handle = site.journal.create_run(NewRun(run_id, plan.id, seen.digest, now, stored), [first])
+    with Held(site, state, handle) as held:
+        site.watch.started(run_id, plan, state)
+        site.watch.event(first)
+        if (observers := site.registry.observer()) is not None:
+            observers(run_id, first)
+        effects = imagined or live(site, state, clock, handle.epoch, vault)
+        return held.drive(_with_nobody(request), effects)._replace(notices=seen.notices)
+
+
+def _ready(
+    request: ExecRequest, site: Site, seen: Seen, state: State, directory: str, policy: dict[str, Json]
+) -> Vault | None:
+    """The secrets of a run that may start. Raises Unready where something that it needs is missing here."""
+    vault = looked_up(state, directory)
+    needs = Needs(
+        *(
+            state.plan,
+            state.params,
+            state.environment["env"],
+            seen.traits,
+            seen.needs,
+            directory,
+            state.selected,
+            vault,
+        ),
+        policies=policy,
+    )
+    warn(site.watch, require_ready(needs, f"`{request.plan}` cannot start", "nothing was started"))
+    if vault is not None and state.params:
+        require_none_in(state.params, vault)
+    return vault
+
+
+def _particulars(request: ExecRequest, site: Site, seen: Seen, stored: StoredPlan) -> dict[str, Json]:
+    """What the environment of few runs has."""
+    return {
+        **({"text": stored.digest} if stored.digest != seen.digest else {}),
+        **({"files": dict(seen.files)} if seen.files else {}),
+        **{name: True for name, is_so in (("dry_run", request.dry_run), ("forced", request.forced)) if is_so},
+        **({"unchained": site.journal.unchained} if site.journal.unchained else {}),
+        **({"sandbox": {"off": True, "by": user()}} if request.unconfined else {}),
+    }
+
+
+def kept_text(journal: JournalPort, plan: StoredPlan) -> StoredPlan:
+    """A plan as the journal keeps it: under its digest, and under a key of its own where the journal has another text
+    or another name of the same plan, so that places are those of this very text."""
+    try:
+        known = journal.plan(plan.digest)
+    except NotFound:
+        return plan
+    if (known.text, known.name) == (plan.text, plan.name):
+        return plan
+    text = sha256(f"{plan.name}\0{plan.text}".encode("utf-8", "surrogatepass")).hexdigest()
+    return plan._replace(digest=f"{plan.digest}+{text[:16]}")
+
+
+def text_key(state: State) -> str:
+    """Under which digest the journal has the text of the plan of a run."""
+    return str(state.environment.get("text") or state.plan_digest)
+
+
+def _asked(request: ExecRequest, seen: Seen) -> tuple[dict[str, Json], tuple[str, ...] | None]:
+    """Parameters and selected tasks, None for all. Raises UsageError, and as ``hold_to`` where a preview is given."""
+    params = _params(request, seen.plan) if seen.plan.params or request.params else {}
+    selected = None
+    if request.only or request.until:
+        selected = select(seen.plan, request.only, request.until)
+    if request.max_parallel is not None and request.max_parallel < 1:
+        raise UsageError(f"--max-parallel takes a number from 1, not {request.max_parallel}")
+    if request.preview is not None:
+        from planrunner.app.plans.preview import hold_to
+
+        hold_to(request.preview, seen, params, request.max_parallel, selected)
+    return params, selected
+
+
+def _with_nobody(request: ExecRequest) -> tuple[Event, ...]:
+    if not request.unattended:
+        return ()
+    return left_alone()
+
+
+def _params(request: ExecRequest, plan: Plan) -> dict[str, Json]:
+    bound = bind_params(plan, dict(request.params))
+    if bound.problems:
+        raise UsageError("; ".join(bound.problems))
+    return bound.values
+
+
+def _seed(request: ExecRequest, plan: Plan) -> int:
+    if request.seed is not None:
+        return request.seed
+    return plan.seed if plan.seed is not None else int.from_bytes(os.urandom(4), "big")
+
+
+def _environment(path: str, directory: str, names: tuple[str, ...]) -> dict[str, Json]:
+    system = os.uname()
+    return {
+        "planrunner": __version__,
+        "schema": 1,
+        "python": sys.version.split()[0],
+        "system": f"{system.sysname} {system.release} {system.machine}",
+        "host": system.nodename,
+        "user": user(),
+        "uid": os.getuid(),
+        "plan": os.path.abspath(path),
+        "directory": directory,
+        "env": environment_of(names, directory),
+    }
+
+
+def directory_of(state: State) -> str:
+    """Where the tasks of a run work."""
+    return str(state.environment.get("directory") or os.getcwd())
+
+
+class Held:
+    """A run this process acts on: it can be driven, and is let go of whatever happens."""
+
+    __slots__ = ("_handle", "_site", "_state")
+
+    def __init__(self, site: Site, state: State, handle: RunHandle) -> None:
+        self._site = site
+        self._state = state
+        self._handle = handle
+
+    def __enter__(self) -> Held:
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        self._site.journal.release(self._handle)
+        if isinstance(error, errors.StorageFailed):
+            self._site.journal.require_there(self._handle.run)  # that it is gone says more than what failed for it
+            error.hint = error.hint.replace(AGAIN, f"go on with `planrunner resume {self._state.run_id}`")
+
+    def _append(self, entries: Sequence[Entry]) -> None:
+        self._site.journal.append(self._handle, entries)
+
+    def drive(self, first: Sequence[Event], effects: Effects) -> RunResult:
+        """Drive the run until it ends or parks; ``effects`` are closed then."""
+        state, site = self._state, self._site
+        place = Place(directory_of(state), os.path.join(site.state_dir, "tmp", state.run_id))
+        observers = site.registry.observer()
+        onlooker: Onlooker = site.watch
+        if observers is not None:
+            onlooker = Observed(site.watch, state.run_id, observers)
+        driver = Driver(state, self._append, effects, place, onlooker, self._handle.last_seq)
+        driver.inbox = Inbox(site.journal, self._handle)
+        if is_own_process():
+            gc.freeze()  # the plan and the modules stay: no collection has to look at them again
+            gc.set_threshold(50_000, 20, 50)  # events hold no cycles, and looking for some costs a tenth
+            gc.enable()
+        ours = True
+        try:
+            driver.record(*first)
+            driver.run()
+        except errors.Fenced:
+            ours = False  # what lies there belongs to the runner that has the run now
+            raise
+        finally:
+            effects.close()
+            if ours:
+                tidy(place)
+            if observers is not None:
+                observers.flush()
+        code = exit_code(state)
+        result = RunResult(
+            state.run_id,
+            state.plan.id,
+            state.plan_digest,
+            state.status,
+            code,
+            state,
+            self._handle.last_seq,
+            site.state_dir,
+        )
+        result = result._replace(warnings=site.journal.notices)
+        if any(state.counts.get(status) for status in ("failed", "in_doubt", "rolled_back")):
+            result = result._replace(source=site.journal.plan(text_key(state)).source())
+        site.watch.ended(result)
+        return result
+
+
+def live(site: Site, state: State, clock: Clock, epoch: int, vault: Vault | None) -> Effects:
+    """Effects on the real world; ``vault`` has the secrets of the run. Raises RunHeld while
+    files are put back where the run works."""
+    if os.path.lexists(locks.lock_path(site.state_dir, locks.RESTORE)):
+        refuse_restoring(site.state_dir, state.run_id, directory_of(state))
+    directory = directory_of(state)
+    settings = LiveSettings(
+        state_dir=site.state_dir,
+        run_id=state.run_id,
+        resolve=site.registry.resolve,
+        on_output=site.watch.output,
+        clock=clock,
+        epoch=epoch,
+        environment=None if vault is None else vault.environment,
+        directory=directory,
+        outside=tuple(state.environment.get("outside", ())),
+        vault=vault,
+        untrusted=state.environment.get("trust", {}).get("origin") == "outside",
+        unconfined=site.unconfined,
+        own_process=is_own_process(),
+        grace=grace(directory),
+        users=_users(state.plan) if any(task.ready for task in state.plan.tasks) else {},
+    )
+    return LiveEffects(settings)
+
+
+def _users(plan: Plan) -> dict[str, tuple[str, ...]]:
+    return users_of(plan)
+
+
+def looked_up(state: State, directory: str) -> Vault | None:
+    """The secrets of a run; None where its project has none."""
+    if not has_settings(directory):
+        return None
+    return vault_of(state, directory)
+
+
+_REST_CODES = {"interrupted": errors.INTERRUPTED, "terminated": errors.TERMINATED, "storage": errors.STORAGE}
+
+
+def _refusal(state: State) -> str:
+    """The rule that refused what the first task to fail wanted, or what had to be saved before it; empty where none
+    did."""
+    number = state.failures[0]
+    failed = state.tasks[number]
+    if failed.reason == "backup" and state.compensation_log is not None:
+        return state.compensation_log.problems.get(number, ("", "", ""))[2]
+    return "" if failed.outcome is None else failed.outcome.rule
+
+
+def exit_code(state: State) -> int:
+    """The exit code of the contract for a run as its runner leaves it."""
+    if state.status == "completed":
+        return errors.OK
+    if state.status == "blocked":
+        return errors.WAITING
+    if state.status == "paused":
+        return _REST_CODES.get(state.reason, errors.WAITING)
+    if state.reason in ("budget", "deadline"):
+        return errors.BUDGET
+    if state.failures and state.tasks[state.failures[0]].failure in ("rejected", "expired"):
+        return errors.REJECTED
+    if state.failures and _refusal(state):
+        return errors.DENIED
+    return errors.FAILED
+
+
+class Observed:
+    """The watch, and the plugins that observe; they are told last and cannot change anything."""
+
+    __slots__ = ("_observe", "_run_id", "_watch")
+
+    def __init__(self, watch: Onlooker, run_id: str, observe: Callable[[str, Entry], None]) -> None:
+        self._watch = watch
+        self._run_id = run_id
+        self._observe = observe
+
+    def event(self, entry: Entry) -> None:
+        self._watch.event(entry)
+        self._observe(self._run_id, entry)
+
+    def tick(self, now: float) -> None:
+        self._watch.tick(now)

@@ -1,0 +1,277 @@
+"""What a plan needs and what of it is missing here, told before its first task: secrets, keys, programs, packages and
+folders. Nothing is run to find out, and only what is sure is told."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from planrunner.app.proof.envelope import OUT, Sight, rows_of
+from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.preconditions import Ground, Unmet, input_of, require
+from planrunner.engine.processes import SpawnFailed, search
+from planrunner.errors import Unready
+from planrunner.machine.graph import Shape
+from planrunner.plan.expressions.values import EvaluationError, TemplateError
+from planrunner.plan.model import Action, Plan, Task
+from planrunner.plan.tasks import inner, wishes
+from planrunner.safety.credentials import lacking, read_credentials
+from planrunner.safety.project import read_data
+
+if TYPE_CHECKING:
+    from planrunner.engine.secrets import Vault
+
+Json = Any
+
+
+class Missing(NamedTuple):
+    """One thing that is not there: what it is (secret, precondition, program or folder), for which tasks, and what to
+    do about it. ``refuses``: no task that comes before could make it, so that the run does not start."""
+
+    kind: str
+    tasks: tuple[str, ...]
+    text: str
+    refuses: bool
+
+
+class Needs(NamedTuple):
+    """A plan that is about to act. ``capabilities`` gives the preconditions of those that have any, ``vault`` the
+    secrets of the run where they were looked up already; ``open`` are the tasks at the top that may still run (None:
+    all), ``policies`` whatever else than the plan says what a task is shut into."""
+
+    plan: Plan
+    params: Mapping[str, Json]
+    env: Mapping[str, str]
+    traits: Mapping[str, Json]
+    capabilities: Mapping[str, Sequence[str]]
+    directory: str
+    selected: Collection[str] | None = None
+    vault: Vault | None = None
+    open: Collection[str] | None = None
+    policies: Json = None
+
+
+class _Found(NamedTuple):
+    kind: str
+    text: str
+    lasting: bool = False
+    """Nothing that a task does can change it."""
+
+
+def missing(needs: Needs) -> list[Missing]:
+    """What is missing, each thing once."""
+    look = _Look(needs)
+    found = [(path, each) for path, task, around in _every(needs.plan) for each in look.at(path, task, around)]
+    if not found:
+        return []
+    going = may_run(look.sight, needs.selected, needs.open)
+    makers = made_before(needs.plan, needs.traits)
+    rows: dict[tuple[str, str, bool], list[str]] = {}
+    for path, each in found:
+        if path in going:
+            rows.setdefault((each.kind, each.text, each.lasting or path not in makers), []).append(path)
+    return [Missing(kind, tuple(paths), text, refuses) for (kind, text, refuses), paths in rows.items()]
+
+
+def require_ready(needs: Needs, what: str, hint: str) -> list[str]:
+    """Raises Unready, with everything that is missing, where ``what`` cannot run; gives what a task may still make. A
+    folder is mostly made by a task before, so a preview alone tells of it."""
+    found = missing(needs)
+    refusing = [each for each in found if each.refuses]
+    if refusing:
+        listed = "\n".join(f"  {line(each)}" for each in found)
+        number = "one thing that it needs is" if len(refusing) == 1 else f"{len(refusing)} things that it needs are"
+        raise Unready(f"{what}: {number} missing here\n{listed}", hint)
+    return [line(each) for each in found if each.kind != "folder"]
+
+
+def line(found: Missing) -> str:
+    """What is missing, for people."""
+    shown = [f"`{task}`" for task in found.tasks[:5]] + (["…"] if found.tasks[5:] else [])
+    return f"{', '.join(shown)}: {found.text}" + ("" if found.refuses else " (unless a task before it makes it)")
+
+
+class _Around(NamedTuple):
+    """Where a task stands: its plan, and whether that is a linked one, whose parameters only the run has."""
+
+    plan: Plan
+    linked: bool
+
+
+def _every(plan: Plan) -> Iterator[tuple[str, Task, _Around]]:
+    """Every task by its written path."""
+    waiting = [(task.id, task, _Around(plan, False)) for task in plan.tasks]
+    for path, task, around in waiting:
+        yield path, task, around
+        within = around if task.sub is None else _Around(task.sub, True)
+        waiting += [(f"{path}/{each.id}", each, within) for each in inner(task)]
+
+
+class _Look:
+    """Looks at one task after the other."""
+
+    def __init__(self, needs: Needs) -> None:
+        self._needs = needs
+        self._sight: Sight | None = None
+        self._apart = "container" in str([needs.plan.policy, needs.policies])
+        self._credentials: Mapping[str, Any] | None = None
+
+    @property
+    def sight(self) -> Sight:
+        if self._sight is None:
+            needs = self._needs
+            self._sight = Sight(needs.plan, needs.params, needs.traits, needs.env)
+        return self._sight
+
+    def at(self, path: str, task: Task, around: _Around) -> Iterator[_Found]:
+        """What is missing for one task, its rollback and what is done in its place."""
+        for wish in wishes(task.secrets) if task.secrets else ():
+            yield from self._secret(wish.id)
+        for each in (task, task.degraded, task.rollback):
+            if each is not None and each.uses:
+                yield from self._declared(each, around)
+                yield from self._started(each, task, around)
+
+    def _secret(self, name: str) -> Iterator[_Found]:
+        why, lasting = self._why_not(name)
+        if why:
+            yield _Found("secret", why, lasting)
+
+    def _why_not(self, name: str) -> tuple[str, bool]:
+        """Why a credential cannot be had, and whether no task can change that."""
+        if self._credentials is None:
+            self._credentials = read_credentials(self._needs.directory)
+        credential = self._credentials.get(name)
+        if credential is None:
+            return "", False
+        vault = self._needs.vault
+        known = "" if vault is None else vault.missing.get(name, "")
+        return known or lacking(credential, os.environ), credential.source == "env"
+
+    def _declared(self, each: Task | Action, around: _Around) -> Iterator[_Found]:
+        """The preconditions of a capability; one that goes by an input which only the run has is left to it."""
+        declared = self._needs.capabilities.get(each.uses, ())
+        if not declared:
+            return
+        data = read_data(self._needs.directory)
+        path = os.environ.get("PATH", os.defpath)
+        ground = Ground(path, lambda name: data.get(name) or {}, os.environ, lambda name: self._why_not(name)[0])
+        given = each.inputs if isinstance(each.inputs, dict) else {}
+        for text in declared:
+            name = input_of(text)
+            value = self._known(given.get(name), around)
+            if value is None and given.get(name) is not None:
+                continue
+            if text.startswith("program ") and self._own_path(each, around):
+                continue
+            try:
+                require((text,), {name: value}, ground)
+            except Failure as unmet:
+                yield _Found("precondition", str(unmet), unmet.lasting if isinstance(unmet, Unmet) else True)
+
+    def _started(self, each: Task | Action, task: Task, around: _Around) -> Iterator[_Found]:
+        """The folder that a command works in, and its program where no shell looks for it."""
+        starts = each.run or any(text.startswith("program ") for text in self._needs.capabilities.get(each.uses, ()))
+        if not starts or self._apart or "container" in str(task.policy):
+            return
+        folder = self._known(task.cwd, around)
+        where = os.path.join(self._needs.directory, folder) if isinstance(folder, str) else ""
+        if where and not os.path.isdir(where):
+            yield _Found("folder", f"the folder `{folder}` to work in does not exist: mkdir -p {folder}")
+            return
+        name = self._known(_program(each, task), around)
+        if not isinstance(name, str) or not name or self._own_path(task, around):
+            return
+        if "/" in name:
+            if where and not os.access(os.path.join(where, name), os.X_OK):
+                yield _Found("program", f"the program `{name}` does not exist there, or cannot be executed")
+        elif not _on_path(name, where):
+            yield _Found("program", f"the program `{name}` is not on the PATH: install it, or add its folder to PATH")
+
+    def _own_path(self, each: Task | Action, around: _Around) -> bool:
+        """Whether the plan says itself where programs are."""
+        return "PATH" in dict((*self._needs.plan.env, *around.plan.env, *getattr(each, "env", ())))
+
+    def _known(self, value: Json, around: _Around) -> Json:
+        """A value with its templates filled in; None where only the run can do that."""
+        shown = str(value)
+        if "{{" not in shown and "{%" not in shown:
+            return value
+        if around.linked:
+            return None
+        try:
+            return self.sight.value(value)
+        except (TemplateError, EvaluationError):
+            return None
+
+
+def _program(each: Task | Action, task: Task) -> str:
+    """The program that a command starts without a shell, or the interpreter of its script."""
+    if isinstance(each.run, tuple):
+        return str(each.run[0])
+    if each.script is not None and each.script.simple and not task.shell:
+        return str(each.script.simple[0])
+    return (task.shell.split() or [""])[0]
+
+
+def _on_path(name: str, where: str) -> bool:
+    path = os.environ.get("PATH", os.defpath)
+    if not where and any(folder[:1] != "/" for folder in path.split(os.pathsep)):
+        return True
+    try:
+        return bool(search(name, path, where))
+    except SpawnFailed:
+        return False
+
+
+def may_run(sight: Sight, selected: Collection[str] | None, open_: Collection[str] | None) -> set[str]:
+    """The written paths of the tasks that may run, as far as parameters tell; ``open_`` are those at the top that have
+    not come to their end."""
+    sight.selected = None if selected is None else frozenset(selected)
+    found: set[str] = set()
+    waiting = [row for row in rows_of(sight) if open_ is None or row["task"] in open_]
+    for row in waiting:
+        if row["what"] not in OUT:
+            found.add(row["task"])
+            waiting += row.get("inner", ())
+    return found
+
+
+def made_before(plan: Plan, traits: Mapping[str, Json]) -> set[str]:
+    """The written paths of the tasks before which another one acts, which may make files and programs."""
+    found: set[str] = set()
+    _level(plan.tasks, "", False, traits, found)
+    return found
+
+
+def _level(tasks: Sequence[Task], prefix: str, before: bool, traits: Mapping[str, Json], found: set[str]) -> None:
+    shape = Shape()
+    shape.add(tasks)
+    for number, task in enumerate(tasks):
+        above = range(len(tasks)) if task.finally_ else _above(shape, number)
+        makes = before or any(_acts(tasks[other], traits) for other in above if other != number)
+        if makes:
+            found.add(prefix + task.id)
+        _level(inner(task), f"{prefix}{task.id}/", makes, traits, found)
+
+
+def _above(shape: Shape, number: int) -> set[int]:
+    found: set[int] = set()
+    waiting = [number]
+    for here in waiting:
+        for other in (*shape.needs[here], *(route.source for route in shape.routes_in.get(here, ()))):
+            if other not in found:
+                found.add(other)
+                waiting.append(other)
+    return found
+
+
+def _acts(task: Task, traits: Mapping[str, Json]) -> bool:
+    """Whether a task, or one inside it, changes anything; what people do at a gate counts as nothing."""
+    if held := inner(task):
+        return any(_acts(each, traits) for each in held)
+    if task.gate is not None:
+        return False
+    trait = traits.get(task.uses)
+    return (task.effect or (trait[0] if trait else "unsafe")) not in ("pure", "read")

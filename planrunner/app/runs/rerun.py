@@ -1,0 +1,171 @@
+"""Begin tasks of a run anew: those that failed, or those that somebody names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from shlex import quote
+from typing import NamedTuple
+
+from planrunner.app.history.state import stored_state
+from planrunner.app.plans.tasks import task_number
+from planrunner.app.runs.control import user
+from planrunner.app.runs.doubts import left_alone
+from planrunner.app.runs.execute import RunResult, Watch, directory_of
+from planrunner.app.runs.resume import accepted, go_on
+from planrunner.app.runs.setup import check_project
+from planrunner.errors import UsageError
+from planrunner.journal.sqlite import open_journal
+from planrunner.journal.workspace import find_state
+from planrunner.machine.events import Event
+from planrunner.machine.names import by_its_own, named, owners, replaced_tasks
+from planrunner.machine.reuse import inside
+from planrunner.machine.rework import Reset, Unfit, is_current, reset_event, retried, run_again
+from planrunner.machine.state import State
+
+
+class RerunRequest(NamedTuple):
+    """``tasks`` are ids or paths. ``retry`` begins what failed among them anew (none named: everything that failed);
+    otherwise the tasks themselves begin anew, and what comes after them: all of it with ``downstream``, with
+    ``keep_unchanged`` only what would be called otherwise by then, else what may not keep its result.
+    ``only_failed`` leaves what went well as it is."""
+
+    run: str
+    tasks: tuple[str, ...] = ()
+    retry: bool = False
+    downstream: bool = False
+    keep_unchanged: bool = False
+    only_failed: bool = False
+    unattended: bool = False
+    """Nobody is there to ask what became of an attempt."""
+    accepts_policy: bool = False
+    """A person holds the run to the operator's policy of now alone."""
+
+
+class Stale(NamedTuple):
+    """What would begin anew, in any case and perhaps, and how many tasks without others inside went well and
+    stay as they are.
+
+    ``calls`` gives for tasks that ran the digest of what they were called with; one of ``perhaps`` runs again if it
+    would be called otherwise. ``inside`` gives for those of them that hold others the tasks that are compared one by
+    one. ``finals`` are those of ``again`` that stand under ``finally``.
+    """
+
+    run_id: str
+    again: tuple[str, ...]
+    perhaps: tuple[str, ...]
+    kept: int
+    calls: dict[str, str] = {}
+    inside: dict[str, tuple[str, ...]] = {}
+    finals: tuple[str, ...] = ()
+
+
+def preview(request: RerunRequest, state_dir: str | None, *, acting: bool = False) -> Stale:
+    """What ``begin_anew`` would do; with ``acting`` it is about to. Raises NotFound, UsageError, and RunHeld where
+    another process is ``acting``."""
+    journal = open_journal(find_state(None, state_dir), readonly=True)
+    try:
+        run_id = journal.find_run(request.run)
+        if acting:
+            journal.check_free(run_id)
+        state = stored_state(journal, run_id)
+    finally:
+        journal.close()
+    return _stale(state, _chosen(state, request))
+
+
+def _stale(state: State, anew: Reset) -> Stale:
+    touched, replaced = {*anew.again, *anew.perhaps}, replaced_tasks(state)
+    well = [
+        number
+        for number, found in enumerate(state.tasks)
+        if found.standing in ("completed", "tolerated") and number not in replaced and not _holds(state, number)
+    ]
+    return Stale(
+        state.run_id,
+        _ids(state, anew.again),
+        _ids(state, anew.perhaps),
+        sum(touched.isdisjoint((*owners(state, number), number)) for number in well),
+        {
+            state.specs[number].id: state.tasks[number].inputs
+            for number in (*anew.again, *anew.perhaps)
+            if number not in state.containers and state.tasks[number].inputs
+        },
+        {
+            state.specs[number].id: _ids(state, inside(state, number))
+            for number in anew.perhaps
+            if _holds(state, number)
+        },
+        _ids(state, [number for number in anew.again if state.specs[number].finally_]),
+    )
+
+
+def _ids(state: State, numbers: Iterable[int]) -> tuple[str, ...]:
+    return tuple([state.specs[number].id for number in numbers])
+
+
+def _holds(state: State, number: int) -> bool:
+    return state.tasks[number].inner is not None
+
+
+def begin_anew(request: RerunRequest, state_dir: str | None, watch: Watch) -> RunResult:
+    """Begin the tasks anew and drive the run until it ends or parks, whatever state it is in now.
+
+    Raises NotFound, PlanInvalid for a fault in the project's file, RunHeld, UsageError for tasks that cannot begin
+    anew, StorageFailed, Fenced.
+    """
+    reason = "retry" if request.retry else "rerun"
+
+    def following(state: State) -> list[Event]:
+        check_project(directory_of(state))
+        alone = left_alone() if request.unattended else ()
+        held = accepted(state, directory_of(state)) if request.accepts_policy else ()
+        chosen = _chosen(state, request)
+        return [*held, *alone, *([reset_event(state, chosen, reason, user())] if any(chosen[:2]) else [])]
+
+    return go_on(
+        request.run,
+        state_dir,
+        watch,
+        following,
+        reason,
+    )
+
+
+def _chosen(state: State, request: RerunRequest) -> Reset:
+    wanted = [_number(state, name) for name in request.tasks]
+    if request.retry and not wanted and (state.status, state.reason) == ("paused", "revised"):
+        return Reset(())  # what failed began anew with the revision
+    try:
+        if request.retry:
+            return retried(state, wanted)
+        how = {"all_after": request.downstream, "by_call": request.keep_unchanged, "only_failed": request.only_failed}
+        return run_again(state, wanted, **how)
+    except Unfit as error:
+        allowed = _allowed(state) if request.retry and not wanted else []
+        if allowed:
+            raise _nothing_to_retry(state, allowed) from None
+        raise UsageError(str(error), f"planrunner show {state.run_id}") from None
+
+
+def _allowed(state: State) -> list[int]:
+    """The tasks that failed and kept nothing from going on: tolerated ones, and those that others stand in for."""
+    return [
+        number
+        for number, found in enumerate(state.tasks)
+        if found.status == "failed" and is_current(state, number) and by_its_own(state, number)
+    ]
+
+
+def _nothing_to_retry(state: State, allowed: Sequence[int]) -> UsageError:
+    names = _ids(state, allowed)
+    listed = ", ".join(f"`{name}`" for name in names[:5]) + (f" and {len(names) - 5} more" if names[5:] else "")
+    return UsageError(
+        f"no task of the run failed for good: the failure of {listed} is allowed or was recovered",
+        f"begin it anew by name: planrunner rerun {state.run_id} {' '.join(map(quote, names[:5]))}",
+    )
+
+
+def _number(state: State, name: str) -> int:
+    """The task of that name; of several, the one that belongs to the round and the attempt that stand now."""
+    current = [number for number in named(state, name) if is_current(state, number)]
+    return current[0] if len(current) == 1 and name not in state.index else task_number(state, name)

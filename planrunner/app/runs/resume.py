@@ -1,0 +1,267 @@
+"""Take up a run that was interrupted, killed, waits or has ended, and drive it on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from planrunner.app.history.state import begun
+from planrunner.app.people.admission import check_again
+from planrunner.app.runs.control import answer_waiting, user
+from planrunner.app.runs.doubts import answers, left_alone, with_more
+from planrunner.app.runs.execute import (
+    Held,
+    RunResult,
+    Site,
+    Watch,
+    directory_of,
+    is_attended,
+    journal_at,
+    live,
+    looked_up,
+    text_key,
+    warn,
+)
+from planrunner.app.runs.preflight import Needs, require_ready
+from planrunner.app.runs.setup import capabilities_of, check_project, has_settings, keep_profile, preconditions_of
+from planrunner.capabilities.builtin import TARGETS
+from planrunner.diagnostics import Diagnostic, arrange
+from planrunner.engine.orphans import reap_run
+from planrunner.engine.poller import TimeLine, boot
+from planrunner.engine.secrets import Vault
+from planrunner.errors import PlanInvalid, UsageError
+from planrunner.journal.workspace import find_state, program
+from planrunner.machine.events import Event, PolicyChanged, RunReopened, RunResumed, TasksReset
+from planrunner.machine.evolve import evolve
+from planrunner.machine.state import State, TaskState
+from planrunner.machine.statuses import SETTLED, ended
+from planrunner.machine.stops import FINAL_STOPS
+from planrunner.plan.model import Task
+from planrunner.plan.rights import AS_BEFORE
+from planrunner.plugins.registry import Registry
+from planrunner.safety.project import policy_records
+from planrunner.source import Source, Span
+
+Json = Any
+
+
+class Manner(NamedTuple):
+    """How a run goes on: with ``unattended`` nobody is there to ask; with ``accepts_policy`` a person holds it to the
+    operator's policy of now alone, where that is another than it began with; ``unconfined`` where a person has taken
+    the sandbox away, for this time only."""
+
+    unattended: bool = False
+    accepts_policy: bool = False
+    unconfined: bool = False
+
+
+_PLAIN = Manner()
+
+
+def resume(
+    run: str, settle: Sequence[tuple[str, str]], state: str | None, watch: Watch, manner: Manner = _PLAIN
+) -> RunResult:
+    """Go on with a run that was interrupted, killed or waits.
+
+    ``settle`` answers doubts: (task, ``retry`` | ``completed`` | ``failed`` | ``rollback``).
+    Unattended, what is in doubt and can be undone is undone, and fails. Raises NotFound, PlanInvalid for a fault
+    in the project's file or a capability that cannot be used any more, RunHeld, UsageError for a run that has ended or
+    a task that is not in doubt, StorageFailed, Fenced.
+    """
+    alone = left_alone() if manner.unattended else ()
+
+    def following(found: State) -> list[Event]:
+        if found.stop_reason not in FINAL_STOPS:  # what is to end ends, whatever the file says
+            check_project(directory_of(found))
+        held = accepted(found, directory_of(found)) if manner.accepts_policy else ()
+        return [*held, *alone, *answers(found, settle, user()), *with_more(found, user())]
+
+    state_dir = find_state(None, state)
+    journal = journal_at(state_dir, False)
+    try:
+        site = Site(journal, Registry(), state_dir, watch, manner.unconfined)
+        return _go_on(site, journal.find_run(run), following, "")
+    finally:
+        journal.close()
+
+
+def go_on(
+    run: str, state: str | None, watch: Watch, then: Callable[[State], Sequence[Event]], reopening: str = ""
+) -> RunResult:
+    """Take a run up and drive it; ``then`` gives the events that follow its resumption. With ``reopening``, the reason,
+    a run that has ended acts again. Raises as ``resume`` does, and what ``then`` raises."""
+    state_dir = find_state(None, state)
+    journal = journal_at(state_dir, False)
+    try:
+        site = Site(journal, Registry(), state_dir, watch)
+        return _go_on(site, journal.find_run(run), then, reopening)
+    finally:
+        journal.close()
+
+
+def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], reopening: str) -> RunResult:
+    row = site.journal.run(run_id)
+    if row.status and not reopening:
+        raise _has_ended(run_id, row.status)
+    handle = site.journal.hold(run_id)
+    state = begun(site.journal, run_id)
+    with Held(site, state, handle) as held:
+        line = TimeLine()
+        for entry in site.journal.entries(run_id):
+            evolve(state, entry.event, entry.at)
+            line.see(entry)
+        if state.ended_at is not None and not reopening:
+            raise _has_ended(run_id, state.status)  # by another process, before this one had the run
+        keep_profile(directory_of(state), str(state.environment.get("profile", "")), run_id)
+        here = boot()
+        clock = line.clock(here)
+        answer_waiting(site.journal, handle, state, clock.now())
+        following = then(state)
+        ends = state.stop_reason in FINAL_STOPS  # then it does so whatever the files say
+        held_to = [] if ends else changed(state, directory_of(state), following)
+        notes = voided(state, [*held_to, *following], program(site.state_dir))
+        site.registry.project = directory_of(state)
+        if reopening != "rollback" and not ends:
+            following = _with_services(state, following)
+            _check_capabilities(site, state, every=reopening != "")
+            if "trust" in state.environment:
+                check_again(state.environment)
+        vault = looked_up(state, directory_of(state))
+        if reopening != "rollback" and not ends:
+            _check_ready(site, state, following, vault)
+        _reap(run_id)
+        site.watch.started(run_id, state.plan, state)
+        first: list[Event] = []
+        if state.ended_at is not None:
+            first.append(RunReopened(reopening, user()))
+        away = max(0.0, clock.now() - line.last)
+        first.append(RunResumed(handle.epoch, user(), here, away, is_attended(site.watch), site.unconfined))
+        result = held.drive((*first, *held_to, *following), live(site, state, clock, handle.epoch, vault))
+        return result._replace(warnings=(*result.warnings, *notes)) if notes else result
+
+
+def _has_ended(run_id: str, status: str) -> UsageError:
+    return UsageError(ended(f"run {run_id}", status), f"planrunner show {run_id}")
+
+
+def _check_capabilities(site: Site, state: State, every: bool) -> None:
+    """Let nothing go on that would fail for want of a plugin: raises PlanInvalid where a task that is still to run (or
+    ``every`` one) names a capability that cannot be used now."""
+    unusable: list[tuple[Task, str]] = []
+    for task, kept in zip(state.plan.tasks, state.tasks):
+        if every or kept.status not in SETTLED:
+            wanted = sorted(capabilities_of((task,)) - TARGETS.keys())
+            unusable += ((task, name) for name in wanted if site.registry.find(name) is None)
+    if unusable:
+        raise refused(site.journal.plan(text_key(state)).source(), site.registry, unusable)
+
+
+def _with_services(state: State, following: Sequence[Event]) -> Sequence[Event]:
+    """The events, and one by which the services of the plan start again, which ended with the runner before, where
+    anything is still to run. What comes after them waits until they are ready."""
+    if not any(task.ready for task in state.plan.tasks):
+        return following
+    following = [event._replace(services_first=True) if isinstance(event, TasksReset) else event for event in following]
+    again = {name for event in following if isinstance(event, TasksReset) for name in event.tasks}
+    pairs = list(zip(state.plan.tasks, state.tasks))
+    ended = [task.id for task, kept in pairs if task.ready and kept.status == "completed" and task.id not in again]
+    if not ended or not (again or any(kept.status not in SETTLED for _, kept in pairs)):
+        return following
+    return [*following, TasksReset(tuple(ended), "service", user(), services_first=True, named=tuple(ended))]
+
+
+def _check_ready(site: Site, state: State, following: Sequence[Event], vault: Vault | None) -> None:
+    """Raises Unready where something that a task which is still to run needs is missing."""
+    again = {name for event in following if isinstance(event, TasksReset) for name in event.tasks}
+    still = {task.id for task, kept in zip(state.plan.tasks, state.tasks) if kept.status not in SETTLED}
+    capabilities = {name: site.registry.find(name) for name in capabilities_of(state.plan.tasks)}
+    environment = state.environment
+    needs = Needs(
+        *(state.plan, state.params, environment.get("env", {}), state.traits, preconditions_of(capabilities)),
+        *(directory_of(state), state.selected, vault, still | again, environment.get("policy")),
+    )
+    hint = f"nothing of it has changed: mend this, then planrunner resume {state.run_id}"
+    warn(site.watch, require_ready(needs, f"run {state.run_id} cannot go on", hint))
+
+
+def _reap(run_id: str) -> None:
+    """Processes that an earlier runner of this run left behind end before anything else starts."""
+    reap_run(run_id)
+
+
+def changed(state: State, directory: str, following: Iterable[Event]) -> list[Event]:
+    """What is recorded where the operator's policy is not what the run is held to: both hold from now on. Nothing where
+    a person accepts that of now among the events that follow. Raises as ``read_settings``."""
+    if any(isinstance(event, PolicyChanged) for event in following):
+        return []
+    now, held = _now(directory), _held(state)
+    before = [record if record in now else _of_before(record) for record in held]
+    more = [record for record in now if record not in held]
+    return [] if before == held and not more else [PolicyChanged((*before, *more), "changed", user())]
+
+
+def accepted(state: State, directory: str) -> list[Event]:
+    """What is recorded where a person holds a run to the policy of now alone. Raises as ``read_settings``."""
+    now = _now(directory)
+    return [] if _held(state) == now else [PolicyChanged(tuple(now), "accepted", user())]
+
+
+def voided(state: State, following: Iterable[Event], program: str) -> tuple[str, ...]:
+    """For each task at which people said something that a change of policy among the events that follow takes back:
+    whose votes count no more, and how they vote anew. Before these events are folded."""
+    if not any(isinstance(event, PolicyChanged) for event in following):
+        return ()
+    told = []
+    for task, found in zip(state.specs, state.tasks, strict=True):
+        if who := _voters(found):
+            told.append(
+                f"the policy has changed since, so what {', '.join(who)} said at `{task.id}` counts no more; "
+                f"to vote anew: {program} gates {state.run_id}"
+            )
+    return tuple(told)
+
+
+def _voters(found: TaskState) -> Iterable[str]:
+    gate = found.gate
+    if gate is None or found.status in SETTLED:
+        return ()
+    let_through = found.status in ("pending", "blocked") and found.cleared
+    return () if gate.decision and not let_through else dict.fromkeys(vote.by for vote in gate.votes)
+
+
+def _held(state: State) -> list[dict[str, Json]]:
+    return list(state.environment.get("policy") or ())
+
+
+def _now(directory: str) -> list[dict[str, Json]]:
+    if not has_settings(directory) or not os.path.isdir(directory):
+        return []
+    return policy_records(directory)
+
+
+def _of_before(record: dict[str, Json]) -> dict[str, Json]:
+    """A level that nobody can change any more: no file says it now."""
+    name = str(record["name"])
+    return record if name.endswith(AS_BEFORE) else {**record, "name": name + AS_BEFORE, "file": ""}
+
+
+_GONE = "no plugin that is installed and may be loaded has it"
+
+
+def refused(source: Source, registry: Registry, unusable: Iterable[tuple[Task, str]]) -> PlanInvalid:
+    """The error for capabilities that tasks (those around theirs) name and that cannot be used; ``source`` is the plan
+    that the run is pinned to."""
+    findings = [
+        Diagnostic("PLAN007", f"the capability `{name}` cannot be used", _place(source, task, name),
+                   help=registry.missing(name) or _GONE)
+        for task, name in unusable
+    ]  # fmt: skip
+    why = "the run cannot go on as things are; nothing of it has changed, mend this and resume it"
+    return PlanInvalid(why, source, arrange(findings))
+
+
+def _place(source: Source, task: Task, name: str) -> Span:
+    """Where the task names it, or the task."""
+    at = source.text.find(name, task.span.start)
+    return Span(at, at + len(name)) if at >= 0 else task.span

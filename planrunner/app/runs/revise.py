@@ -1,0 +1,422 @@
+"""Revise a run: it goes on under a mended plan, and what is finished and not touched by the change keeps its result."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from shlex import quote
+from typing import Any, NamedTuple
+
+from planrunner.app.history.state import Revisions, begun, stored_plan
+from planrunner.app.people.admission import Ask
+from planrunner.app.plans.lint import load_plan
+from planrunner.app.plans.tasks import widened
+from planrunner.app.runs.control import answer_waiting, user
+from planrunner.app.runs.doubts import answers
+from planrunner.app.runs.execute import ExecRequest, directory_of, kept_text, let_in
+from planrunner.app.runs.secrets import require_none_in, vault_of
+from planrunner.app.runs.setup import (
+    Seen,
+    at_once,
+    check_project,
+    environment_of,
+    governing,
+    has_settings,
+    keep_profile,
+    settled,
+)
+from planrunner.engine.poller import TimeLine, boot
+from planrunner.errors import NotFound, RunHeld, UsageError
+from planrunner.journal.memory import MemoryJournal
+from planrunner.journal.records import RunHandle, StoredPlan
+from planrunner.journal.sqlite import Journal, open_journal
+from planrunner.journal.workspace import find_project, find_state
+from planrunner.machine.compensation import outstanding
+from planrunner.machine.events import DoubtSettled, Entry, Event, RunReopened, RunRevised, RunStarted
+from planrunner.machine.evolve import evolve
+from planrunner.machine.names import owners
+from planrunner.machine.revision import Stale, reset_event, stale
+from planrunner.machine.rework import Unfit
+from planrunner.machine.state import State
+from planrunner.machine.statuses import SETTLED
+from planrunner.machine.stops import FINAL_STOPS
+from planrunner.plan.identity import Difference, differences, gives_the_same
+from planrunner.plan.model import Plan
+from planrunner.plan.params import bind_params
+from planrunner.plugins.registry import Registry
+from planrunner.source import notation_of
+from planrunner.views.revision import Revision
+
+Json = Any
+
+
+class ReviseRequest(NamedTuple):
+    """The run, the file of the mended ``plan``, values of parameters that are set with it, and the ``reason`` for the
+    record. With ``keep_unchanged`` every result stands whose call stays the same. ``settle`` says what became of tasks
+    in doubt, as ``resume`` takes it; ``trust`` and ``ask`` are as for ``exec``."""
+
+    run: str
+    plan: str
+    params: tuple[tuple[str, Json], ...] = ()
+    reason: str = ""
+    keep_unchanged: bool = False
+    settle: tuple[tuple[str, str], ...] = ()
+    trust: str = ""
+    ask: Ask | None = None
+
+
+def preview(request: ReviseRequest, state_dir: str | None) -> Revision:
+    """What ``revise`` would do; nothing is written. Raises as ``revise`` does."""
+    journal = open_journal(find_state(None, state_dir), readonly=True)
+    try:
+        run_id = journal.find_run(request.run)
+        return _prepared(journal, _Recorded(journal, run_id), request).revision
+    finally:
+        journal.close()
+
+
+def revise(request: ReviseRequest, state_dir: str | None) -> Revision:
+    """Give a run its next revision; nothing is started.
+
+    Raises NotFound, RunHeld while a process acts on the run, PlanInvalid and Denied for a plan that may not run,
+    UsageError for parameters, for a plan of another name or project, and for a run that cannot take a revision as it
+    stands; StorageFailed, Fenced.
+    """
+    journal = open_journal(find_state(None, state_dir))
+    try:
+        run_id = journal.find_run(request.run)
+        handle = _held(journal, run_id)
+        try:
+            recorded = _Recorded(journal, run_id)
+            keep_profile(directory_of(recorded.state), str(recorded.state.environment.get("profile", "")))
+            answer_waiting(journal, handle, recorded.state, recorded.now)
+            recorded = _Recorded(journal, run_id)
+            made = _prepared(journal, recorded, request)
+            if made.revision.changed:
+                journal.keep_plan(made.stored)
+                first = handle.last_seq + 1
+                entries = [Entry(seq, recorded.now, event) for seq, event in enumerate(made.events, first)]
+                journal.append(handle, entries)
+            return made.revision
+        finally:
+            journal.release(handle)
+    finally:
+        journal.close()
+
+
+def _held(journal: Journal, run_id: str) -> RunHandle:
+    try:
+        return journal.hold(run_id)
+    except RunHeld as error:
+        raise RunHeld(error.message, f"let it come to rest first: planrunner pause {run_id}") from None
+
+
+def compared(one: str, other: str, state_dir: str | None) -> list[Difference]:
+    """What differs between two plans: each the path of a plan file, ``RUN@N`` for a revision of a run, or a run for the
+    plan that it has. Raises NotFound, and PlanInvalid for a file that holds no plan."""
+    return differences(_named_plan(one, state_dir), _named_plan(other, state_dir))
+
+
+def _named_plan(name: str, state_dir: str | None) -> Plan:
+    if os.path.isfile(name):
+        return load_plan(name)
+    run, at, number = name.rpartition("@")
+    journal = open_journal(find_state(None, state_dir), readonly=True)
+    try:
+        run_id = journal.find_run(run if at else name)
+        made = [entry.event for entry in journal.entries(run_id)]
+        digests = [
+            str(event.environment.get("text") or event.plan_digest)
+            for event in made
+            if isinstance(event, (RunStarted, RunRevised))
+        ]
+        wanted = number if at else str(len(digests))
+        if not wanted.isdecimal() or not 0 < int(wanted) <= len(digests):
+            listed = f"revisions 1 to {len(digests)}" if digests[1:] else "revision 1 only"
+            raise NotFound(f"run {run_id} has {listed}, not `{wanted}`", f"planrunner show {run_id}")
+        return stored_plan(journal, digests[int(wanted) - 1])
+    finally:
+        journal.close()
+
+
+class _Recorded:
+    """A run as its journal tells it: folded once as it stands and, on demand, once more to try a revision on."""
+
+    def __init__(self, journal: Journal, run_id: str) -> None:
+        self.journal, self.run_id = journal, run_id
+        self.entries = tuple(journal.entries(run_id))
+        self.state = self.folded({})
+        line = TimeLine()
+        for entry in self.entries:
+            line.see(entry)
+        self.now = line.clock(boot()).now()
+        self.idle = max(0.0, self.now - line.last)
+
+    def folded(self, more: Mapping[str, Plan]) -> State:
+        state = begun(self.journal, self.run_id)
+        plans = Revisions(self.journal)
+        plans.update(more)
+        state.plans = plans
+        for entry in self.entries:
+            evolve(state, entry.event, entry.at)
+        return state
+
+
+class _Made(NamedTuple):
+    revision: Revision
+    events: tuple[Event, ...]
+    stored: StoredPlan
+
+
+def _prepared(journal: Journal, recorded: _Recorded, request: ReviseRequest) -> _Made:
+    state = recorded.state
+    _refuse_unfit(state, request)
+    said = _settled(state, request)
+    check_project(directory_of(state))
+    registry = Registry(project=directory_of(state))
+    seen, noted = let_in(_wanted(request), MemoryJournal(), registry)
+    before = state.plan if state.governed is None else state.governed.plan
+    _refuse_strange(state, seen, request.plan)
+    outside = noted.get("trust", {}).get("origin") == "outside"
+    governing(directory_of(state), seen, request.plan, registry, outside)
+    params = _params(before, seen.plan, state.params, request.params)
+    found = differences(before, seen.plan)
+    stored = kept_text(
+        journal, StoredPlan(seen.digest, seen.text, request.plan, notation_of(request.plan), seen.compiled)
+    )
+    lacked = environment_of(seen.env, directory_of(state)).keys() - state.environment.get("env", {}).keys()
+    if seen.digest == state.plan_digest and params == state.params and not lacked:
+        same = Revision(
+            state.run_id, before.id, state.revision, seen.digest, seen.digest, False, user(), request.reason, ()
+        )
+        return _Made(same, (), stored)
+    if stored.digest != seen.digest:
+        noted = {**noted, "text": stored.digest}
+    event = _event(recorded, before, seen, request, params, noted, found)
+    first: list[Event] = [RunReopened("revise", user())] if state.ended_at is not None else []
+    after = recorded.folded({stored.digest: seen.plan})
+    for each in (*first, event):
+        evolve(after, each, recorded.now)
+    vault = vault_of(after, directory_of(state)) if params and has_settings(directory_of(state)) else None
+    if vault is not None:
+        require_none_in(params, vault)
+    said = [answer for answer in said if answer.task in after.top.index or "/" in answer.task or "[" in answer.task]
+    for answer in said:
+        evolve(after, answer, recorded.now)
+    read = _names_changed(before, seen.plan, state.params, params)
+    try:
+        which = stale(after, before, read, event.asks_again, request.keep_unchanged)
+    except Unfit as error:
+        raise UsageError(str(error), f"planrunner resume {state.run_id}") from None
+    reset = reset_event(after, which, user(), request.keep_unchanged)
+    revision = _told(state, after, which, event, before, found)
+    return _Made(revision, (*first, event, *said, *(() if reset is None else (reset,))), stored)
+
+
+def _wanted(request: ReviseRequest) -> ExecRequest:
+    return ExecRequest(request.plan, request.params, trust=request.trust, ask=request.ask)
+
+
+# What refuses a revision
+
+
+def _refuse_unfit(state: State, request: ReviseRequest) -> None:
+    """Raises UsageError for a run that has something to finish first."""
+    run = state.run_id
+    if not state.plan_digest:
+        raise UsageError(f"run {run} has not begun", f"planrunner show {run}")
+    if state.compensation_log is not None and state.compensation_log.active:
+        raise UsageError(f"run {run} is being rolled back", f"finish that first: planrunner resume {run}")
+    if state.ended_at is None and state.stop_reason in FINAL_STOPS:
+        message = f"run {run} is coming to its end ({state.stop_reason})"
+        raise UsageError(message, f"planrunner resume {run} ends it, and then it can be revised")
+    if state.resets:
+        raise UsageError(f"tasks of run {run} are being sent back", f"planrunner resume {run}")
+
+
+def _settled(state: State, request: ReviseRequest) -> list[DoubtSettled]:
+    """What a person says of tasks in doubt. Raises UsageError where one stays in doubt."""
+    said: list[DoubtSettled] = []
+    for answer in answers(state, request.settle, user()):
+        if not isinstance(answer, DoubtSettled):
+            hint = f"planrunner resume {state.run_id} --settle {quote(answer.tasks[0])}=rollback"
+            raise UsageError("what a task in doubt did is rolled back before the run is revised", hint)
+        said.append(answer)
+    names = {answer.task for answer in said}
+    doubts = [state.specs[number].id for number in range(len(state.tasks)) if _is_doubtful(state, number)]
+    left = [name for name in doubts if name not in names]
+    if left:
+        first = quote(left[0])
+        more = f" and {len(left) - 1} more" if left[1:] else ""
+        raise UsageError(
+            f"`{left[0]}`{more} in doubt: an attempt was cut off, and whether it took effect is not known"
+            if more
+            else f"`{left[0]}` is in doubt: its attempt was cut off, and whether it took effect is not known",
+            f"say what became of it: planrunner resume {state.run_id} --plan {quote(request.plan)} "
+            f"--settle {first}=retry|completed|failed",
+        )
+    return said
+
+
+def _is_doubtful(state: State, number: int) -> bool:
+    task, found = state.specs[number], state.tasks[number]
+    if found.status not in ("running", "in_doubt") or number in state.containers:
+        return False
+    if found.outcome is not None and found.outcome.failure != "interrupted":
+        return False
+    if found.reason == "retry" or task.on_doubt == "retry":
+        return False
+    return state.trait(task).effect not in ("pure", "read", "idempotent")
+
+
+def _refuse_strange(state: State, seen: Seen, path: str) -> None:
+    """Raises UsageError for another plan than that of the run, and for one of another project."""
+    if seen.plan.id != state.plan.id:
+        message = f"`{path}` is the plan `{seen.plan.id}`, and run {state.run_id} is one of `{state.plan.id}`"
+        raise UsageError(message, f"planrunner exec {quote(path)} begins a run of it")
+    here = find_project(path)
+    if os.path.realpath(here) != os.path.realpath(directory_of(state)):
+        message = f"`{path}` belongs to {here}, and run {state.run_id} works in {directory_of(state)}"
+        raise UsageError(message, "a run is revised with a plan of its own project")
+
+
+# What the revision holds
+
+
+def _event(
+    recorded: _Recorded,
+    before: Plan,
+    seen: Seen,
+    request: ReviseRequest,
+    params: dict[str, Json],
+    noted: dict[str, Json],
+    found: Sequence[Difference],
+) -> RunRevised:
+    state, directory = recorded.state, directory_of(recorded.state)
+    known = {
+        name: value for name, value in state.environment.items() if name not in ("trust", "outside", "text", "files")
+    }
+    env = {**environment_of(seen.env, directory), **state.environment.get("env", {})}
+    bound = ("policy", "budgets", "gate for label")
+    return RunRevised(
+        state.revision + 1,
+        seen.digest,
+        user(),
+        request.reason,
+        params,
+        seen.traits,
+        {
+            **known,
+            **noted,
+            **({"files": dict(seen.files)} if seen.files else {}),
+            "plan": os.path.abspath(request.plan),
+            "env": env,
+        },
+        _at_once(recorded, before, seen.plan, directory),
+        None if state.selected is None else widened(seen.plan, state.selected, {task.id for task in before.tasks}),
+        _under_way(state, before, seen.plan),
+        any(difference.what.startswith(bound) for difference in found),
+        recorded.idle,
+    )
+
+
+def _at_once(recorded: _Recorded, before: Plan, now: Plan, directory: str) -> int | None:
+    """How many tasks may run at once: what the person who started the run said, else what the plan says."""
+    last = next(e.event for e in reversed(recorded.entries) if isinstance(e.event, (RunStarted, RunRevised)))
+    most = settled(directory)[1]
+    asked = last.max_parallel
+    if most is not None and asked == min(before.max_parallel, most):
+        asked = None
+    return at_once(asked, now.max_parallel, most)
+
+
+def _under_way(state: State, before: Plan, now: Plan) -> tuple[str, ...]:
+    """Containers that are not settled and give something else by their new definition."""
+    then, wanted = {task.id: task for task in before.tasks}, {task.id: task for task in now.tasks}
+    return tuple(
+        task.id
+        for number, task in enumerate(state.specs[: state.top.size])
+        if number in state.containers
+        and state.tasks[number].inner is not None
+        and state.tasks[number].status not in SETTLED
+        and task.id in wanted
+        and not gives_the_same(then[task.id], wanted[task.id])
+    )
+
+
+def _params(before: Plan, now: Plan, values: dict[str, Json], given: Iterable[tuple[str, Json]]) -> dict[str, Json]:
+    """What was given stays, what had its default has the default of now. Raises UsageError for what does not fit."""
+    then, defaults = {param.name: param for param in before.params}, bind_params(before, {}).values
+    said = dict(given)
+    kept: dict[str, Json] = {}
+    for param in now.params:
+        if param.name in said or param.name not in values or values[param.name] == defaults.get(param.name):
+            continue
+        old = then.get(param.name)
+        alike = old is not None and (old.type, old.choices) == (param.type, param.choices)
+        (kept if alike else said)[param.name] = values[param.name]
+    bound = bind_params(now._replace(params=tuple(param for param in now.params if param.name not in kept)), said)
+    if bound.problems:
+        raise UsageError("; ".join(bound.problems), "-p NAME=VALUE sets a parameter with the revision")
+    return {param.name: kept.get(param.name, bound.values.get(param.name)) for param in now.params}
+
+
+def _names_changed(before: Plan, now: Plan, old: dict[str, Json], new: dict[str, Json]) -> frozenset[str]:
+    """The names with another value than before, as expressions write them, and the roots they belong to."""
+    names = {f"params.{name}" for name in {*old, *new} if old.get(name) != new.get(name)}
+    names |= {f"plan.{part}" for part in ("id", "title", "version") if getattr(before, part) != getattr(now, part)}
+    return frozenset(names | {name.partition(".")[0] for name in names})
+
+
+def _told(
+    state: State, after: State, which: Stale, event: RunRevised, before: Plan, found: Sequence[Difference]
+) -> Revision:
+    def names(numbers: Iterable[int]) -> tuple[str, ...]:
+        return tuple(after.specs[number].id for number in numbers)
+
+    touched = {*which.again, *which.perhaps}
+    within = {owner for number in touched for owner in owners(after, number)}
+    kept = [
+        number
+        for number in range(after.top.size)
+        if after.tasks[number].standing in ("completed", "tolerated")
+        and after.tasks[number].reason != "not_selected"
+        and number not in touched | within
+    ]
+    then = {task.id for task in before.tasks}
+    gone = after.gone
+    away = () if gone is None else range(gone.first, gone.first + gone.size)
+    lost = tuple(number for number in away if after.specs[number].id in then)
+    owed = set()
+    for position in outstanding(after):
+        assert after.compensation_log is not None
+        number = after.compensation_log.owed[position].number
+        owed |= {number, *owners(after, number)}
+    again = [number for number in which.again if not _is_gate(after, number)]
+    return Revision(
+        state.run_id,
+        before.id,
+        event.number,
+        state.plan_digest,
+        event.plan_digest,
+        True,
+        event.by,
+        event.reason,
+        tuple(found),
+        tuple(
+            (name, state.params.get(name), event.params.get(name))
+            for name in {**state.params, **event.params}
+            if state.params.get(name) != event.params.get(name)
+        ),
+        names(kept),
+        names(sorted((*again, *which.surely))),
+        names(number for number in which.perhaps if number not in which.surely),
+        names(which.new),
+        names(lost),
+        names(number for number in lost if number in owed),
+        names(number for number in which.again if _is_gate(after, number)),
+    )
+
+
+def _is_gate(state: State, number: int) -> bool:
+    return state.specs[number].gate is not None

@@ -1,0 +1,191 @@
+"""Undo what a run did, all of it or a part, and tell beforehand what that would be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from planrunner.app.history.state import stored_state
+from planrunner.app.plans.tasks import missing, task_number
+from planrunner.app.runs.control import user
+from planrunner.app.runs.execute import RunResult, Watch
+from planrunner.app.runs.resume import go_on
+from planrunner.errors import UsageError
+from planrunner.journal.sqlite import open_journal
+from planrunner.journal.workspace import find_state
+from planrunner.machine.compensation import acted, bare, outstanding, selected, started, under_way
+from planrunner.machine.compensation_log import Owed
+from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, Event, RollbackStarted
+from planrunner.machine.state import State
+from planrunner.plan.model import RollbackPolicy
+
+
+class RollbackRequest(NamedTuple):
+    """``to`` is the task after which everything is undone, itself kept; ``only`` are ids, paths or labels of tasks.
+    ``strict`` None leaves it to the plan."""
+
+    run: str
+    to: str = ""
+    only: tuple[str, ...] = ()
+    strict: bool | None = None
+    comment: str = ""
+
+
+class Step(NamedTuple):
+    """One thing that would be undone: ``kind`` is action, files or capability, ``what`` how (as the plan writes it)."""
+
+    task: str
+    kind: str
+    what: str
+
+
+class Planned(NamedTuple):
+    """What a rollback would do, in its order, without what was refused before it did anything; ``bare`` are tasks that
+    acted and do not say how they are undone."""
+
+    run_id: str
+    strict: bool
+    steps: tuple[Step, ...]
+    bare: tuple[str, ...]
+
+
+def preview(request: RollbackRequest, state_dir: str | None) -> Planned:
+    """What ``roll_back`` would do. Raises NotFound and UsageError."""
+    journal = open_journal(find_state(None, state_dir), readonly=True)
+    try:
+        row = journal.run(journal.find_run(request.run))
+        entries = tuple(journal.entries(row.run))
+        state = stored_state(journal, row.run, entries)
+    finally:
+        journal.close()
+    event = _event(state, request, starts(entries))
+    assert state.compensation_log is not None
+    done = (at for at in (*under_way(state), *event.owed) if not _never_acted(state, at, entries))
+    steps = tuple(_step(state, position) for position in done)
+    return Planned(row.run, event.strict, steps, event.bare)
+
+
+def roll_back(request: RollbackRequest, state_dir: str | None, watch: Watch) -> RunResult:
+    """Undo and drive the run to its end, whatever state it is in now; one that had ended is opened again for that.
+
+    Raises NotFound, RunHeld, UsageError where there is nothing to undo, StorageFailed,
+    Fenced.
+    """
+    run = _started(request.run, state_dir)[0]
+
+    def following(state: State) -> list[Event]:
+        order = _started(run, state_dir)[1]  # now that the run is held: until then it may have gone on
+        return [_event(state, request, order)]
+
+    return go_on(run, state_dir, watch, following, "rollback")
+
+
+def _started(wanted: str, state_dir: str | None) -> tuple[str, dict[tuple[str, int], int]]:
+    """The id of a run, and what ``starts`` tells of it."""
+    journal = open_journal(find_state(None, state_dir), readonly=True)
+    try:
+        run = journal.find_run(wanted)
+        return run, starts(journal.entries(run))
+    finally:
+        journal.close()
+
+
+def starts(entries: Iterable[Entry]) -> dict[tuple[str, int], int]:
+    """The number of the entry with which each attempt started, by task and attempt."""
+    found: dict[tuple[str, int], int] = {}
+    for entry in entries:
+        if isinstance(entry.event, AttemptStarted):
+            found.setdefault((entry.event.task, entry.event.attempt), entry.seq)
+    return found
+
+
+def _event(state: State, request: RollbackRequest, order: Mapping[tuple[str, int], int]) -> RollbackStarted:
+    policy = state.plan.rollback or RollbackPolicy()
+    for name in request.only:
+        _check(state, name)
+    positions = selected(state, outstanding(state), request.only or policy.only)
+    naked = [] if request.only or policy.only else bare(state)
+    if request.to:
+        positions, naked = _after(state, request.to, order, positions, naked)
+    if not positions and not under_way(state):
+        told = ", ".join(f"`{state.specs[number].id}`" for number in naked[:5])
+        told += f" and {len(naked) - 5} more" if len(naked) > 5 else ""
+        say = "does not say how it is undone" if len(naked) == 1 else "do not say how they are undone"
+        hint = f"{told} acted and {say}" if naked else f"planrunner show {state.run_id}"
+        raise UsageError(f"there is nothing to undo in run {state.run_id}", hint)
+    strict = policy.mode == "strict" if request.strict is None else request.strict
+    names = tuple(state.specs[number].id for number in naked)
+    return started(state, RollbackStarted("person", (), (), strict, user(), request.comment, names), positions)
+
+
+def _check(state: State, name: str) -> None:
+    known = {task.id for task in state.specs} | {task.id.rpartition("/")[2] for task in state.specs}
+    known |= {label for task in state.specs for label in task.labels}
+    if name not in known:
+        raise missing(f"the run has no task and no label `{name}`", name, sorted(known), state.run_id)
+
+
+def _after(
+    state: State, name: str, order: Mapping[tuple[str, int], int], positions: Sequence[int], naked: Sequence[int]
+) -> tuple[list[int], list[int]]:
+    """What started after a task in its last visit, and does not stand inside it."""
+    number = task_number(state, name)
+    name = state.specs[number].id
+    found = state.tasks[number]
+    since = order.get((name, found.attempts if found.reason == "reused" else found.past + 1))
+    if since is None:
+        raise UsageError(f"task `{name}` did not start, so nothing came after it")
+    assert state.compensation_log is not None
+    owed = state.compensation_log.owed
+
+    def later(other: int, attempt: int) -> bool:
+        return order.get((state.specs[other].id, attempt), 0) > since and not _inside(state, other, number)
+
+    kept = [at for at in positions if later(owed[at].number, owed[at].attempt)]
+    return kept, [other for other in naked if later(other, state.tasks[other].attempts)]
+
+
+def _inside(state: State, number: int, owner: int) -> bool:
+    while number >= 0:
+        if number == owner:
+            return True
+        number = state.tasks[number].frame.owner
+    return False
+
+
+def _never_acted(state: State, position: int, entries: Iterable[Entry]) -> bool:
+    """Whether a capability was refused in each attempt, as the look before them had found already (``late``), and none
+    was cut off: the rollback will find nothing to take back."""
+    assert state.compensation_log is not None
+    owed = state.compensation_log.owed[position]
+    if owed.kind != "capability" or "late" not in owed.files[0]["before"] or not _refused(state, owed):
+        return False
+    name, first = state.specs[owed.number].id, state.tasks[owed.number].past + 1
+    starts, ends = 0, 0
+    for entry in entries:
+        event = entry.event
+        if isinstance(event, (AttemptStarted, AttemptEnded)) and event.task == name and event.attempt >= first:
+            starts += isinstance(event, AttemptStarted)
+            ends += isinstance(event, AttemptEnded) and event.outcome.failure == "policy"
+    return starts == ends
+
+
+def _refused(state: State, owed: Owed) -> bool:
+    found = state.tasks[owed.number]
+    return (found.failure, found.visit) == ("policy", owed.visit)
+
+
+def _step(state: State, position: int) -> Step:
+    assert state.compensation_log is not None
+    owed = state.compensation_log.owed[position]
+    task = acted(state, owed)
+    if owed.kind == "capability":
+        what = "takes back what it did"
+        what += " before it was refused, if anything" if _refused(state, owed) else ""
+        return Step(task.id, "capability", f"{task.uses} {what}")
+    if owed.kind == "files":
+        count = sum(not record.get("folder") for record in owed.files)
+        return Step(task.id, "files", f"put back {count} files of {', '.join(owed.patterns)}")
+    action: Any = task.rollback
+    run = action.run if isinstance(action.run, str) else " ".join(action.run or ())
+    return Step(task.id, "action", (run or action.uses).strip())

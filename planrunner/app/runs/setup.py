@@ -1,0 +1,399 @@
+"""A plan file as the engine needs it, read once: what the text came to is kept by content, so that a plan seen before
+opens no YAML, no grammar and no schema."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from planrunner import __version__, process
+from planrunner.app.plans.path import read_regular
+from planrunner.diagnostics import Diagnostic
+from planrunner.engine.processes import GRACE
+from planrunner.errors import Denied, PlanInvalid, UsageError
+from planrunner.journal.sqlite import open_journal
+from planrunner.journal.workspace import find_project, find_state, why_outside
+from planrunner.jsontext import read_json, write_json
+from planrunner.machine.events import RunRevised, RunStarted
+from planrunner.plan import compiled
+from planrunner.plan.access import Ground, refused_tasks
+from planrunner.plan.expressions.quantities import parse_count, parse_duration, parse_money
+from planrunner.plan.files import decode
+from planrunner.plan.identity import digest, paths_read
+from planrunner.plan.model import Capability, Plan, Task
+from planrunner.plan.policy_checks import refusal
+from planrunner.plan.rights import Level, visible
+from planrunner.plan.tasks import every
+from planrunner.plugins.registry import Registry
+from planrunner.safety.credentials import read_credentials
+from planrunner.source import Source, Span, notation_of
+
+if TYPE_CHECKING:
+    from planrunner.journal.ports import JournalPort
+
+Json = Any
+
+
+FORMAT = "7"
+
+
+class Seen(NamedTuple):
+    """A plan ready to run. ``traits`` and ``env`` (names of environment variables it reads) go into the run's record;
+    ``notices`` counts warnings and notes. ``files`` are the linked ones (paths from the folder of the plan, hashes);
+    ``strays`` says that a task names a place which may lie outside the working directory."""
+
+    plan: Plan
+    digest: str
+    text: str
+    compiled: bytes
+    traits: dict[str, Json]
+    env: tuple[str, ...]
+    notices: int
+    files: tuple[tuple[str, str], ...] = ()
+    strays: bool = False
+    needs: dict[str, list[str]] = {}
+    """The preconditions of the capabilities that have any."""
+
+
+def sight(path: str, journal: JournalPort, registry: Registry, text: bytes | None = None) -> Seen:
+    """Read, check and compile a plan file, or take what was compiled before. ``text`` is the plan where it has no file.
+
+    Raises NotFound without such a file and PlanInvalid with every finding when the plan may not run.
+    """
+    data = _read(path) if text is None else text
+    credentials = _credentials(find_project(path))
+    key = _key(path, data, registry, credentials)
+    kept = journal.compiled_get(key)
+    restored = None if kept is None else _restore(kept, data, os.path.dirname(path))
+    if restored is not None:
+        return restored
+    seen = _first_sight(path, text, registry, credentials)
+    head = write_json([seen.digest, seen.traits, seen.env, seen.notices, seen.files, seen.strays, seen.needs])
+    journal.compiled_put(key, b"\n".join((head.encode(), seen.compiled)))
+    return seen
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return read_regular(path).source.text.encode()
+
+
+def _credentials(directory: str) -> dict[str, str] | None:
+    """The credentials of a project, each with its variable, as lint checks a plan against them; None where the
+    settings are not sound, which the use of them reports."""
+    if not has_settings(directory):
+        return {}
+    try:
+        return {name: each.env_var for name, each in read_credentials(directory).items()}
+    except (UsageError, PlanInvalid):
+        return None
+
+
+def _key(path: str, data: bytes, registry: Registry, credentials: dict[str, str] | None) -> str:
+    parts = (FORMAT, __version__, notation_of(path), *registry.fingerprint())
+    if credentials:
+        parts = (*parts, write_json(sorted(credentials.items())))
+    digest = sha256("\0".join(parts).encode())
+    digest.update(data)
+    return digest.hexdigest()
+
+
+def _restore(kept: bytes, data: bytes, folder: str) -> Seen | None:
+    """What was compiled before; None where a linked file has changed, or where it is damaged or of another layout,
+    which costs only time."""
+    try:
+        head, _, body = kept.partition(b"\n")
+        digest, traits, env, notices, files, strays, needs = read_json(head.decode())
+        if not all(_unchanged(os.path.join(folder, name), known) for name, known in files):
+            return None
+        plan = compiled.load(body.decode())
+    except ValueError:
+        return None
+    text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
+    return Seen(plan, digest, text, body, traits, tuple(env), notices, tuple(files), strays, needs)
+
+
+def _unchanged(path: str, known: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return sha256(file.read()).hexdigest() == known
+    except OSError:
+        return False
+
+
+def _first_sight(path: str, text: bytes | None, registry: Registry, credentials: dict[str, str] | None) -> Seen:
+    file = read_regular(path) if text is None else decode(text, path)
+    if file.findings:
+        raise PlanInvalid(f"`{path}` cannot run", file.source, file.findings)
+    from planrunner.plan.load import load
+    from planrunner.plan.rules.view import Project
+
+    plan, findings, _, files = load(file.source, registry, Project(credentials=credentials))
+    if plan is None or any(finding.code == "PLAN801" for finding in findings):
+        raise PlanInvalid(f"`{path}` cannot run", file.source, findings)
+    capabilities = {name: registry.find(name) for name in sorted(capabilities_of(plan.tasks))}
+    traits = {name: _trait(capability) for name, capability in capabilities.items()}
+    if rows := _watched(plan, capabilities):
+        traits = {name: [*trait, *_UNSAID[len(trait) - 3 :], rows[name]] for name, trait in traits.items()}
+    env = _env_names(plan, file.source) if not files else _env_read(plan)
+    written = compiled.dump(plan).encode()
+    strays = any(map(_may_stray, _places(plan.tasks)))
+    needs = preconditions_of(capabilities)
+    return Seen(plan, digest(plan), file.source.text, written, traits, env, len(findings), files, strays, needs)
+
+
+def preconditions_of(capabilities: Mapping[str, Capability | None]) -> dict[str, list[str]]:
+    """The preconditions of those that have any."""
+    found = {name: [*each.preconditions] for name, each in capabilities.items() if each is not None}
+    return {name: each for name, each in found.items() if each}
+
+
+def capabilities_of(tasks: tuple[Task, ...]) -> set[str]:
+    """The capabilities that tasks name, those inside them and what undoes or replaces them included."""
+    found: set[str] = set()
+    for task in every(tasks):
+        found.add(task.uses)
+        found |= {action.uses for action in (task.rollback, task.degraded) if action is not None}
+    return found - {""}
+
+
+def _places(tasks: tuple[Task, ...]) -> Iterator[str]:
+    """The places that tasks say they work in, or take outputs from."""
+    for task in every(tasks):
+        yield task.cwd
+        yield from (each.path for each in task.outputs if each.path)
+
+
+def _may_stray(path: str) -> bool:
+    return path.startswith("/") or "{{" in path or "{%" in path or ".." in path.split("/")
+
+
+def _trait(capability: Capability | None) -> list[Json]:
+    assert capability is not None, "lint has refused unknown capabilities"
+    trait: list[Json] = [capability.effect, capability.instant, capability.probe]
+    if capability.undo:
+        return [*trait, list(capability.spends), True]
+    return [*trait, list(capability.spends)] if capability.spends else trait
+
+
+_UNSAID: list[Json] = [[], False]
+"""What a trait leaves out where it has nothing to say: what is spent, and whether it can be undone."""
+
+
+def _watched(plan: Plan, capabilities: dict[str, Capability | None]) -> dict[str, Json]:
+    """What the run has to know of its capabilities where text from outside comes near to what acts; empty for most."""
+    from planrunner.plan.rules.taint import meets_foreign
+
+    if not meets_foreign(plan, capabilities):
+        return {}
+    from planrunner.plan.taint.findings import watched
+
+    return watched(plan, capabilities)
+
+
+def _env_names(plan: Plan, source: Source) -> tuple[str, ...]:
+    """Environment variables that expressions and templates read, so that their values can be recorded with the run."""
+    if "env." not in source.text and "env[" not in source.text:
+        return ()
+    return _env_read(plan)
+
+
+def _env_read(plan: Plan) -> tuple[str, ...]:
+    names = sorted({path[1] for path in paths_read(plan) if path[0] == "env" and len(path) > 1})
+    return tuple(visible((Level("the plan", plan.policy),), dict.fromkeys(names, "")))
+
+
+def check_project(directory: str) -> None:
+    """Let nothing start in a project whose settings have errors: raises PlanInvalid, and UsageError where they cannot
+    be read."""
+    if has_settings(directory):
+        from planrunner.safety.project import read_project
+
+        read_project(directory)
+
+
+def is_doubtful(path: str, seen: Seen) -> bool:
+    """Whether a plan of the project may need a word by somebody: it may act outside, it links to files elsewhere, or
+    the policy asks for one. Raises as ``read_data``."""
+    folder = os.path.dirname(path)
+    return seen.strays or any(why_outside(os.path.join(folder, name)) for name, _ in seen.files) or _asks_inside()
+
+
+def _asks_inside() -> bool:
+    project = find_project(None)
+    if not has_settings(project):
+        return False
+    from planrunner.safety.project import asks_inside
+
+    return asks_inside(project)
+
+
+def has_settings(directory: str) -> bool:
+    """Whether there may be any: a file of the project, a profile that was asked for, a file of the user."""
+    if os.path.lexists(os.path.join(directory, "planrunner.yaml")) or os.environ.get("PLANRUNNER_PROFILE"):
+        return True
+    homes = (os.environ.get("XDG_CONFIG_HOME", ""), os.path.expanduser("~/.config"))
+    return any(os.path.lexists(f"{home}/planrunner/config.yaml") for home in homes)
+
+
+def governing(directory: str, seen: Seen, path: str, capabilities: Registry, foreign: bool = False) -> dict[str, Json]:
+    """The operator's levels of policy for the record of a run: those of the project, and of the one of the working
+    directory, which is the operator's alone where the plan is ``foreign``. Raises Denied where they refuse what the
+    plan wants."""
+    home = find_project(None)
+    elsewhere = home if home != directory and os.path.lexists(os.path.join(home, "planrunner.yaml")) else ""
+    own = directory if has_settings(directory) else ""
+    if not (own or elsewhere):
+        return {}
+    from planrunner.safety.project import levels, records_of
+
+    records = records_of(own, elsewhere, foreign)
+    if not records:
+        return {}
+    from planrunner.app.runs.setup import refuse_denied
+    from planrunner.plan.access import Ground
+
+    refuse_denied(seen.plan, levels(records), path, Ground(capabilities, directory), seen.digest)
+    return {"policy": records}
+
+
+def settled(directory: str) -> tuple[dict[str, Json], int | None]:
+    """What the settings of a project mean for a run that begins: what goes into its record (the profile; the model that
+    judges criteria in plain words and what it may use) and how many tasks may run at once, None for any number. Raises
+    as ``check_project``."""
+    if not has_settings(directory):
+        return {}, None
+    from planrunner.safety.project import read_settings
+
+    found = read_settings(directory)
+    record: dict[str, Json] = {"profile": found.profile} if found.profile else {}
+    models = found.data.get("models") or {}
+    if named := models.get("judge"):
+        record |= {"judge": named, "judging": _amounts(models.get("judging") or {})}
+    return record, (found.data.get("scheduler") or {}).get("max_parallel")
+
+
+def grace(directory: str) -> float:
+    """The seconds from TERM to KILL of what is stopped, by the settings of a project. Settings with faults, which only
+    what starts nothing (a cancellation) gets to, say nothing."""
+    if not has_settings(directory):
+        return GRACE
+    from planrunner.safety.project import read_data
+
+    try:
+        said = (read_data(directory).get("scheduler") or {}).get("grace")
+    except PlanInvalid:
+        return GRACE
+    seconds = parse_duration(said) if isinstance(said, str) else said
+    return GRACE if seconds is None else float(seconds)
+
+
+def at_once(asked: int | None, planned: int, most: int | None) -> int | None:
+    """How many tasks a run may have at once; None is what its plan says."""
+    return asked if most is None else min(planned if asked is None else asked, most)
+
+
+def keep_profile(directory: str, recorded: str, run: str | None = None) -> None:
+    """Let the profile that a run began with hold from now on, empty for none. Raises UsageError where another was asked
+    for by whoever goes on with ``run``; who only answers it is not asked."""
+    if recorded or has_settings(directory):
+        if run is not None:
+            process.check_profile_kept(recorded, run)
+        process.choose_profile(recorded)
+
+
+def _amounts(given: dict[str, Json]) -> dict[str, Json]:
+    """Amounts as numbers: dollars, tokens, calls."""
+    found: dict[str, Json] = {}
+    for what, value in given.items():
+        parse = parse_money if what == "cost" else parse_count
+        plain = value if not isinstance(value, str) else parse(value)
+        found[what] = float(value) if plain is None else plain
+    return found
+
+
+def environment_of(names: tuple[str, ...], directory: str) -> dict[str, str]:
+    """The values of environment variables that are set, without those that are a secret of the project or that its
+    policy hides."""
+    found = {name: os.environ[name] for name in names if name in os.environ}
+    if found and has_settings(directory):
+        from planrunner.app.runs.secrets import without_hidden
+
+        shown = without_hidden(tuple(found), directory)
+        from planrunner.safety.project import levels, policy_records
+
+        return dict(visible(levels(policy_records(directory)), {name: found[name] for name in shown}))
+    return found
+
+
+def refuse_denied(plan: Plan, levels: tuple[Level, ...], path: str, ground: Ground, digest: str) -> None:
+    """Raise Denied, with every refusal, for a plan of which some task can never run under these levels; the rule is
+    that of the first."""
+    found = list(refused_tasks(plan, levels, ground))
+    if found:
+        listed = "\n".join(f"  `{name}`: {refusal(wanted, right)}" for name, _, wanted, right in found)
+        message = f"policy does not let `{path}` start\n{listed}"
+        raise Denied(message, f"planrunner policy explain {path}", found[0][-1].rule, path, digest)
+
+
+def require_time(plan: Plan, text: str, path: str, now: float) -> None:
+    """Raises PlanInvalid where the deadline of the plan or of a task has passed already."""
+    source = Source(text, path, notation_of(path))
+    findings = []
+    if plan.due is not None and plan.due <= now:
+        findings.append(_passed("the deadline of the plan", plan.notes, _place(text, plan.span)))
+    for task in every(plan.tasks):
+        if task.due is not None and task.due <= now:
+            span = next((span for key, span in task.spans if key == "deadline"), task.span)
+            findings.append(_passed(f"the deadline of `{task.id}`", task.notes, span))
+    if findings:
+        raise PlanInvalid(f"`{path}` cannot run", source, tuple(findings))
+
+
+def _passed(what: str, notes: object, span: Span) -> Diagnostic:
+    said = notes.get("deadline", "") if isinstance(notes, dict) else ""
+    return Diagnostic("PLAN006", f"{what} has passed: {said}", span, help="give it a later one, or take it out")
+
+
+def _place(text: str, otherwise: Span) -> Span:
+    """The key of the plan, which stands at the margin."""
+    at = 0 if text.startswith("deadline") else text.find("\ndeadline") + 1
+    return Span(at, at + len("deadline")) if text.startswith("deadline", at) else otherwise
+
+
+class Edited(NamedTuple):
+    """The run, and the path of the plan file that differs now, as the caller would type it."""
+
+    run_id: str
+    path: str
+
+
+def edited_plan(run: str, state_dir: str | None) -> Edited | None:
+    """The edit that a run does not have; None where the file is as it was, or is gone. Raises NotFound."""
+    journal = open_journal(find_state(None, state_dir), readonly=True)
+    try:
+        run_id = journal.find_run(run)
+        last = None
+        for entry in journal.entries(run_id):
+            if isinstance(entry.event, (RunStarted, RunRevised)):
+                last = entry.event
+        if last is None:
+            return None  # the command that goes on with it says so
+        before = journal.plan(str(last.environment.get("text") or last.plan_digest)).text
+    finally:
+        journal.close()
+    path = str(last.environment.get("plan", ""))
+    try:
+        with open(path, "rb") as file:
+            now = file.read().removeprefix(b"\xef\xbb\xbf")
+    except OSError:
+        return None
+    if now == before.encode("utf-8", "surrogatepass"):
+        return None
+    near = os.path.relpath(path)
+    return Edited(run_id, path if near.startswith(os.pardir) else near)
