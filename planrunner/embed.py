@@ -10,11 +10,10 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from planrunner.app.authoring import Choice, registry
-from planrunner.app.execute import ExecRequest, RunResult, execute
-from planrunner.app.inspect import look as look_at
-from planrunner.app.linting import lint_paths
-from planrunner.app.planfile import plan_named, read_regular
+from planrunner.app.history.show import look as look_at
+from planrunner.app.plans.lint import Choice, lint_paths, registry
+from planrunner.app.plans.path import plan_named, read_regular
+from planrunner.app.runs.execute import ExecRequest, RunResult, execute
 from planrunner.diagnostics import Diagnostic, Severity, has_errors
 from planrunner.errors import PlanInvalid
 from planrunner.journal.workspace import find_project

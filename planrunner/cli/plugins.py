@@ -24,6 +24,7 @@ from planrunner.app.project.plugins import (
 from planrunner.cli.group import CommandGroup, given_settings
 from planrunner.cli.settings import output
 from planrunner.errors import UsageError
+from planrunner.plugins import reports
 from planrunner.views.terminal import harmless, table
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -49,7 +50,7 @@ def plugins_command() -> None:
 def list_plugins(ctx: click.Context, /, as_json: bool) -> int:
     """List plugins, and the problems with them."""
     listed = plugins()
-    told = problems.fetch()  # they are shown here, beside the plugins they are of
+    told = reports.fetch()  # they are shown here, beside the plugins they are of
     if as_json:
         click.echo(json.dumps({"format": 1, "plugins": [plugin_object(each) for each in listed]}, indent=2))
         return 0
@@ -70,7 +71,7 @@ def list_plugins(ctx: click.Context, /, as_json: bool) -> int:
 def show_plugin(name: str, as_json: bool) -> int:
     """Show a plugin with its capabilities. NAME is a plugin or a family of capabilities."""
     shown = plugin(name)
-    problems.fetch()
+    reports.fetch()
     if as_json:
         click.echo(json.dumps({"format": 1, **plugin_object(shown)}, indent=2))
         return 0
@@ -103,7 +104,7 @@ def new_plugin(ctx: click.Context, /, name: str, into: str) -> int:
 def check_plugins(name: str, cases: str, as_json: bool) -> int:
     """Check the declarations of a plugin's capabilities; exit code 1 where something is missing. Without NAME, all."""
     checked, verdicts = check(name or None)
-    problems.fetch()
+    reports.fetch()
     faulty = [each for each in verdicts if each.faults]
     broken = [each for each in checked if each.problems]
     if as_json:
