@@ -226,7 +226,7 @@ class TestShapes:
 
     def test_repairs_end_where_no_call_is_left(self, models: Models, tmp_path: Path) -> None:
         attempt = Attempt(tmp_path, models.settings(), {"calls": 1})
-        with pytest.raises(Failure, match=r"does not fit.*say `budgets: \{calls: 2\}`") as raised:
+        with pytest.raises(Failure, match=r"does not fit.*set `budgets: \{calls: 2\}`") as raised:
             complete(attempt.context, "to be mended", schema=PERSON)
         assert raised.value.failure == "schema" and attempt.log.usage["calls"] == 1
 

