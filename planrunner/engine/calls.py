@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from planrunner.capabilities.contract import Call, Failure
 from planrunner.capabilities.outputs import typed
 from planrunner.engine.effects import UNDO
+from planrunner.engine.taint import made, refused
 from planrunner.jsontext import stable_json
 from planrunner.machine.admission import done_instead
 from planrunner.machine.budgets import is_limited
@@ -134,8 +135,6 @@ def prepare(state: State, start: Start, place: Place, shown: bool = False) -> Pr
 
 
 def _refused(state: State, number: int, place: Place, part: str) -> Outcome | None:
-    from planrunner.engine.taint import refused
-
     return refused(state, number, place.directory, part)
 
 
@@ -181,8 +180,6 @@ def call_of(state: State, task: Task, start: Start, place: Place, key: str) -> C
 
 
 def _made(state: State, number: int) -> str:
-    from planrunner.engine.taint import made
-
     return made(state, number)
 
 

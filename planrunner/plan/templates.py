@@ -328,8 +328,6 @@ def references(text: str, start: int = 0) -> list[tuple[tuple[str, ...], int, in
     """
     if not is_template(text):
         return []
-    from planrunner.plan.templates import codes
-
     return [
         (path, start + code.start + first, start + code.start + last)
         for code in codes(tree_of(text).nodes)
@@ -349,8 +347,6 @@ def problems(text: str) -> list[Problem]:
 @lru_cache(maxsize=4096)
 def tree_of(text: str) -> Parsed:
     """The tree of a text with templates; plain references are read without the grammar."""
-    from planrunner.plan.templates import Parsed, parsed
-
     if "{%" not in text and (found := _plain_references(text)) is not None:
         return Parsed(tuple(found), ())
     if len(text) > LONGEST_COMPUTED:
@@ -388,8 +384,6 @@ def render_text(text: str, scope: Scope) -> Json:
     if tree.problems:
         raise TemplateError(f"{tree.problems[0].message}, in {_excerpt(text)}")
     rendering = _Rendering(scope)
-    from planrunner.plan.templates import Value
-
     try:
         if len(tree.nodes) == 1 and isinstance(tree.nodes[0], Value) and "{%" not in text:
             return plain(evaluated(tree.nodes[0].code.tree, rendering.run))
@@ -413,8 +407,6 @@ class _Rendering:
         self._length = 0
 
     def write(self, nodes: tuple[Node, ...] | list[Node]) -> None:
-        from planrunner.plan.templates import Branches, Value
-
         for node in nodes:
             if isinstance(node, str):
                 self._add(node)
@@ -480,8 +472,6 @@ def _plain_references(text: str) -> list[Node] | None:
     """The nodes of a text whose templates are plain references; None for any other."""
     found: list[Node] = []
     at = 0
-    from planrunner.plan.templates import Code, Value
-
     for hole in placeholders(text):
         tree = _plain_reference(hole)
         if tree is None:

@@ -266,7 +266,7 @@ def test_modules_hold_one_idea() -> None:
     assert not long
 
 
-BORDERS = 120
+BORDERS = 60
 """Imports inside functions, each at the border of a room: what a run of a small plan does not use is loaded when it is
 used. Everything else is imported at the top."""
 

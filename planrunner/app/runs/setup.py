@@ -255,7 +255,6 @@ def governing(directory: str, seen: Seen, path: str, capabilities: Registry, for
     records = records_of(own, elsewhere, foreign)
     if not records:
         return {}
-    from planrunner.app.runs.setup import refuse_denied
     from planrunner.plan.access import Ground
 
     refuse_denied(seen.plan, levels(records), path, Ground(capabilities, directory), seen.digest)
