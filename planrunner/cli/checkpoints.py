@@ -176,7 +176,7 @@ def _shown(path: str) -> str:
 def checkpoints_command(
     ctx: click.Context, /, run: str, checkpoint: str | None, restore_files: bool, yes: bool, as_json: bool
 ) -> int:
-    """List the places that a run can be taken up from: one for each completed task, and for each round after which a
+    """List checkpoints that a run can continue from: one for each completed task, and for each round after which a
     loop keeps files. With CHECKPOINT (a name, the beginning of one, or a task) show what that one holds, or put its
     files back without going on from there. RUN is an id, the start of one, or `last`.
 
@@ -247,7 +247,7 @@ def _clock(at: float) -> str:
 )
 @click.option("--at", type=click.IntRange(1), metavar="SEQ", help="After this entry of the journal instead.")
 @click.option(
-    "-p", "--param", "params", multiple=True, metavar="NAME=VALUE", callback=pairs, help="Set a parameter anew."
+    "-p", "--param", "params", multiple=True, metavar="NAME=VALUE", callback=pairs, help="Change a parameter."
 )
 @click.option(
     "--plan", "mended", metavar="FILE", type=click.Path(), help="Revise the new run: it has this mended plan."

@@ -26,7 +26,7 @@ from planrunner.views.run import budget_object
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def pause_command(ctx: click.Context, /, run: str, reason: str, as_json: bool) -> int:
-    """Let what runs end, start nothing more, and park the run. RUN is an id, the start of one, or `last`.
+    """Let running tasks finish, start no more, and pause the run. RUN is an id, the start of one, or `last`.
 
     The process that holds the run leaves with code 8; `planrunner resume` goes on.
 
@@ -48,11 +48,11 @@ def pause_command(ctx: click.Context, /, run: str, reason: str, as_json: bool) -
     metavar="TASK",
     help="Stop only what this task does now, or abandon it where it waits for people; the run goes on.",
 )
-@click.option("--now", is_flag=True, help="Kill what runs at once, and leave out what stands under `finally`.")
+@click.option("--now", is_flag=True, help="Kill running tasks immediately and skip `finally`.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def cancel_command(ctx: click.Context, /, run: str, reason: str, task: str, now: bool, as_json: bool) -> int:
-    """Stop a run for good. RUN is an id, the start of one, or `last`.
+    """Stop a run and end it. RUN is an id, the start of one, or `last`.
 
     What runs is asked to end and killed when it does not; what has not started is cancelled; tasks under `finally` run.
     Where no process holds the run, this one carries it to its end.
@@ -97,7 +97,7 @@ def finish(given: Settings, steered: Steered) -> Steered:
 def budget_command(
     ctx: click.Context, /, run: str, add: dict[str, float], task: str, reason: str, as_json: bool
 ) -> int:
-    """Show what a run has used, set aside and may use, or add to a limit. RUN is an id, the start of one, or `last`.
+    """Show what a run has used, reserved and may use, or add to a limit. RUN is an id, the start of one, or `last`.
 
     A run that waits because a budget is used up goes on with `planrunner resume`, one that ended for it with
     `planrunner retry`.

@@ -26,7 +26,7 @@ _NOTATIONS: dict[str, Notation] = {"yaml": "yaml", "plan": "text", "json": "json
 @click.option("-o", "--output", "path", metavar="FILE", help="Write to a file, which must not exist.")
 @click.option("--stdin-filename", default="<stdin>", metavar="NAME", help="What the plan on standard input is called.")
 def convert_command(plan: str, target: str, path: str | None, stdin_filename: str) -> int:
-    """Turn a plan into YAML, the text notation or JSON. The meaning stays; comments stay where the notation has them.
+    """Convert a plan to YAML, the text notation or JSON. The meaning stays; comments stay where the notation has them.
 
     \b
     Examples:

@@ -27,7 +27,7 @@ Json = Any
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def gates_command(ctx: click.Context, /, run: str, as_json: bool) -> int:
-    """List what waits for people: gates, used-up budgets and slow tasks of every run, or of RUN with what they show.
+    """List what waits for a decision: gates, used-up budgets and slow tasks of all runs, or of RUN with their evidence.
 
     \b
     Examples:
@@ -153,7 +153,7 @@ def _refusal(given: Settings, voted: Voted) -> PlanrunnerError:
 @voting_options
 @click.pass_context
 def approve_command(ctx: click.Context, /, run: str, gate: str, go_on: bool, as_json: bool, **body: Any) -> int:
-    """Approve what a gate asks. GATE is the path of a task, the end of one, or a pattern such as `each[*]/sign`.
+    """Approve a gate. GATE is the path of a task, the end of one, or a pattern such as `each[*]/sign`.
 
     The approval is for what the gate shows now and nothing else: with --shown it is refused when that is not what you
     looked at. A budget that tasks wait for (`budget`, or TASK/budget) is approved of with --add.
@@ -176,7 +176,7 @@ def approve_command(ctx: click.Context, /, run: str, gate: str, go_on: bool, as_
 @voting_options
 @click.pass_context
 def reject_command(ctx: click.Context, /, run: str, gate: str, go_on: bool, as_json: bool, **body: Any) -> int:
-    """Reject what a gate asks: one rejection by somebody who may decide is enough.
+    """Reject a gate: one rejection by a person who may decide is enough.
 
     What follows is the plan's to say (`on_reject`): the gate fails, another task runs, or the run goes back to an
     earlier task with your reason as the comment. A budget that is rejected stops what it is for.
@@ -208,7 +208,7 @@ def _fields(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
 @voting_options
 @click.pass_context
 def answer_command(ctx: click.Context, /, run: str, gate: str, go_on: bool, as_json: bool, **body: Any) -> int:
-    """Choose an option of a gate, or fill its form. What you give becomes outputs of the gate.
+    """Choose an option of a gate, or fill in its form. What you give becomes outputs of the gate.
 
     \b
     Examples:

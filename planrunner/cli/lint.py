@@ -123,7 +123,7 @@ def _print_diff(results: list[Checked]) -> None:
 @click.option("--diff", is_flag=True, help="Write nothing; show what would change.")
 @click.option("--stdin-filename", default="<stdin>", metavar="NAME", help="What the plan on standard input is called.")
 def fmt_command(paths: tuple[str, ...], check: bool, diff: bool, stdin_filename: str) -> int:
-    """Rewrite plans in the canonical form: canonical keys in one order and one layout. Comments stay.
+    """Format plans: canonical keys in one order and one layout. Comments stay.
 
     PATH is a file, a folder or `-`, which reads standard input and writes standard output.
 

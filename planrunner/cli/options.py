@@ -46,7 +46,7 @@ class Lasting(click.ParamType[float]):
             return value
         found = parse_duration(value)
         if found is None:
-            self.fail(f"`{value}` is no duration: write `90m`, `12h` or `7d`", param, ctx)
+            self.fail(f"`{value}` is not a duration: write `90m`, `12h` or `7d`", param, ctx)
         return float(found)
 
 
@@ -65,7 +65,7 @@ class Moment(click.ParamType[float]):
             return datetime.fromisoformat(value).timestamp()
         except (ValueError, OverflowError, OSError):
             self.fail(
-                f"`{value}` is no time: write how long ago, as `90m`, or a date, as `2026-11-20T14:30`", param, ctx
+                f"`{value}` is not a time: write how long ago, as `90m`, or a date, as `2026-11-20T14:30`", param, ctx
             )
 
 
@@ -76,10 +76,10 @@ PROGRESS = ("auto", "tree", "plain", "github", "jsonl", "quiet")
 OUTPUT = ("grouped", "prefixed", "none")
 OUTPUT_HELP = "Output of tasks (default: none in the tree, which shows the last line of each; else grouped)."
 
-ACCEPT_POLICY = "Hold the run to the policy of now, not to that of its start too."
-UNATTENDED = "Ask nobody: leave with code 8 at a gate, undo and fail what is in doubt, where it says how."
+ACCEPT_POLICY = "Apply only the current policy."
+UNATTENDED = "Never prompt: exit 8 at a gate; roll back tasks in doubt that declare a rollback."
 
-NO_SANDBOX = "At a terminal: shut nothing in, whatever policies say. Recorded."
+NO_SANDBOX = "Run without the sandbox even where a policy demands one (terminal only; recorded)."
 
 Pairs = tuple[tuple[str, str], ...]
 

@@ -30,7 +30,7 @@ from planrunner.views.preview import preview_lines
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def preview_command(ctx: click.Context, /, **options: Any) -> int:
-    """Tell what a run would do: what runs in which order, who is asked, and the worst case of time and cost.
+    """Show what a run would do: what runs in which order, who is asked, and the worst case of time and cost.
 
     Nothing is run and nothing is asked. With --changes capabilities look at the world to tell the diff or the exact
     calls of what they would do now; they change nothing. A saved preview binds a run: `exec --preview FILE` refuses

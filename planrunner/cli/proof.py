@@ -43,7 +43,7 @@ def test_command(
     ctx: click.Context, /, paths: tuple[str, ...], pattern: str, coverage: bool, min_coverage: float | None,
     junit: str | None, as_json: bool,
 ) -> int:  # fmt: skip
-    """Test plans in imagined worlds: nothing is run, time is virtual. PATH is a test file, a plan or a folder.
+    """Run the tests of plans: tasks are simulated, time is virtual. PATH is a test file, a plan or a folder.
 
     Tests are files called *.test.yaml beside a plan or under `tests`. A plan that no test file names is tested by the
     cases that follow from it: all goes well, each task fails once, each person says no.
@@ -194,8 +194,8 @@ class _Shown:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def replay_command(ctx: click.Context, /, run: str, plan: str | None, as_json: bool) -> int:
-    """Decide a recorded run again from its outcomes, offline, and tell the first difference (exit code 10). RUN is an
-    id, the start of one, `last`, or a file that `planrunner events --export` wrote.
+    """Replay the decisions of a run from its recorded outcomes, offline, and report the first difference (exit code
+    10). RUN is an id, the start of one, `last`, or a file that `planrunner events --export` wrote.
 
     \b
     Examples:

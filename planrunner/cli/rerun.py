@@ -23,7 +23,7 @@ from planrunner.errors import OK, UsageError
 _Command = Callable[..., Any]
 
 _OPTIONS = (
-    click.option("--preview", is_flag=True, help="Only tell what would begin anew."),
+    click.option("--preview", is_flag=True, help="Only show what would run again."),
     click.option("--unattended", is_flag=True, help=UNATTENDED),
     click.option("--no-wait", is_flag=True, help="At a terminal too, leave with code 8 where a gate waits."),
     click.option("--accept-policy", is_flag=True, help=ACCEPT_POLICY),
@@ -43,7 +43,7 @@ def anew_options(command: _Command) -> _Command:
 
 
 def begin(given: Settings, request: RerunRequest, *, preview: bool, as_json: bool, **how: Any) -> int:
-    """Show what begins anew, and unless it is a ``preview`` do it; ``how`` are the other options that both commands
+    """Show what runs again, and unless it is a ``preview`` do it; ``how`` are the other options that both commands
     have. The exit code of the run."""
     mended, params = how.pop("mended"), how.pop("params")
     if mended is not None:
@@ -127,13 +127,13 @@ def _names(names: tuple[str, ...]) -> str:
 @click.command("rerun")
 @click.argument("run", shell_complete=RUN)
 @click.argument("tasks", nargs=-1, required=True, metavar="TASK...", shell_complete=TASK)
-@click.option("--downstream", is_flag=True, help="Begin everything after them anew, whatever it declares.")
+@click.option("--downstream", is_flag=True, help="Re-run every task after them, whatever they declare.")
 @click.option("--keep-unchanged", is_flag=True, help="Keep every result after them whose call is the same.")
 @click.option("--only-failed", is_flag=True, help="Leave tasks that went well as they are.")
 @anew_options
 @click.pass_context
 def rerun_command(ctx: click.Context, /, run: str, tasks: tuple[str, ...], **how: Any) -> int:
-    """Begin tasks of a run anew, also of one that has completed.
+    """Re-run tasks of a run, also of one that has completed.
 
     What comes after them runs again, inside subplans, loops and fan-outs too. A result is kept only where its inputs
     are equal and the task is pure, declares `effect: read` or asks a model, or where its `fresh` says so. What stands
@@ -157,7 +157,8 @@ def rerun_command(ctx: click.Context, /, run: str, tasks: tuple[str, ...], **how
 @anew_options
 @click.pass_context
 def retry_command(ctx: click.Context, /, run: str, tasks: tuple[str, ...], **how: Any) -> int:
-    """Begin anew what failed, was cancelled or was undone, with what did not come about because of it, and go on.
+    """Retry tasks that failed, were cancelled or were undone, with the tasks that did not run because of them, and
+    continue.
 
     A failed item of a fan-out, or a failed step of a subplan, is tried again alone; what went well stays. What stands
     under `finally` runs again.

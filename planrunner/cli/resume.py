@@ -70,7 +70,7 @@ def resume_command(
     params: tuple[tuple[str, str], ...],
     **options: Any,
 ) -> int:
-    """Go on with a run that was interrupted or waits. RUN is an id, the start of one, or `last`.
+    """Continue a run that was interrupted or is waiting. RUN is an id, the start of one, or `last`.
 
     TASK of `--settle` is a path, a task that holds those in doubt, or a pattern: `fan[*]` stands for every item,
     `all` for every task in doubt.

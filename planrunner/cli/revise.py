@@ -86,7 +86,7 @@ def revised_first(given: Settings, request: ReviseRequest, quiet: bool) -> str:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def diff_command(ctx: click.Context, /, one: str, other: str, as_json: bool) -> int:
-    """Show what differs between two plans: tasks, edges, gates, budgets, policy, parameters.
+    """Compare two plans: tasks, edges, gates, budgets, policy, parameters.
 
     Each is a plan file or a revision of a run: RUN@1 is the plan it began with, RUN the one it has now.
 

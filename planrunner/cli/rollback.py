@@ -40,8 +40,8 @@ def rollback_command(
     progress: str,
     output: str | None,
 ) -> int:
-    """Undo what a run did: the last task first, by the `rollback` and `backup` of each. RUN is an id, the start of one,
-    or `last`. Whatever is still open in the run is cancelled.
+    """Undo the tasks of a run: the last task first, by the `rollback` and `backup` of each. RUN is an id, the start of
+    one, or `last`. Whatever is still open in the run is cancelled.
 
     Code 0: everything was undone. Code 1: something could not be. Code 8: the rollback waits and can be resumed.
 

@@ -41,7 +41,7 @@ from planrunner.views.tree import tree
 def show_command(
     ctx: click.Context, /, run: str, as_json: bool, whole: bool, timeline: bool, task: str, inputs: bool
 ) -> int:
-    """Show how a run stands or ended, or with --inputs what a task was called with. RUN is an id, the start of one, or
+    """Show the state of a run, or with --inputs what a task was called with. RUN is an id, the start of one, or
     `last`.
 
     \b
@@ -96,7 +96,7 @@ def _calls(ctx: click.Context, run: str, task: str, inputs: bool, as_json: bool)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def why_command(ctx: click.Context, /, words: tuple[str, ...], as_json: bool) -> int:
-    """Tell why a task ran, waited, was skipped, was tried again or failed. Without RUN it is the last one.
+    """Explain why a task ran, waited, was skipped, was retried or failed. Without RUN it is the last one.
 
     TASK is a path as the run shows it (`polish#2/draft`, `fan[3]`), or the end of one that no other task has; a round
     of a loop (`polish#2`) is explained as a whole.
@@ -130,7 +130,7 @@ def why_command(ctx: click.Context, /, words: tuple[str, ...], as_json: bool) ->
 def logs_command(
     ctx: click.Context, /, run: str, task: str | None, follow: bool, attempt: int | None, tail: int | None
 ) -> int:
-    """Print what the tasks of a run wrote. RUN is an id, the start of one, or `last`. TASK is a
+    """Print the output of tasks. RUN is an id, the start of one, or `last`. TASK is a
     path, with all that it holds (`fan`, `polish#2`), or the end of some (`draft`).
 
     \b

@@ -96,7 +96,7 @@ def policy_command() -> None:
 @click.argument("plan", type=click.Path())
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def explain_(plan: str, as_json: bool) -> int:
-    """Tell for each task of PLAN what it may do, and which line says so.
+    """Show what each task of PLAN may do, and the line that allows it.
 
     The exit code is 12 where a policy refuses something that a task wants.
 

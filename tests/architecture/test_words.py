@@ -75,7 +75,7 @@ def _ruled_out(texts: Iterator[Text]) -> list[str]:
     ]
 
 
-LEFT = {"messages": 69, "docstrings": 255, "pages": 252}
+LEFT = {"messages": 59, "docstrings": 250, "pages": 237}
 """Findings that are still there; whoever mends one lowers the number."""
 
 
