@@ -310,7 +310,7 @@ def test_what_was_asked_for_is_not_exchanged_for_something_weaker(
     ("sandbox", "words"),
     [
         ("bubbles", "there are none, landlock, bubblewrap, docker"),
-        ({"memory": "much"}, "`sandbox.memory` is no amount"),
+        ({"memory": "much"}, "`sandbox.memory` is not an amount"),
         ({"profile": "docker"}, "docker"),
     ],
 )

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, NoReturn
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+import planrunner
 from planrunner import __version__
 from planrunner.app.runs.setup import check_project
 from planrunner.capabilities import builtin
@@ -218,7 +219,7 @@ def _descriptor(stream: Any) -> int | None:
 
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
-_FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "plugins", "template")
+_FOLDER = os.path.join(os.path.dirname(planrunner.__file__), "plugins", "template")
 _FILES = {
     "pyproject.toml": "pyproject.toml.txt",
     "README.md": "readme.txt",
