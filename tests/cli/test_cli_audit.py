@@ -198,10 +198,10 @@ def test_an_export_for_people_has_no_control_characters(run, plan):
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("audit",), USAGE, "Missing argument"),
+        (("audit",), USAGE, "`audit` needs a command: verify, export, head, accept"),
         (("audit", "accept"), USAGE, "needs --because"),
-        (("audit", "verify", "--format", "text"), USAGE, "--format does not go with `audit verify`"),
-        (("audit", "export", "--json"), USAGE, "--json does not go with `audit export`"),
+        (("audit", "verify", "--format", "text"), USAGE, "No such option '--format'"),
+        (("audit", "export", "--json"), USAGE, "No such option '--json'"),
         (("audit", "verify", "nothing"), NO_PLAN, "nothing"),
         (("audit", "verify", "--head", "nothing"), NO_PLAN, "neither an anchor nor a file of anchors"),
         (("audit", "verify", "--head", "p.yaml"), USAGE, "is no anchor"),

@@ -341,5 +341,5 @@ def test_peers_are_put_away_whatever_happens_and_what_is_missing_skips(tmp_path:
 
 
 def test_an_exemption_of_a_check_that_there_is_not_is_refused() -> None:
-    with pytest.raises(ValueError, match="`nothing`, which is no check"):
+    with pytest.raises(ValueError, match="`nothing`, which is not a check"):
         checks([_case()._replace(exempt={"nothing": "because it is so"})])

@@ -262,7 +262,7 @@ class TestNew:
             ("../up", "did you mean `up`?"),
             ("shell", "belongs to planrunner itself"),
             ("file", "easily taken for the family `files`"),
-            ("", "needs a name"),
+            ("", "`` is no name for a family"),
         ],
     )
     def test_a_name_that_will_not_do_is_refused_with_one_that_will(
