@@ -400,7 +400,7 @@ class Graph:
         return roles_of(task, len(self.before(here)), len(self.after(here)), len(followers))
 
     def role(self, here: int) -> Role:
-        """The role of a task in the graph; the table stands in ``plan/py``."""
+        """The role of a task in the graph; the table stands in this module."""
         return self.roles(here)[0]
 
 

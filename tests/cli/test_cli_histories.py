@@ -53,7 +53,7 @@ def test_runs_are_found_by_the_time_they_began(run, five):
 def test_a_time_that_is_none_is_refused_with_examples(run):
     ran = run("runs", "--since", "yesterday")
     assert ran.code == 2
-    assert "`yesterday` is no time" in ran.err
+    assert "`yesterday` is not a time" in ran.err
     assert "90m" in ran.err
     assert "Traceback" not in ran.err
 

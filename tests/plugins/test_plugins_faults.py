@@ -131,7 +131,7 @@ def test_capabilities_that_nobody_can_be_shown_are_named_and_the_others_listed(p
         (line,) = (line for line in err.splitlines() if f"the capability `{name}` of odd is left out: " in line)
         assert ".py:" in line
         assert f": {why}" in line
-    assert "a capability is named 5, which is no text" in err
+    assert "a capability is named 5, which is not a text" in err
     assert "the plugin odd: SystemExit: trapped" in err
 
 

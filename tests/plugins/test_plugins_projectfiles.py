@@ -80,7 +80,7 @@ class TestTrust:
     ) -> None:
         done = command("plugins", "trust", "tools/weather.py")
         assert done.returncode == 2
-        assert "nobody is here to ask" in done.stderr
+        assert "cannot prompt for trust" in done.stderr
         assert "capability weather.now (effect read, risks=('reaches the network',))" in done.stdout
         assert "imports planrunner.api, typing" in done.stdout
         assert not (project / "EXECUTED").exists()
