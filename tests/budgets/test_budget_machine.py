@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import io
-import json
 from typing import Any
 
 import pytest
 from simulator.rehearsal import TRAITS, Rehearsal, rehearse
 from simulator.runs import check_budgets
+from workbench import plan
 
 from planrunner.app.runs.execute import exit_code
 from planrunner.machine.budgets import MAX_DEPTH
@@ -29,23 +29,13 @@ from planrunner.machine.evolve import evolve
 from planrunner.machine.explain import why
 from planrunner.machine.requests import reply
 from planrunner.machine.state import State
-from planrunner.plan.load import load
 from planrunner.plan.model import Budgets, Plan
-from planrunner.plugins.registry import Registry
-from planrunner.source import Source
 from planrunner.views.progress import plain
 from planrunner.views.run import run_object
 from planrunner.views.terminal import Terminal
 from planrunner.views.tree import tree
 
 BAD = Outcome("logic", "exit code 1", exit_code=1, duration=1.0)
-
-
-def plan(*tasks: dict[str, Any], **keys: Any) -> Plan:
-    document = {"plan": "p", "tasks": list(tasks), **keys}
-    loaded = load(Source(json.dumps(document), "p.json", "json"), Registry())
-    assert loaded.plan is not None, [finding.message for finding in loaded.findings if finding.severity == "error"]
-    return loaded.plan
 
 
 def task(name: str, cost: str = "", **keys: Any) -> dict[str, Any]:

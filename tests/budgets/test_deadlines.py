@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
 from simulator.rehearsal import Rehearsal, rehearse
 from simulator.runs import START
+from workbench import plan
 
 from planrunner.machine.events import AttemptStopping, Outcome
 from planrunner.plan.compiled import dump
 from planrunner.plan.compiled import load as loaded_again
-from planrunner.plan.load import load
-from planrunner.plan.model import Plan
-from planrunner.plugins.registry import Registry
-from planrunner.source import Source
-
-
-def plan(*tasks: dict[str, Any], **keys: Any) -> Plan:
-    found = load(Source(json.dumps({"plan": "p", "tasks": list(tasks), **keys}), "p.json", "json"), Registry())
-    assert found.plan is not None, [each.message for each in found.findings]
-    return found.plan
 
 
 def date(seconds: float) -> str:

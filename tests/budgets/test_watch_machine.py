@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from simulator.rehearsal import TRAITS, Rehearsal, rehearse
 from simulator.runs import START
+from workbench import plan
 
 from planrunner.machine.decide import decide
 from planrunner.machine.events import (
@@ -23,20 +23,9 @@ from planrunner.machine.events import (
 )
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
-from planrunner.plan.load import load
-from planrunner.plan.model import Plan
-from planrunner.plugins.registry import Registry
-from planrunner.source import Source
 from planrunner.views.gates import gate_objects
 
 FLAKY = Outcome("transient", "try later", duration=4.0)
-
-
-def plan(*tasks: dict[str, Any], **keys: Any) -> Plan:
-    document = {"plan": "p", "tasks": list(tasks), **keys}
-    loaded = load(Source(json.dumps(document), "p.json", "json"), Registry())
-    assert loaded.plan is not None, [finding.message for finding in loaded.findings if finding.severity == "error"]
-    return loaded.plan
 
 
 def events(ran: Rehearsal, kind: type) -> list[tuple[float, Any]]:

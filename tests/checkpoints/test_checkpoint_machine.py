@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from simulator.rehearsal import TRAITS, rehearse
 from simulator.runs import PLACE, Disk, Nobody
+from workbench import plan
 
 from planrunner.engine.effects import TakeCheckpoint
 from planrunner.engine.loop import Driver
@@ -33,10 +33,7 @@ from planrunner.machine.events import (
 from planrunner.machine.evolve import evolve, fold
 from planrunner.machine.state import State
 from planrunner.machine.statuses import IllegalMove
-from planrunner.plan.load import load
 from planrunner.plan.model import Plan
-from planrunner.plugins.registry import Registry
-from planrunner.source import Source
 
 if TYPE_CHECKING:
     from planrunner.machine.events import Event
@@ -44,13 +41,6 @@ if TYPE_CHECKING:
 BAD = Outcome("logic", "exit code 1", exit_code=1, duration=1.0)
 GOOD = Outcome(exit_code=0, duration=1.0)
 RUN = "20231114-2213-000000"
-
-
-def plan(*tasks: dict[str, Any], **keys: Any) -> Plan:
-    document = {"plan": "p", "tasks": list(tasks), **keys}
-    loaded = load(Source(json.dumps(document), "p.json", "json"), Registry())
-    assert loaded.plan is not None, [finding.message for finding in loaded.findings if finding.severity == "error"]
-    return loaded.plan
 
 
 def task(name: str, *needs: str, **keys: Any) -> dict[str, Any]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from simulator.rehearsal import TRAITS
 from simulator.runs import PLACE, START, Nobody
+from workbench import working_plan as plan
 
 from planrunner.app.runs.control import answer_waiting
 from planrunner.app.runs.execute import exit_code
@@ -31,10 +31,7 @@ from planrunner.machine.events import (
 from planrunner.machine.evolve import fold
 from planrunner.machine.explain import why
 from planrunner.machine.state import State
-from planrunner.plan.load import load
 from planrunner.plan.model import Plan
-from planrunner.plugins.registry import Registry
-from planrunner.source import Source
 
 if TYPE_CHECKING:
     from planrunner.machine.events import Event
@@ -131,14 +128,6 @@ class Steered:
 def _look_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Real seconds say nothing on a virtual clock."""
     monkeypatch.setattr(inbox_module, "LOOK", 0.0)
-
-
-def plan(*tasks: dict[str, Any], **keys: Any) -> Plan:
-    filled = [{"run": "work", **task} if "gate" not in task else task for task in tasks]
-    document = {"plan": "p", "defaults": {"timeout": "1h"}, "tasks": filled, **keys}
-    loaded = load(Source(json.dumps(document), "p.json", "json"), Registry())
-    assert loaded.plan is not None, [finding.message for finding in loaded.findings]
-    return loaded.plan
 
 
 CHAIN = ({"id": "a"}, {"id": "b", "needs": ["a"]}, {"id": "c", "needs": ["b"]})

@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import workbench
 
 from planrunner.app.runs.execute import ExecRequest, RunResult, execute
-from planrunner.plan.load import load
-from planrunner.plugins.registry import Registry
-from planrunner.source import Source
 from planrunner.testing.bench import Silent
 
 AWKWARD = 'it\'s $5; `id`\n  "two" lines\n'
@@ -54,8 +52,7 @@ def test_without_it_there_is_nothing_to_read(tmp_path: Path) -> None:
 
 
 def findings(*tasks: dict[str, Any]) -> list[tuple[str, str]]:
-    document = {"plan": "p", "defaults": {"timeout": "1m"}, "tasks": list(tasks)}
-    found = load(Source(json.dumps(document), "p.json", "json"), Registry()).findings
+    found = workbench.loaded(*tasks, defaults={"timeout": "1m"}).findings
     return [(each.code, each.message) for each in found]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -16,18 +15,9 @@ from planrunner.journal.records import Request
 from planrunner.machine.events import Entry, Outcome, RunResumed, RunStarted
 from planrunner.machine.evolve import evolve, fold
 from planrunner.machine.requests import Reply
-from planrunner.plan.load import load
 from planrunner.plan.model import Plan
-from planrunner.plugins.registry import Registry
-from planrunner.source import Source
 
 Evidence = Callable[[Examine], tuple[dict[str, Any], ...]]
-
-
-def plan(*tasks: dict[str, Any], **keys: Any) -> Plan:
-    loaded = load(Source(json.dumps({"plan": "p", "tasks": list(tasks), **keys}), "p.json", "json"), Registry())
-    assert loaded.plan is not None, [finding.message for finding in loaded.findings if finding.severity == "error"]
-    return loaded.plan
 
 
 class GateRun:

@@ -9,9 +9,10 @@ import time
 from typing import Any
 
 import pytest
-from gate_runs import GateRun, plan
+from gate_runs import GateRun
 from simulator.rehearsal import TRAITS
 from simulator.runs import PLACE, RUN_ID, START, Crash, Disk, Nobody
+from workbench import plan
 
 from planrunner.engine.loop import Driver, answer
 from planrunner.engine.replay import replay

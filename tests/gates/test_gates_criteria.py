@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from gate_runs import GateRun, plan
+from gate_runs import GateRun
 from simulator.runs import RUN_ID
+from workbench import plan
 
 from planrunner.engine.replay import replay
 from planrunner.machine.events import EDITION

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gate_runs import GateRun, plan
+from gate_runs import GateRun
 from simulator.runs import RUN_ID
+from workbench import plan
 
 from planrunner.engine.replay import replay
 from planrunner.machine.events import GateDecided, GateEscalated, GateOpened, GateRequested, Outcome

@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from gate_runs import GateRun, plan
+from gate_runs import GateRun
+from workbench import plan
 
 from planrunner.machine.events import Outcome
 from planrunner.plan.load import load

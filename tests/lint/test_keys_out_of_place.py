@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+import workbench
 
 from planrunner.fileio import read_data
 from planrunner.plan.canonical import TASK_ALIASES
@@ -70,8 +71,7 @@ KIND_KEYS = frozenset(
 def codes(kind: str, key: str) -> set[str]:
     task = {"id": "t", **KINDS[kind], key: IDLE[key][0]}
     shared = {"shared": {"params": {"a": {"type": "integer", "default": 1}}, "tasks": INNER}}
-    document = {"plan": "p", "subplans": shared, "tasks": [task]}
-    found = load(Source(json.dumps(document), "p.json", "json"), Registry()).findings
+    found = workbench.loaded(task, subplans=shared).findings
     said = [each for each in found if f"`{key}`" in each.message or f"`{key}" in each.message]
     return {each.code for each in said} & {"PLAN003", "PLAN004", "PLAN008", "PLAN021"}
 

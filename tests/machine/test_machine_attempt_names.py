@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 from simulator.rehearsal import Rehearsal, rehearse
+from workbench import plan
 
 from planrunner.app.proof.lives import START
 from planrunner.machine.events import AttemptStarted, Outcome
 from planrunner.machine.scope import utc, uuid
-from planrunner.plan.load import load
-from planrunner.plan.model import Plan
-from planrunner.plugins.registry import Registry
-from planrunner.source import Source
-
-
-def plan(*tasks: dict[str, Any]) -> Plan:
-    loaded = load(Source(json.dumps({"plan": "p", "tasks": list(tasks)}), "p.json", "json"), Registry())
-    assert loaded.plan is not None, [finding.message for finding in loaded.findings if finding.severity == "error"]
-    assert not [each for each in loaded.findings if each.severity == "error"], loaded.findings
-    return loaded.plan
 
 
 def outputs(ran: Rehearsal, number: int = 0) -> Any:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
+import workbench
 from simulator.rehearsal import Rehearsal, rehearse
 
 from planrunner.machine.events import Outcome
-from planrunner.plan.load import load
-from planrunner.plugins.registry import Registry
-from planrunner.source import Source
 
 GOOD, BAD = Outcome(exit_code=0), Outcome("logic", "exit code 1", exit_code=1)
 LOOK = {"id": "look", "run": "test -e out", "allow_failure": True}
@@ -21,8 +18,7 @@ AFTER = {"id": "after", "needs": ["task"], "run": "x"}
 def run(
     *tasks: dict[str, Any], look: Outcome = GOOD, declared: Any = None, given: Any = None, **keys: Any
 ) -> Rehearsal:
-    document = {"plan": "p", "params": declared or {}, "defaults": {"timeout": "1h"}, "tasks": list(tasks), **keys}
-    loaded = load(Source(json.dumps(document), "p.json", "json"), Registry())
+    loaded = workbench.loaded(*tasks, **{"params": declared or {}, "defaults": {"timeout": "1h"}, **keys})
     assert loaded.plan is not None, [finding.message for finding in loaded.findings]
     assert not [each.message for each in loaded.findings if each.severity != "note"]
     return rehearse(loaded.plan, {"look": [look]}, params=given or {})

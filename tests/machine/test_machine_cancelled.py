@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
 from simulator.rehearsal import Rehearsal, rehearse
+from workbench import plan
 
 from planrunner.machine.events import Outcome
-from planrunner.plan.load import load
-from planrunner.plan.model import Plan
-from planrunner.plugins.registry import Registry
-from planrunner.source import Source
 
 CALLED_OFF = Outcome("cancelled", "by ann: not needed", duration=1.0)
 LOGIC = Outcome("logic", "broken", duration=1.0)
-
-
-def plan(*tasks: dict[str, Any], **keys: Any) -> Plan:
-    loaded = load(Source(json.dumps({"plan": "p", "tasks": list(tasks), **keys}), "p.json", "json"), Registry())
-    assert loaded.plan is not None, [finding.message for finding in loaded.findings if finding.severity == "error"]
-    return loaded.plan
 
 
 def end(ran: Rehearsal) -> tuple[str, str]:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
+from functools import partial
 from typing import Any
 
 import pytest
+import workbench
 from simulator.rehearsal import Rehearsal, rehearse
 
 from planrunner.machine.events import Outcome, SettingsComputed
 from planrunner.machine.explain import why
 from planrunner.plan.compiled import dump
 from planrunner.plan.compiled import load as load_compiled
-from planrunner.plan.load import Loaded, load
-from planrunner.plugins.registry import Registry
-from planrunner.source import Source
 
 PARAMS = {
     "limit": {"type": "duration", "default": "5m"},
@@ -26,9 +24,7 @@ PARAMS = {
 BAD = Outcome("logic", "exit code 1", exit_code=1, duration=1.0)
 
 
-def loaded(*tasks: dict[str, Any], **keys: Any) -> Loaded:
-    document = {"plan": "p", "params": PARAMS, "tasks": list(tasks), **keys}
-    return load(Source(json.dumps(document), "p.json", "json"), Registry())
+loaded = partial(workbench.loaded, params=PARAMS)
 
 
 def run(

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
+from functools import partial
 from typing import Any
 
 import pytest
+import workbench
 from simulator.rehearsal import Rehearsal, rehearse
 
 from planrunner.machine.events import AttemptStarted, Entry, Outcome, TaskSettled
-from planrunner.plan.load import Loaded, load
-from planrunner.plugins.registry import Registry
-from planrunner.source import Source
 
-
-def loaded(*tasks: dict[str, Any], **keys: Any) -> Loaded:
-    document = {"plan": "p", "defaults": {"timeout": "1h"}, "tasks": list(tasks), **keys}
-    return load(Source(json.dumps(document), "p.json", "json"), Registry())
+loaded = partial(workbench.loaded, defaults={"timeout": "1h"})
 
 
 def run(*tasks: dict[str, Any], outcomes: dict[str, list[Outcome]] | None = None, **keys: Any) -> Rehearsal:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import workbench
 from simulator.rehearsal import Rehearsal, rehearse
 
 from planrunner.machine.events import Outcome
@@ -136,8 +137,7 @@ def test_done_of_a_linked_plan_is_decided_again_with_a_task_inside(tmp_path: Pat
 
 
 def findings(done: Any, *tasks: dict[str, Any], **keys: Any) -> list[tuple[str, str]]:
-    document = {"plan": "p", "done": done, "defaults": {"timeout": "1h"}, "tasks": list(tasks), **keys}
-    loaded = load(Source(json.dumps(document), "p.json", "json"), Registry())
+    loaded = workbench.loaded(*tasks, done=done, **{"defaults": {"timeout": "1h"}, **keys})
     return [(finding.code, f"{finding.message} {finding.help}") for finding in loaded.findings]
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
+import workbench
 from simulator.rehearsal import Rehearsal, rehearse
 
 from planrunner.machine.events import Outcome
 from planrunner.machine.explain import why
-from planrunner.plan.load import load
-from planrunner.plugins.registry import Registry
-from planrunner.source import Source
 
 BIG, SMALL = {"to": "big", "when": "outputs.n > 9"}, {"to": "small", "when": "outputs.n < 3"}
 ELSE = {"to": "other", "else": True}
@@ -24,13 +21,11 @@ def run(edges: list[dict[str, Any]], *found: int, bad: bool = False, **keys: Any
     tasks: list[dict[str, Any]] = [{"id": "before", "run": "work"}]
     tasks += [{"id": "a", "needs": ["before"], "run": "work", "outputs": {"n": "int"}, "next": edges, **keys}]
     tasks += [{"id": each, "run": "work"} for each in TARGETS if any(edge.get("to") == each for edge in edges)]
-    document = {"plan": "p", "defaults": {"timeout": "1h"}, "tasks": tasks}
-    loaded = load(Source(json.dumps(document), "p.json", "json"), Registry())
-    assert loaded.plan is not None, [finding.message for finding in loaded.findings]
+    plan = workbench.plan(*tasks, defaults={"timeout": "1h"})
     failure = ("logic", "exit code 1") if bad else ("", "")
     outcomes = [Outcome(*failure, exit_code=int(bad), outputs={"n": n}) for n in found]
     others = {each: [Outcome(exit_code=0)] for each in (*TARGETS, "before")}
-    return rehearse(loaded.plan, {"a": outcomes, **others})
+    return rehearse(plan, {"a": outcomes, **others})
 
 
 def reached(ran: Rehearsal) -> list[str]:

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import json
+from functools import partial
 from typing import Any
 
 import pytest
+import workbench
 from simulator.rehearsal import Rehearsal, rehearse
 
 from planrunner.machine.events import Outcome
-from planrunner.plan.load import Loaded, load
-from planrunner.plugins.registry import Registry
-from planrunner.source import Source
 
 LONG, BAD = Outcome(exit_code=0, duration=500.0), Outcome("logic", "exit code 1", exit_code=1, duration=1.0)
 FOUND = Outcome(exit_code=0, outputs={"value": 7}, duration=1.0)
 HIT = {"id": "hit", "run": "x", "outputs": {"value": "int"}, "ends_plan": True}
 
 
-def loaded(*tasks: dict[str, Any], **keys: Any) -> Loaded:
-    document = {"plan": "p", "defaults": {"timeout": "1h"}, "tasks": list(tasks), **keys}
-    return load(Source(json.dumps(document), "p.json", "json"), Registry())
+loaded = partial(workbench.loaded, defaults={"timeout": "1h"})
 
 
 def run(*tasks: dict[str, Any], outcomes: dict[str, list[Outcome]] | None = None, **keys: Any) -> Rehearsal:

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+import workbench
 from simulator.rehearsal import Rehearsal, rehearse
 
 from planrunner.machine.events import AttemptStopping, Outcome
-from planrunner.plan.load import load
-from planrunner.plugins.registry import Registry
-from planrunner.source import Source
 
 BAD, LONG = Outcome("logic", "exit code 1", exit_code=1, duration=1.0), Outcome(exit_code=0, duration=500.0)
 
 
 def run(*tasks: dict[str, Any], outcomes: dict[str, list[Outcome]], **keys: Any) -> Rehearsal:
     filled = [{"run": "x", **each} if "subplan" not in each else each for each in tasks]
-    document = {"plan": "p", "on_failure": "cancel", "defaults": {"timeout": "1h"}, "tasks": filled, **keys}
-    loaded = load(Source(json.dumps(document), "p.json", "json"), Registry())
-    assert loaded.plan is not None, [finding.message for finding in loaded.findings]
-    return rehearse(loaded.plan, outcomes)
+    common = {"on_failure": "cancel", "defaults": {"timeout": "1h"}}
+    return rehearse(workbench.plan(*filled, **{**common, **keys}), outcomes)
 
 
 def lasted(ran: Rehearsal) -> float:

@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 from simulator.rehearsal import Rehearsal, rehearse
+from workbench import working_plan as plan
 
 from planrunner.app.plans.tasks import select
 from planrunner.app.proof.lives import RUN_ID
 from planrunner.machine.events import Outcome, RunParked, RunResumed, TaskSettled
 from planrunner.machine.evolve import evolve, fold
 from planrunner.machine.explain import why
-from planrunner.plan.load import load
-from planrunner.plan.model import Plan
-from planrunner.plugins.registry import Registry
-from planrunner.source import Source
 from planrunner.views.status import elapsed
 
 BAD = Outcome("logic", "exit code 1", exit_code=1, duration=1.0)
 FLAKY = Outcome("transient", "try later", duration=1.0)
 GOOD = Outcome(exit_code=0, duration=1.0)
-
-
-def plan(*tasks: dict[str, Any], **keys: Any) -> Plan:
-    own = {"uses", "command", "gate", "run", "subplan", "loop"}
-    filled = [task if own & set(task) else {"run": "work", **task} for task in tasks]
-    document = {"plan": "p", "defaults": {"timeout": "1h"}, "tasks": filled, **keys}
-    loaded = load(Source(json.dumps(document), "p.json", "json"), Registry())
-    assert loaded.plan is not None, [finding.message for finding in loaded.findings if finding.severity == "error"]
-    return loaded.plan
 
 
 def run(*tasks: dict[str, Any], bad: tuple[str, ...] = (), **keys: Any) -> Rehearsal:

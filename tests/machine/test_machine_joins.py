@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import itertools
-import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from simulator.rehearsal import Rehearsal, rehearse
+from workbench import working_plan
 
 from planrunner.machine.events import Outcome, TaskSettled
 from planrunner.machine.explain import why
-from planrunner.plan.load import load
-from planrunner.plan.model import Plan
-from planrunner.plugins.registry import Registry
-from planrunner.source import Source
 
 ROOT = Path(__file__).resolve().parents[2]
 BAD = Outcome("logic", "exit code 1", exit_code=1, duration=1.0)
 SLOW = Outcome(exit_code=0, duration=60.0)
 
 
-def plan(*tasks: dict[str, Any], **keys: Any) -> Plan:
-    filled = [{"run": "work", **task} for task in tasks]
-    document = {"plan": "p", "defaults": {"timeout": "1h"}, "on_failure": "continue", "tasks": filled, **keys}
-    loaded = load(Source(json.dumps(document), "p.json", "json"), Registry())
-    assert loaded.plan is not None, [finding.message for finding in loaded.findings if finding.severity == "error"]
-    return loaded.plan
+plan = partial(working_plan, on_failure="continue")
 
 
 def run(*tasks: dict[str, Any], bad: tuple[str, ...] = (), slow: tuple[str, ...] = (), **started: Any) -> Rehearsal:

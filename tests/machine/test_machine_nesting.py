@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from simulator.rehearsal import Rehearsal, rehearse
+from workbench import plan
 
 from planrunner.machine.events import AttemptEnded, AttemptStarted, FrameOpened, Outcome
 from planrunner.plan.load import load
@@ -17,13 +18,6 @@ from planrunner.source import Source
 
 BAD = Outcome("logic", "exit code 1", exit_code=1, duration=1.0)
 FLAKY = Outcome("transient", "try later", duration=1.0)
-
-
-def plan(*tasks: dict[str, Any], **keys: Any) -> Plan:
-    document = {"plan": "p", "tasks": list(tasks), **keys}
-    loaded = load(Source(json.dumps(document), "p.json", "json"), Registry())
-    assert loaded.plan is not None, [finding.message for finding in loaded.findings if finding.severity == "error"]
-    return loaded.plan
 
 
 def given(**values: Any) -> Outcome:

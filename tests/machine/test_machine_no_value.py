@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
+import workbench
 from simulator.rehearsal import Rehearsal, rehearse
 
 from planrunner.app.proof.lives import RUN_ID
 from planrunner.machine.events import EDITION, Outcome
 from planrunner.machine.evolve import fold
 from planrunner.machine.explain import why
-from planrunner.plan.load import load
 from planrunner.plan.model import Plan
-from planrunner.plugins.registry import Registry
-from planrunner.source import Source
 
 GOOD = Outcome(exit_code=0, outputs={"j": {"n": 1}})
 BAD = Outcome("logic", "exit code 1", exit_code=1, outputs={"j": {"n": 1}})
@@ -26,10 +23,7 @@ NO_WORK = {"ask", "command", "gate", "loop", "options"}
 
 def plan(*tasks: dict[str, Any], **keys: Any) -> Plan:
     filled = [task if task.keys() & NO_WORK else {"run": "work", "outputs": {"j": "any"}, **task} for task in tasks]
-    document = {"plan": "p", "defaults": {"timeout": "1h"}, "tasks": filled, **keys}
-    loaded = load(Source(json.dumps(document), "p.json", "json"), Registry())
-    assert loaded.plan is not None, [finding.message for finding in loaded.findings]
-    return loaded.plan
+    return workbench.plan(*filled, **{"defaults": {"timeout": "1h"}, **keys})
 
 
 def run(*tasks: dict[str, Any], bad: tuple[str, ...] = (), **keys: Any) -> Rehearsal:
@@ -222,8 +216,5 @@ def test_a_run_of_the_second_edition_goes_on_for_another_round() -> None:
 def test_a_fan_out_over_nothing_gives_empty_lists_under_every_name(task: dict[str, Any]) -> None:
     reads = {"run": ["echo", "{{ tasks.f.outputs.value }}"], "expect": ["tasks.f.outputs.value == []"]}
     tasks = [{"id": "f", "foreach": [], **task}, {"id": "b", "needs": ["f"], **reads}]
-    document = {"plan": "p", "defaults": {"timeout": "1h"}, "tasks": tasks}
-    loaded = load(Source(json.dumps(document), "p.json", "json"), Registry())
-    assert loaded.plan is not None, [finding.message for finding in loaded.findings]
-    ran = rehearse(loaded.plan)
+    ran = rehearse(workbench.plan(*tasks, defaults={"timeout": "1h"}))
     assert (ran.state.status, ran.order) == ("completed", ["f", "b"])

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 from simulator.rehearsal import rehearse
+from workbench import plan
 
 from planrunner.engine.calls import plan_outputs
 from planrunner.machine.events import Outcome
 from planrunner.machine.scope import TaskScope
-from planrunner.plan.load import load
-from planrunner.plan.model import Plan
 from planrunner.plan.templates import render
-from planrunner.plugins.registry import Registry
-from planrunner.source import Source
-
-
-def plan(*tasks: dict[str, Any], **keys: Any) -> Plan:
-    loaded = load(Source(json.dumps({"plan": "p", "tasks": list(tasks), **keys}), "p.json", "json"), Registry())
-    assert loaded.plan is not None, [finding.message for finding in loaded.findings if finding.severity == "error"]
-    return loaded.plan
-
 
 AMOUNTS = [
     ("duration", 90.0, "1m", "1m30s"),

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
+import workbench
 
-from planrunner.plan.load import Loaded, load
+from planrunner.plan.load import Loaded
 from planrunner.plan.tasks import every
-from planrunner.plugins.registry import Registry
-from planrunner.source import Source
 
 GIVEN = {"http.get": {"headers": {"Accept": "text/plain"}, "retries": 2}}
 URL = "https://example.org/"
 
 
 def loaded(*tasks: dict[str, Any], given: dict[str, Any] = GIVEN, **keys: Any) -> Loaded:
-    document = {"plan": "p", "defaults": {"timeout": "1m", "with": given}, "tasks": list(tasks), **keys}
-    return load(Source(json.dumps(document), "p.json", "json"), Registry())
+    return workbench.loaded(*tasks, **{"defaults": {"timeout": "1m", "with": given}, **keys})
 
 
 def inputs(*tasks: dict[str, Any], **keys: Any) -> dict[str, Any]:

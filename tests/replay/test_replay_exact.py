@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
+import workbench
 from simulator.plans import nested_plan, random_plan
 from simulator.rehearsal import rehearse
 from simulator.runs import RUN_ID, World, simulate
@@ -29,11 +31,7 @@ Mutant = tuple[str, list[Entry], int]
 """What was done, the entries after it, and the seq of the entry it was done to."""
 
 
-def plan(*tasks: dict[str, Any], **keys: Any) -> Plan:
-    document = {"plan": "p", "defaults": {"timeout": "1h"}, "tasks": list(tasks), **keys}
-    loaded = load(Source(json.dumps(document), "p.json", "json"), REGISTRY)
-    assert loaded.plan is not None, [finding.message for finding in loaded.findings]
-    return loaded.plan
+plan = partial(workbench.plan, defaults={"timeout": "1h"})
 
 
 def worlds(seeds: range, make: Callable[[int], dict[str, Any]] = random_plan) -> Iterator[World]:

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from simulator.rehearsal import rehearse
+from workbench import plan
 
 from planrunner.machine.events import Outcome
-from planrunner.plan.load import load
 from planrunner.plan.model import Plan
-from planrunner.plugins.registry import Registry
-from planrunner.source import Source
 
 BAD = Outcome("logic", "exit code 1", exit_code=1, duration=1.0)
 FLAKY = Outcome("transient", "try later", duration=1.0)
 POLICY = Outcome("policy", "not allowed", duration=1.0)
-
-
-def plan(*tasks: dict[str, Any], **keys: Any) -> Plan:
-    document = {"plan": "p", "tasks": list(tasks), **keys}
-    loaded = load(Source(json.dumps(document), "p.json", "json"), Registry())
-    assert loaded.plan is not None, [finding.message for finding in loaded.findings if finding.severity == "error"]
-    return loaded.plan
 
 
 def with_alternates(**keys: Any) -> Plan:

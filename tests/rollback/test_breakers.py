@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
+import workbench
 from simulator.rehearsal import Rehearsal, rehearse
 
 from planrunner.machine.admission import watches
 from planrunner.machine.events import AttemptStarted, Outcome, TaskDelayed
-from planrunner.plan.load import load
 from planrunner.plan.model import Plan
-from planrunner.plugins.registry import Registry
-from planrunner.source import Source
 
 BAD = Outcome("logic", "exit code 1", exit_code=1, duration=1.0)
 GOOD = Outcome(exit_code=0, duration=1.0)
 
 
-def plan(*tasks: dict[str, Any], **keys: Any) -> Plan:
-    document = {"plan": "p", "on_failure": "continue", "tasks": list(tasks), **keys}
-    loaded = load(Source(json.dumps(document), "p.json", "json"), Registry())
-    assert loaded.plan is not None, [finding.message for finding in loaded.findings if finding.severity == "error"]
-    return loaded.plan
+plan = partial(workbench.plan, on_failure="continue")
 
 
 def calls(count: int, **keys: Any) -> Plan:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import workbench
 from simulator.rehearsal import Rehearsal, rehearse
 from simulator.runs import PLACE, Disk, Nobody
 
@@ -30,10 +30,7 @@ from planrunner.machine.events import (
 )
 from planrunner.machine.evolve import fold
 from planrunner.machine.state import State
-from planrunner.plan.load import load
 from planrunner.plan.model import Plan
-from planrunner.plugins.registry import Registry
-from planrunner.source import Source
 from planrunner.views.rollback import rollback_lines, rollback_object
 from planrunner.views.terminal import Terminal
 from planrunner.views.tree import tree
@@ -57,10 +54,7 @@ def box(*tasks: dict[str, Any], **keys: Any) -> dict[str, Any]:
 
 def plan(inner: dict[str, Any], *tasks: dict[str, Any], **keys: Any) -> Plan:
     subplans = {"inner": inner, **keys.pop("subplans", {})}
-    document = {"plan": "p", "subplans": subplans, "tasks": list(tasks), **keys}
-    loaded = load(Source(json.dumps(document), "p.json", "json"), Registry())
-    assert loaded.plan is not None, [finding.message for finding in loaded.findings if finding.severity == "error"]
-    return loaded.plan
+    return workbench.plan(*tasks, subplans=subplans, **keys)
 
 
 AB = box(task("a"), task("b", "a"), {"id": "bad", "run": "x", "needs": ["b"], "effect": "read"})

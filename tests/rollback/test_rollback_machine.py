@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import workbench
 from simulator.rehearsal import Rehearsal, rehearse
 from simulator.runs import PLACE, Disk, Nobody
 
@@ -31,10 +32,7 @@ from planrunner.machine.events import (
 from planrunner.machine.evolve import fold
 from planrunner.machine.rollback import undoing
 from planrunner.machine.state import State
-from planrunner.plan.load import load
 from planrunner.plan.model import Plan
-from planrunner.plugins.registry import Registry
-from planrunner.source import Source
 from planrunner.views.rollback import rollback_object
 
 if TYPE_CHECKING:
@@ -44,11 +42,7 @@ BAD = Outcome("logic", "exit code 1", exit_code=1, duration=1.0)
 GOOD = Outcome(exit_code=0, duration=1.0)
 
 
-def plan(*tasks: dict[str, Any], **keys: Any) -> Plan:
-    document = {"plan": "p", "on_failure": "rollback", "tasks": list(tasks), **keys}
-    loaded = load(Source(json.dumps(document), "p.json", "json"), Registry())
-    assert loaded.plan is not None, [finding.message for finding in loaded.findings if finding.severity == "error"]
-    return loaded.plan
+plan = partial(workbench.plan, on_failure="rollback")
 
 
 def task(name: str, *needs: str, **keys: Any) -> dict[str, Any]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
+import workbench
 from simulator.rehearsal import TRAITS, Rehearsal, rehearse
 from simulator.runs import PLACE, Disk, Nobody, check_budgets
 
@@ -15,10 +16,7 @@ from planrunner.machine.budgets import rollback_amounts
 from planrunner.machine.events import BudgetWarned, Entry, Outcome, RunResumed, UndoSettled, UndoStarted
 from planrunner.machine.evolve import fold
 from planrunner.machine.state import State
-from planrunner.plan.load import load
 from planrunner.plan.model import Plan
-from planrunner.plugins.registry import Registry
-from planrunner.source import Source
 from planrunner.views.budget import budget_table, reserves_object
 
 BAD = Outcome("logic", "exit code 1", exit_code=1, duration=1.0)
@@ -26,11 +24,7 @@ SPENDING = {**TRAITS, "shell": ["unsafe", False, False, ["cost", "tokens", "call
 RUN = "20231114-2213-000000"
 
 
-def plan(*tasks: dict[str, Any], **keys: Any) -> Plan:
-    document = {"plan": "p", "on_failure": "rollback", "tasks": list(tasks), **keys}
-    loaded = load(Source(json.dumps(document), "p.json", "json"), Registry())
-    assert loaded.plan is not None, [finding.message for finding in loaded.findings if finding.severity == "error"]
-    return loaded.plan
+plan = partial(workbench.plan, on_failure="rollback")
 
 
 def task(name: str, *needs: str, **keys: Any) -> dict[str, Any]:

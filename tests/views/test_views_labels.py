@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
+import workbench
 from simulator.rehearsal import rehearse
 
 from planrunner.machine.names import label, labelled, named
-from planrunner.plan.load import load
-from planrunner.plugins.registry import Registry
-from planrunner.source import Source
 
 
 def _state(matrix):
     task = {"id": "test", "matrix": matrix, "subplan": [{"id": "go", "run": "x", "timeout": "1m"}]}
-    loaded = load(Source(json.dumps({"plan": "p", "tasks": [task]}), "p.json", "json"), Registry())
-    assert loaded.plan is not None
-    return rehearse(loaded.plan).state
+    return rehearse(workbench.plan(task)).state
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import time
 
 from simulator.rehearsal import rehearse
+from workbench import plan
 
 from planrunner.machine.events import (
     AttemptEnded,
@@ -19,9 +19,6 @@ from planrunner.machine.events import (
     StopRequested,
     TaskSettled,
 )
-from planrunner.plan.load import load
-from planrunner.plugins.registry import Registry
-from planrunner.source import Source
 from planrunner.views.progress.plain import PlainProgress, QuietProgress, resumed_text
 from planrunner.views.progress.tree import TreeProgress
 from planrunner.views.status import shown_counts
@@ -133,10 +130,7 @@ def test_of_a_run_that_had_ended_nothing_is_counted(story, shell_task, screen):
 
 
 def test_a_resumed_run_counts_the_tasks_that_its_end_counts(screen):
-    document = {"plan": "p", "tasks": [{"id": "fan", "run": "x", "timeout": "1m", "foreach": [1, 2, 3]}]}
-    loaded = load(Source(json.dumps(document), "p.json", "json"), Registry())
-    assert loaded.plan is not None
-    state = rehearse(loaded.plan).state
+    state = rehearse(plan({"id": "fan", "run": "x", "timeout": "1m", "foreach": [1, 2, 3]})).state
     assert resumed_text(shown_counts(state)) == "resumed: 3 of 3 tasks are done already"
 
 
@@ -252,13 +246,11 @@ def test_the_head_of_the_tree_counts_finished_tasks_of_all(story, shell_task, sc
 def test_items_of_a_large_fan_out_that_never_started_count_among_what_did_not(screen):
     terminal, stream = screen()
     fan = {"id": "fan", "run": "x", "timeout": "1m", "foreach": list(range(200)), "max_parallel": 1}
-    document = {"plan": "p", "tasks": [fan, {"id": "next", "needs": ["fan"], "run": "x", "timeout": "1m"}]}
-    loaded = load(Source(json.dumps(document), "p.json", "json"), Registry())
-    assert loaded.plan is not None
     bad = Outcome("logic", "exit code 1", exit_code=1)
-    ran = rehearse(loaded.plan, outcomes={"fan[0]": [bad]})
+    told = plan(fan, {"id": "next", "needs": ["fan"], "run": "x", "timeout": "1m"})
+    ran = rehearse(told, outcomes={"fan[0]": [bad]})
     progress = PlainProgress(terminal)
-    progress.started("r", loaded.plan, ran.state)
+    progress.started("r", told, ran.state)
     for entry in ran.entries:
         progress.event(entry)
     progress.tick(0.0)
