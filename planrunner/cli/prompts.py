@@ -13,9 +13,9 @@ from typing import Any
 from planrunner.app.history.show import look
 from planrunner.app.people.admission import Answer, Wish, admit
 from planrunner.app.people.gates import Ballots
-from planrunner.app.runs.control import user
 from planrunner.app.runs.doubts import Doubt, open_doubts
 from planrunner.app.runs.execute import RunResult, Watch, warn
+from planrunner.caller import principal
 from planrunner.cli.options import Pairs, ResumeOptions, parse_amount
 from planrunner.cli.settings import Settings, messages
 from planrunner.errors import PlanInvalid, UsageError
@@ -111,7 +111,7 @@ def _asked(given: Settings, doubt: Doubt) -> str:
 
 def turned_away_here(state: State, task: str, gate: GateState) -> str:
     """Why whoever sits at the terminal may not decide a gate; empty where they may."""
-    by = user()
+    by = principal().name
     try:
         people = read_project(str(state.environment.get("directory") or ".")).people or {}
     except UsageError as error:

@@ -6,9 +6,10 @@ import os
 import sys
 from typing import TextIO
 
+from planrunner.caller import PROFILE_VARIABLE, workspace
 from planrunner.errors import UsageError
 from planrunner.journal.workspace import find_state
-from planrunner.process import NO_PROFILE, choose_profile, disable_plugins
+from planrunner.process import disable_plugins
 from planrunner.views.terminal import Terminal, word
 
 ABOUT_RUNS = (
@@ -51,12 +52,12 @@ def settings(
     if directory is not None:
         _enter(directory)
     if profile:
-        choose_profile("" if profile == NO_PROFILE else profile)
+        os.environ[PROFILE_VARIABLE] = profile
     if no_plugins:
         disable_plugins()
     program = "planrunner" if directory is None else f"planrunner -C {word(directory)}"
     program += f" --state {word(state)}" if state else ""
-    return Settings(state or os.environ.get("PLANRUNNER_STATE") or None, color, no_input, program)
+    return Settings(state or workspace().state or None, color, no_input, program)
 
 
 def _enter(directory: str) -> None:

@@ -61,7 +61,7 @@ def apart(call: Call) -> Call:
 def confined(call: Call, grounds: Grounds, path: str, made: str) -> Confinement:
     """What the processes of a call are shut into; ``made`` is code that may run in them, made while the run went on and
     seen by no person. Raises Refused."""
-    root = os.path.realpath(grounds.directory or os.getcwd())
+    root = os.path.realpath(grounds.directory or workspace().root)
     own = os.path.realpath(os.path.dirname(call.scratch))
     own = own if own.endswith(_OWN) else ""
     place = Place(root, grounds.state_dir, own, _engine(), _tools(path))
@@ -217,7 +217,7 @@ def start(
             return supervisor.start(launch), None
         base = inherited(shut, call, programs.environment)
         env = {**base, **spawn.env, **launch.markers}
-        directory = spawn.directory or grounds.directory or os.getcwd()
+        directory = spawn.directory or grounds.directory or workspace().root
         if not spawn.arguments or not spawn.arguments[0]:
             raise SpawnFailed("logic", "there is no command to execute")
         program = programs.locate(spawn.arguments[0], env, directory) if shut.kind != "docker" else spawn.arguments[0]

@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 
+from planrunner.caller import workspace
 from planrunner.errors import StorageFailed
 
 NAME = ".planrunner"
@@ -30,13 +31,13 @@ def find_state(plan_path: str | None, chosen: str | None = None) -> str:
     nearest directory, upwards from the plan (without a plan: from the working directory), that holds ``.planrunner``,
     ``planrunner.yaml`` or ``.git``; where none does, ``.planrunner`` in the working directory.
     """
-    chosen = chosen or os.environ.get("PLANRUNNER_STATE")
+    chosen = chosen or workspace().state
     return os.path.abspath(chosen) if chosen else os.path.join(find_project(plan_path), NAME)
 
 
 def find_project(plan_path: str | None) -> str:
     """The directory a plan belongs to, which is where its tasks run: see ``find_state``."""
-    here = os.getcwd()
+    here = workspace().root
     start = os.path.dirname(os.path.join(here, plan_path)) if plan_path else here
     return _project(os.path.normpath(start)) or here
 
@@ -74,7 +75,7 @@ def why_outside(path: str, home: str = "") -> str:
     """
     root, real = os.path.realpath(home or find_project(None)), os.path.realpath(path)
     if not home and not _is_project(root):
-        root = os.path.realpath(os.getcwd())
+        root = os.path.realpath(workspace().root)
         if os.path.dirname(real) not in (root, os.path.join(root, "plans")):
             return f"`{root}` holds many things and is no project; a file `planrunner.yaml` makes it one"
     elif real != root and not real.startswith(f"{root.rstrip('/')}/"):

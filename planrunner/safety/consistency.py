@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from planrunner import process
+from planrunner import caller
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.nearest import nearest
 from planrunner.plan.schema import section_check
@@ -143,7 +143,7 @@ def _references(section: str, value: Node, known: dict[str, Names], directory: s
             yield from _named(f"the model `{model}`", _value(body, "credential"), "provider_credentials", known)
     elif section == "forge":
         yield from _named("`forge`", _value(value, "credential"), "provider_credentials", known)
-    elif section == "profile" and isinstance(value, Scalar) and value.value != process.NO_PROFILE:
+    elif section == "profile" and isinstance(value, Scalar) and value.value != caller.NO_PROFILE:
         yield from _named("`profile`", value, "profiles", known)
     elif section == "workflow":
         yield from _plan(value if isinstance(value, Scalar) else _value(value, "plan"), directory)
@@ -233,8 +233,8 @@ def check_profiles(part: Part, tree: Node, sections: Iterable[Keyed]) -> None:
         if number == _MOST_SECTIONS:
             part.findings.append(Diagnostic("PLAN844", f"there are more than {_MOST_SECTIONS} profiles", key.span))
             return
-        if key.value == process.NO_PROFILE:
-            message = f"`{process.NO_PROFILE}` says that no profile holds, so none can be called that"
+        if key.value == caller.NO_PROFILE:
+            message = f"`{caller.NO_PROFILE}` says that no profile holds, so none can be called that"
             part.findings.append(Diagnostic("PLAN844", message, key.span))
         if not isinstance(over, Mapping):
             continue  # the schema says so

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from planrunner import process
+from planrunner import caller
 from planrunner.diagnostics import Diagnostic
 from planrunner.errors import PlanInvalid, UsageError
 from planrunner.jsontext import stable_json
@@ -119,7 +119,7 @@ _latest: list[Read] = []
 
 def _parts(directory: str) -> tuple[list[Part], Part | None]:
     """The files of the project, the root first, and the user's, each checked. Raises as ``check_files``."""
-    key = (directory, process.asked_profile(), _content(directory), settings.user_file(), settings.user_content())
+    key = (directory, caller.workspace().profile, _content(directory), settings.user_file(), settings.user_content())
     latest = _latest[0] if _latest else None  # one look: another thread may read another project meanwhile
     if latest is not None and latest[0] == key:
         return latest[1:]

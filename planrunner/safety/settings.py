@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Sequence as Row
 from typing import Any, NamedTuple
 
-from planrunner import process
+from planrunner import caller
 from planrunner.diagnostics import Diagnostic, Label, arrange
 from planrunner.errors import UsageError
 from planrunner.plan.nearest import nearest
@@ -368,12 +368,12 @@ def located(parts: Row[Part], user: Part | None) -> dict[str, Json]:
 
 def chosen_profile(parts: Row[Part]) -> str:
     """The profile that holds: what was asked for, else what the file says; empty for none."""
-    wanted = process.asked_profile()
+    wanted = caller.workspace().profile
     if wanted is not None:
         return wanted
     said = next((value for part in parts for key, value in part.sections() if key.value == "profile"), None)
     name = said.value if isinstance(said, Scalar) else None
-    return name if isinstance(name, str) and name != process.NO_PROFILE else ""
+    return name if isinstance(name, str) and name != caller.NO_PROFILE else ""
 
 
 def _own(parts: Row[Part], chosen: str, leaf: Leaf) -> tuple[dict[str, Json], dict[str, Json]]:

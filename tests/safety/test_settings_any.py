@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from planrunner import process
+from planrunner import caller
 from planrunner.errors import PlanInvalid, UsageError
 from planrunner.safety.project import SECTIONS, check_files, read_located, read_project, read_settings
 from planrunner.syntax.notations import write
@@ -44,14 +44,14 @@ def tree(value: object) -> Node:
 
 def read_all(files: dict[str, bytes], profile: str | None = None) -> None:
     """Read the settings in every way there is; only the errors that people are told may come of it."""
-    before = {name: os.environ.get(name) for name in ("XDG_CONFIG_HOME", process.PROFILE_VARIABLE)}
+    before = {name: os.environ.get(name) for name in ("XDG_CONFIG_HOME", caller.PROFILE_VARIABLE)}
     with tempfile.TemporaryDirectory() as folder:
         for name, content in files.items():
             (Path(folder) / name).write_bytes(content)
         os.environ["XDG_CONFIG_HOME"] = folder
-        os.environ.pop(process.PROFILE_VARIABLE, None)
+        os.environ.pop(caller.PROFILE_VARIABLE, None)
         if profile is not None:
-            process.choose_profile(profile)
+            os.environ[caller.PROFILE_VARIABLE] = profile or caller.NO_PROFILE
         try:
             for read in (check_files, read_settings, read_located, read_project):
                 try:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from planrunner import process
+from planrunner import caller
 from planrunner.errors import PlanInvalid, UsageError
 from planrunner.safety.project import check_files, read_data, read_project, read_settings
 
@@ -35,7 +35,7 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterato
     """What is chosen stays in the environment of the process, which these tests put back."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
     yield
-    os.environ.pop(process.PROFILE_VARIABLE, None)
+    os.environ.pop(caller.PROFILE_VARIABLE, None)
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_without_a_profile_the_sections_hold_as_they_are(project: Path) -> None:
 
 
 def test_a_profile_goes_before_the_sections_at_any_depth_and_takes_away_what_it_leaves_empty(project: Path) -> None:
-    process.choose_profile("ci")
+    os.environ[caller.PROFILE_VARIABLE] = "ci"
     data = read_data(str(project))
     fast = {"provider": "ollama", "model": "m", "timeout": "1s", "parameters": {"temperature": 0.1, "max_tokens": 5}}
     assert data["models"] == {"default": "fast", "fast": fast, "slow": {"provider": "ollama", "model": "big"}}
@@ -85,7 +85,7 @@ def test_a_profile_goes_before_the_sections_at_any_depth_and_takes_away_what_it_
 
 
 def test_the_policy_of_a_profile_is_one_more_level_and_replaces_none(project: Path) -> None:
-    process.choose_profile("ci")
+    os.environ[caller.PROFILE_VARIABLE] = "ci"
     found = read_settings(str(project))
     assert found.data["policy"] == {"network": {"allow": ["example.org"]}}
     assert [each[:3] for each in found.levels] == [
@@ -98,15 +98,15 @@ def test_the_file_may_name_the_profile_and_who_asks_for_another_or_none_gets_tha
     path = project / "planrunner.yaml"
     path.write_text(f"profile: ci\n{PROJECT}")
     assert read_settings(str(project)).profile == "ci"
-    process.choose_profile("dev")
+    os.environ[caller.PROFILE_VARIABLE] = "dev"
     assert read_settings(str(project)).profile == "dev"
-    process.choose_profile("")
+    os.environ[caller.PROFILE_VARIABLE] = caller.NO_PROFILE
     assert read_settings(str(project)).profile == ""
 
 
 @pytest.mark.parametrize(("name", "said"), [("cx", "did you mean `ci`?"), ("production", "it has ci, dev")])
 def test_a_profile_that_is_not_there_is_refused_with_what_there_is(project: Path, name: str, said: str) -> None:
-    process.choose_profile(name)
+    os.environ[caller.PROFILE_VARIABLE] = name
     with pytest.raises(UsageError, match=f"`planrunner.yaml` has no profile `{name}`") as raised:
         read_data(str(project))
     assert raised.value.hint == said
@@ -144,12 +144,12 @@ def test_no_profile_may_have_the_name_of_none(project: Path) -> None:
 def test_an_approval_is_bound_to_the_profile(project: Path) -> None:
     found = {}
     for name in ("", "dev", "ci"):
-        process.choose_profile(name)
+        os.environ[caller.PROFILE_VARIABLE] = name
         found[name] = read_project(str(project)).digest
     assert len(set(found.values())) == 3
     (project / "planrunner.yaml").write_text(PROJECT.replace("allow: []", "allow: [a.example]"))
     assert read_project(str(project)).digest != found["ci"]
-    process.choose_profile("dev")
+    os.environ[caller.PROFILE_VARIABLE] = "dev"
     assert read_project(str(project)).digest == found["dev"]  # what another profile says is nothing to this one
 
 

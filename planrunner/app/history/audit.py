@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from planrunner.app.runs.control import user
+from planrunner.caller import principal
 from planrunner.errors import Denied, NotFound, PlanrunnerError, RunHeld, StorageFailed, UsageError
 from planrunner.fileio import read_regular
 from planrunner.journal import foreign, proof
@@ -45,7 +45,13 @@ def accept(run: str | None, state: str | None, because: str) -> Verdict:
     """Take the journal, or one run, as it stands from now on; what was found and ``because`` are kept. Raises NotFound,
     RunHeld, StorageFailed."""
     directory = _directory(state)
-    said = {"at": time.time(), "by": user(), "uid": os.getuid(), "host": os.uname().nodename, "because": because}
+    said = {
+        "at": time.time(),
+        "by": principal().name,
+        "uid": os.getuid(),
+        "host": os.uname().nodename,
+        "because": because,
+    }
     return foreign.accept(directory, _whole_id(run, directory), said)
 
 
@@ -358,7 +364,7 @@ def _refusal(denied: Denied, project: str) -> PlanRefused:
         return "\n".join(map(escaped, lines))[:_LONGEST]
 
     path = os.path.abspath(denied.plan) if os.path.lexists(denied.plan) else denied.plan
-    here = {"user": user(), "uid": os.getuid(), "host": os.uname().nodename}
+    here = {"user": principal().name, "uid": os.getuid(), "host": os.uname().nodename}
     digest = denied.digest or _digest(denied.plan)
     return PlanRefused(shown(path), denied.rule, shown(denied.message), digest, here)
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from planrunner.app.history.state import stored_state
 from planrunner.app.plans.tasks import task_number
+from planrunner.caller import workspace
 from planrunner.engine.calls import Place, digest, prepare
 from planrunner.errors import NotFound
 from planrunner.journal.sqlite import Journal, open_journal
@@ -79,7 +80,7 @@ def called(wanted: str, task: str, state: str | None) -> list[Called]:
 def _attempt(journal: Journal, run: str, entries: list[Entry], event: AttemptStarted) -> Called:
     state = stored_state(journal, run, entries[:-1])
     state.now = entries[-1].at
-    place = Place(str(state.environment.get("directory") or os.getcwd()), "")
+    place = Place(str(state.environment.get("directory") or workspace().root), "")
     start = Start(state.index[event.task], event.attempt, event.reissue, event.reserved, event.degraded)
     prepared = prepare(state, start, place, shown=True)
     call = prepared.call

@@ -11,7 +11,7 @@ from typing import Any
 
 from planrunner.app.history.artifacts import GRACE, collected
 from planrunner.app.history.state import stored_state
-from planrunner.app.runs.control import user
+from planrunner.caller import principal
 from planrunner.errors import PlanrunnerError, StorageFailed
 from planrunner.journal.records import RunRow
 from planrunner.journal.sqlite import Journal, open_journal, pruning
@@ -91,7 +91,7 @@ def _why_spared(journal: Journal, row: RunRow, parents: set[str]) -> str:
 def _removed(journal: Journal, row: RunRow) -> str:
     """Take a run out of the journal; why it could not be, empty where it was."""
     try:
-        pruning(journal).remove(row, time.time(), user())
+        pruning(journal).remove(row, time.time(), principal().name)
     except StorageFailed:
         raise
     except PlanrunnerError as error:

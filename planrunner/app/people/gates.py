@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from planrunner.app.history.show import Look, look
 from planrunner.app.history.state import stored_state
-from planrunner.app.runs.control import Steered, steer, user
+from planrunner.app.runs.control import Steered, steer
 from planrunner.app.runs.doubts import DECIDED, rest
+from planrunner.caller import principal
 from planrunner.errors import NotFound, UsageError
 from planrunner.journal.records import Answer, Request
 from planrunner.journal.sqlite import open_journal
@@ -201,7 +202,7 @@ class Ballots:
 
     def post(self, run_id: str, body: dict[str, Json], kind: str = "vote") -> int:
         """Leave a vote, or what is said about a budget; its number."""
-        return self._journal.post(run_id, Request(kind, body, user(), at=time.time()))
+        return self._journal.post(run_id, Request(kind, body, principal().name, at=time.time()))
 
     def answered(self, number: int) -> Answer | None:
         """What became of a vote; None while it waits."""
@@ -209,7 +210,9 @@ class Ballots:
 
     def leave(self, run_id: str) -> None:
         """Let the run park: nobody is there to answer any more."""
-        self._journal.post(run_id, Request("pause", {"reason": "nobody answers here"}, user(), at=time.time()))
+        self._journal.post(
+            run_id, Request("pause", {"reason": "nobody answers here"}, principal().name, at=time.time())
+        )
 
     def close(self) -> None:
         self._journal.close()

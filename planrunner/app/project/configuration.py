@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from planrunner.app.plans.lint import Checked, Choice, check_settings, load_plan
+from planrunner.caller import NO_PROFILE
 from planrunner.errors import NotFound, PlanrunnerError
 from planrunner.fileio import read_data
 from planrunner.journal.workspace import find_project
 from planrunner.plan.nearest import nearest
 from planrunner.plan.tasks import every_secret
-from planrunner.process import NO_PROFILE
 from planrunner.redaction import HIDDEN, masked
 from planrunner.safety.consistency import entries
 from planrunner.safety.credentials import (

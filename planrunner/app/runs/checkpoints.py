@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from planrunner.app.history.state import plan_after, stored_state
 from planrunner.app.runs.occupancy import Restoring, directory_of, refuse_runs
 from planrunner.app.runs.restore import Rewind, rewind
+from planrunner.caller import principal
 from planrunner.errors import NotFound, RunHeld, StorageFailed, UsageError
 from planrunner.journal.records import NewRun, RunRow, new_run_id
 from planrunner.journal.sqlite import Journal, open_journal
@@ -228,8 +229,7 @@ def _store(journal: Journal, row: RunRow, entries: Sequence[Entry], params: dict
     now = time.time()
     run_id = new_run_id(now, os.urandom(8))
     seq, idle = len(entries), max(0.0, now - entries[-1].at)
-    who = os.environ.get("USER") or os.environ.get("LOGNAME") or str(os.getuid())
-    forked = Entry(seq + 1, now, RunForked(run_id, row.run, seq, params, idle, who))
+    forked = Entry(seq + 1, now, RunForked(run_id, row.run, seq, params, idle, principal().name))
     handle = journal.create_run(NewRun(run_id, row.plan_id, row.plan_digest, now), [*entries, forked])
     journal.release(handle)
     return Forked(run_id, row.run, seq, "")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import pwd
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.app.runs.setup import keep_profile
+from planrunner.caller import acting, principal, workspace
 from planrunner.engine.calls import Place
 from planrunner.engine.loop import answer
 from planrunner.engine.poller import TimeLine, boot
@@ -26,17 +26,6 @@ if TYPE_CHECKING:
     from planrunner.journal.ports import JournalPort
 
 
-def user() -> str:
-    """Who acts: the name by which the system knows the caller."""
-    name = os.environ.get("USER") or os.environ.get("LOGNAME")
-    if not name:
-        try:
-            name = pwd.getpwuid(os.getuid()).pw_name
-        except KeyError:
-            name = str(os.getuid())
-    return name
-
-
 def answer_waiting(journal: JournalPort, handle: RunHandle, state: State, now: float) -> None:
     """Fold and store what follows from every waiting request of a run that is held and stands still at ``now``.
 
@@ -50,7 +39,7 @@ def answer_waiting(journal: JournalPort, handle: RunHandle, state: State, now: f
         state.status, state.reason = "paused", "cut off"
     entries: list[Entry] = []
     answers: list[tuple[int, Answer]] = []
-    place = Place(str(state.environment.get("directory") or os.getcwd()), "")
+    place = Place(str(state.environment.get("directory") or workspace().root), "")
     for request in waiting:
         found = answer(state, request, place, now)
         for event in found.events:
@@ -105,7 +94,7 @@ def steer(
         row = journal.run(run_id)
         if row.status and kind != "budget":
             raise UsageError(ended(f"run {run_id}", row.status), f"planrunner show {run_id}")
-        number = journal.post(run_id, Request(kind, body, user(), at=time.time()))
+        number = journal.post(run_id, Request(kind, body, principal().name, at=time.time()))
         answer = _answer(journal, run_id, number, patience, tell)
         row = journal.run(run_id)
         return Steered(run_id, answer, row.held, row.status, journal.notices[known:])
@@ -169,7 +158,8 @@ def _answer_here(journal: Journal, run_id: str) -> None:
         for entry in journal.entries(run_id):
             evolve(state, entry.event, entry.at)
             line.see(entry)
-        keep_profile(str(state.environment.get("directory") or "."), str(state.environment.get("profile", "")))
-        answer_waiting(journal, handle, state, line.clock(boot()).now())
+        with acting(principal(), workspace()):
+            keep_profile(str(state.environment.get("directory") or "."), str(state.environment.get("profile", "")))
+            answer_waiting(journal, handle, state, line.clock(boot()).now())
     finally:
         journal.release(handle)

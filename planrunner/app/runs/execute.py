@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from planrunner import __version__, errors
 from planrunner.app.people.admission import Ask, Wish, admit
 from planrunner.app.plans.tasks import select
-from planrunner.app.runs.control import user
 from planrunner.app.runs.doubts import left_alone
 from planrunner.app.runs.occupancy import refuse_restoring
 from planrunner.app.runs.preflight import Needs, require_ready
@@ -30,6 +29,7 @@ from planrunner.app.runs.setup import (
     settled,
     sight,
 )
+from planrunner.caller import principal, workspace
 from planrunner.engine.background import users_of
 from planrunner.engine.calls import Place, tidy
 from planrunner.engine.effects import Effects
@@ -283,7 +283,7 @@ def _particulars(request: ExecRequest, site: Site, seen: Seen, stored: StoredPla
         **({"files": dict(seen.files)} if seen.files else {}),
         **{name: True for name, is_so in (("dry_run", request.dry_run), ("forced", request.forced)) if is_so},
         **({"unchained": site.journal.unchained} if site.journal.unchained else {}),
-        **({"sandbox": {"off": True, "by": user()}} if request.unconfined else {}),
+        **({"sandbox": {"off": True, "by": principal().name}} if request.unconfined else {}),
     }
 
 
@@ -347,7 +347,7 @@ def _environment(path: str, directory: str, names: tuple[str, ...]) -> dict[str,
         "python": sys.version.split()[0],
         "system": f"{system.sysname} {system.release} {system.machine}",
         "host": system.nodename,
-        "user": user(),
+        "user": principal().name,
         "uid": os.getuid(),
         "plan": os.path.abspath(path),
         "directory": directory,
@@ -357,7 +357,7 @@ def _environment(path: str, directory: str, names: tuple[str, ...]) -> dict[str,
 
 def directory_of(state: State) -> str:
     """Where the tasks of a run work."""
-    return str(state.environment.get("directory") or os.getcwd())
+    return str(state.environment.get("directory") or workspace().root)
 
 
 class Held:

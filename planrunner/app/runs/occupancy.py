@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from planrunner.caller import workspace
 from planrunner.errors import RunHeld
 from planrunner.journal import locks
 from planrunner.machine.events import Entry, RunStarted
@@ -48,7 +49,7 @@ def directory_of(entries: Iterable[Entry]) -> str:
     for entry in entries:
         event = entry.event
         directory = event.environment.get("directory") if isinstance(event, RunStarted) else ""
-        return str(directory or os.getcwd())
+        return str(directory or workspace().root)
     return ""  # it has yet to begin, and will look then
 
 

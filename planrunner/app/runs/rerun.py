@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from planrunner.app.history.state import stored_state
 from planrunner.app.plans.tasks import task_number
-from planrunner.app.runs.control import user
 from planrunner.app.runs.doubts import left_alone
 from planrunner.app.runs.execute import RunResult, Watch, directory_of
 from planrunner.app.runs.resume import accepted, go_on
 from planrunner.app.runs.setup import check_project
+from planrunner.caller import principal
 from planrunner.errors import UsageError
 from planrunner.journal.sqlite import open_journal
 from planrunner.journal.workspace import find_state
@@ -120,7 +120,7 @@ def begin_anew(request: RerunRequest, state_dir: str | None, watch: Watch) -> Ru
         alone = left_alone() if request.unattended else ()
         held = accepted(state, directory_of(state)) if request.accepts_policy else ()
         chosen = _chosen(state, request)
-        return [*held, *alone, *([reset_event(state, chosen, reason, user())] if any(chosen[:2]) else [])]
+        return [*held, *alone, *([reset_event(state, chosen, reason, principal().name)] if any(chosen[:2]) else [])]
 
     return go_on(
         request.run,

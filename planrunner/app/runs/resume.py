@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from planrunner.app.history.state import begun
 from planrunner.app.people.admission import check_again
-from planrunner.app.runs.control import answer_waiting, user
+from planrunner.app.runs.control import answer_waiting
 from planrunner.app.runs.doubts import answers, left_alone, with_more
 from planrunner.app.runs.execute import (
     Held,
@@ -25,6 +25,7 @@ from planrunner.app.runs.execute import (
 )
 from planrunner.app.runs.preflight import Needs, require_ready
 from planrunner.app.runs.setup import capabilities_of, check_project, has_settings, keep_profile, preconditions_of
+from planrunner.caller import acting, principal, workspace
 from planrunner.capabilities.builtin import TARGETS
 from planrunner.diagnostics import Diagnostic, arrange
 from planrunner.engine.orphans import reap_run
@@ -75,13 +76,14 @@ def resume(
         if found.stop_reason not in FINAL_STOPS:  # what is to end ends, whatever the file says
             check_project(directory_of(found))
         held = accepted(found, directory_of(found)) if manner.accepts_policy else ()
-        return [*held, *alone, *answers(found, settle, user()), *with_more(found, user())]
+        return [*held, *alone, *answers(found, settle, principal().name), *with_more(found, principal().name)]
 
     state_dir = find_state(None, state)
     journal = journal_at(state_dir, False)
     try:
         site = Site(journal, Registry(), state_dir, watch, manner.unconfined)
-        return _go_on(site, journal.find_run(run), following, "")
+        with acting(principal(), workspace()):
+            return _go_on(site, journal.find_run(run), following, "")
     finally:
         journal.close()
 
@@ -95,7 +97,8 @@ def go_on(
     journal = journal_at(state_dir, False)
     try:
         site = Site(journal, Registry(), state_dir, watch)
-        return _go_on(site, journal.find_run(run), then, reopening)
+        with acting(principal(), workspace()):
+            return _go_on(site, journal.find_run(run), then, reopening)
     finally:
         journal.close()
 
@@ -134,9 +137,9 @@ def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], re
         site.watch.started(run_id, state.plan, state)
         first: list[Event] = []
         if state.ended_at is not None:
-            first.append(RunReopened(reopening, user()))
+            first.append(RunReopened(reopening, principal().name))
         away = max(0.0, clock.now() - line.last)
-        first.append(RunResumed(handle.epoch, user(), here, away, is_attended(site.watch), site.unconfined))
+        first.append(RunResumed(handle.epoch, principal().name, here, away, is_attended(site.watch), site.unconfined))
         result = held.drive((*first, *held_to, *following), live(site, state, clock, handle.epoch, vault))
         return result._replace(warnings=(*result.warnings, *notes)) if notes else result
 
@@ -168,7 +171,7 @@ def _with_services(state: State, following: Sequence[Event]) -> Sequence[Event]:
     ended = [task.id for task, kept in pairs if task.ready and kept.status == "completed" and task.id not in again]
     if not ended or not (again or any(kept.status not in SETTLED for _, kept in pairs)):
         return following
-    return [*following, TasksReset(tuple(ended), "service", user(), services_first=True, named=tuple(ended))]
+    return [*following, TasksReset(tuple(ended), "service", principal().name, services_first=True, named=tuple(ended))]
 
 
 def _check_ready(site: Site, state: State, following: Sequence[Event], vault: Vault | None) -> None:
@@ -198,13 +201,13 @@ def changed(state: State, directory: str, following: Iterable[Event]) -> list[Ev
     now, held = _now(directory), _held(state)
     before = [record if record in now else _of_before(record) for record in held]
     more = [record for record in now if record not in held]
-    return [] if before == held and not more else [PolicyChanged((*before, *more), "changed", user())]
+    return [] if before == held and not more else [PolicyChanged((*before, *more), "changed", principal().name)]
 
 
 def accepted(state: State, directory: str) -> list[Event]:
     """What is recorded where a person holds a run to the policy of now alone. Raises as ``read_settings``."""
     now = _now(directory)
-    return [] if _held(state) == now else [PolicyChanged(tuple(now), "accepted", user())]
+    return [] if _held(state) == now else [PolicyChanged(tuple(now), "accepted", principal().name)]
 
 
 def voided(state: State, following: Iterable[Event], program: str) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from planrunner.app.history.state import Revisions, begun, stored_plan
 from planrunner.app.people.admission import Ask
 from planrunner.app.plans.lint import load_plan
 from planrunner.app.plans.tasks import widened
-from planrunner.app.runs.control import answer_waiting, user
+from planrunner.app.runs.control import answer_waiting
 from planrunner.app.runs.doubts import answers
 from planrunner.app.runs.execute import ExecRequest, directory_of, kept_text, let_in
 from planrunner.app.runs.secrets import require_none_in, vault_of
@@ -25,6 +25,7 @@ from planrunner.app.runs.setup import (
     keep_profile,
     settled,
 )
+from planrunner.caller import acting, principal, workspace
 from planrunner.engine.poller import TimeLine, boot
 from planrunner.errors import NotFound, RunHeld, UsageError
 from planrunner.journal.memory import MemoryJournal
@@ -87,21 +88,25 @@ def revise(request: ReviseRequest, state_dir: str | None) -> Revision:
         run_id = journal.find_run(request.run)
         handle = _held(journal, run_id)
         try:
-            recorded = _Recorded(journal, run_id)
-            keep_profile(directory_of(recorded.state), str(recorded.state.environment.get("profile", "")))
-            answer_waiting(journal, handle, recorded.state, recorded.now)
-            recorded = _Recorded(journal, run_id)
-            made = _prepared(journal, recorded, request)
-            if made.revision.changed:
-                journal.keep_plan(made.stored)
-                first = handle.last_seq + 1
-                entries = [Entry(seq, recorded.now, event) for seq, event in enumerate(made.events, first)]
-                journal.append(handle, entries)
-            return made.revision
+            with acting(principal(), workspace()):
+                return _revised(journal, handle, request)
         finally:
             journal.release(handle)
     finally:
         journal.close()
+
+
+def _revised(journal: Journal, handle: RunHandle, request: ReviseRequest) -> Revision:
+    recorded = _Recorded(journal, handle.run)
+    keep_profile(directory_of(recorded.state), str(recorded.state.environment.get("profile", "")))
+    answer_waiting(journal, handle, recorded.state, recorded.now)
+    recorded = _Recorded(journal, handle.run)
+    made = _prepared(journal, recorded, request)
+    if made.revision.changed:
+        journal.keep_plan(made.stored)
+        first = handle.last_seq + 1
+        journal.append(handle, [Entry(seq, recorded.now, event) for seq, event in enumerate(made.events, first)])
+    return made.revision
 
 
 def _held(journal: Journal, run_id: str) -> RunHandle:
@@ -187,13 +192,21 @@ def _prepared(journal: Journal, recorded: _Recorded, request: ReviseRequest) -> 
     lacked = environment_of(seen.env, directory_of(state)).keys() - state.environment.get("env", {}).keys()
     if seen.digest == state.plan_digest and params == state.params and not lacked:
         same = Revision(
-            state.run_id, before.id, state.revision, seen.digest, seen.digest, False, user(), request.reason, ()
+            state.run_id,
+            before.id,
+            state.revision,
+            seen.digest,
+            seen.digest,
+            False,
+            principal().name,
+            request.reason,
+            (),
         )
         return _Made(same, (), stored)
     if stored.digest != seen.digest:
         noted = {**noted, "text": stored.digest}
     event = _event(recorded, before, seen, request, params, noted, found)
-    first: list[Event] = [RunReopened("revise", user())] if state.ended_at is not None else []
+    first: list[Event] = [RunReopened("revise", principal().name)] if state.ended_at is not None else []
     after = recorded.folded({stored.digest: seen.plan})
     for each in (*first, event):
         evolve(after, each, recorded.now)
@@ -208,7 +221,7 @@ def _prepared(journal: Journal, recorded: _Recorded, request: ReviseRequest) -> 
         which = stale(after, before, read, event.asks_again, request.keep_unchanged)
     except Unfit as error:
         raise UsageError(str(error), f"planrunner resume {state.run_id}") from None
-    reset = reset_event(after, which, user(), request.keep_unchanged)
+    reset = reset_event(after, which, principal().name, request.keep_unchanged)
     revision = _told(state, after, which, event, before, found)
     return _Made(revision, (*first, event, *said, *(() if reset is None else (reset,))), stored)
 
@@ -237,7 +250,7 @@ def _refuse_unfit(state: State, request: ReviseRequest) -> None:
 def _settled(state: State, request: ReviseRequest) -> list[DoubtSettled]:
     """What a person says of tasks in doubt. Raises UsageError where one stays in doubt."""
     said: list[DoubtSettled] = []
-    for answer in answers(state, request.settle, user()):
+    for answer in answers(state, request.settle, principal().name):
         if not isinstance(answer, DoubtSettled):
             hint = f"planrunner resume {state.run_id} --settle {quote(answer.tasks[0])}=rollback"
             raise UsageError("what a task in doubt did is rolled back before the run is revised", hint)
@@ -301,7 +314,7 @@ def _event(
     return RunRevised(
         state.revision + 1,
         seen.digest,
-        user(),
+        principal().name,
         request.reason,
         params,
         seen.traits,

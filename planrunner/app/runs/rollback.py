@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from planrunner.app.history.state import stored_state
 from planrunner.app.plans.tasks import missing, task_number
-from planrunner.app.runs.control import user
 from planrunner.app.runs.execute import RunResult, Watch
 from planrunner.app.runs.resume import go_on
+from planrunner.caller import principal
 from planrunner.errors import UsageError
 from planrunner.journal.sqlite import open_journal
 from planrunner.journal.workspace import find_state
@@ -115,7 +115,9 @@ def _event(state: State, request: RollbackRequest, order: Mapping[tuple[str, int
         raise UsageError(f"there is nothing to undo in run {state.run_id}", hint)
     strict = policy.mode == "strict" if request.strict is None else request.strict
     names = tuple(state.specs[number].id for number in naked)
-    return started(state, RollbackStarted("person", (), (), strict, user(), request.comment, names), positions)
+    return started(
+        state, RollbackStarted("person", (), (), strict, principal().name, request.comment, names), positions
+    )
 
 
 def _check(state: State, name: str) -> None:

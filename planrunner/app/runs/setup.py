@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from planrunner import __version__, process
+from planrunner import __version__, caller
 from planrunner.app.plans.path import read_regular
 from planrunner.diagnostics import Diagnostic
 from planrunner.engine.processes import GRACE
@@ -235,7 +235,7 @@ def _asks_inside() -> bool:
 
 def has_settings(directory: str) -> bool:
     """Whether there may be any: a file of the project, a profile that was asked for, a file of the user."""
-    if os.path.lexists(os.path.join(directory, "planrunner.yaml")) or os.environ.get("PLANRUNNER_PROFILE"):
+    if os.path.lexists(os.path.join(directory, "planrunner.yaml")) or caller.workspace().profile is not None:
         return True
     homes = (os.environ.get("XDG_CONFIG_HOME", ""), os.path.expanduser("~/.config"))
     return any(os.path.lexists(f"{home}/planrunner/config.yaml") for home in homes)
@@ -302,8 +302,8 @@ def keep_profile(directory: str, recorded: str, run: str | None = None) -> None:
     for by whoever goes on with ``run``; who only answers it is not asked."""
     if recorded or has_settings(directory):
         if run is not None:
-            process.check_profile_kept(recorded, run)
-        process.choose_profile(recorded)
+            caller.check_profile_kept(recorded, run)
+        caller.keep_profile(recorded)
 
 
 def _amounts(given: dict[str, Json]) -> dict[str, Json]:
