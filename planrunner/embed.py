@@ -13,13 +13,12 @@ from typing import Any, NamedTuple
 from planrunner.app.history.show import look as look_at
 from planrunner.app.plans.lint import Choice, lint_paths, registry
 from planrunner.app.plans.path import plan_named, read_regular
-from planrunner.app.runs.execute import ExecRequest, RunResult, execute
+from planrunner.app.runs.execute import ExecRequest, Silent, execute
 from planrunner.diagnostics import Diagnostic, Severity, has_errors
 from planrunner.errors import PlanInvalid
 from planrunner.journal.workspace import find_project
 from planrunner.machine.events import Entry
 from planrunner.plan.load import load as load_source
-from planrunner.plan.model import Plan
 from planrunner.source import Source
 from planrunner.views.run import run_object
 
@@ -159,26 +158,12 @@ def _finding(one: Diagnostic, source: Source) -> Finding:
     return Finding(one.code, one.severity, one.message, source.name, line, column, one.help)
 
 
-class _Watch:
-    """A watch that passes the entries of the journal on and shows nothing."""
-
-    __slots__ = ("_on_event",)
+class _Watch(Silent):
+    """A watch that passes the entries of the journal on."""
 
     def __init__(self, on_event: Callable[[Entry], object] | None) -> None:
         self._on_event = on_event
 
-    def started(self, run_id: str, plan: Plan, state: object) -> None:
-        pass
-
     def event(self, entry: Entry) -> None:
         if self._on_event is not None:
             self._on_event(entry)
-
-    def output(self, task: str, attempt: int, stream: str, data: bytes) -> None:
-        pass
-
-    def tick(self, now: float) -> None:
-        pass
-
-    def ended(self, result: RunResult) -> None:
-        pass

@@ -33,7 +33,7 @@ from planrunner.engine.background import Background, is_of
 from planrunner.engine.calls import refused_right, strayed
 from planrunner.engine.effects import AT_ONCE, Cancel, Effect, Examine, Probe, Save, StartCall
 from planrunner.engine.output import Record, Secrecy, log_name
-from planrunner.engine.poller import Clock, Poller, Signals, Workers
+from planrunner.engine.poller import Clock, Poller, Signals, StopSwitch, Workers
 from planrunner.engine.processes import GRACE, Launch, SpawnFailed, Supervisor, left_behind
 from planrunner.engine.questions import Questions
 from planrunner.engine.secrets import without_secrets
@@ -80,6 +80,8 @@ class LiveSettings(NamedTuple):
     unconfined: bool = False
     users: Mapping[str, tuple[str, ...]] = {}
     """The services that tasks need, by the id of the task; empty where the plan has none."""
+    switch: StopSwitch | None = None
+    """Stops the run from another thread of this process."""
 
     @property
     def grounds(self) -> Grounds:
@@ -277,7 +279,9 @@ class LiveEffects:
         self._background = _background(self, self._poller, self._supervisor, settings)
         self._events: list[Event] = []
         self._workers: Workers | None = None
-        self._signals = Signals(self._poller.wake_descriptor) if settings.own_process else None
+        self._signals = Signals(self._poller, caught=settings.own_process)
+        if settings.switch is not None:
+            settings.switch.connect(self._signals.ask)
 
     def now(self) -> float:
         return self._clock.now()
@@ -435,7 +439,7 @@ class LiveEffects:
             self._workers.collect()
 
     def _take_signals(self) -> None:
-        for number in self._signals.take() if self._signals is not None else ():
+        for number in self._signals.take():
             self._asked += 1
             if self._asked == 1:
                 self._events.append(StopRequested(_REASONS[number]))
@@ -499,8 +503,7 @@ class LiveEffects:
             remark_on_end(self._settings, self, attempt, names)
         if self._workers is not None:
             self._workers.close()
-        if self._signals is not None:
-            self._signals.close()
+        self._signals.close()
         self._supervisor.close()
         self._poller.close()
 

@@ -15,6 +15,7 @@ import time
 from _thread import allocate_lock
 from collections import deque
 from collections.abc import Callable
+from contextvars import copy_context
 from functools import partial
 from queue import SimpleQueue
 from types import FrameType
@@ -140,21 +141,27 @@ _WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Signals:
-    """Catches the signals that ask to stop, until ``close``; does nothing outside the main thread.
+    """The signals that ask to stop, until ``close``: those of the process where ``caught``, which works in the main
+    thread alone, and those that another thread gives with ``ask``.
 
     A signal that was ignored before (``nohup``, a job in the background) stays ignored. ``asked`` counts the requests;
     from the third one on KeyboardInterrupt is raised wherever the program is, for a loop that no longer turns.
     """
 
-    __slots__ = ("_before", "_descriptor", "_pending", "asked")
+    __slots__ = ("_before", "_descriptor", "_pending", "_poller", "asked")
 
-    def __init__(self, wake: int) -> None:
+    def __init__(self, poller: Poller, caught: bool) -> None:
         self.asked = 0
+        self._poller = poller
         self._pending: deque[int] = deque()
         self._before: dict[int, object] = {}
         self._descriptor: int | None = None
+        if caught:
+            self._catch()
+
+    def _catch(self) -> None:
         try:
-            self._descriptor = signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+            self._descriptor = signal.set_wakeup_fd(self._poller.wake_descriptor, warn_on_full_buffer=False)
         except ValueError:
             return
         for number in _WATCHED:
@@ -162,6 +169,11 @@ class Signals:
             if before != signal.SIG_IGN and before is not None:
                 self._before[number] = before
                 signal.signal(number, self._note)
+
+    def ask(self, number: int) -> None:
+        """Stop as if the process had got this signal; safe from any thread."""
+        self._pending.append(number)
+        self._poller.wake()
 
     def take(self) -> list[int]:
         """The signals that came since the last look."""
@@ -183,6 +195,32 @@ class Signals:
         self._pending.append(number)
         if self.asked > 2:
             signal.default_int_handler(signal.SIGINT, frame)  # no `raise` of ours: nobody takes it for a fault
+
+
+class StopSwitch:
+    """Asks one run of this process to stop, from any thread, also before the run listens."""
+
+    __slots__ = ("_early", "_listener", "_lock")
+
+    def __init__(self) -> None:
+        self._lock = allocate_lock()
+        self._early: list[int] = []
+        self._listener: Callable[[int], None] | None = None
+
+    def ask(self, number: int = signal.SIGTERM) -> None:
+        """Stop as a process does that gets this signal: the run can be resumed, and the second time it is killed."""
+        with self._lock:
+            if self._listener is None:
+                self._early.append(number)
+            else:
+                self._listener(number)
+
+    def connect(self, listener: Callable[[int], None]) -> None:
+        """Give each request to ``listener``, the earlier ones at once."""
+        with self._lock:
+            self._listener = listener
+            for number in self._early:
+                listener(number)
 
 
 BACKLOG = 256
@@ -215,7 +253,7 @@ class Workers:
 
     def submit(self, work: Callable[[], Any], done: Callable[[Any], None]) -> Job:
         """Call ``work``, which must not raise, in a thread; ``collect`` calls ``done`` with what it returned."""
-        job = Job(work, done)
+        job = Job(partial(copy_context().run, work), done)
         self.busy += 1
         if self._idle > 0:
             self._idle -= 1

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
+from planrunner.caller import workspace
 from planrunner.capabilities.contract import Call, Failure, basic_environment
 from planrunner.capabilities.http.guard import Guard
 from planrunner.engine.attempts import named

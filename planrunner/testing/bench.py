@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from planrunner.app.runs.execute import ExecRequest, RunResult, execute
+from planrunner.app.runs.execute import ExecRequest, RunResult, Silent, execute
 from planrunner.capabilities.binding import Binding, bind, invoke
 from planrunner.capabilities.contract import BESIDE, Call, Context, Declaration, declaration_of
 from planrunner.capabilities.faults import Overdue, within
@@ -27,8 +27,6 @@ from planrunner.plugins.registry import Registry
 
 if TYPE_CHECKING:
     from planrunner.app.runs.execute import RunResult
-    from planrunner.machine.events import Entry
-    from planrunner.plan.model import Plan
 
 Function = Callable[..., Any]
 
@@ -228,22 +226,3 @@ def run_plan(
     given = tuple((params or {}).items())
     state = os.path.join(directory, ".planrunner")
     return execute(ExecRequest(path, given, state=state, unattended=True, vouched=True), Silent(), registry)
-
-
-class Silent:
-    """For runs that a test looks at afterwards."""
-
-    def started(self, run_id: str, plan: Plan, state: object) -> None:
-        """The run exists."""
-
-    def event(self, entry: Entry) -> None:
-        """An entry is durable."""
-
-    def output(self, task: str, attempt: int, stream: str, data: bytes) -> None:
-        """An attempt printed something."""
-
-    def tick(self, now: float) -> None:
-        """Time passes."""
-
-    def ended(self, result: RunResult) -> None:
-        """The run ended or parked."""

@@ -222,6 +222,21 @@ def test_modes_are_another_outside_and_never_a_flag() -> None:
     assert not flags, "\n".join(flags)
 
 
+KNOW_THE_PROCESS = {"planrunner.caller", "planrunner.cli.guard", "planrunner.engine.processes"}
+"""Modules that may ask for the working directory: what stands for the caller, a door, and what a child would inherit."""
+
+
+def test_only_the_caller_says_who_asks_and_from_where() -> None:
+    asking = re.compile(r"""os\.getcwd|Path\.cwd|getpass|environ\S*["'](USER|LOGNAME)["']""")
+    found = [
+        f"{module}: {match.group()}"
+        for module in _modules()
+        if module not in KNOW_THE_PROCESS and _room(module) != "testing" and not _is_package(module)
+        for match in asking.finditer((ROOT / Path(*module.split("."))).with_suffix(".py").read_text(encoding="utf-8"))
+    ]
+    assert found == ["planrunner.plan.python.rules: getpass"], found  # what code in a plan may not call
+
+
 def test_functions_stay_short() -> None:
     long = [function for function in _functions() if function.lines > 60]
     assert not long, long

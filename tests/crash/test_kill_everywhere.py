@@ -17,14 +17,13 @@ from simulator.runs import summary
 
 from planrunner import errors
 from planrunner.app.history.state import stored_state
-from planrunner.app.runs.execute import ExecRequest, execute
+from planrunner.app.runs.execute import ExecRequest, Silent, execute
 from planrunner.app.runs.resume import resume
 from planrunner.errors import PlanInvalid
 from planrunner.journal.proof import verify
 from planrunner.journal.sqlite import open_journal
 from planrunner.machine.events import UndoStarted
 from planrunner.machine.statuses import SETTLED
-from planrunner.testing.bench import Silent
 
 PLANS = int(os.environ.get("PLANRUNNER_KILLED_PLANS", "10"))
 

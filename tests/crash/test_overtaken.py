@@ -15,6 +15,7 @@ from planrunner import errors
 from planrunner.app.history import audit as denials
 from planrunner.app.history.show import RunQuery, recent_runs
 from planrunner.app.runs import resume as continued
+from planrunner.app.runs.execute import Silent
 from planrunner.app.runs.resume import resume
 from planrunner.app.runs.rollback import RollbackRequest, roll_back
 from planrunner.cli.guard import guarded
@@ -44,7 +45,6 @@ from planrunner.safety.sandbox import limits
 from planrunner.safety.sandbox.confinement import Confinement
 from planrunner.safety.sandbox.limits import Keeper
 from planrunner.source import Source
-from planrunner.testing.bench import Silent
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = f"run-{os.urandom(6).hex()}"

@@ -15,10 +15,9 @@ import pytest
 from simulator.crashes import die_at, in_child
 
 from planrunner import errors
-from planrunner.app.runs.execute import ExecRequest, execute
+from planrunner.app.runs.execute import ExecRequest, Silent, execute
 from planrunner.app.runs.resume import resume
 from planrunner.journal.sqlite import open_journal
-from planrunner.testing.bench import Silent
 
 ROOT = Path(__file__).resolve().parents[2]
 EDIT = "plans/capabilities/files-edit.yaml"

@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from planrunner.app.runs.control import steer
-from planrunner.app.runs.execute import ExecRequest, RunResult, execute
-from planrunner.testing.bench import Silent
+from planrunner.app.runs.execute import ExecRequest, RunResult, Silent, execute
 
 TRIES = int(os.environ.get("PLANRUNNER_SIDE_BY_SIDE", "4"))
 LIMIT = 240.0

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 import workbench
 
-from planrunner.app.runs.execute import ExecRequest, RunResult, execute
-from planrunner.testing.bench import Silent
+from planrunner.app.runs.execute import ExecRequest, RunResult, Silent, execute
 
 AWKWARD = 'it\'s $5; `id`\n  "two" lines\n'
 

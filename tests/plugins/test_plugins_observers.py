@@ -14,11 +14,10 @@ from typing import Any
 
 import pytest
 
-from planrunner.app.runs.execute import ExecRequest, execute
+from planrunner.app.runs.execute import ExecRequest, Silent, execute
 from planrunner.machine.events import AttemptEnded, Entry, Outcome, TaskQueued
 from planrunner.plugins.observers import Observer, Observers, copied
 from planrunner.plugins.registry import Registry
-from planrunner.testing.bench import Silent
 
 ROOT = Path(__file__).parents[2]
 

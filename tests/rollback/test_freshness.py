@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from planrunner.app.runs.execute import ExecRequest, RunResult, execute
+from planrunner.app.runs.execute import ExecRequest, RunResult, Silent, execute
 from planrunner.app.runs.rerun import RerunRequest, begin_anew
 from planrunner.app.runs.resume import go_on
 from planrunner.app.runs.rollback import RollbackRequest, roll_back
 from planrunner.journal.sqlite import open_journal
 from planrunner.machine.events import TasksReset
 from planrunner.machine.explain import why
-from planrunner.testing.bench import Silent
 
 
 class Project:

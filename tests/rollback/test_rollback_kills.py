@@ -15,12 +15,11 @@ from simulator.crashes import die_at, in_child
 
 from planrunner import errors
 from planrunner.app.history.state import stored_state
-from planrunner.app.runs.execute import ExecRequest, execute
+from planrunner.app.runs.execute import ExecRequest, Silent, execute
 from planrunner.app.runs.resume import resume
 from planrunner.app.runs.rollback import RollbackRequest, roll_back
 from planrunner.journal.sqlite import open_journal
 from planrunner.machine.events import AttemptEnded, Entry, RollbackEnded, RollbackStarted, UndoSettled
-from planrunner.testing.bench import Silent
 
 BOTH = (False, True) if int(os.environ.get("PLANRUNNER_KILLED_PLANS", "10")) > 10 else ()
 """Before each write and after it, where there is time; else the one or the other in turn."""

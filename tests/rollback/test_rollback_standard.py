@@ -19,12 +19,11 @@ from simulator.crashes import die_at, in_child
 
 from planrunner import errors
 from planrunner.app.history.state import stored_state
-from planrunner.app.runs.execute import ExecRequest, execute
+from planrunner.app.runs.execute import ExecRequest, Silent, execute
 from planrunner.app.runs.resume import resume
 from planrunner.app.runs.rollback import RollbackRequest, roll_back
 from planrunner.journal.sqlite import open_journal
 from planrunner.machine.events import BackupMade
-from planrunner.testing.bench import Silent
 
 EVERY = int(os.environ.get("PLANRUNNER_KILLED_PLANS", "10")) > 10
 

@@ -35,7 +35,7 @@ from planrunner.engine.calls import Place, tidy
 from planrunner.engine.effects import Effects
 from planrunner.engine.live import LiveEffects, LiveSettings
 from planrunner.engine.loop import Driver, Inbox, Onlooker
-from planrunner.engine.poller import Clock, boot
+from planrunner.engine.poller import Clock, StopSwitch, boot
 from planrunner.engine.secrets import Vault
 from planrunner.errors import NotFound, UsageError
 from planrunner.journal import locks
@@ -125,6 +125,25 @@ class Watch(Protocol):
     def ended(self, result: RunResult) -> None: ...
 
 
+class Silent:
+    """A watch that shows nothing."""
+
+    def started(self, run_id: str, plan: Plan, state: State) -> None:
+        pass
+
+    def event(self, entry: Entry) -> None:
+        pass
+
+    def output(self, task: str, attempt: int, stream: str, data: bytes) -> None:
+        pass
+
+    def tick(self, now: float) -> None:
+        pass
+
+    def ended(self, result: RunResult) -> None:
+        pass
+
+
 def warn(watch: Watch, texts: Sequence[str]) -> None:
     """Tell whoever looks on what may come to nothing, where it listens for that."""
     telling = getattr(watch, "warn", None)
@@ -137,8 +156,11 @@ def is_attended(watch: Watch) -> bool:
     return bool(getattr(watch, "attended", False))
 
 
-def execute(request: ExecRequest, watch: Watch, registry: Registry | None = None) -> RunResult:
-    """Run a plan until it ends or parks, with the capabilities of ``registry`` where one is given.
+def execute(
+    request: ExecRequest, watch: Watch, registry: Registry | None = None, switch: StopSwitch | None = None
+) -> RunResult:
+    """Run a plan until it ends or parks, with the capabilities of ``registry`` where one is given; ``switch`` stops it
+    from another thread.
 
     Raises NotFound, PlanInvalid, UsageError (parameters, task names), Denied for a plan that nobody lets run,
     StorageFailed and Fenced; whatever the tasks of the plan do ends in the result.
@@ -153,7 +175,7 @@ def execute(request: ExecRequest, watch: Watch, registry: Registry | None = None
     try:
         if seen is None or noted is None:
             seen, noted = _seen_and_admitted(request, journal, registry, free)
-        return _begin(request, Site(journal, registry, state_dir, watch, request.unconfined), seen, noted)
+        return _begin(request, Site(journal, registry, state_dir, watch, request.unconfined, switch), seen, noted)
     finally:
         journal.close()
 
@@ -181,13 +203,14 @@ def _admitted(request: ExecRequest, registry: Registry, seen: Seen | None) -> tu
 
 class Site(NamedTuple):
     """Where a run takes place: its journal and state directory, the plugins, and who watches it; ``unconfined`` where a
-    person has taken the sandbox away."""
+    person has taken the sandbox away. ``switch`` stops the run from another thread."""
 
     journal: JournalPort
     registry: Registry
     state_dir: str
     watch: Watch
     unconfined: bool = False
+    switch: StopSwitch | None = None
 
 
 def journal_at(state_dir: str, in_memory: bool) -> JournalPort:
@@ -448,13 +471,10 @@ def live(site: Site, state: State, clock: Clock, epoch: int, vault: Vault | None
         unconfined=site.unconfined,
         own_process=is_own_process(),
         grace=grace(directory),
-        users=_users(state.plan) if any(task.ready for task in state.plan.tasks) else {},
+        users=users_of(state.plan) if any(task.ready for task in state.plan.tasks) else {},
+        switch=site.switch,
     )
     return LiveEffects(settings)
-
-
-def _users(plan: Plan) -> dict[str, tuple[str, ...]]:
-    return users_of(plan)
 
 
 def looked_up(state: State, directory: str) -> Vault | None:

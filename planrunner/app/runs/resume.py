@@ -29,7 +29,7 @@ from planrunner.caller import acting, principal, workspace
 from planrunner.capabilities.builtin import TARGETS
 from planrunner.diagnostics import Diagnostic, arrange
 from planrunner.engine.orphans import reap_run
-from planrunner.engine.poller import TimeLine, boot
+from planrunner.engine.poller import StopSwitch, TimeLine, boot
 from planrunner.engine.secrets import Vault
 from planrunner.errors import PlanInvalid, UsageError
 from planrunner.journal.workspace import find_state, program
@@ -61,11 +61,17 @@ _PLAIN = Manner()
 
 
 def resume(
-    run: str, settle: Sequence[tuple[str, str]], state: str | None, watch: Watch, manner: Manner = _PLAIN
+    run: str,
+    settle: Sequence[tuple[str, str]],
+    state: str | None,
+    watch: Watch,
+    manner: Manner = _PLAIN,
+    switch: StopSwitch | None = None,
 ) -> RunResult:
     """Go on with a run that was interrupted, killed or waits.
 
     ``settle`` answers doubts: (task, ``retry`` | ``completed`` | ``failed`` | ``rollback``).
+    ``switch`` stops the run from another thread.
     Unattended, what is in doubt and can be undone is undone, and fails. Raises NotFound, PlanInvalid for a fault
     in the project's file or a capability that cannot be used any more, RunHeld, UsageError for a run that has ended or
     a task that is not in doubt, StorageFailed, Fenced.
@@ -81,7 +87,7 @@ def resume(
     state_dir = find_state(None, state)
     journal = journal_at(state_dir, False)
     try:
-        site = Site(journal, Registry(), state_dir, watch, manner.unconfined)
+        site = Site(journal, Registry(), state_dir, watch, manner.unconfined, switch)
         with acting(principal(), workspace()):
             return _go_on(site, journal.find_run(run), following, "")
     finally:

@@ -15,7 +15,7 @@ from unittest import SkipTest
 from planrunner.app.history.replay import replay_run
 from planrunner.app.history.show import look
 from planrunner.app.plans.reference import input_schema
-from planrunner.app.runs.execute import ExecRequest, execute
+from planrunner.app.runs.execute import ExecRequest, Silent, execute
 from planrunner.capabilities.annotations import fitted
 from planrunner.capabilities.binding import bind
 from planrunner.capabilities.contract import Failure
@@ -27,7 +27,7 @@ from planrunner.plan.model import Capability
 from planrunner.plugins.catalogue import faults_of, mutates, undocumented, unsound
 from planrunner.source import Source
 from planrunner.testing import bench as benches
-from planrunner.testing.bench import Bench, Silent, write_settings
+from planrunner.testing.bench import Bench, write_settings
 from planrunner.testing.conformance.cases import ASPECTS, Case, Trial, arranged
 from planrunner.testing.conformance.tracing import children, observe, told
 
