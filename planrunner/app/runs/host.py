@@ -152,7 +152,7 @@ class Host:
 
 
 class _Told:
-    """A watch that also tells once that its run has started. Nobody answers gates: such a run parks."""
+    """A watch that also tells once that its run has started. Gates are not answered here: such a run parks."""
 
     __slots__ = ("_inner", "_tell", "event", "output", "tick")
 
