@@ -33,7 +33,7 @@ from planrunner.plan.expressions.evaluate import FACTS  # noqa: E402
 from planrunner.plan.expressions.functions import ALIASES, FUNCTIONS, METHODS, Function  # noqa: E402
 from planrunner.plan.expressions.grammar import COMPARED, TESTS  # noqa: E402
 from planrunner.plan.expressions.values import NAMES  # noqa: E402
-from planrunner.plan.lower.flow import JOINS  # noqa: E402
+from planrunner.plan.joins import WORDS  # noqa: E402
 from planrunner.plan.model import Join, Plan, Task  # noqa: E402
 from planrunner.safety.settings import (  # noqa: E402
     DEEPEST,
@@ -396,7 +396,7 @@ def joins_page() -> str:
         ("If one need is …, and another one has not ended", ("",)),
     ):
         parts.append(f"## {title}\n\n| join | {names} |\n|---{'|---' * len(OUTCOMES)}|\n")
-        for join in JOINS:
+        for join in WORDS:
             cells = " | ".join(_verdict(join, (outcome, *others)) for outcome in OUTCOMES)
             parts.append(f"| `{join}` | {cells} |\n")
         parts.append("\n")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from planrunner.plan.joins import TOLERANT
+
 if TYPE_CHECKING:
     from planrunner.machine.compensation_log import Rollback
     from planrunner.plan.model import Edge, Plan, Task
-
-_ACCEPTS_FAILURE = frozenset({"always", "all_done", "all_done_any", "all_failed", "one_failed", "expression"})
 
 
 class Route:
@@ -79,7 +79,7 @@ class Shape:
         tolerant = {
             number
             for number, task in enumerate(tasks, first)
-            if (task.join.kind in _ACCEPTS_FAILURE and task.needs)
+            if (task.join.kind in TOLERANT and task.needs)
             or any(route.edge.on in ("failure", "always") for route in self.routes_in.get(number, ()))
         }
         todo = list(tolerant)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal
 
 from planrunner.machine.commands import Command, Record, settle
@@ -12,12 +12,10 @@ from planrunner.machine.scope import ResultScope, TaskScope
 from planrunner.machine.state import State, TaskState
 from planrunner.plan.expressions.evaluate import decided, truth
 from planrunner.plan.expressions.values import EvaluationError
+from planrunner.plan.joins import JOINS, ON_SUCCESS
 
 Verdict = Literal["met", "unmet", "waiting", "failed"]
 """``failed``: an expression over the needs has no value."""
-
-_GOOD = ("completed", "tolerated")
-_FAILED = ("failed", "cut_off")
 
 
 def needs_verdict(state: State, number: int) -> tuple[Verdict, str]:
@@ -34,7 +32,7 @@ def needs_verdict(state: State, number: int) -> tuple[Verdict, str]:
         return "met", ""
     if task.join.kind == "expression":
         return _expression(state, number, standings)
-    verdict = _JOINS[task.join.kind](standings, task.join.count)
+    verdict = JOINS[task.join.kind].verdict(standings, task.join.count)
     return (
         verdict,
         f"join `{_join_text(state, number)}` is not met: {_tally(state, number)}" if verdict == "unmet" else "",
@@ -62,54 +60,6 @@ def _decided(state: State, number: int, ideal: bool = False) -> bool | None:
     assert expression is not None
     return decided(expression.tree, ResultScope(state, number, ideal))
 
-
-def _any(standings: list[str], count: int) -> Verdict:
-    return _at_least(standings, 1)
-
-
-def _at_least(standings: list[str], count: int) -> Verdict:
-    good = sum(standing in _GOOD for standing in standings)
-    if good >= count:
-        return "met"
-    return "waiting" if good + standings.count("") >= count else "unmet"
-
-
-def _all_done(standings: list[str], count: int) -> Verdict:
-    return "waiting" if "" in standings else "met"
-
-
-def _all_done_any(standings: list[str], count: int) -> Verdict:
-    return "waiting" if "" in standings else _at_least(standings, 1)
-
-
-def _all_failed(standings: list[str], count: int) -> Verdict:
-    if any(standing and standing not in _FAILED for standing in standings):
-        return "unmet"
-    return "waiting" if "" in standings else "met"
-
-
-def _one_failed(standings: list[str], count: int) -> Verdict:
-    if any(standing in _FAILED for standing in standings):
-        return "met"
-    return "waiting" if "" in standings else "unmet"
-
-
-def _none_failed(standings: list[str], count: int) -> Verdict:
-    if "cancelled" in standings or any(standing in _FAILED for standing in standings):
-        return "unmet"
-    return "waiting" if "" in standings else "met"
-
-
-_JOINS: dict[str, Callable[[list[str], int], Verdict]] = {
-    "any": _any,
-    "at_least": _at_least,
-    "always": _all_done,
-    "all_done": _all_done,
-    "all_done_any": _all_done_any,
-    "all_failed": _all_failed,
-    "one_failed": _one_failed,
-    "none_failed": _none_failed,
-}
 
 _WORDS = {
     "": "is not decided",
@@ -376,4 +326,4 @@ def _wants_completed(state: State, number: int) -> bool:
             return _decided(state, number, ideal=True) is not False
         except EvaluationError:
             return True
-    return kind not in ("all_failed", "one_failed")
+    return kind in ON_SUCCESS

@@ -10,6 +10,7 @@ from typing import Any
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix
 from planrunner.plan.expressions.values import shown
+from planrunner.plan.joins import WORDS
 from planrunner.plan.lower import values as values
 from planrunner.plan.lower.values import DETECT, Lowering, condition, criterion
 from planrunner.plan.model import (
@@ -21,7 +22,6 @@ from planrunner.plan.model import (
     Fanout,
     Gate,
     Join,
-    JoinKind,
     Param,
     Retry,
     Task,
@@ -34,16 +34,6 @@ from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 Json = Any
 
 
-JOINS: tuple[JoinKind, ...] = (
-    "all",
-    "any",
-    "always",
-    "all_done",
-    "all_done_any",
-    "all_failed",
-    "one_failed",
-    "none_failed",
-)
 _IDS = r"[A-Za-z_][A-Za-z0-9_-]*\*?(?:[\s,]+[A-Za-z_][A-Za-z0-9_-]*\*?)*"
 _OPERATORS = frozenset({"and", "or", "not", "in", "is"})
 _NO_TASKS = frozenset({"params", "env", "plan", "run", "tasks"})
@@ -88,7 +78,7 @@ def join(low: Lowering, node: Node) -> Join | None:
         number = values.whole(least) if least is not None else None
         return Join("at_least", number, span=node.span) if number else None
     word = values.text(node) if _is_text(node) else ""
-    for kind in JOINS:
+    for kind in WORDS:
         if word == kind:
             return Join(kind, span=node.span)
     parsed = condition(low, node) if word else None

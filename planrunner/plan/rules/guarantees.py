@@ -8,6 +8,7 @@ from typing import Any
 from planrunner.plan.expressions.evaluate import Possible, possible
 from planrunner.plan.expressions.values import MissingName, Undecided
 from planrunner.plan.graph import Graph
+from planrunner.plan.joins import NEEDS_A_SUCCESS, ON_SUCCESS, allowed
 from planrunner.plan.model import Edge, Expression
 from planrunner.plan.tasks import comes_last
 
@@ -129,8 +130,7 @@ class Outcomes:
         if task.when is not None or task.optional or self._graph.routed_from[here]:
             return False
         needs = self._graph.needs[here]
-        asks_for_failures = task.join.kind in ("expression", "all_failed", "one_failed")
-        return not needs or (not asks_for_failures and all(regular[need] for need in needs))
+        return not needs or (task.join.kind in ON_SUCCESS and all(regular[need] for need in needs))
 
     def by_join(self, here: int, need: int) -> frozenset[str]:
         """How a task may have ended when one starts that needs it, or that stands for ``done``."""
@@ -141,18 +141,13 @@ class Outcomes:
         needs = self._graph.needs[here]
         if need not in needs:
             return found
-        kind, single = task.join.kind, len(needs) == 1
-        if kind == "all" or (kind in ("any", "all_done_any") and single):
-            return found & (COMPLETED | accepted)
-        if kind == "at_least" and task.join.count == len(needs):
-            return found & (COMPLETED | accepted)
-        if kind == "none_failed":
-            return found - _STOPS_THE_LEVEL - ({"failed"} - accepted)
-        if kind == "all_failed" or (kind == "one_failed" and single):
-            return found & {"failed", "cut_off"}
-        if kind == "expression" and task.join.expression is not None:
-            return self._where(task.join.expression, need, found, bare=True)
-        return found
+        join = task.join
+        if join.kind == "expression":
+            return found if join.expression is None else self._where(join.expression, need, found, bare=True)
+        met = allowed(join.kind, join.count, len(needs))
+        if accepted:
+            met = met | accepted if "tolerated" in met else met - accepted
+        return found & met or found
 
     def by_condition(self, condition: Expression | None, other: int, found: Iterable[str]) -> frozenset[str]:
         """Those outcomes of a task with which a condition may be true."""
@@ -244,7 +239,7 @@ class Guarantees:
             if found <= RAN:
                 done |= self._completed[need] | (self._bits.get(need, 0) if found <= COMPLETED else 0)
                 tried |= self._ran[need] | self._bits.get(need, 0)
-        if join.kind in ("any", "at_least", "all_done_any"):  # one of them is good, which one is not known
+        if join.kind != "all" and join.kind in NEEDS_A_SUCCESS:  # one of them is good, which one is not known
             allowed = [self.graph.tasks[need].allow_failure for need in needs]
             own = [0 if allow else self._bits.get(need, 0) for need, allow in zip(needs, allowed, strict=True)]
             done |= _common(self._completed[need] | bit for need, bit in zip(needs, own, strict=True))

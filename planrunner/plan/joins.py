@@ -1,0 +1,114 @@
+"""The kinds of joins: when the needs of a task are met. A row each; loader, lint, machine and pages read it.
+
+A need stands as ``completed``, ``tolerated`` (it failed with leave, or was not selected), ``failed``, ``skipped``,
+``omitted``, ``cut_off`` or ``cancelled``; the text is empty while that is not decided. A join that is an expression has
+no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Literal, NamedTuple, get_args
+
+from planrunner.plan.model import JoinKind
+
+JoinVerdict = Literal["met", "unmet", "waiting"]
+GOOD = frozenset({"completed", "tolerated"})
+FAILED = frozenset({"failed", "cut_off"})
+_ENDS = ("completed", "failed", "skipped", "omitted", "cut_off", "cancelled")
+
+
+class JoinRule(NamedTuple):
+    """``verdict`` says it of the standings of the needs and of the count of ``at_least``. A ``tolerant`` join lets its
+    task start though tasks beside it failed."""
+
+    verdict: Callable[[Sequence[str], int], JoinVerdict]
+    tolerant: bool = False
+
+
+def _at_least(standings: Sequence[str], count: int) -> JoinVerdict:
+    good = sum(standing in GOOD for standing in standings)
+    if good >= count:
+        return "met"
+    return "waiting" if good + standings.count("") >= count else "unmet"
+
+
+def _all(standings: Sequence[str], count: int) -> JoinVerdict:
+    return _at_least(standings, len(standings))
+
+
+def _any(standings: Sequence[str], count: int) -> JoinVerdict:
+    return _at_least(standings, 1)
+
+
+def _all_done(standings: Sequence[str], count: int) -> JoinVerdict:
+    return "waiting" if "" in standings else "met"
+
+
+def _all_done_any(standings: Sequence[str], count: int) -> JoinVerdict:
+    return "waiting" if "" in standings else _at_least(standings, 1)
+
+
+def _all_failed(standings: Sequence[str], count: int) -> JoinVerdict:
+    if any(standing and standing not in FAILED for standing in standings):
+        return "unmet"
+    return "waiting" if "" in standings else "met"
+
+
+def _one_failed(standings: Sequence[str], count: int) -> JoinVerdict:
+    if any(standing in FAILED for standing in standings):
+        return "met"
+    return "waiting" if "" in standings else "unmet"
+
+
+def _none_failed(standings: Sequence[str], count: int) -> JoinVerdict:
+    if "cancelled" in standings or any(standing in FAILED for standing in standings):
+        return "unmet"
+    return "waiting" if "" in standings else "met"
+
+
+JOINS: dict[JoinKind, JoinRule] = {
+    "all": JoinRule(_all),
+    "any": JoinRule(_any),
+    "at_least": JoinRule(_at_least),
+    "always": JoinRule(_all_done, tolerant=True),
+    "all_done": JoinRule(_all_done, tolerant=True),
+    "all_done_any": JoinRule(_all_done_any, tolerant=True),
+    "all_failed": JoinRule(_all_failed, tolerant=True),
+    "one_failed": JoinRule(_one_failed, tolerant=True),
+    "none_failed": JoinRule(_none_failed),
+}
+
+if missing := {*get_args(JoinKind)} ^ {*JOINS, "expression"}:
+    raise TypeError(f"kinds of joins without a row, or rows without a kind: {', '.join(sorted(missing))}")
+
+WORDS = tuple(kind for kind in JOINS if kind != "at_least")
+"""The kinds that a plan names by one word."""
+
+TOLERANT = frozenset(kind for kind, rule in JOINS.items() if rule.tolerant) | {"expression"}
+
+ON_SUCCESS = frozenset(kind for kind, rule in JOINS.items() if rule.verdict(("completed",), 1) == "met")
+"""The kinds that are met where every need completes; the others ask for failures."""
+
+NEEDS_A_SUCCESS = frozenset(
+    kind for kind, rule in JOINS.items() if all(rule.verdict((end,), 1) != "met" for end in _ENDS if end not in GOOD)
+)
+"""The kinds that are never met unless a need is good."""
+
+
+@cache
+def _allowed(kind: JoinKind, count: int, alone: bool) -> frozenset[str]:
+    others = [()] if alone else [(end,) for end in _ENDS]
+    verdict = JOINS[kind].verdict
+    return frozenset(
+        standing
+        for standing in (*_ENDS, "tolerated")
+        if any(verdict((standing, *other), count) == "met" for other in others)
+    )
+
+
+def allowed(kind: JoinKind, count: int, needs: int) -> frozenset[str]:
+    """The standings of one need with which a join over ``needs`` tasks may be met. One other need stands for all the
+    others; the count of ``at_least`` takes the rest as completed."""
+    return _allowed(kind, max(count - max(needs - 2, 0), 0), needs == 1)
