@@ -83,7 +83,7 @@ def decided(given: Settings, options: ResumeOptions) -> Pairs:
         return options.settle
     found: list[tuple[str, str]] = []
     looked = look(options.run, given.state)
-    for doubt in () if looked.row.held or looked.row.status else open_doubts(looked.state):
+    for doubt in () if looked.row.leased or looked.row.status else open_doubts(looked.state):
         answer = _asked(given, doubt)
         if not answer:
             break

@@ -152,7 +152,7 @@ def logs_command(
             if heading and not last.endswith(b"\n"):
                 heading = f"\n{heading}"
             last = _print(given, log, tail, printed, heading) or last
-        if not (follow and found.row.held):
+        if not (follow and found.row.leased):
             return 0
         time.sleep(POLL)
 

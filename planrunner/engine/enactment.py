@@ -114,14 +114,9 @@ def follow(event: Event, turn: Turn) -> None:
     elif isinstance(event, TaskSettled):
         _remember(event, turn)
     elif isinstance(event, AttemptStopping):
-        turn.todo.append(stopping(event))
+        turn.todo.append(Cancel(event.task, event.attempt, event.detail, event.failure))
     elif isinstance(event, UndoSettled) and event.status == "undone":
         _forget(event, turn)
-
-
-def stopping(event: AttemptStopping) -> Cancel:
-    """The effect of an attempt that has to stop."""
-    return Cancel(event.task, event.attempt, event.detail, event.failure)
 
 
 def _ask_fresh(number: int, turn: Turn) -> None:

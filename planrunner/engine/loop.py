@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from planrunner.capabilities.contract import Call
 from planrunner.engine.calls import Place, no_value, plan_outputs, prepare, rights_of, with_values
-from planrunner.engine.effects import AT_ONCE, UNDO, Effect, Effects, StartCall, Weigh
+from planrunner.engine.effects import AT_ONCE, UNDO, Cancel, Effect, Effects, StartCall, Weigh
 from planrunner.errors import MISMATCH, PlanInvalid, UsageError
 from planrunner.journal.records import Answer, Request
 from planrunner.machine.commands import Command, End, Record, Start
@@ -22,11 +22,14 @@ from planrunner.machine.events import (
     AttemptStopping,
     Entry,
     Event,
+    FrameClosing,
+    GateDecided,
     Outcome,
     RunEnded,
     StopRequested,
     TaskSettled,
     UndoEnded,
+    UndoSettled,
 )
 from planrunner.machine.evolve import evolve, forget_candidates
 from planrunner.machine.requests import Reply, refused, reply
@@ -35,9 +38,8 @@ from planrunner.machine.stops import GOES_ON, STOPS, outlives
 from planrunner.safety.project import read_project, unsound
 
 if TYPE_CHECKING:
-    from planrunner.engine.enactment import Turn
     from planrunner.journal.ports import JournalPort
-    from planrunner.journal.records import Answer, Request, RunHandle
+    from planrunner.journal.records import Answer, Lease, Request
     from planrunner.machine.events import Entry
 
 Json = Any
@@ -237,15 +239,9 @@ class Driver:
                     event = StopRequested("killed", comment="interrupted twice")
             elif type(event) is AttemptEnded:
                 event = with_values(self.state, event) if UNDO not in event.task else _undone(event)
-            elif type(event).__name__ == "AttemptStopping":
-                self._call_off(event)
+            elif isinstance(event, AttemptStopping):
+                self._todo.append(Cancel(event.task, event.attempt, event.detail, event.failure))
             self.record(event)
-
-    def _call_off(self, event: Event) -> None:
-        assert isinstance(event, AttemptStopping)
-        from planrunner.engine.enactment import stopping
-
-        self._todo.append(stopping(event))
 
 
 def _undone(event: AttemptEnded) -> AttemptEnded | UndoEnded:
@@ -304,13 +300,13 @@ class Decisions:
         elif isinstance(command, End):
             self._end(command)
         else:
-            from planrunner.engine.enactment import enact
+            from planrunner.engine.enactment import Turn, enact
 
-            for following in enact(command, self._turn()):
+            for following in enact(command, Turn(self.state, self._place, self._now, self._record, self._todo)):
                 self._enact(following)
 
     def _keep(self, event: Event) -> None:
-        if type(event).__name__ == "GateDecided":
+        if isinstance(event, GateDecided):
             from planrunner.engine.gates import with_values
 
             event = with_values(self.state, event)
@@ -318,11 +314,11 @@ class Decisions:
         if type(event) is TaskSettled:
             follows = event.status == "completed" and bool(self.state.freshness)
         else:
-            follows = type(event).__name__ in ("AttemptStopping", "FrameClosing", "UndoSettled")
+            follows = isinstance(event, (AttemptStopping, FrameClosing, UndoSettled))
         if follows:
-            from planrunner.engine.enactment import follow
+            from planrunner.engine.enactment import Turn, follow
 
-            follow(event, self._turn())
+            follow(event, Turn(self.state, self._place, self._now, self._record, self._todo))
 
     def _start(self, command: Start) -> None:
         prepared = prepare(self.state, command, self._place)
@@ -332,11 +328,6 @@ class Decisions:
         else:
             ended = AttemptEnded(prepared.intent.task, command.attempt, prepared.outcome or Outcome())
             self._record(ended, self._now)
-
-    def _turn(self) -> Turn:
-        from planrunner.engine.enactment import Turn
-
-        return Turn(self.state, self._place, self._now, self._record, self._todo)
 
     def _end(self, command: End) -> None:
         status, reason = command.status, command.reason
@@ -352,28 +343,38 @@ LOOK = 0.1
 """Seconds between two looks."""
 
 
+RENEWAL = 10.0
+"""Seconds between two renewals of a lease."""
+
+
 class Inbox:
-    """The requests of a held run. A look asks whether anybody wrote to the database at all; only then it is queried."""
+    """The requests of a run, read by the holder of its lease, which is renewed meanwhile. The journal is queried only
+    where another process may have written to it."""
 
-    __slots__ = ("_handle", "_journal", "_next")
+    __slots__ = ("_journal", "_lease", "_next", "_renewal")
 
-    def __init__(self, journal: JournalPort, handle: RunHandle) -> None:
+    def __init__(self, journal: JournalPort, lease: Lease) -> None:
         self._journal = journal
-        self._handle = handle
+        self._lease = lease
         self._next = 0.0
+        self._renewal = monotonic() + RENEWAL
 
     def news(self) -> list[Request]:
         """Requests without an answer; nothing before ``LOOK`` seconds have passed. What is not
-        answered through ``store`` by then may be among those of the next call."""
+        answered through ``store`` by then may be among those of the next call. Raises Fenced where another process has
+        the run by now, StorageFailed."""
         now = monotonic()
         if now < self._next:
             return []
         self._next = now + LOOK
-        return self._journal.waiting(self._handle.run) if self._journal.touched() else []
+        if now >= self._renewal:
+            self._renewal = now + RENEWAL
+            self._journal.renew(self._lease)
+        return self._journal.waiting(self._lease.run) if self._journal.touched() else []
 
     def store(self, entries: Sequence[Entry], answers: Sequence[tuple[int, Answer]]) -> None:
         """Append entries with the answers to the requests they follow from, in one transaction."""
-        self._journal.append(self._handle, entries, answers)
+        self._journal.append(self._lease, entries, answers)
 
 
 def looks(state: State, request: Request, place: Place) -> tuple[dict[str, Json], ...]:

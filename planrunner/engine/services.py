@@ -15,9 +15,8 @@ from planrunner.capabilities.files.scope import require_within
 from planrunner.engine.effects import UNDO
 from planrunner.engine.secrets import Grant, conceal, grant, needed
 from planrunner.errors import NotFound, PlanInvalid, UsageError
-from planrunner.journal.chain import Chain
+from planrunner.journal.chain import Chain, known_chain
 from planrunner.journal.inbox import read_note, write_note
-from planrunner.journal.proof import known_chain
 from planrunner.knowledge.artifacts import ArtifactStore, SecretFound
 from planrunner.machine.events import Outcome
 from planrunner.plan.access import taken

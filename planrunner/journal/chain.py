@@ -20,7 +20,7 @@ from planrunner.errors import RecordMismatch, StorageFailed
 
 if TYPE_CHECKING:
     from planrunner.journal.codec import Row
-    from planrunner.journal.records import RunHandle
+    from planrunner.journal.records import Lease
 
 Chained = tuple[int, float, str, int, str, bytes | None]
 
@@ -194,7 +194,7 @@ class Chain:
         mac.update(value)
         return mac.digest()
 
-    def note(self, run: RunHandle) -> None:
+    def note(self, run: Lease) -> None:
         """Write the head of a run; its events are durable by now. A head that cannot be written stays behind, which is
         no failure of the run: verification tells how far the heads reach."""
         if self._descriptor < 0:
@@ -342,3 +342,22 @@ def _sync(folder: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def known_chain(state: str) -> Chain:
+    """The chain of a state directory for verification; nothing is made. It has no key where there is none. Raises
+    StorageFailed for a key that is not safe."""
+    path = key_path()
+    try:
+        return Chain(state, read_key(path, state))
+    except OSError as error:
+        return Chain(
+            state, None, f"the key `{path}` is not here: {error.strerror}" if path else "the user has no home for a key"
+        )
+
+
+def forget_place(state: str) -> None:
+    """Keep nothing of a state directory that was made for a trial and is gone."""
+    chain = known_chain(state)
+    if chain.heads_path and os.path.lexists(chain.heads_path):
+        os.unlink(chain.heads_path)

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from planrunner.errors import NotFound, PlanrunnerError, StorageFailed
+from planrunner.journal.records import AGAIN
 from planrunner.journal.workspace import check_contents
 
 if TYPE_CHECKING:
-    from planrunner.journal.locks import JournalLock
+    from planrunner.journal.leases import JournalLock
 
 __all__ = ["AGAIN", "BUSY_SECONDS", "FILE", "Connection", "failure", "open_database", "sqlite3"]
 
@@ -116,9 +117,6 @@ def open_database(state: str, begin: Callable[[Connection], None] | None = None)
         raise failure(error, path) from error
 
 
-AGAIN = "run the command again"
-
-
 def failure(error: Exception, path: str, then: str = AGAIN) -> PlanrunnerError:
     """The error to show for an error of SQLite; ``then`` is what to do once its cause is mended. Whoever acts on a run
     says which one goes on instead."""
@@ -138,6 +136,19 @@ def check_layout(connection: Connection, path: str) -> None:
             f"the journal `{path}` is not as planrunner makes it: it has a {found[0]} `{found[1]}`",
             "somebody else wrote it: move it away, or restore it from a copy",
         )
+
+
+def open_checked(state: str) -> Connection:
+    """A connection for reading to a journal that is laid out as planrunner does it; raises as ``open_database``."""
+    connection, path = open_database(state), os.path.join(state, FILE)
+    try:
+        check_layout(connection, path)
+    except BaseException as error:
+        connection.close()
+        if isinstance(error, sqlite3.Error):
+            raise failure(error, path) from error
+        raise
+    return connection
 
 
 def check_database(state: str, seconds: float) -> bool:

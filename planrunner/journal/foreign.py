@@ -10,26 +10,13 @@ import json
 import os
 
 from planrunner.errors import NotFound, RecordMismatch, StorageFailed
-from planrunner.journal import locks
-from planrunner.journal.chain import Chain, first_link, mac_of, make_folder, make_heads, next_link
+from planrunner.journal import leases
+from planrunner.journal.audit import BITS, entries_of, plans_of, prove, read_heads, seal, sealed_rows, verify_journal
+from planrunner.journal.chain import Chain, first_link, known_chain, mac_of, make_folder, make_heads, next_link
 from planrunner.journal.database import CHAINED, FILE, Connection, check_layout, failure, open_database, sqlite3
 from planrunner.journal.inbox import cover_waiting
-from planrunner.journal.proof import (
-    BITS,
-    Sealed,
-    Verdict,
-    accepted_path,
-    entries_of,
-    known_chain,
-    plans_of,
-    prove,
-    read_heads,
-    seal,
-    sealed_rows,
-    stored_form,
-    verify,
-)
-from planrunner.journal.records import RunHandle
+from planrunner.journal.proof import Sealed, Verdict, stored_form
+from planrunner.journal.records import Lease
 from planrunner.journal.workspace import check_contents, program
 
 Json = object
@@ -168,19 +155,6 @@ def _prove_read(connection: Connection, state: str, run: str) -> None:
         chain.close()
 
 
-def open_checked(state: str) -> Connection:
-    """A connection for reading to a journal that is laid out as planrunner does it; raises as ``open_database``."""
-    connection, path = open_database(state), os.path.join(state, FILE)
-    try:
-        check_layout(connection, path)
-    except BaseException as error:
-        connection.close()
-        if isinstance(error, sqlite3.Error):
-            raise failure(error, path) from error
-        raise
-    return connection
-
-
 def _known(state: str, chain: Chain) -> bool:
     """Whether there are heads of the place; those of a journal that is gone say nothing of what lies there now."""
     return chain.anchored and os.path.lexists(os.path.join(state, FILE))
@@ -275,7 +249,7 @@ def accepted(state: str) -> list[dict[str, Json]]:
 def _verdict(state: str, run: str | None) -> Verdict:
     """What verification finds; nothing where files lie in a place that has no journal yet."""
     try:
-        return verify(state, run)
+        return verify_journal(state, run)
     except NotFound:
         if run is not None or not prepared(state):
             raise
@@ -300,7 +274,7 @@ def _adopt_all(state: str, chain: Chain, broken: set[str], whole: bool) -> set[i
     if not (os.path.lexists(os.path.join(state, FILE)) or prepared(state)):
         return set()
     check_contents(state)
-    lock, _ = locks.open_lock(state, readonly=False)
+    lock, _ = leases.open_lock(state, readonly=False)
     assert lock is not None, "whoever writes shares the lock"
     try:
         return _adopt_shared(state, chain, broken, whole)
@@ -340,11 +314,11 @@ def _open_for(chain: Chain, journal: bytes) -> None:
 
 
 def _adopt(state: str, connection: Connection, chain: Chain, row: Sealed) -> None:
-    lock = locks.lock_run(state, row.name)
+    lock = leases.lock_run(state, row.name)
     try:
         connection.execute("BEGIN IMMEDIATE")
         row = next((each for each in sealed_rows(connection, row.run) if each.number == row.number), row)
-        handle = RunHandle(row.name, row.epoch, 0)
+        handle = Lease(row.name, row.epoch, 0)
         try:
             handle.last_seq, handle.link = adopt(connection, chain, row)
             connection.execute("COMMIT")
@@ -356,4 +330,9 @@ def _adopt(state: str, connection: Connection, chain: Chain, row: Sealed) -> Non
         handle.number = row.number
         chain.note(handle)
     finally:
-        locks.unlock_run(state, row.name, lock)
+        leases.unlock_run(state, row.name, lock)
+
+
+def accepted_path(chain: Chain) -> str:
+    """The file that tells what people accepted of a journal; empty where no heads are kept."""
+    return f"{os.path.splitext(chain.heads_path)[0]}.accepted.jsonl" if chain.heads_path else ""

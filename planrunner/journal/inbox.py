@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from planrunner.errors import NotFound, StorageFailed
-from planrunner.journal import locks
+from planrunner.journal import leases
 from planrunner.journal.database import AGAIN, FILE, Connection, Store, failure, open_database, sqlite3
 from planrunner.journal.records import Answer, Request
 from planrunner.jsontext import read_json, write_json
@@ -129,7 +129,7 @@ def write_note(state: str, run: str, name: str, text: str) -> None:
     path = os.path.join(state, FILE)
     if not os.path.lexists(path):
         raise StorageFailed(f"the journal `{path}` is gone", f"restore it from a copy, then {AGAIN}")
-    lock, _ = locks.open_lock(state, False)  # all who write share it
+    lock, _ = leases.open_lock(state, False)  # all who write share it
     try:
         connection = open_database(state, _begin)
         try:

@@ -8,9 +8,10 @@ from typing import Literal
 from planrunner.errors import Fenced, NotFound, RunHeld, StorageFailed, UsageError
 from planrunner.journal.records import (
     Answer,
+    Holder,
+    Lease,
     NewRun,
     Request,
-    RunHandle,
     RunRow,
     StoredPlan,
     check_order,
@@ -51,20 +52,20 @@ class MemoryJournal:
         self._entries: dict[str, list[Entry]] = {}
         self._plans: dict[str, StoredPlan] = {}
         self._compiled: dict[str, bytes] = {}
-        self._held: dict[str, RunHandle] = {}
+        self._held: dict[str, Lease] = {}
         self._requests: list[tuple[str, Request, Answer | None]] = []
         self._seen = -1
 
-    def create_run(self, new: NewRun, entries: Sequence[Entry] = ()) -> RunHandle:
+    def create_run(self, new: NewRun, entries: Sequence[Entry] = ()) -> Lease:
         check_order(entries, 1)
         if new.run in self._rows:
             raise UsageError(f"there is a run `{new.run}` already")
-        handle = RunHandle(new.run, 1, len(entries), lock=0)
+        handle = Lease(new.run, 1, len(entries), lock=0)
         self._write(lambda: self._insert(new, entries))
         self._held[new.run] = handle
         return handle
 
-    def append(self, run: RunHandle, entries: Sequence[Entry], answers: Sequence[tuple[int, Answer]] = ()) -> None:
+    def append(self, run: Lease, entries: Sequence[Entry], answers: Sequence[tuple[int, Answer]] = ()) -> None:
         if not (entries or answers):
             return
         if run.broken or run.lock < 0:
@@ -93,7 +94,7 @@ class MemoryJournal:
     def run(self, run: str) -> RunRow:
         if run not in self._rows:
             raise no_match(run, list(self._rows))
-        return self._rows[run]._replace(held=self.is_held(run))
+        return self._rows[run]._replace(leased=self.is_leased(run))
 
     def find_run(self, wanted: str) -> str:
         if wanted == "last" and self._rows:
@@ -109,20 +110,29 @@ class MemoryJournal:
                 return only_match(wanted, matches)
         raise no_match(wanted, newest)
 
-    def hold(self, run: str) -> RunHandle:
+    def acquire(self, run: str) -> Lease:
         row = self.run(run)
-        if row.held:
+        if row.leased:
             raise RunHeld(f"run `{run}` is held by this process")
         self._rows[run] = row._replace(epoch=row.epoch + 1)
-        self._held[run] = RunHandle(run, row.epoch + 1, row.last_seq, lock=0)
+        self._held[run] = Lease(run, row.epoch + 1, row.last_seq, lock=0)
         return self._held[run]
 
-    def release(self, run: RunHandle) -> None:
+    def renew(self, run: Lease) -> None:
+        if run.lock < 0:
+            raise StorageFailed(f"run `{run.run}` was released")
+        if self._rows[run.run].epoch != run.epoch:
+            raise _overtaken(run)
+
+    def holders(self) -> list[Holder]:
+        return [Holder(run, "this process", self._rows[run].created) for run in sorted(self._held)]
+
+    def release(self, run: Lease) -> None:
         run.lock = -1
         if self._held.get(run.run) is run:
             del self._held[run.run]
 
-    def is_held(self, run: str) -> bool:
+    def is_leased(self, run: str) -> bool:
         return run in self._held
 
     def post(self, run: str, request: Request) -> int:
@@ -160,7 +170,7 @@ class MemoryJournal:
         """Nothing to do: there is no file."""
 
     def crash(self) -> None:
-        """Free every lock without a word to its holder, who finds out when it writes after the next ``hold``."""
+        """Free every lock without a word to its holder, who finds out when it writes after the next ``acquire``."""
         self._held.clear()
 
     def _write(self, store: Callable[[], None]) -> None:
@@ -179,10 +189,10 @@ class MemoryJournal:
         self._entries[new.run] = []
         self._extend(row, entries)
 
-    def _advance(self, run: RunHandle, entries: Sequence[Entry], answers: Sequence[tuple[int, Answer]]) -> None:
+    def _advance(self, run: Lease, entries: Sequence[Entry], answers: Sequence[tuple[int, Answer]]) -> None:
         row = self._rows[run.run]
         if (row.epoch, row.last_seq) != (run.epoch, run.last_seq):
-            raise Fenced(f"another runner took over run `{run.run}`; this one stops writing")
+            raise _overtaken(run)
         if entries:
             self._extend(row, entries)
         for number, answer in answers:
@@ -193,3 +203,7 @@ class MemoryJournal:
         self._entries[row.run].extend(entries)
         status, ended = ending(entries)
         self._rows[row.run] = row._replace(last_seq=row.last_seq + len(entries), status=status, ended=ended)
+
+
+def _overtaken(run: Lease) -> Fenced:
+    return Fenced(f"another runner took over run `{run.run}`; this one stops writing")

@@ -11,6 +11,9 @@ from planrunner.errors import NotFound
 from planrunner.machine.events import Entry, RunEnded
 from planrunner.source import Notation, Source
 
+AGAIN = "run the command again"
+"""The hint of failures that left nothing to continue; who acts on a run says which command continues it instead."""
+
 
 class StoredPlan(NamedTuple):
     """The text a run is pinned to. ``compiled`` is the loader's own form of it, or None."""
@@ -39,7 +42,7 @@ class NewRun(NamedTuple):
 class RunRow(NamedTuple):
     """A run as lists show it.
 
-    ``held`` is whether a process acts on it this moment, asked of the kernel. ``status`` and ``ended`` (seconds since
+    ``leased`` is whether a process has the lease of the run this moment. ``status`` and ``ended`` (seconds since
     1970) are known of a run whose last event is RunEnded; of any other the status is empty: fold its events.
     """
 
@@ -51,7 +54,15 @@ class RunRow(NamedTuple):
     last_seq: int
     status: str = ""
     ended: float | None = None
-    held: bool = False
+    leased: bool = False
+
+
+class Holder(NamedTuple):
+    """Who has the lease of a run: ``process`` for people, ``since`` in seconds since 1970."""
+
+    run: str
+    process: str
+    since: float
 
 
 class Request(NamedTuple):
@@ -76,11 +87,11 @@ class Answer(NamedTuple):
     code: int = 0
 
 
-class RunHandle:
-    """The right to write to a run, from ``create_run`` or ``hold`` until ``release``.
+class Lease:
+    """The right to write to a run, from ``create_run`` or ``acquire`` until ``release``.
 
-    ``last_seq`` is the last entry that is durable, ``number`` that of the run in the database. ``broken`` is set once a
-    write failed: nothing more is written through this handle, because what the disk holds is known only after the run
+    ``last_seq`` is the last entry that is durable, ``number`` that of the run in the store. ``broken`` is set once a
+    write failed: nothing more is written under this lease, because what the store has is known only after the run
     is opened again.
     """
 
@@ -100,7 +111,7 @@ class RunHandle:
         """What never changes in the row of the run: number, run, plan_id, plan_digest, created, since."""
 
     def __repr__(self) -> str:
-        return f"RunHandle({self.run!r}, epoch={self.epoch}, last_seq={self.last_seq})"
+        return f"Lease({self.run!r}, epoch={self.epoch}, last_seq={self.last_seq})"
 
 
 def check_order(entries: Sequence[Entry], first: int) -> None:

@@ -7,18 +7,20 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from planrunner.errors import Fenced, NotFound, StorageFailed, UsageError
-from planrunner.journal import locks
+from planrunner.journal import leases
+from planrunner.journal.audit import plans_of, pruned_rows, refused, sealed_rows, stored_run, take_up
 from planrunner.journal.chain import Chain, anchor, first_link, key_path, make_key, read_key
 from planrunner.journal.codec import decode_rows, encode_rows
-from planrunner.journal.database import FILE, Connection, Store, WriteAheadLog, open_database, sqlite3
-from planrunner.journal.foreign import begin_own, lost, open_checked, prove_run, refuse_stranger
+from planrunner.journal.database import FILE, Connection, Store, WriteAheadLog, open_checked, open_database, sqlite3
+from planrunner.journal.foreign import begin_own, lost, prove_run, refuse_stranger
 from planrunner.journal.inbox import Requests
-from planrunner.journal.locks import JournalLock
-from planrunner.journal.proof import breaks_of, plans_of, pruned_rows, refused, sealed_rows, take_up
+from planrunner.journal.leases import JournalLock
+from planrunner.journal.proof import walk
 from planrunner.journal.records import (
     Answer,
+    Holder,
+    Lease,
     NewRun,
-    RunHandle,
     RunRow,
     StoredPlan,
     check_order,
@@ -69,7 +71,7 @@ def open_journal(state: str, *, readonly: bool = False) -> Journal:
     RecordMismatch for writing in what came from elsewhere.
     """
     state = os.path.abspath(state)
-    lock, notices = locks.open_lock(state, readonly)
+    lock, notices = leases.open_lock(state, readonly)
     chain = None
     try:
         if readonly:
@@ -111,16 +113,107 @@ def _begin(connection: Connection, chain: Chain, state: str) -> None:
     begin_own(connection, chain, state)
 
 
-class Journal(Requests):
-    """One connection; use it from the thread that opened it. ``unchained`` is one of the ``notices``."""
+class Records(Requests):
+    """The part of a journal that readers use: the methods are described at the ports."""
 
-    __slots__ = ("_file", "_lock", "_log", "_state", "unchained")
+    __slots__ = ("_lock", "_state")
 
     def __init__(self, state: str, connection: Connection, lock: JournalLock | None, chain: Chain) -> None:
         super().__init__(connection, os.path.join(state, FILE), chain)
-        self.unchained = chain.unchained
         self._state = state
         self._lock = lock
+
+    def entries(self, run: str, after: int = 0) -> Iterator[Entry]:
+        found = self._query("SELECT number FROM runs WHERE run = ?", run)
+        if not found:
+            return
+        first = found[0][0] << _BITS
+        end = first + (1 << _BITS)
+        while True:
+            rows = self._query(_READ, first + after, end, _PAGE)
+            yield from decode_rows(rows)
+            if len(rows) < _PAGE:
+                return
+            after = rows[-1][0]
+
+    def runs(self, limit: int = 100, offset: int = 0) -> list[RunRow]:
+        rows = self._query(f"{_RUNS} WHERE plan_digest <> '' ORDER BY number DESC LIMIT ? OFFSET ?", limit, offset)
+        return [_row_of(self, row) for row in rows]
+
+    def run(self, run: str) -> RunRow:
+        rows = self._query(f"{_RUNS} WHERE run = ?", run)
+        if not rows:
+            raise self._unknown(run)
+        return _row_of(self, rows[0])
+
+    def find_run(self, wanted: str) -> str:
+        if wanted == "last":
+            newest = self._query(_NEWEST, 1)
+            if not newest:
+                raise no_match(wanted, ())
+            return str(newest[0][0])
+        if self._query("SELECT 1 FROM runs WHERE run = ?", wanted):
+            return wanted
+        like = _literal(wanted)
+        for pattern in (f"{like}%", f"%-{like}"):
+            found = self._query(_LIKE, pattern)
+            if found and wanted:
+                return only_match(wanted, [str(row[0]) for row in found])
+        raise self._unknown(wanted)
+
+    def kept(self) -> Iterator[tuple[RunRow, Entry]]:
+        kept = self._query(_KEPT)  # first: of a run that begins meanwhile nothing is told
+        rows = {row[0]: row[1:] for row in self._query(_RUNS.replace("SELECT run", "SELECT number, run", 1))}
+        runs: dict[int, RunRow] = {}
+        for number, *row in kept:
+            if number not in runs:
+                runs[number] = _row_of(self, rows[number])
+            yield runs[number], decode_rows([tuple(row)])[0]
+
+    def texts(self) -> Iterator[tuple[str, str]]:
+        last = -1
+        while rows := self._query(_BODIES, last, _PAGE):
+            yield from ((kind, body) for _, kind, body in rows)
+            last = rows[-1][0]
+        for query in ("SELECT text FROM plans", "SELECT body FROM requests"):
+            yield from (("", str(row[0])) for row in self._query(query))
+
+    def prove(self, run: str) -> None:
+        prove_run(self._connection, self._chain if self._lock is not None else None, self._state, run)
+
+    def is_leased(self, run: str) -> bool:
+        return leases.is_locked(self._state, run)
+
+    def holders(self) -> list[Holder]:
+        return leases.holders(self._state)
+
+    def check_free(self, run: str) -> None:
+        if self.is_leased(run):
+            raise leases.held_error(self._state, run)
+
+    def plan(self, digest: str) -> StoredPlan:
+        rows = self._query("SELECT digest, text, name, notation, compiled FROM plans WHERE digest = ?", digest)
+        if not rows:
+            raise NotFound(f"there is no plan with digest `{digest}` in the journal")
+        return StoredPlan(*rows[0])
+
+    def compiled_get(self, key: str) -> bytes | None:
+        rows = self._query("SELECT CAST(value AS BLOB) FROM compiled WHERE key = ?", key)
+        return self._chain.opened(key, rows[0][0]) if rows else None
+
+    def _unknown(self, wanted: str) -> NotFound:
+        rows = self._query(_NEWEST, 1000)
+        return no_match(wanted, [str(row[0]) for row in rows])
+
+
+class Journal(Records):
+    """One connection; use it from the thread that opened it. ``unchained`` is one of the ``notices``."""
+
+    __slots__ = ("_file", "_log", "unchained")
+
+    def __init__(self, state: str, connection: Connection, lock: JournalLock | None, chain: Chain) -> None:
+        super().__init__(state, connection, lock, chain)
+        self.unchained = chain.unchained
         self._log = WriteAheadLog(f"{self._path}-wal")
         self._file = OpenFile(state)
 
@@ -130,15 +223,11 @@ class Journal(Requests):
         if not (named and self._chain.anchored and named[0][0] == self._chain.journal):
             anchor(self._chain, named[0][0] if named else None, self._state)
 
-    def create_run(self, new: NewRun, entries: Sequence[Entry] = ()) -> RunHandle:
-        """Take the lock of a new run and store it, its plan and its first entries (from seq 1) in one transaction.
-
-        Raises UsageError for an id that is taken or cannot be a file name, RunHeld, StorageFailed.
-        """
+    def create_run(self, new: NewRun, entries: Sequence[Entry] = ()) -> Lease:
         check_order(entries, 1)
         if not new.run.replace("-", "").replace("_", "").isalnum() or new.run == "journal":
             raise UsageError(f"`{new.run}` cannot name a run", "use letters, digits, hyphens and underscores")
-        handle = RunHandle(new.run, 1, 0, locks.lock_run(self._state, new.run))
+        handle = Lease(new.run, 1, 0, leases.lock_run(self._state, new.run))
         try:
             self._transact(lambda: _insert_run(self._connection, self._chain, handle, new, entries), then=_EXEC)
         except BaseException as error:
@@ -150,14 +239,7 @@ class Journal(Requests):
         self._chain.note(handle)
         return handle
 
-    def append(self, run: RunHandle, entries: Sequence[Entry], answers: Sequence[tuple[int, Answer]] = ()) -> None:
-        """Store entries that follow ``run.last_seq`` in one transaction; they survive power loss on return. ``answers``
-        (by the ids of requests) become durable with the entries that follow from those requests, or not at all.
-
-        Raises Fenced when another runner took the run over, StorageFailed when the entries could not be stored or the
-        journal is gone: none of them is acknowledged then and the handle writes no more. TypeError and ValueError are
-        for entries that are no JSON data or are numbered wrongly; they leave the handle as it was.
-        """
+    def append(self, run: Lease, entries: Sequence[Entry], answers: Sequence[tuple[int, Answer]] = ()) -> None:
         if not (entries or answers):
             return
         if run.broken or run.lock < 0:
@@ -177,83 +259,11 @@ class Journal(Requests):
             self._log.tend(self._connection, self._lock, len(rows))
 
     def require_there(self, run: str) -> None:
-        """Raises StorageFailed where the file of the journal was removed or replaced since it was opened."""
         self._file.require_there(run)
 
-    def entries(self, run: str, after: int = 0) -> Iterator[Entry]:
-        """The entries of a run with a seq above ``after``, read page by page; ends with what is durable at that time.
-
-        Raises StorageFailed for a damaged row or one of a newer program.
-        """
-        found = self._query("SELECT number FROM runs WHERE run = ?", run)
-        if not found:
-            return
-        first = found[0][0] << _BITS
-        end = first + (1 << _BITS)
-        while True:
-            rows = self._query(_READ, first + after, end, _PAGE)
-            yield from decode_rows(rows)
-            if len(rows) < _PAGE:
-                return
-            after = rows[-1][0]
-
-    def runs(self, limit: int = 100, offset: int = 0) -> list[RunRow]:
-        """Runs, the newest first."""
-        rows = self._query(f"{_RUNS} WHERE plan_digest <> '' ORDER BY number DESC LIMIT ? OFFSET ?", limit, offset)
-        return [_row_of(self, row) for row in rows]
-
-    def run(self, run: str) -> RunRow:
-        """One run by its whole id; raises NotFound."""
-        rows = self._query(f"{_RUNS} WHERE run = ?", run)
-        if not rows:
-            raise self._unknown(run)
-        return _row_of(self, rows[0])
-
-    def find_run(self, wanted: str) -> str:
-        """The id of the run that people mean: ``last``, a whole id, a unique prefix, or what follows its last hyphen.
-
-        Raises NotFound naming the candidates or the nearest name.
-        """
-        if wanted == "last":
-            newest = self._query(_NEWEST, 1)
-            if not newest:
-                raise no_match(wanted, ())
-            return str(newest[0][0])
-        if self._query("SELECT 1 FROM runs WHERE run = ?", wanted):
-            return wanted
-        like = _literal(wanted)
-        for pattern in (f"{like}%", f"%-{like}"):
-            found = self._query(_LIKE, pattern)
-            if found and wanted:
-                return only_match(wanted, [str(row[0]) for row in found])
-        raise self._unknown(wanted)
-
-    def kept(self) -> Iterator[tuple[RunRow, Entry]]:
-        """Every end of an attempt that kept artifacts, with its run, in the order of runs and entries."""
-        kept = self._query(_KEPT)  # first: of a run that begins meanwhile nothing is told
-        rows = {row[0]: row[1:] for row in self._query(_RUNS.replace("SELECT run", "SELECT number, run", 1))}
-        runs: dict[int, RunRow] = {}
-        for number, *row in kept:
-            if number not in runs:
-                runs[number] = _row_of(self, rows[number])
-            yield runs[number], decode_rows([tuple(row)])[0]
-
-    def texts(self) -> Iterator[tuple[str, str]]:
-        """Whatever is stored as text, with the kind of event that it is the body of (empty for plans and requests)."""
-        last = -1
-        while rows := self._query(_BODIES, last, _PAGE):
-            yield from ((kind, body) for _, kind, body in rows)
-            last = rows[-1][0]
-        for query in ("SELECT text FROM plans", "SELECT body FROM requests"):
-            yield from (("", str(row[0])) for row in self._query(query))
-
-    def hold(self, run: str) -> RunHandle:
-        """Become the one process that acts on a run; whoever held it before is fenced off from now on.
-
-        Raises NotFound, RunHeld naming the holder, StorageFailed.
-        """
+    def acquire(self, run: str) -> Lease:
         self.run(run)
-        handle = RunHandle(run, 0, 0, locks.lock_run(self._state, run))
+        handle = Lease(run, 0, 0, leases.lock_run(self._state, run))
         try:
             self._transact(lambda: self._take_over(handle))
         except BaseException:
@@ -262,46 +272,27 @@ class Journal(Requests):
         self._chain.note(handle)
         return handle
 
-    def prove(self, run: str) -> None:
-        """Before what a run did is made use of: raises RecordMismatch where it is not what was written here."""
-        prove_run(self._connection, self._chain if self._lock is not None else None, self._state, run)
+    def renew(self, run: Lease) -> None:
+        if run.lock < 0:
+            raise StorageFailed(f"run `{run.run}` was released", _going_on(run))
+        if self._query("SELECT epoch FROM runs WHERE run = ?", run.run) != [(run.epoch,)]:
+            raise _overtaken(run)
 
-    def release(self, run: RunHandle) -> None:
-        """Let go of a run. Nothing can be appended through the handle afterwards."""
+    def release(self, run: Lease) -> None:
         if run.lock >= 0:
             descriptor, run.lock = run.lock, -1
-            locks.unlock_run(self._state, run.run, descriptor)
-
-    def is_held(self, run: str) -> bool:
-        """Whether a living process acts on the run, this one included; asked of the kernel."""
-        return locks.is_locked(self._state, run)
-
-    def check_free(self, run: str) -> None:
-        """Raises RunHeld naming the holder where a living process acts on the run."""
-        if self.is_held(run):
-            raise locks.held_error(self._state, run)
-
-    def plan(self, digest: str) -> StoredPlan:
-        """The plan a run is pinned to; raises NotFound."""
-        rows = self._query("SELECT digest, text, name, notation, compiled FROM plans WHERE digest = ?", digest)
-        if not rows:
-            raise NotFound(f"there is no plan with digest `{digest}` in the journal")
-        return StoredPlan(*rows[0])
+            leases.unlock_run(self._state, run.run, descriptor)
 
     def keep_plan(self, plan: StoredPlan) -> None:
-        """Store the text of a plan, as a revision needs it; what is known under the digest stays."""
         self._transact(lambda: _insert_plan(self._connection, self._chain, plan))
 
-    def compiled_get(self, key: str) -> bytes | None:
-        """What ``compiled_put`` kept under the key, or None; also where somebody without the user's key wrote it."""
-        rows = self._query("SELECT CAST(value AS BLOB) FROM compiled WHERE key = ?", key)
-        return self._chain.opened(key, rows[0][0]) if rows else None
-
     def compiled_put(self, key: str, value: bytes) -> None:
-        """Keep the loader's form of a plan where there is a key to know it by; only the last stay, if power lasts."""
         vouched = self._chain.vouched(key, value)
         if vouched is not None:
             self._transact(lambda: _insert_compiled(self._connection, key, vouched), "OFF", _EXEC)
+
+    def retention(self) -> Pruning:
+        return Pruning(self._connection, self._path, self._chain, self._state, self._lock)
 
     def close(self) -> None:
         """Close the database; the last one out moves the write-ahead log into it."""
@@ -318,7 +309,7 @@ class Journal(Requests):
 
     def _advance(
         self,
-        run: RunHandle,
+        run: Lease,
         entries: Sequence[Entry],
         rows: Sequence[Sequence[object]],
         answers: Sequence[tuple[int, Answer]],
@@ -326,10 +317,7 @@ class Journal(Requests):
         """The row of the run changes with its status only: each page that a commit touches is written once more."""
         epoch, last_seq, known = self._stands(run)
         if (epoch, last_seq) != (run.epoch, run.last_seq):
-            raise Fenced(
-                f"another runner took over run `{run.run}`; this one stops writing",
-                f"`planrunner show {run.run}` tells how it goes on",
-            )
+            raise _overtaken(run)
         status, ended = ending(entries)
         if status or (known and entries):
             seal = self._chain.seal(*run.row, run.epoch, status, ended)
@@ -338,11 +326,11 @@ class Journal(Requests):
         if answers:
             self._store_answers(answers)
 
-    def _take_over(self, handle: RunHandle) -> None:
+    def _take_over(self, handle: Lease) -> None:
         take_up(self._connection, self._chain, handle)
         handle.epoch, handle.last_seq, _ = self._stands(handle)
 
-    def _stands(self, run: RunHandle) -> tuple[int, int, str]:
+    def _stands(self, run: Lease) -> tuple[int, int, str]:
         """Epoch, last seq and status as they are stored."""
         first = run.number << _BITS
         found = self._connection.execute(_STANDS, (first, first + (1 << _BITS), run.run)).fetchone()
@@ -350,10 +338,6 @@ class Journal(Requests):
             return 0, 0, ""
         epoch, status, last = found
         return epoch, (last or first) - first, status
-
-    def _unknown(self, wanted: str) -> NotFound:
-        rows = self._query(_NEWEST, 1000)
-        return no_match(wanted, [str(row[0]) for row in rows])
 
 
 class Pruning(Store):
@@ -370,11 +354,11 @@ class Pruning(Store):
     def remove(self, row: RunRow, at: float, by: str) -> None:
         """Take a run that has ended, and stands as ``row`` tells, out of the journal; a record of it stays. Durable on
         return. Raises RunHeld, UsageError for a run that was taken up since, RecordMismatch, StorageFailed."""
-        lock = locks.lock_run(self._state, row.run)
+        lock = leases.lock_run(self._state, row.run)
         try:
             self._transact(lambda: _prune(self._connection, self._chain, row, at, by))
         finally:
-            locks.unlock_run(self._state, row.run, lock)
+            leases.unlock_run(self._state, row.run, lock)
 
     def drop_plans(self) -> None:
         """Remove the plans that no run has, unless another process is at work here: it may be about to use one.
@@ -390,22 +374,17 @@ class Pruning(Store):
         return [str(each.run) for each in pruned_rows(self._connection)]
 
 
-def pruning(journal: Journal) -> Pruning:
-    """What removes runs from a journal that is open for writing."""
-    return Pruning(journal._connection, journal._path, journal._chain, journal._state, journal._lock)
-
-
-def _row_of(journal: Journal, row: tuple[Any, ...]) -> RunRow:
+def _row_of(journal: Records, row: tuple[Any, ...]) -> RunRow:
     while True:
         found = RunRow(*row)
-        held = journal.is_held(found.run)
+        held = journal.is_leased(found.run)
         again = [] if held or found.status else journal._query(f"{_RUNS} WHERE run = ?", found.run)
         if again in ([], [row]):
-            return found._replace(held=held)
+            return found._replace(leased=held)
         row = again[0]  # it may have ended after it was read and before that was asked
 
 
-def _insert_run(connection: Connection, chain: Chain, handle: RunHandle, new: NewRun, entries: Sequence[Entry]) -> None:
+def _insert_run(connection: Connection, chain: Chain, handle: Lease, new: NewRun, entries: Sequence[Entry]) -> None:
     if new.plan is not None:
         _insert_plan(connection, chain, new.plan)
     ((last,),) = connection.execute(_LAST).fetchall()
@@ -431,7 +410,14 @@ def _insert_compiled(connection: Connection, key: str, value: bytes) -> None:
     connection.execute("DELETE FROM compiled WHERE number <= (SELECT max(number) FROM compiled) - ?", (_CACHED_PLANS,))
 
 
-def _going_on(run: RunHandle) -> str:
+def _overtaken(run: Lease) -> Fenced:
+    return Fenced(
+        f"another runner took over run `{run.run}`; this one stops writing",
+        f"`planrunner show {run.run}` tells how it goes on",
+    )
+
+
+def _going_on(run: Lease) -> str:
     return f"go on with `planrunner resume {run.run}`"
 
 
@@ -447,7 +433,7 @@ def _prune(connection: Connection, chain: Chain, row: RunRow, at: float, by: str
     if not found or not row.status or (found[0].status, found[0].epoch) != (row.status, row.epoch):
         raise UsageError(f"run {row.run} has not ended", f"planrunner show {row.run}")
     sealed = found[0]
-    walked, breaks = breaks_of(connection, chain, sealed, chain.head(sealed.number))
+    walked, breaks = walk(stored_run(connection, sealed), chain, chain.head(sealed.number))
     if breaks and chain.key is not None:
         raise refused(row.run, breaks[0].message)
     kept = (sealed.number, row.run, row.plan_id, row.created, row.status, row.ended, walked.seq, walked.link, at, by)

@@ -20,7 +20,7 @@ from planrunner.engine.effects import StartCall
 from planrunner.engine.live import LiveEffects, LiveSettings
 from planrunner.engine.output import Record
 from planrunner.engine.services import AttemptServices
-from planrunner.journal.sqlite import open_journal
+from planrunner.journal.stores import open_journal
 from planrunner.machine.events import AttemptEnded, Outcome
 from planrunner.plan.model import Capability, Task
 from planrunner.plugins.registry import Registry

@@ -145,6 +145,20 @@ def test_rooms_side_by_side_do_not_see_each_other() -> None:
     assert not across, _say(across)
 
 
+def test_what_the_journal_is_stored_in_is_named_inside_the_journal_only() -> None:
+    outside = [
+        item
+        for item in _inside()
+        if item.target in JOURNAL_INSIDE and _room(item.importer) != "journal" and item.importer != OCCUPANCY
+    ]
+    assert not outside, _say(outside)
+
+
+JOURNAL_INSIDE = {f"planrunner.journal.{name}" for name in ("database", "leases", "sqlite")}
+OCCUPANCY = "planrunner.app.runs.occupancy"
+"""Has the lease of a working directory into which files are put back."""
+
+
 def test_the_machine_imports_no_clock_no_io_no_chance_and_no_dependency() -> None:
     outside = [
         item

@@ -20,7 +20,7 @@ from planrunner.app.history.state import stored_state
 from planrunner.app.runs.execute import ExecRequest, Silent, execute
 from planrunner.app.runs.resume import resume
 from planrunner.errors import PlanInvalid
-from planrunner.journal.proof import verify
+from planrunner.journal.audit import verify_journal
 from planrunner.journal.sqlite import open_journal
 from planrunner.machine.events import UndoStarted
 from planrunner.machine.statuses import SETTLED
@@ -193,7 +193,7 @@ def check_one(folder: Path, seed: int, cut: tuple[int, bool], calm: list[Any]) -
     if run is None:
         assert cut == (1, False)
         return
-    assert not verify(str(state)).breaks
+    assert not verify_journal(str(state)).breaks
     _, last_seq = look(state, run)
     if acknowledged.exists():
         assert last_seq >= int(acknowledged.read_text()), "an acknowledged event is lost"
@@ -207,5 +207,5 @@ def check_one(folder: Path, seed: int, cut: tuple[int, bool], calm: list[Any]) -
     doubles = [key for key in acted(folder) if key[0] in unsafe and acted(folder).count(key) > 1]
     doubles += twice_undone(folder, run, state)
     assert not doubles, (seed, cut, doubles)
-    assert not verify(str(state)).breaks
+    assert not verify_journal(str(state)).breaks
     assert not leftovers(run)

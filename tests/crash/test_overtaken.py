@@ -20,12 +20,12 @@ from planrunner.app.runs.resume import resume
 from planrunner.app.runs.rollback import RollbackRequest, roll_back
 from planrunner.cli.guard import guarded
 from planrunner.errors import Denied, UsageError
+from planrunner.journal import audit, foreign, leases, workspace
 from planrunner.journal import chain as chain_of_heads
-from planrunner.journal import foreign, locks, proof, workspace
-from planrunner.journal.chain import Chain
+from planrunner.journal.audit import verify_journal
+from planrunner.journal.chain import Chain, known_chain
 from planrunner.journal.database import Store
 from planrunner.journal.foreign import accept
-from planrunner.journal.proof import known_chain, verify
 from planrunner.journal.records import NewRun, StoredPlan
 from planrunner.journal.sqlite import Journal, open_journal
 from planrunner.machine.events import (
@@ -104,7 +104,7 @@ def kinds(state: str, run: str) -> list[type]:
 def write_on(state: str, run: str, event: RunEnded) -> None:
     """Another process takes the run up and adds an event."""
     journal = open_journal(state)
-    handle = journal.hold(run)
+    handle = journal.acquire(run)
     journal.append(handle, [Entry(handle.last_seq + 1, time.time(), event)])
     journal.release(handle)
     journal.close()
@@ -119,7 +119,7 @@ def state(tmp_path: Path) -> str:
 
 class TestARunThatAnotherProcessCarriedToItsEndMeanwhile:
     def test_is_not_resumed(self, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        first(Journal, "hold", lambda: elsewhere(state, "resume", RUN), monkeypatch)
+        first(Journal, "acquire", lambda: elsewhere(state, "resume", RUN), monkeypatch)
         with pytest.raises(UsageError, match=f"run {RUN} has already completed"):
             resume(RUN, (), state, Silent())
         assert kinds(state, RUN).count(RunEnded) == 1
@@ -133,7 +133,7 @@ class TestARunThatAnotherProcessCarriedToItsEndMeanwhile:
         assert kinds(state, RUN).count(RunEnded) == 1
 
     def test_is_rolled_back_as_it_stands_then(self, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        first(Journal, "hold", lambda: elsewhere(state, "resume", RUN), monkeypatch)
+        first(Journal, "acquire", lambda: elsewhere(state, "resume", RUN), monkeypatch)
         roll_back(RollbackRequest(RUN, to="a"), state, Silent())
         journal = open_journal(state, readonly=True)
         begun = [entry.event for entry in journal.entries(RUN) if isinstance(entry.event, RollbackStarted)]
@@ -143,7 +143,7 @@ class TestARunThatAnotherProcessCarriedToItsEndMeanwhile:
 
 class TestWhoeverOnlyReads:
     @pytest.mark.parametrize("at", range(3))
-    @pytest.mark.parametrize("where", [(foreign, "known_chain"), (proof, "sealed_rows"), (Chain, "head")])
+    @pytest.mark.parametrize("where", [(foreign, "known_chain"), (audit, "sealed_rows"), (Chain, "head")])
     def test_sees_row_events_and_head_of_one_moment(
         self, state: str, monkeypatch: pytest.MonkeyPatch, where: tuple[object, str], at: int
     ) -> None:
@@ -155,7 +155,7 @@ class TestWhoeverOnlyReads:
 
     def test_does_not_call_a_run_cut_off_that_ends_just_now(self, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as steered:
-            first(locks, "is_locked", lambda: write_on(state, RUN, RunEnded("completed")), steered)
+            first(leases, "is_locked", lambda: write_on(state, RUN, RunEnded("completed")), steered)
             assert [run.status for run in recent_runs(state, RunQuery())] == ["completed"]
 
     def test_looks_again_at_a_head_that_is_being_written(self, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,13 +199,13 @@ class TestWhoeverAccepts:
         with monkeypatch.context() as steered:
             first(foreign, "_adopt", lambda: write_on(state, RUN, RunEnded("completed")), steered)
             accept(state, None, {"because": "it is mine"})
-        assert verify(state).breaks == ()
+        assert verify_journal(state).breaks == ()
 
     def test_keeps_others_from_moving_the_log_meanwhile(self, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
         alone: list[bool] = []
 
         def look() -> None:
-            other = locks.JournalLock(state)
+            other = leases.JournalLock(state)
             alone.append(other.alone())
             other.close()
 

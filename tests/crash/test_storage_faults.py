@@ -26,7 +26,7 @@ from planrunner import errors
 from planrunner.app.history.show import Look, look
 from planrunner.cli.guard import guarded
 from planrunner.errors import NotFound, PlanrunnerError
-from planrunner.journal.proof import verify
+from planrunner.journal.audit import verify_journal
 from planrunner.machine.events import AttemptEnded
 
 WRITES = (
@@ -216,7 +216,7 @@ class Project:
         with pytest.MonkeyPatch.context() as patched:
             patched.setenv("XDG_DATA_HOME", str(self.folder / "data"))
             try:
-                found = verify(self.state).breaks
+                found = verify_journal(self.state).breaks
             except NotFound:
                 found = ()
                 assert self.run() is None

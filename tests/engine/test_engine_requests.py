@@ -13,11 +13,11 @@ from workbench import working_plan as plan
 from planrunner.app.runs.control import answer_waiting
 from planrunner.app.runs.execute import exit_code
 from planrunner.capabilities.contract import Call
-from planrunner.engine import loop as inbox_module
+from planrunner.engine import loop
 from planrunner.engine.loop import Driver, Inbox
 from planrunner.engine.replay import replay
 from planrunner.engine.simulated import ImaginedEffects, Script
-from planrunner.errors import StorageFailed
+from planrunner.errors import Fenced, StorageFailed
 from planrunner.journal.memory import MemoryJournal
 from planrunner.journal.records import Answer, NewRun, Request
 from planrunner.machine.events import (
@@ -87,7 +87,7 @@ class Steered:
         effects = Posting(Script(self.outcome, lambda names: {}), self.clock, self.journal, asks or {})
         first: Event
         if self.journal.runs():
-            handle = self.journal.hold("run")
+            handle = self.journal.acquire("run")
             state = fold(self.plan, "run", self.journal.entries("run"))
             answer_waiting(self.journal, handle, state, effects.now())
             first = RunResumed(handle.epoch)
@@ -127,7 +127,7 @@ class Steered:
 @pytest.fixture(autouse=True)
 def _look_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Real seconds say nothing on a virtual clock."""
-    monkeypatch.setattr(inbox_module, "LOOK", 0.0)
+    monkeypatch.setattr(loop, "LOOK", 0.0)
 
 
 CHAIN = ({"id": "a"}, {"id": "b", "needs": ["a"]}, {"id": "c", "needs": ["b"]})
@@ -415,3 +415,16 @@ def test_a_request_that_came_before_a_task_ended_is_heard_before_the_next_one_st
     assert [entry.event.task for entry in run.journal.entries("run") if isinstance(entry.event, AttemptStarted)] == [
         "a"
     ]
+
+
+def test_a_run_that_another_process_acquired_is_noticed_while_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "RENEWAL", 0.0)
+    journal = MemoryJournal()
+    inbox = loop.Inbox(journal, journal.create_run(NewRun("run", "p", "digest", 1.0)))
+    assert inbox.news() == []
+    journal.crash()
+    journal.acquire("run")
+    monkeypatch.setattr(loop, "LOOK", 0.0)
+    inbox._next = 0.0
+    with pytest.raises(Fenced):
+        inbox.news()

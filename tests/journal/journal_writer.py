@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from planrunner.errors import RunHeld
-from planrunner.journal.records import NewRun, RunHandle
+from planrunner.journal.records import Lease, NewRun
 from planrunner.journal.sqlite import Journal, open_journal
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, Outcome, RunEnded, RunStarted, TaskSettled
 
@@ -39,7 +39,7 @@ def numbered(after: int, events: list[Event]) -> list[Entry]:
     return [Entry(seq, float(seq), event) for seq, event in enumerate(events, after + 1)]
 
 
-def say(handle: RunHandle) -> None:
+def say(handle: Lease) -> None:
     os.write(1, b"ack %d\n" % handle.last_seq)
 
 
@@ -54,7 +54,7 @@ def write(state: str, run: str, tasks: int, deadly: int) -> None:
     ends = [sum(len(part) for part in script(tasks)[: count + 1]) for count in range(tasks + 1)]
     known = [row.run for row in journal.runs()]
     if run in known:
-        handle = journal.hold(run)
+        handle = journal.acquire(run)
     else:
         handle = journal.create_run(NewRun(run, "chain", "digest", 1.0))
     appends = 0
@@ -89,7 +89,7 @@ def race(state: str, run: str, rounds: int) -> None:
         sys.stdin.readline()
         handle = None
         try:
-            handle = journal.hold(run)
+            handle = journal.acquire(run)
             os.write(1, b"won\n")
         except RunHeld:
             os.write(1, b"lost\n")
@@ -103,7 +103,7 @@ def race(state: str, run: str, rounds: int) -> None:
 def keep(state: str, run: str) -> None:
     """Hold a run until killed."""
     journal: Journal = open_journal(state)
-    journal.hold(run)
+    journal.acquire(run)
     os.write(1, b"held\n")
     time.sleep(600)
 

@@ -14,9 +14,10 @@ from typing import NamedTuple
 import pytest
 
 from planrunner.errors import NotFound, RecordMismatch, StorageFailed
-from planrunner.journal.chain import Chain
+from planrunner.journal.audit import inspect, read_heads, verify_journal
+from planrunner.journal.chain import Chain, known_chain
 from planrunner.journal.foreign import accept, accepted
-from planrunner.journal.proof import Anchor, inspect, known_chain, read_heads, verify
+from planrunner.journal.proof import Anchor
 from planrunner.journal.records import NewRun, StoredPlan
 from planrunner.journal.sqlite import Journal, open_journal
 from planrunner.machine.events import (
@@ -73,7 +74,7 @@ def state(tmp_path: Path) -> Path:
 
 
 def breaks(state: Path, run: str | None = None) -> list[tuple[str, int, str]]:
-    return [(each.run, each.seq, each.kind) for each in verify(str(state), run).breaks]
+    return [(each.run, each.seq, each.kind) for each in verify_journal(str(state), run).breaks]
 
 
 def change(state: Path, *statements: str) -> None:
@@ -232,7 +233,7 @@ def test_a_whole_run_that_is_taken_out_is_found_though_nothing_in_the_journal_te
 def test_an_old_copy_that_is_put_back_is_found(state: Path, tmp_path: Path) -> None:
     shutil.copytree(state, tmp_path / "copy")
     journal = open_journal(str(state))
-    handle = journal.hold("r3")
+    handle = journal.acquire("r3")
     journal.append(handle, numbered(20, TaskQueued("a"), TaskQueued("b")))
     journal.release(handle)
     write_run(journal, "r4", 5)
@@ -281,10 +282,10 @@ def test_nobody_acts_on_a_run_that_is_not_what_was_written(state: Path) -> None:
     change(state, f"UPDATE entries SET body = replace(body, 't0', 't9') WHERE id = {3 << 32 | 2}")
     journal = open_journal(str(state))
     with pytest.raises(RecordMismatch, match="event 2 does not follow") as caught:
-        journal.hold("r3")
+        journal.acquire("r3")
     assert "planrunner audit accept r3" in caught.value.hint
-    journal.release(journal.hold("r2"))
-    assert not journal.is_held("r3")
+    journal.release(journal.acquire("r2"))
+    assert not journal.is_leased("r3")
     journal.close()
 
 
@@ -292,7 +293,7 @@ def test_a_run_of_a_cut_journal_is_not_gone_on_with(state: Path) -> None:
     change(state, f"DELETE FROM entries WHERE id = {3 << 32 | 20}")
     journal = open_journal(str(state))
     with pytest.raises(RecordMismatch, match="event 20 is missing at the end"):
-        journal.hold("r3")
+        journal.acquire("r3")
     journal.close()
 
 
@@ -304,11 +305,11 @@ def test_what_a_person_accepts_is_covered_from_then_on_and_the_acceptance_is_kep
     told = accept(str(state), None, {"by": "ann", "at": 7.0, "because": "a disk was restored"})
     assert sorted((each.run, each.kind) for each in told.breaks) == [("r1", "cut"), ("r2", "changed"), ("r3", "cut")]
     assert breaks(state) == []
-    assert [each.since for each in verify(str(state)).runs] == [EVENTS, 10]
+    assert [each.since for each in verify_journal(str(state)).runs] == [EVENTS, 10]
     (kept,) = accepted(str(state))
     assert (kept["by"], kept["because"], len(kept["breaks"])) == ("ann", "a disk was restored", 3)  # type: ignore[arg-type]
     journal = open_journal(str(state))
-    handle = journal.hold("r3")
+    handle = journal.acquire("r3")
     journal.append(handle, numbered(10, TaskQueued("more")))
     journal.release(handle)
     journal.close()
@@ -325,28 +326,28 @@ def test_what_cannot_be_gone_on_with_is_not_accepted(state: Path) -> None:
 
 
 def test_an_anchor_kept_elsewhere_tells_what_even_the_holder_of_the_key_changed(state: Path) -> None:
-    anchors = [Anchor(each.run, each.events, each.link) for each in verify(str(state)).runs]
+    anchors = [Anchor(each.run, each.events, each.link) for each in verify_journal(str(state)).runs]
     journal = open_journal(str(state))
-    handle = journal.hold("r3")
+    handle = journal.acquire("r3")
     journal.append(handle, numbered(20, TaskQueued("a")))
     journal.release(handle)
     journal.close()
-    assert verify(str(state), None, anchors).breaks == ()
+    assert verify_journal(str(state), None, anchors).breaks == ()
     change(
         state, f"UPDATE entries SET at = 5 WHERE id = {2 << 32 | 9}", f"DELETE FROM entries WHERE id >= {3 << 32 | 11}"
     )
     accept(str(state), None, {"by": "mallory"})
-    found = verify(str(state), None, anchors).breaks
+    found = verify_journal(str(state), None, anchors).breaks
     assert [(each.run, each.seq, each.kind) for each in found] == [("r2", EVENTS, "anchor"), ("r3", 11, "cut")]
 
 
 def test_without_the_key_only_anchors_tell(state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    anchors = [Anchor(each.run, each.events, each.link) for each in verify(str(state)).runs]
+    anchors = [Anchor(each.run, each.events, each.link) for each in verify_journal(str(state)).runs]
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "elsewhere"))
     assert {kind for _, _, kind in breaks(state)} == {"key"}
-    assert verify(str(state), None, anchors).breaks == ()
+    assert verify_journal(str(state), None, anchors).breaks == ()
     change(state, f"UPDATE entries SET at = 5 WHERE id = {2 << 32 | 9}")
-    assert [each.kind for each in verify(str(state), None, anchors).breaks] == ["key", "anchor"]
+    assert [each.kind for each in verify_journal(str(state), None, anchors).breaks] == ["key", "anchor"]
 
 
 def test_under_another_key_a_run_goes_on_once_a_person_accepts_it(
@@ -359,12 +360,12 @@ def test_under_another_key_a_run_goes_on_once_a_person_accepts_it(
         accept(str(state), "r3", {"by": "ann"})
     accept(str(state), None, {"by": "ann"})
     journal = open_journal(str(state))
-    handle = journal.hold("r3")
+    handle = journal.acquire("r3")
     journal.append(handle, numbered(20, TaskQueued("a")))
     journal.release(handle)
     journal.close()
     assert breaks(state) == []
-    assert verify(str(state), "r3").runs[0].since == 20
+    assert verify_journal(str(state), "r3").runs[0].since == 20
 
 
 def test_where_no_key_can_be_kept_a_run_is_written_without_and_told_of(
@@ -437,7 +438,7 @@ def test_key_and_heads_are_private_whatever_the_umask(tmp_path: Path) -> None:
 
 
 def test_heads_that_were_changed_are_found(state: Path) -> None:
-    path = Path(verify(str(state)).heads)
+    path = Path(verify_journal(str(state)).heads)
     for place in (0, 20, 120, 128, 300, 511):
         content = bytearray(path.read_bytes())
         content[place] ^= 1
@@ -449,16 +450,16 @@ def test_heads_that_were_changed_are_found(state: Path) -> None:
 
 
 def test_heads_that_are_behind_after_a_crash_mean_nothing(state: Path) -> None:
-    path = Path(verify(str(state)).heads)
+    path = Path(verify_journal(str(state)).heads)
     before = path.read_bytes()
     journal = open_journal(str(state))
-    handle = journal.hold("r3")
+    handle = journal.acquire("r3")
     journal.append(handle, numbered(20, TaskQueued("a"), TaskQueued("b")))
     journal.release(handle)
     write_run(journal, "r4", 5)
     journal.close()
     path.write_bytes(before)
-    found = verify(str(state))
+    found = verify_journal(str(state))
     assert not found.breaks
     assert [(each.events, each.anchored) for each in found.runs] == [(20, 20), (EVENTS, EVENTS), (22, 20), (5, 0)]
 
@@ -482,7 +483,7 @@ def test_no_damage_to_the_file_ends_in_a_foreign_exception_and_none_in_what_is_r
 
 def test_a_log_that_is_cut_short_is_a_cut_journal(state: Path, tmp_path: Path) -> None:
     writer = open_journal(str(state))
-    handle = writer.hold("r3")
+    handle = writer.acquire("r3")
     for number in range(30):
         writer.append(handle, numbered(handle.last_seq, TaskQueued(f"a{number}")))
     shutil.copytree(state, tmp_path / "copy")
@@ -494,7 +495,7 @@ def test_a_log_that_is_cut_short_is_a_cut_journal(state: Path, tmp_path: Path) -
         shutil.copytree(tmp_path / "copy", state)
         (state / "journal.db-shm").unlink()
         (state / "journal.db-wal").write_bytes(log[:keep])
-        found = verify(str(state))
+        found = verify_journal(str(state))
         ((events, kinds),) = [
             (each.events, [one.kind for one in found.breaks]) for each in found.runs if each.run == "r3"
         ]
@@ -503,7 +504,7 @@ def test_a_log_that_is_cut_short_is_a_cut_journal(state: Path, tmp_path: Path) -
 
 def test_there_is_nothing_to_verify_before_the_first_run(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
-        verify(str(tmp_path / "state"))
+        verify_journal(str(tmp_path / "state"))
     assert os.listdir(tmp_path) == []
 
 
@@ -537,5 +538,9 @@ def test_a_journal_of_an_older_layout_says_that_it_is_not_chained_yet_and_waits_
         open_journal(str(state))
     accept(str(state), None, {"by": "ann"})
     open_journal(str(state)).close()
-    assert [(each.run, each.since) for each in verify(str(state)).runs] == [("r1", 20), ("r2", EVENTS), ("r3", 20)]
+    assert [(each.run, each.since) for each in verify_journal(str(state)).runs] == [
+        ("r1", 20),
+        ("r2", EVENTS),
+        ("r3", 20),
+    ]
     assert breaks(state) == []

@@ -1,18 +1,20 @@
-"""What both journals promise: the one on disk and the one in memory."""
+"""What every journal promises: the one on disk, the one in memory, and one over a connection of DB-API."""
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from dbapi_journal import DatabaseJournal
 
 from planrunner.errors import Fenced, NotFound, RunHeld, StorageFailed, UsageError
 from planrunner.journal.memory import MemoryJournal
 from planrunner.journal.ports import JournalPort
 from planrunner.journal.records import Answer, NewRun, Request, RunRow, StoredPlan
-from planrunner.journal.sqlite import open_journal
+from planrunner.journal.stores import open_journal
 from planrunner.machine.events import Entry, RunEnded, RunResumed, RunStarted, TaskQueued
 
 if TYPE_CHECKING:
@@ -22,9 +24,18 @@ Open = Callable[[], JournalPort]
 START = RunStarted("digest", {"ref": "HEAD"}, 7)
 
 
-@pytest.fixture(params=["sqlite", "memory"])
+JOURNALS: dict[str, Callable[[Path], JournalPort]] = {
+    "sqlite": lambda folder: open_journal(str(folder / "state")),
+    "address": lambda folder: open_journal(f"file://{folder}/state"),
+    "memory": lambda _: MemoryJournal(),
+    "db-api": lambda _: DatabaseJournal(sqlite3.connect(":memory:")),
+}
+"""A store passes all tests of this file once it has a line here."""
+
+
+@pytest.fixture(params=JOURNALS)
 def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[JournalPort]:
-    opened: JournalPort = MemoryJournal() if request.param == "memory" else open_journal(str(tmp_path / "state"))
+    opened = JOURNALS[request.param](tmp_path)
     yield opened
     opened.close()
 
@@ -86,28 +97,51 @@ def test_a_released_run_of_that_id_is_not_made_again(journal: JournalPort) -> No
     journal.release(journal.create_run(new("r1"), numbered(0, START)))
     with pytest.raises(UsageError, match="`r1` already"):
         journal.create_run(new("r1"))
-    assert not journal.is_held("r1")
+    assert not journal.is_leased("r1")
     assert len(list(journal.entries("r1"))) == 1
 
 
 def test_a_run_is_held_until_it_is_released(journal: JournalPort) -> None:
     handle = journal.create_run(new("r1"))
-    assert journal.is_held("r1")
-    assert journal.run("r1").held
+    assert journal.is_leased("r1")
+    assert journal.run("r1").leased
     with pytest.raises(RunHeld, match="`r1` is held by"):
-        journal.hold("r1")
+        journal.acquire("r1")
     journal.release(handle)
-    assert not journal.is_held("r1")
-    assert not journal.runs()[0].held
+    assert not journal.is_leased("r1")
+    assert not journal.runs()[0].leased
 
 
 def test_holding_again_raises_the_epoch_and_goes_on_where_the_run_is(journal: JournalPort) -> None:
     handle = journal.create_run(new("r1"), numbered(0, START))
     journal.release(handle)
-    again = journal.hold("r1")
+    again = journal.acquire("r1")
     assert (again.epoch, again.last_seq) == (2, 1)
     journal.append(again, numbered(1, RunResumed(again.epoch)))
     assert journal.run("r1").epoch == 2
+
+
+def test_a_lease_is_renewed_until_another_process_has_the_run(journal: JournalPort) -> None:
+    stale = journal.create_run(new("r1"), numbered(0, START))
+    journal.renew(stale)
+    journal.release(stale)
+    with pytest.raises(StorageFailed, match="released"):
+        journal.renew(stale)
+    fresh = journal.acquire("r1")
+    journal.renew(fresh)
+    stale.lock = 0
+    with pytest.raises(Fenced):
+        journal.renew(stale)
+    stale.lock = -1
+    journal.release(fresh)
+
+
+def test_holders_are_told_by_run(journal: JournalPort) -> None:
+    leases = [journal.create_run(new(run)) for run in ("r2", "r1")]
+    assert [holder.run for holder in journal.holders()] == ["r1", "r2"]
+    assert all(holder.process for holder in journal.holders())
+    journal.release(leases[0])
+    assert [holder.run for holder in journal.holders()] == ["r1"]
 
 
 def test_nothing_is_written_through_a_released_handle(journal: JournalPort) -> None:
@@ -122,9 +156,9 @@ def test_nothing_is_written_through_a_released_handle(journal: JournalPort) -> N
 def test_an_unknown_run_cannot_be_held_and_the_nearest_is_named(journal: JournalPort) -> None:
     journal.create_run(new("20261121-2259-k3f9qz"))
     with pytest.raises(NotFound, match="no run `20261121-2259-k3f9qx`") as caught:
-        journal.hold("20261121-2259-k3f9qx")
+        journal.acquire("20261121-2259-k3f9qx")
     assert "`20261121-2259-k3f9qz`" in caught.value.hint
-    assert not journal.is_held("20261121-2259-k3f9qx")
+    assert not journal.is_leased("20261121-2259-k3f9qx")
 
 
 def test_the_status_of_a_run_is_known_once_its_last_event_is_its_end(journal: JournalPort) -> None:
@@ -233,7 +267,7 @@ def test_an_answer_without_entries_leaves_an_ended_run_as_it_is(journal: Journal
 def test_a_fenced_holder_answers_nothing(journal: JournalPort) -> None:
     stale = journal.create_run(new("r1"), numbered(0, START))
     journal.release(stale)
-    fresh = journal.hold("r1")
+    fresh = journal.acquire("r1")
     stale.lock = 0
     number = journal.post("r1", Request("pause", {}))
     with pytest.raises(Fenced):
@@ -248,7 +282,7 @@ def test_a_journal_in_memory_fences_the_holder_it_forgot() -> None:
     journal = MemoryJournal()
     stale = journal.create_run(new("r1"), numbered(0, START))
     journal.crash()
-    fresh = journal.hold("r1")
+    fresh = journal.acquire("r1")
     with pytest.raises(Fenced):
         journal.append(stale, numbered(1, TaskQueued("stale")))
     journal.append(fresh, numbered(1, TaskQueued("fresh")))
@@ -269,4 +303,10 @@ def test_a_journal_in_memory_fails_where_the_test_says(when: str, stored: int) -
         journal.append(handle, numbered(1, TaskQueued("a")))
     assert len(list(journal.entries("r1"))) == stored
     journal.release(handle)
-    assert journal.hold("r1").last_seq == stored
+    assert journal.acquire("r1").last_seq == stored
+
+
+def test_an_address_of_an_unknown_store_names_those_that_are_known() -> None:
+    with pytest.raises(UsageError, match="is not a store of journals") as refused:
+        open_journal("nowhere://host/journal")
+    assert "`file://`" in refused.value.hint

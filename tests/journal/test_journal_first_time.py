@@ -11,10 +11,10 @@ import pytest
 
 from planrunner.app.project.doctor import examine
 from planrunner.errors import NotFound, RunHeld
-from planrunner.journal import chain, locks, proof, workspace
-from planrunner.journal.chain import key_path
+from planrunner.journal import audit, chain, leases, workspace
+from planrunner.journal.audit import verify_journal
+from planrunner.journal.chain import key_path, known_chain
 from planrunner.journal.database import FILE
-from planrunner.journal.proof import known_chain, verify
 from planrunner.journal.records import NewRun
 from planrunner.journal.sqlite import open_journal
 from planrunner.journal.workspace import FOLDERS, prepare_state
@@ -66,14 +66,14 @@ class TestWhoeverReadsWhileTheFirstRunBegins:
 
     def test_does_not_call_the_journal_damaged(self, state: str) -> None:
         with pytest.raises(NotFound, match="there are no runs"):
-            verify(state)
+            verify_journal(state)
         assert [check for check in examine(state) if check.name == "journal"] == []
 
     def test_compares_a_run_whose_key_was_not_there_when_it_looked(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-        state, open_database = str(tmp_path / "new"), proof.open_database
+        state, open_database = str(tmp_path / "new"), audit.open_database
         looks: list[str] = []
 
         def late(place: str) -> object:
@@ -82,14 +82,14 @@ class TestWhoeverReadsWhileTheFirstRunBegins:
                 _one_run(place)
             return open_database(place)
 
-        monkeypatch.setattr(proof, "open_database", late)
-        found = verify(state)
+        monkeypatch.setattr(audit, "open_database", late)
+        found = verify_journal(state)
         assert ([each.run for each in found.runs], found.breaks, found.heads != "") == (["r"], (), True)
 
     def test_but_tells_of_runs_that_are_gone(self, state: str) -> None:
         _one_run(state)
         Path(state, FILE).write_bytes(b"")
-        assert [(each.run, each.kind) for each in verify(state).breaks] == [("r", "cut")]
+        assert [(each.run, each.kind) for each in verify_journal(state).breaks] == [("r", "cut")]
 
 
 def _one_run(state: str) -> None:
@@ -134,19 +134,19 @@ class TestTheLockOfARun:
         return str(tmp_path)
 
     def test_is_waited_for_while_others_only_look(self, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        looker = os.open(locks.lock_path(state, "r"), os.O_RDONLY | os.O_CREAT, 0o600)
-        locks.fcntl.flock(looker, locks.fcntl.LOCK_SH)
+        looker = os.open(leases.lock_path(state, "r"), os.O_RDONLY | os.O_CREAT, 0o600)
+        leases.fcntl.flock(looker, leases.fcntl.LOCK_SH)
         pauses = _pauses(monkeypatch, 50, lambda: os.close(looker))
-        locks.unlock_run(state, "r", locks.lock_run(state, "r"))
+        leases.unlock_run(state, "r", leases.lock_run(state, "r"))
         assert len(pauses) >= 50  # a program that another thread starts shares the lock for a moment
 
     def test_is_soon_refused_while_another_holds_it(self, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        held = locks.lock_run(state, "r")
+        held = leases.lock_run(state, "r")
         pauses = _pauses(monkeypatch, 50, lambda: None)
         with pytest.raises(RunHeld, match=f"held by process {os.getpid()}"):
-            locks.lock_run(state, "r")
+            leases.lock_run(state, "r")
         assert len(pauses) < 10
-        locks.unlock_run(state, "r", held)
+        leases.unlock_run(state, "r", held)
 
 
 def _pauses(monkeypatch: pytest.MonkeyPatch, number: int, then: Callable[[], None]) -> list[float]:
@@ -158,5 +158,5 @@ def _pauses(monkeypatch: pytest.MonkeyPatch, number: int, then: Callable[[], Non
         if len(found) == number:
             then()
 
-    monkeypatch.setattr(locks.time, "sleep", sleep)
+    monkeypatch.setattr(leases.time, "sleep", sleep)
     return found

@@ -55,7 +55,7 @@ def check(state: Path, run: str, at_least: int) -> int:
         assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1))
         assert len(entries) >= at_least
         assert journal.run(run).last_seq == len(entries)
-        assert not journal.is_held(run)
+        assert not journal.is_leased(run)
     finally:
         journal.close()
     connection = sqlite3.connect(state / "journal.db")
@@ -143,7 +143,7 @@ def test_readers_see_a_growing_gapless_run_while_it_is_written(tmp_path: Path) -
             reader = open_journal(str(state), readonly=True)
             seqs = [entry.seq for entry in reader.entries("r1")]
             assert seqs == list(range(1, len(seqs) + 1))
-            assert reader.run("r1").held
+            assert reader.run("r1").leased
             assert reader.run("r1").last_seq >= len(seqs)
             reader.close()
             lengths.append(len(seqs))
@@ -160,12 +160,12 @@ def test_of_two_processes_that_want_a_run_exactly_one_gets_it_each_time(tmp_path
         assert [answer(process) for process in both] == ["ready", "ready"]
         for _ in range(rounds):
             tell(both)
-            journal.is_held("r1")  # somebody who only looks must not take it from both
+            journal.is_leased("r1")  # somebody who only looks must not take it from both
             assert sorted(answer(process) for process in both) == ["lost", "won"]
-            assert journal.is_held("r1")
+            assert journal.is_leased("r1")
             tell(both)
             assert [answer(process) for process in both] == ["free", "free"]
-            assert not journal.is_held("r1")
+            assert not journal.is_leased("r1")
     assert journal.run("r1").epoch == 1 + rounds
     journal.close()
 
@@ -188,13 +188,13 @@ def test_the_holder_is_named_and_its_death_frees_the_run(tmp_path: Path) -> None
     with running("keep", state, "r1") as process:
         assert answer(process) == "held"
         with pytest.raises(RunHeld, match=rf"held by process {process.pid} on \S+ since \d{{4}}-"):
-            journal.hold("r1")
+            journal.acquire("r1")
         process.send_signal(signal.SIGSTOP)
-        assert journal.is_held("r1"), "a stopped process still holds its run"
+        assert journal.is_leased("r1"), "a stopped process still holds its run"
         process.kill()
         process.wait(timeout=240)
-        assert not journal.is_held("r1")
-        assert journal.hold("r1").epoch == 3
+        assert not journal.is_leased("r1")
+        assert journal.acquire("r1").epoch == 3
     journal.close()
 
 
@@ -204,14 +204,14 @@ def test_a_stale_holder_is_refused_and_cannot_damage_the_run(tmp_path: Path) -> 
     stale = first.create_run(NewRun("r1", "p", "d", 1.0), [Entry(1, 1.0, RunStarted("d", {}, 1))])
     os.unlink(tmp_path / "state" / "locks" / "r1.lock")  # as when somebody cleans up by hand
     second = open_journal(state)
-    fresh = second.hold("r1")
+    fresh = second.acquire("r1")
     second.append(fresh, [Entry(2, 2.0, TaskQueued("fresh"))])
     with pytest.raises(Fenced, match="another runner took over run `r1`"):
         first.append(stale, [Entry(2, 2.0, TaskQueued("stale"))])
     second.append(fresh, [Entry(3, 3.0, RunEnded("completed"))])
     assert [entry.event for entry in first.entries("r1", 1)] == [TaskQueued("fresh"), RunEnded("completed")]
     first.release(stale)
-    assert first.is_held("r1"), "letting go of a lost lock frees nobody else's"
+    assert first.is_leased("r1"), "letting go of a lost lock frees nobody else's"
     second.release(fresh)
     first.close()
     second.close()

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
 from planrunner.errors import PlanrunnerError
-from planrunner.journal.locks import lock_path
+from planrunner.journal.leases import lock_path
 from planrunner.journal.memory import MemoryJournal
-from planrunner.journal.records import NewRun, RunHandle, StoredPlan
+from planrunner.journal.records import Lease, NewRun, StoredPlan
 from planrunner.journal.sqlite import Journal, open_journal
 from planrunner.machine.events import Entry, RunEnded, RunResumed, TaskQueued
 
@@ -35,7 +35,7 @@ def attempt(act: Callable[[], Any]) -> Any:
 
 
 class BothJournals(RuleBasedStateMachine):
-    handles: Bundle[tuple[RunHandle, RunHandle]] = Bundle("handles")
+    handles: Bundle[tuple[Lease, Lease]] = Bundle("handles")
 
     @initialize()
     def open(self) -> None:
@@ -43,31 +43,31 @@ class BothJournals(RuleBasedStateMachine):
         self.state = os.path.join(self.folder, "state")
         self.disk: Journal = open_journal(self.state)
         self.memory = MemoryJournal()
-        self.taken: list[RunHandle] = []
+        self.taken: list[Lease] = []
 
     @rule(target=handles, run=st.sampled_from(RUNS), events=st.lists(EVENTS, max_size=3))
     def create(self, run: str, events: list[Event]) -> Any:
         new = NewRun(run, "p", "d", 1.0, StoredPlan("d", "text", "p.yaml", "yaml"))
         entries = [Entry(seq, float(seq), event) for seq, event in enumerate(events, 1)]
-        if self.disk.is_held(run):
-            return (RunHandle(run, 0, 0), RunHandle(run, 0, 0))
+        if self.disk.is_leased(run):
+            return (Lease(run, 0, 0), Lease(run, 0, 0))
         return self.pair(lambda journal: journal.create_run(new, entries), run)
 
     @rule(target=handles, run=st.sampled_from(RUNS))
     def hold(self, run: str) -> Any:
-        return self.pair(lambda journal: journal.hold(run), run)
+        return self.pair(lambda journal: journal.acquire(run), run)
 
     def pair(self, act: Callable[[Any], Any], run: str) -> Any:
         on_disk, in_memory = attempt(lambda: act(self.disk)), attempt(lambda: act(self.memory))
-        if isinstance(on_disk, RunHandle):
+        if isinstance(on_disk, Lease):
             self.taken.append(on_disk)
             assert (on_disk.epoch, on_disk.last_seq) == (in_memory.epoch, in_memory.last_seq)
             return on_disk, in_memory
         assert on_disk is in_memory
-        return (RunHandle(run, 0, 0), RunHandle(run, 0, 0))  # as good as a released one
+        return (Lease(run, 0, 0), Lease(run, 0, 0))  # as good as a released one
 
     @rule(pair=handles, events=st.lists(EVENTS, max_size=4), skip=st.sampled_from([0, 0, 0, 1]))
-    def append(self, pair: tuple[RunHandle, RunHandle], events: list[Event], skip: int) -> None:
+    def append(self, pair: tuple[Lease, Lease], events: list[Event], skip: int) -> None:
         first = pair[0].last_seq + 1 + skip
         entries = [Entry(seq, float(seq), event) for seq, event in enumerate(events, first)]
         on_disk = attempt(lambda: self.disk.append(pair[0], entries))
@@ -76,12 +76,12 @@ class BothJournals(RuleBasedStateMachine):
         assert pair[0].broken == pair[1].broken
 
     @rule(pair=consumes(handles))
-    def release(self, pair: tuple[RunHandle, RunHandle]) -> None:
+    def release(self, pair: tuple[Lease, Lease]) -> None:
         self.disk.release(pair[0])
         self.memory.release(pair[1])
 
     @rule(target=handles, pair=handles, events=st.lists(EVENTS, min_size=1, max_size=2))
-    def take_over(self, pair: tuple[RunHandle, RunHandle], events: list[Event]) -> Any:
+    def take_over(self, pair: tuple[Lease, Lease], events: list[Event]) -> Any:
         """The holder was stopped, somebody else goes on, the holder wakes up and writes."""
         self.lose_every_lock()
         taken = self.hold(pair[0].run)

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from planrunner.errors import RecordMismatch, RunHeld, UsageError
+from planrunner.journal.audit import verify_journal
 from planrunner.journal.foreign import accept
-from planrunner.journal.proof import Anchor, verify
+from planrunner.journal.proof import Anchor
 from planrunner.journal.records import NewRun, StoredPlan
-from planrunner.journal.sqlite import Journal, open_journal, pruning
+from planrunner.journal.sqlite import Journal, open_journal
 from planrunner.machine.events import Entry, RunEnded, RunReopened, RunStarted
 
 
@@ -38,8 +39,8 @@ def prune(state: str, *runs: str) -> None:
     journal = open_journal(state)
     try:
         for run in runs:
-            pruning(journal).remove(journal.run(run), 99.0, "ann")
-        pruning(journal).drop_plans()
+            journal.retention().remove(journal.run(run), 99.0, "ann")
+        journal.retention().drop_plans()
     finally:
         journal.close()
 
@@ -59,7 +60,7 @@ def asked(state: str, query: str) -> list[tuple[object, ...]]:
 
 
 def kinds(state: str, *anchors: Anchor) -> list[tuple[str, str]]:
-    return [(each.run, each.kind) for each in verify(state, None, anchors).breaks]
+    return [(each.run, each.kind) for each in verify_journal(state, None, anchors).breaks]
 
 
 def test_nothing_of_a_pruned_run_is_left_but_its_record(state: str) -> None:
@@ -72,9 +73,9 @@ def test_nothing_of_a_pruned_run_is_left_but_its_record(state: str) -> None:
 
 def test_a_pruned_journal_is_intact_and_says_how_many_are_gone(state: str) -> None:
     prune(state, "r1", "r2")
-    found = verify(state)
+    found = verify_journal(state)
     assert (found.breaks, found.pruned, [each.run for each in found.runs]) == ((), 2, ["r3"])
-    assert (verify(state, "r1").pruned, verify(state, "r3").pruned) == (1, 0)
+    assert (verify_journal(state, "r1").pruned, verify_journal(state, "r3").pruned) == (1, 0)
 
 
 def test_a_run_that_was_removed_without_a_record_is_still_found(state: str) -> None:
@@ -109,7 +110,7 @@ def test_a_record_that_was_removed_is_found(state: str) -> None:
 
 
 def test_an_anchor_of_a_pruned_run_is_compared_with_its_record(state: str) -> None:
-    last = verify(state, "r1").runs[0]
+    last = verify_journal(state, "r1").runs[0]
     prune(state, "r1")
     assert kinds(state, Anchor("r1", 2, last.link)) == []
     assert kinds(state, Anchor("r1", 1, "0" * 64)) == []
@@ -120,7 +121,7 @@ def test_an_anchor_of_a_pruned_run_is_compared_with_its_record(state: str) -> No
 def test_the_number_of_a_pruned_run_is_never_given_again(state: str, monkeypatch: pytest.MonkeyPatch) -> None:
     prune(state, "r2")
     journal = open_journal(state)
-    journal.release(journal.hold("r3"))
+    journal.release(journal.acquire("r3"))
     journal.close()
     change(state, "UPDATE pruned SET number = 50")
     monkeypatch.setattr("planrunner.journal.chain.Chain.count", lambda _: 0)
@@ -134,16 +135,16 @@ def test_a_run_that_is_held_has_not_ended_or_was_taken_up_since_is_not_pruned(st
     journal = open_journal(state)
     seen = journal.run("r1")
     with pytest.raises(UsageError, match="has not ended"):
-        pruning(journal).remove(journal.run("r3"), 99.0, "ann")
-    handle = journal.hold("r1")
+        journal.retention().remove(journal.run("r3"), 99.0, "ann")
+    handle = journal.acquire("r1")
     with pytest.raises(RunHeld):
-        pruning(journal).remove(seen, 99.0, "ann")
+        journal.retention().remove(seen, 99.0, "ann")
     journal.append(handle, [Entry(3, 12.0, RunReopened("retry", "ann"))])
     journal.release(handle)
     with pytest.raises(UsageError, match="has not ended"):
-        pruning(journal).remove(seen, 99.0, "ann")
+        journal.retention().remove(seen, 99.0, "ann")
     journal.close()
-    assert verify(state).breaks == ()
+    assert verify_journal(state).breaks == ()
 
 
 def test_a_run_that_is_not_what_was_written_is_not_pruned(state: str) -> None:
@@ -165,6 +166,6 @@ def test_plans_stay_while_another_process_has_the_journal_open(state: str) -> No
 def test_a_journal_of_an_older_layout_has_no_pruned_runs(state: str) -> None:
     change(state, "DROP TABLE pruned")
     change(state, "PRAGMA user_version=6")
-    assert (verify(state).breaks, verify(state).pruned) == ((), 0)
+    assert (verify_journal(state).breaks, verify_journal(state).pruned) == ((), 0)
     prune(state, "r1")
-    assert verify(state).pruned == 1
+    assert verify_journal(state).pruned == 1

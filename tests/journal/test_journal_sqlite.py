@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from planrunner.errors import STORAGE, Fenced, NotFound, RunHeld, StorageFailed, UsageError
-from planrunner.journal import database, locks
+from planrunner.journal import database, leases
 from planrunner.journal import sqlite as journal_sqlite
+from planrunner.journal.audit import verify_journal
 from planrunner.journal.foreign import accept
-from planrunner.journal.proof import verify
 from planrunner.journal.records import Answer, NewRun, Request
 from planrunner.journal.sqlite import Journal, open_journal
 from planrunner.journal.workspace import prepare_state
@@ -188,7 +188,7 @@ def test_an_append_that_does_not_fit_parks_the_run_and_loses_nothing(
     journal.release(handle)
     journal.close()
     again = open_journal(str(state))
-    resumed = again.hold("r1")
+    resumed = again.acquire("r1")
     assert resumed.last_seq == 1
     again.append(resumed, numbered(1, TaskQueued("a")))
     assert [entry.event for entry in again.entries("r1")] == [START, TaskQueued("a")]
@@ -225,7 +225,7 @@ def test_a_full_disk_parks_the_run_until_there_is_space(small_disk: Path) -> Non
     journal.close()
     ballast.unlink()
     again = open_journal(state)
-    resumed = again.hold("r1")
+    resumed = again.acquire("r1")
     assert resumed.last_seq == durable
     again.append(resumed, numbered(durable, *settled(10)))
     assert [entry.seq for entry in again.entries("r1")] == list(range(1, durable + 11))
@@ -286,8 +286,8 @@ def test_a_failed_start_leaves_no_lock(journal: Journal, state: Path) -> None:
 def test_a_lock_file_left_by_a_crash_means_nothing(journal: Journal, state: Path) -> None:
     journal.release(journal.create_run(new("r1")))
     (state / "locks" / "r1.lock").write_text("process 1 on elsewhere since 1970-01-01 00:00:00\n")
-    assert not journal.is_held("r1")
-    assert journal.hold("r1").epoch == 2
+    assert not journal.is_leased("r1")
+    assert journal.acquire("r1").epoch == 2
 
 
 def finished(state: Path) -> None:
@@ -366,12 +366,15 @@ def test_a_journal_of_the_first_version_is_brought_up_to_date(state: Path) -> No
     old.close()
     accept(str(state), None, {"by": "ann"})
     journal = open_journal(str(state))
-    assert [(each.run, each.events, each.since) for each in verify(str(state)).runs] == [("r1", 2, 2), ("r2", 2, 2)]
+    assert [(each.run, each.events, each.since) for each in verify_journal(str(state)).runs] == [
+        ("r1", 2, 2),
+        ("r2", 2, 2),
+    ]
     assert [list(journal.entries(run)) for run in ("r1", "r2")] == [
         numbered(0, TaskQueued("t01"), TaskQueued("t02")),
         numbered(0, TaskQueued("t11"), TaskQueued("t12")),
     ]
-    handle = journal.hold("r1")
+    handle = journal.acquire("r1")
     assert (handle.epoch, handle.last_seq) == (4, 2)
     number = journal.post("r1", Request("pause", {}))
     journal.append(handle, numbered(2, TaskQueued("t03")), [(number, Answer(True, "done"))])
@@ -379,11 +382,11 @@ def test_a_journal_of_the_first_version_is_brought_up_to_date(state: Path) -> No
     assert (journal.run("r1").last_seq, journal.run("r2").last_seq) == (3, 2)
     journal.release(handle)
     journal.close()
-    assert verify(str(state)).breaks == ()
+    assert verify_journal(str(state)).breaks == ()
     changed = sqlite3.connect(state / "journal.db", isolation_level=None)
     changed.execute("UPDATE entries SET at = 7 WHERE id & 65535 = 1")
     changed.close()
-    found = verify(str(state)).breaks
+    found = verify_journal(str(state)).breaks
     assert [(each.run, each.seq) for each in found] == [("r1", 2), ("r2", 2)]
     assert "it or one before it was changed" in found[0].message
 
@@ -483,7 +486,7 @@ def test_a_reader_cannot_write(state: Path) -> None:
     reader = open_journal(str(state), readonly=True)
     with pytest.raises(StorageFailed, match="read-only"):
         reader.create_run(new("r2"))
-    assert not reader.is_held("r2")
+    assert not reader.is_leased("r2")
     reader.close()
 
 
@@ -519,7 +522,7 @@ def test_the_message_about_a_held_run_says_how_to_stop_its_holder(tmp_path: Path
     journal = open_journal(str(tmp_path / "state"))
     handle = journal.create_run(new("r1"), numbered(0, START))
     with pytest.raises(RunHeld) as caught:
-        journal.hold("r1")
+        journal.acquire("r1")
     assert "Ctrl-C" in caught.value.hint
     assert f"`kill {os.getpid()}`" in caught.value.hint
     assert "cancel" not in caught.value.hint
@@ -539,7 +542,7 @@ def test_a_writer_that_another_keeps_out_says_how_to_find_and_wake_it(
     journal: Journal, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal.close()
-    monkeypatch.setattr(locks, "_PATIENCE", 0.05)
+    monkeypatch.setattr(leases, "_PATIENCE", 0.05)
     with (state / "locks" / "journal.lock").open() as alone:
         fcntl.flock(alone, fcntl.LOCK_EX)
         with pytest.raises(StorageFailed, match="kept the journal to itself") as refused:

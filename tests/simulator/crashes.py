@@ -9,7 +9,8 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from planrunner.journal.sqlite import Journal
+from planrunner.journal.ports import Journal
+from planrunner.journal.stores import LOCAL
 from planrunner.machine.events import Entry
 from planrunner.process import set_own_process
 
@@ -55,4 +56,4 @@ def die_at(write: int, *, stored: bool, told: Stored, of: Sequence[str] = ("crea
         return counted
 
     for method in of:
-        setattr(Journal, method, dying(getattr(Journal, method)))
+        setattr(LOCAL, method, dying(getattr(LOCAL, method)))

@@ -15,7 +15,7 @@ import pytest
 
 from planrunner.app.history import audit as denials
 from planrunner.errors import Denied
-from planrunner.journal import locks
+from planrunner.journal import leases
 from planrunner.journal.sqlite import open_journal
 from planrunner.machine.events import Entry, PlanRefused
 
@@ -237,13 +237,13 @@ class TestBounds:
     ) -> None:
         state = str(project / ".planrunner")
         open_journal(state).close()
-        lock = locks.lock_run(state, "refused")
+        lock = leases.lock_run(state, "refused")
         pauses: list[float] = []
 
         def sleep(seconds: float) -> None:
             pauses.append(seconds)
             if len(pauses) == 50:
-                locks.unlock_run(state, "refused", lock)
+                leases.unlock_run(state, "refused", lock)
 
         monkeypatch.setattr(denials.time, "sleep", sleep)
         denials.keep(event(), None)

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from planrunner.app.history.state import stored_state
 from planrunner.errors import NotFound, StorageFailed, UsageError
-from planrunner.journal.locks import held_runs, lock_path
+from planrunner.journal.ports import Journal
 from planrunner.journal.records import RunRow
-from planrunner.journal.sqlite import Journal, open_journal
+from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import NAME, find_project, find_state
 from planrunner.knowledge.artifacts import ArtifactStore, Collected, Kept, collect, is_over
 from planrunner.machine.events import AttemptEnded, AttemptStarted
@@ -168,7 +168,7 @@ def _numbered(
     rows.sort(key=lambda row: row[0])
     for number, (at, run, attempt, record) in enumerate(rows, 1):
         retention = str(record.get("retention") or default) if "path" in record else ""
-        ended = run.status in _FINAL and not run.held
+        ended = run.status in _FINAL and not run.leased
         yield Version(
             *address,
             number,
@@ -333,12 +333,12 @@ def verified(state: str | None) -> Checked:
 def collected(state: str | None, older: float = GRACE, dry: bool = False) -> Collected:
     """Remove what nothing refers to and nobody touched for ``older`` seconds. Raises NotFound, StorageFailed."""
     state_dir = find_state(None, state)
-    before = _before(state_dir, older)  # first: whatever a run keeps from now on is younger
     store = ArtifactStore(state_dir)
     if not os.path.isdir(os.path.join(state_dir, "artifacts")):
         raise NotFound(f"there are no artifacts in `{state_dir}`", "a task keeps a file with `artifacts: [PATH]`")
     journal = open_journal(state_dir, readonly=True)
     try:
+        before = _before(journal, older)  # first: what a run keeps from here on is younger
         live = _referred(journal, default_retention(state_dir))
     finally:
         journal.close()
@@ -347,16 +347,11 @@ def collected(state: str | None, older: float = GRACE, dry: bool = False) -> Col
     return collect(store, live, before, dry)
 
 
-def _before(state_dir: str, older: float) -> float:
+def _before(journal: Journal, older: float) -> float:
     """The moment before which a content must have been touched last: what a living run keeps is its own until it has
     told of it, however long that takes."""
     moment = time.time() - max(older, 0.0) - COARSE
-    for run, _ in held_runs(state_dir):
-        try:
-            moment = min(moment, os.stat(lock_path(state_dir, run)).st_mtime)
-        except FileNotFoundError:
-            continue  # it has ended since, and what it kept stands in the journal
-    return moment
+    return min([moment, *(holder.since for holder in journal.holders())])
 
 
 def _referred(journal: Journal, default: str) -> set[str]:

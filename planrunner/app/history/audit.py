@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 from planrunner.caller import principal
 from planrunner.errors import Denied, NotFound, PlanrunnerError, RunHeld, StorageFailed, UsageError
 from planrunner.fileio import read_regular
-from planrunner.journal import foreign, proof
-from planrunner.journal.chain import first_link, next_link
-from planrunner.journal.database import failure, sqlite3
-from planrunner.journal.foreign import open_checked
-from planrunner.journal.proof import Anchor, Break, Sealed, Standing, Verdict, cut, entries_of, sealed_rows, stored_form
-from planrunner.journal.records import NewRun, RunHandle
-from planrunner.journal.sqlite import Journal, open_journal
+from planrunner.journal import foreign
+from planrunner.journal.audit import exported, read_heads, verify_journal
+from planrunner.journal.chain import first_link, known_chain, next_link
+from planrunner.journal.ports import Journal
+from planrunner.journal.proof import Anchor, Break, Sealed, Standing, Verdict, cut, stored_form
+from planrunner.journal.records import Lease, NewRun
+from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import check_state, find_project, find_state, is_marked, why_outside
 from planrunner.machine.events import Entry, PlanRefused
 from planrunner.plan.escapes import escaped
@@ -38,7 +38,7 @@ def verify(run: str | None, state: str | None, heads: Sequence[str] = ()) -> Ver
     UsageError for what is no anchor, StorageFailed for a state directory or a key that is not safe."""
     directory = _directory(state)
     meant = None if run is not None and _is_gone(directory) else _whole_id(run, directory)
-    return proof.verify(directory, meant, anchors_of(heads))
+    return verify_journal(directory, meant, anchors_of(heads))
 
 
 def accept(run: str | None, state: str | None, because: str) -> Verdict:
@@ -129,9 +129,9 @@ def _is_gone(directory: str) -> bool:
 
 def _known(directory: str) -> frozenset[str]:
     """The runs that the heads know of."""
-    chain = proof.known_chain(directory)
+    chain = known_chain(directory)
     try:
-        heads, _ = proof.read_heads(chain)
+        heads, _ = read_heads(chain)
     finally:
         chain.close()
     return frozenset(name for _, _, _, name in heads.values())
@@ -175,21 +175,15 @@ def lines(run: str | None, state: str | None) -> Iterator[str]:
             wanted = journal.find_run(run)
         finally:
             journal.close()
-    connection = open_checked(directory)
     try:
-        connection.execute("BEGIN")
         yield _line({"format": FORMAT, "type": "audit"})
-        for row in sealed_rows(connection, wanted):
+        for row, rows in exported(directory, wanted):
             about = {"plan": row.plan_id, "digest": row.plan_digest, "created": row.created}
             yield _line({"type": "run", "run": row.run, **about})
-            yield from (_line(each) for each in _events(row, entries_of(connection, row.number)))
-    except sqlite3.Error as error:
-        raise failure(error, directory) from error
+            yield from (_line(each) for each in _events(row, rows))
     except (ValueError, TypeError) as error:
         hint = "`planrunner audit verify` tells more"
         raise StorageFailed(f"the journal in `{directory}` is damaged: {error}", hint) from error
-    finally:
-        connection.close()
 
 
 def text_of(line: str) -> str:
@@ -412,7 +406,7 @@ def _key(event: PlanRefused) -> tuple[object, ...]:
     return (event.plan, event.digest, event.rule, event.environment.get("uid"))
 
 
-def _handle(journal: Journal, now: float) -> RunHandle:
+def _handle(journal: Journal, now: float) -> Lease:
     """The right to write to the record, which is begun where there is none. Raises RunHeld after some patience."""
     deadline = time.monotonic() + _PATIENCE
     while True:
@@ -426,8 +420,8 @@ def _handle(journal: Journal, now: float) -> RunHandle:
             time.sleep(0.02)
 
 
-def _held(journal: Journal, now: float) -> RunHandle:
+def _held(journal: Journal, now: float) -> Lease:
     try:
-        return journal.hold(NAME)
+        return journal.acquire(NAME)
     except NotFound:
         return journal.create_run(NewRun(NAME, "", "", now))

@@ -14,7 +14,8 @@ from planrunner.app.plans.tasks import task_number
 from planrunner.caller import workspace
 from planrunner.engine.calls import Place, digest, prepare
 from planrunner.errors import NotFound
-from planrunner.journal.sqlite import Journal, open_journal
+from planrunner.journal.ports import Journal
+from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.knowledge.artifacts import ArtifactStore
 from planrunner.machine.commands import Start

@@ -13,8 +13,9 @@ from planrunner.app.history.artifacts import GRACE, collected
 from planrunner.app.history.state import stored_state
 from planrunner.caller import principal
 from planrunner.errors import PlanrunnerError, StorageFailed
+from planrunner.journal.ports import Journal
 from planrunner.journal.records import RunRow
-from planrunner.journal.sqlite import Journal, open_journal, pruning
+from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.machine.events import RunForked
 
@@ -55,8 +56,8 @@ def prune(
                 gone.append(row)
         freed = 0
         if not dry_run:
-            pruning(journal).drop_plans()
-            freed = _tidied(state_dir, pruning(journal).pruned())
+            journal.retention().drop_plans()
+            freed = _tidied(state_dir, journal.retention().pruned())
     finally:
         journal.close()
     if not dry_run and os.path.isdir(os.path.join(state_dir, "artifacts")):
@@ -67,7 +68,7 @@ def prune(
 
 def _why_spared(journal: Journal, row: RunRow, parents: set[str]) -> str:
     """Why nobody may remove a run; empty where it may go."""
-    if row.held:
+    if row.leased:
         return "a process acts on it"
     if not row.status:
         return "it has not ended"
@@ -91,7 +92,7 @@ def _why_spared(journal: Journal, row: RunRow, parents: set[str]) -> str:
 def _removed(journal: Journal, row: RunRow) -> str:
     """Take a run out of the journal; why it could not be, empty where it was."""
     try:
-        pruning(journal).remove(row, time.time(), principal().name)
+        journal.retention().remove(row, time.time(), principal().name)
     except StorageFailed:
         raise
     except PlanrunnerError as error:

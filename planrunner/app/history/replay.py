@@ -14,7 +14,7 @@ from planrunner.errors import NotFound, StorageFailed, UsageError
 from planrunner.journal.codec import decode_rows, encode_rows
 from planrunner.journal.memory import MemoryJournal
 from planrunner.journal.records import StoredPlan
-from planrunner.journal.sqlite import open_journal
+from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_project, find_state
 from planrunner.machine.events import Entry, RunStarted
 from planrunner.machine.replay import Replayed

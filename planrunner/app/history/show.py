@@ -17,8 +17,9 @@ from planrunner.engine.output import log_name
 from planrunner.engine.poller import TimeLine, boot
 from planrunner.errors import NotFound, UsageError
 from planrunner.journal.codec import event_types
+from planrunner.journal.ports import Journal
 from planrunner.journal.records import RunRow
-from planrunner.journal.sqlite import Journal, open_journal
+from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_state, private
 from planrunner.machine import explain
 from planrunner.machine.events import (
@@ -222,7 +223,7 @@ def all_rows(journal: Journal) -> Iterator[RunRow]:
 def summary(journal: Journal, row: RunRow) -> RunSummary:
     """A run as lists show it."""
     status, reason = row.status, ""
-    if row.held:
+    if row.leased:
         status = "running"
     elif not status:
         status, reason = _parked(journal, row)
@@ -258,13 +259,13 @@ def look(wanted: str, state: str | None) -> Look:
         source = journal.plan(str(found.environment.get("text") or found.plan_digest)).source()
     finally:
         journal.close()
-    if not row.held:
+    if not row.leased:
         rest(found)
     line = TimeLine()
     for entry in entries:
         line.see(entry)
     now = line.clock(boot()).now()
-    return Look(row, found, None if row.held else exit_code(found), entries, directory, source, now)
+    return Look(row, found, None if row.leased else exit_code(found), entries, directory, source, now)
 
 
 def exit_code(state: State) -> int:
@@ -284,7 +285,7 @@ def journal_entries(wanted: str, state: str | None, follow: bool = False) -> Ite
             for entry in journal.entries(run, after):
                 after = entry.seq
                 yield row, entry
-            if not (follow and row.held):
+            if not (follow and row.leased):
                 return
             time.sleep(POLL)
     finally:

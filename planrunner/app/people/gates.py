@@ -13,7 +13,7 @@ from planrunner.app.runs.doubts import DECIDED, rest
 from planrunner.caller import principal
 from planrunner.errors import NotFound, UsageError
 from planrunner.journal.records import Answer, Request
-from planrunner.journal.sqlite import open_journal
+from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.machine.admission import Wanted
 from planrunner.machine.gates import sentence
@@ -55,7 +55,7 @@ def waiting(run: str | None, state: str | None) -> list[Waiting]:
     named. Raises NotFound for a run there is none of; a place without runs gives an empty list."""
     if run is not None:
         found = look(run, state)
-        return [_waiting(found.state, found.row.held)]
+        return [_waiting(found.state, found.row.leased)]
     try:
         journal = open_journal(find_state(None, state), readonly=True)
     except NotFound:
@@ -69,7 +69,7 @@ def waiting(run: str | None, state: str | None) -> list[Waiting]:
                 if row.status:
                     continue
                 folded = stored_state(journal, row.run)
-                one = _waiting(folded, row.held)
+                one = _waiting(folded, row.leased)
                 if one.gates or one.budgets or one.decided or one.watched:
                     seen.append(one)
         return seen

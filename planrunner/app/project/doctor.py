@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from planrunner import __version__
 from planrunner.app.project.plugins import plugins
 from planrunner.errors import NotFound, PlanInvalid, PlanrunnerError
-from planrunner.journal.database import FILE, check_database
+from planrunner.journal.stores import check_journal, journal_file
 from planrunner.journal.workspace import check_state, find_project, find_state
 from planrunner.safety.project import check_files
 from planrunner.safety.sandbox import presence
@@ -162,11 +162,11 @@ def _state(state: str) -> Check:
 
 def _journal(state: str) -> Iterator[Check]:
     """Whether the journal can be read and is whole, where there is one."""
-    path = os.path.join(state, FILE)
-    if not os.path.lexists(path):
+    path = journal_file(state)
+    if not path:
         return
     try:
-        whole = check_database(state, _PATIENCE)
+        whole = check_journal(state, _PATIENCE)
     except NotFound:
         return  # the first run is just beginning it
     except PlanrunnerError as error:

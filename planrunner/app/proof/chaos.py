@@ -25,7 +25,7 @@ from planrunner.app.proof.test import runnable
 from planrunner.app.proof.world import World, decided, decision, known_capabilities, script, staged
 from planrunner.capabilities.contract import Call
 from planrunner.errors import UsageError
-from planrunner.journal.proof import forget_place
+from planrunner.journal.chain import forget_place
 from planrunner.journal.workspace import find_project
 from planrunner.jsontext import as_text
 from planrunner.machine.events import Outcome, TaskSettled

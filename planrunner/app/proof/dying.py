@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from planrunner.journal.sqlite import Journal
+from planrunner.journal.stores import LOCAL
 
 
 def main(words: list[str]) -> None:
@@ -42,7 +42,7 @@ def _wrap(write: int, stored: bool, path: str) -> None:
         return call
 
     for name in ("create_run", "append"):
-        setattr(Journal, name, counted(getattr(Journal, name)))
+        setattr(LOCAL, name, counted(getattr(LOCAL, name)))
 
 
 def _count(path: str, done: int) -> None:

@@ -12,8 +12,9 @@ from planrunner.app.runs.occupancy import Restoring, directory_of, refuse_runs
 from planrunner.app.runs.restore import Rewind, rewind
 from planrunner.caller import principal
 from planrunner.errors import NotFound, RunHeld, StorageFailed, UsageError
+from planrunner.journal.ports import Journal
 from planrunner.journal.records import NewRun, RunRow, new_run_id
-from planrunner.journal.sqlite import Journal, open_journal
+from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.knowledge import directories
 from planrunner.knowledge.artifacts import ArtifactStore
@@ -124,7 +125,7 @@ def _differing(journal: Journal, row: RunRow, entries: Sequence[Entry], request:
 def _free(journal: Journal, wanted: str) -> RunRow:
     """A run on which no process acts."""
     row = journal.run(journal.find_run(wanted))
-    if row.held:
+    if row.leased:
         raise RunHeld(f"a process acts on run `{row.run}`", "let it end, or stop it first")
     return row
 
@@ -150,7 +151,7 @@ def files_at(request: ForkRequest, over: bool = False) -> Rewind:
         row = _free(journal, request.run)
         journal.prove(row.run)
         entries = list(journal.entries(row.run))
-        refuse_runs(journal, state_dir, directory_of(entries))
+        refuse_runs(journal, directory_of(entries))
         return _rewind(journal, row, entries, _place(row, entries, request, over), state_dir)
     finally:
         journal.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,9 +12,9 @@ from planrunner.engine.calls import Place
 from planrunner.engine.loop import answer
 from planrunner.engine.poller import TimeLine, boot
 from planrunner.errors import NotFound, RunHeld, UsageError
-from planrunner.journal.database import FILE
-from planrunner.journal.records import Answer, Request, RunHandle
-from planrunner.journal.sqlite import Journal, open_journal
+from planrunner.journal.ports import Journal
+from planrunner.journal.records import Answer, Lease, Request
+from planrunner.journal.stores import journal_file, open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.machine.events import Entry
 from planrunner.machine.evolve import evolve
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from planrunner.journal.ports import JournalPort
 
 
-def answer_waiting(journal: JournalPort, handle: RunHandle, state: State, now: float) -> None:
+def answer_waiting(journal: JournalPort, handle: Lease, state: State, now: float) -> None:
     """Fold and store what follows from every waiting request of a run that is held and stands still at ``now``.
 
     No effect starts: that is for whoever drives the run next. Raises StorageFailed, Fenced.
@@ -85,7 +84,7 @@ def steer(
     StorageFailed.
     """
     directory = find_state(None, state)
-    if not os.path.lexists(os.path.join(directory, FILE)):
+    if not journal_file(directory):
         raise NotFound(f"there are no runs in `{directory}`", "start one with `planrunner exec PLAN`")
     journal = open_journal(directory)
     known = len(journal.notices)
@@ -97,7 +96,7 @@ def steer(
         number = journal.post(run_id, Request(kind, body, principal().name, at=time.time()))
         answer = _answer(journal, run_id, number, patience, tell)
         row = journal.run(run_id)
-        return Steered(run_id, answer, row.held, row.status, journal.notices[known:])
+        return Steered(run_id, answer, row.leased, row.status, journal.notices[known:])
     finally:
         journal.close()
 
@@ -125,7 +124,7 @@ def _answer(journal: Journal, run_id: str, number: int, patience: float, tell: C
             return answer
         waited = time.monotonic() - since
         silent = tell is not None and waited > SILENCE
-        if silent or waited > patience or not journal.is_held(run_id):
+        if silent or waited > patience or not journal.is_leased(run_id):
             try:
                 _answer_here(journal, run_id)
                 continue
@@ -149,7 +148,7 @@ def _silence(held: str, patience: float) -> str:
 
 def _answer_here(journal: Journal, run_id: str) -> None:
     """Hold the run for a moment and answer what waits, starting nothing."""
-    handle = journal.hold(run_id)
+    handle = journal.acquire(run_id)
     from planrunner.app.history.state import begun
 
     try:

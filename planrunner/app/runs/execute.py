@@ -38,11 +38,9 @@ from planrunner.engine.loop import Driver, Inbox, Onlooker
 from planrunner.engine.poller import Clock, StopSwitch, boot
 from planrunner.engine.secrets import Vault
 from planrunner.errors import NotFound, UsageError
-from planrunner.journal import locks
-from planrunner.journal.database import AGAIN
 from planrunner.journal.memory import MemoryJournal
-from planrunner.journal.records import NewRun, RunHandle, StoredPlan, new_run_id
-from planrunner.journal.sqlite import open_journal
+from planrunner.journal.records import AGAIN, Lease, NewRun, StoredPlan, new_run_id
+from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_project, find_state, why_outside
 from planrunner.machine.events import EDITION, Entry, Event, RunStarted
 from planrunner.machine.evolve import evolve
@@ -388,7 +386,7 @@ class Held:
 
     __slots__ = ("_handle", "_site", "_state")
 
-    def __init__(self, site: Site, state: State, handle: RunHandle) -> None:
+    def __init__(self, site: Site, state: State, handle: Lease) -> None:
         self._site = site
         self._state = state
         self._handle = handle
@@ -453,9 +451,8 @@ class Held:
 def live(site: Site, state: State, clock: Clock, epoch: int, vault: Vault | None) -> Effects:
     """Effects on the real world; ``vault`` has the secrets of the run. Raises RunHeld while
     files are put back where the run works."""
-    if os.path.lexists(locks.lock_path(site.state_dir, locks.RESTORE)):
-        refuse_restoring(site.state_dir, state.run_id, directory_of(state))
     directory = directory_of(state)
+    refuse_restoring(site.state_dir, state.run_id, directory)
     settings = LiveSettings(
         state_dir=site.state_dir,
         run_id=state.run_id,

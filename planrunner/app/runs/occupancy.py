@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from planrunner.caller import workspace
 from planrunner.errors import RunHeld
-from planrunner.journal import locks
+from planrunner.journal import leases
 from planrunner.machine.events import Entry, RunStarted
 
 if TYPE_CHECKING:
@@ -24,11 +24,10 @@ class Restoring:
     dies. A run that the same process goes on with takes its place as soon as it is held: nobody comes between. Raises
     RunHeld, StorageFailed."""
 
-    __slots__ = ("_descriptor", "_state_dir")
+    __slots__ = ("_lease",)
 
     def __init__(self, state_dir: str, directory: str) -> None:
-        self._state_dir = state_dir
-        self._descriptor = locks.lock_restore(state_dir, directory)
+        self._lease = leases.RestoreLease(state_dir, directory)
         _OURS.append(self)
 
     def __enter__(self) -> Restoring:
@@ -37,7 +36,7 @@ class Restoring:
     def __exit__(self, *_: object) -> None:
         if self in _OURS:
             _OURS.remove(self)
-            locks.unlock_run(self._state_dir, locks.RESTORE, self._descriptor)
+            self._lease.release()
 
 
 _OURS: list[Restoring] = []
@@ -53,13 +52,13 @@ def directory_of(entries: Iterable[Entry]) -> str:
     return ""  # it has yet to begin, and will look then
 
 
-def refuse_runs(journal: JournalPort, state_dir: str, directory: str) -> None:
+def refuse_runs(journal: JournalPort, directory: str) -> None:
     """Raises RunHeld where a run that a process holds works in ``directory``, in one inside it or around it."""
-    for run, holder in locks.held_runs(state_dir):
+    for run, holder, _ in journal.holders():
         there = directory_of(journal.entries(run))
         if there and _meet(there, directory):
             message = f"run `{run}` works in `{there}`, held by {holder}: no files are put back meanwhile"
-            raise RunHeld(message, locks.way_out(holder))
+            raise RunHeld(message, leases.way_out(holder))
 
 
 def refuse_restoring(state_dir: str, run: str, directory: str) -> None:
@@ -67,7 +66,7 @@ def refuse_restoring(state_dir: str, run: str, directory: str) -> None:
     process did so, it is done with that."""
     while _OURS:
         _OURS[-1].__exit__()
-    found = locks.restoring(state_dir)
+    found = leases.restoring(state_dir)
     if found is None:
         return
     holder, there = found

@@ -14,7 +14,7 @@ from planrunner.app.runs.resume import accepted, go_on
 from planrunner.app.runs.setup import check_project
 from planrunner.caller import principal
 from planrunner.errors import UsageError
-from planrunner.journal.sqlite import open_journal
+from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.machine.events import Event
 from planrunner.machine.names import by_its_own, named, owners, replaced_tasks

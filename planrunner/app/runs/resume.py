@@ -113,7 +113,7 @@ def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], re
     row = site.journal.run(run_id)
     if row.status and not reopening:
         raise _has_ended(run_id, row.status)
-    handle = site.journal.hold(run_id)
+    handle = site.journal.acquire(run_id)
     state = begun(site.journal, run_id)
     with Held(site, state, handle) as held:
         line = TimeLine()

@@ -29,8 +29,9 @@ from planrunner.caller import acting, principal, workspace
 from planrunner.engine.poller import TimeLine, boot
 from planrunner.errors import NotFound, RunHeld, UsageError
 from planrunner.journal.memory import MemoryJournal
-from planrunner.journal.records import RunHandle, StoredPlan
-from planrunner.journal.sqlite import Journal, open_journal
+from planrunner.journal.ports import Journal
+from planrunner.journal.records import Lease, StoredPlan
+from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_project, find_state
 from planrunner.machine.compensation import outstanding
 from planrunner.machine.events import DoubtSettled, Entry, Event, RunReopened, RunRevised, RunStarted
@@ -96,7 +97,7 @@ def revise(request: ReviseRequest, state_dir: str | None) -> Revision:
         journal.close()
 
 
-def _revised(journal: Journal, handle: RunHandle, request: ReviseRequest) -> Revision:
+def _revised(journal: Journal, handle: Lease, request: ReviseRequest) -> Revision:
     recorded = _Recorded(journal, handle.run)
     keep_profile(directory_of(recorded.state), str(recorded.state.environment.get("profile", "")))
     answer_waiting(journal, handle, recorded.state, recorded.now)
@@ -109,9 +110,9 @@ def _revised(journal: Journal, handle: RunHandle, request: ReviseRequest) -> Rev
     return made.revision
 
 
-def _held(journal: Journal, run_id: str) -> RunHandle:
+def _held(journal: Journal, run_id: str) -> Lease:
     try:
-        return journal.hold(run_id)
+        return journal.acquire(run_id)
     except RunHeld as error:
         raise RunHeld(error.message, f"let it come to rest first: planrunner pause {run_id}") from None
 

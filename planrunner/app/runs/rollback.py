@@ -11,7 +11,7 @@ from planrunner.app.runs.execute import RunResult, Watch
 from planrunner.app.runs.resume import go_on
 from planrunner.caller import principal
 from planrunner.errors import UsageError
-from planrunner.journal.sqlite import open_journal
+from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.machine.compensation import acted, bare, outstanding, selected, started, under_way
 from planrunner.machine.compensation_log import Owed

@@ -13,7 +13,7 @@ from planrunner.app.plans.path import read_regular
 from planrunner.diagnostics import Diagnostic
 from planrunner.engine.processes import GRACE
 from planrunner.errors import Denied, PlanInvalid, UsageError
-from planrunner.journal.sqlite import open_journal
+from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_project, find_state, why_outside
 from planrunner.jsontext import read_json, write_json
 from planrunner.machine.events import RunRevised, RunStarted

@@ -1,8 +1,8 @@
-"""Locks that the kernel frees when their holder dies, whatever it dies of.
+"""Leases of runs as locks that the kernel frees when their holder dies, whatever it dies of.
 
-``locks/<run>.lock`` is held by the one process that acts on a run, ``locks/restore.files.lock`` by the one that puts
+``locks/<run>.lock`` is locked by the one process that acts on a run, ``locks/restore.files.lock`` by the one that puts
 files of a checkpoint back. ``locks/journal.lock`` is shared by every writer that has the database open, and exclusive
-for the one who moves its write-ahead log into it: SQLite before 3.51.3 can damage a database in which one connection
+for the one that moves its write-ahead log into it: SQLite before 3.51.3 can damage a database in which one connection
 does that while another writes.
 """
 
@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 
 from planrunner.errors import NotFound, RunHeld, StorageFailed
+from planrunner.journal.records import Holder
 from planrunner.journal.workspace import check_state, mend_modes, prepare_state, unusable
 
 _BUSY = (errno.EAGAIN, errno.EACCES)
@@ -40,32 +41,45 @@ def lock_run(state: str, run: str) -> int:
     return _lock(lock_path(state, run), f"the lock of run `{run}`", f"run `{run}` is held by")
 
 
-def lock_restore(state: str, directory: str) -> int:
-    """Become the one process that puts files back, in ``directory``; ``unlock_run`` with RESTORE lets go. Raises as
-    ``lock_run`` does."""
-    path = lock_path(state, RESTORE)
-    descriptor = _lock(path, "the lock for putting files back", "files are being put back by")
-    _sign(descriptor, os.fsencode(directory))
-    return descriptor
+class RestoreLease:
+    """The right of one process to put files back in ``directory``. Raises as ``lock_run`` does."""
+
+    __slots__ = ("_descriptor", "_state")
+
+    def __init__(self, state: str, directory: str) -> None:
+        path = lock_path(state, RESTORE)
+        self._state = state
+        self._descriptor = _lock(path, "the lock for putting files back", "files are being put back by")
+        _sign(self._descriptor, os.fsencode(directory))
+
+    def release(self) -> None:
+        unlock_run(self._state, RESTORE, self._descriptor)
 
 
 def restoring(state: str) -> tuple[str, str] | None:
-    """Who puts files back, and in which directory (empty: it has yet to say); None where nobody does."""
+    """The process that puts files back, and its directory (empty: it has yet to say); None where there is none."""
     if not is_locked(state, RESTORE):
         return None
     path = lock_path(state, RESTORE)
     return _holder(path), os.fsdecode(_signature(path).partition(b"\n")[2].rstrip(b"\n"))
 
 
-def held_runs(state: str) -> list[tuple[str, str]]:
-    """The runs that living processes hold, each with its holder."""
+def holders(state: str) -> list[Holder]:
+    """The leases of runs that living processes have."""
     try:
         names = sorted(os.listdir(os.path.join(state, "locks")))
     except FileNotFoundError:
         return []
-    runs = [name.removesuffix(".lock") for name in names if name.endswith(".lock")]
-    named = [run for run in runs if run != "journal" and "." not in run]
-    return [(run, _holder(lock_path(state, run))) for run in named if is_locked(state, run)]
+    leases: list[Holder] = []
+    for run in (name.removesuffix(".lock") for name in names if name.endswith(".lock")):
+        path = lock_path(state, run)
+        if run == "journal" or "." in run or not _is_taken(path):
+            continue
+        try:
+            leases.append(Holder(run, _holder(path), os.stat(path).st_mtime))
+        except FileNotFoundError:
+            continue  # it was released since
+    return leases
 
 
 def _lock(path: str, what: str, held: str) -> int:
