@@ -1,574 +1,336 @@
-"""The schema check: ``schemas/plan.schema.json`` compiled to functions that walk the node tree and keep exact places.
+"""The schema check: plans and settings against their published schemas, by ``jsonschema``; its errors become findings.
 
-The published file is the authority; a keyword that this module does not know stops the loading of the file, so that the
-two cannot drift apart. Property checks are compiled when a plan first uses the property, which keeps a short run short.
+``WORDINGS`` has the wording of every keyword; the place is the node that the path of the error leads to. A container
+behind a ``$ref`` is a part of its own, checked once for each shape: a plan of 10,000 similar tasks costs little more
+than one of ten, and the depth of the stack is bounded by the schema, not by the plan.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from collections.abc import Mapping as Table
-from collections.abc import Sequence as Row
+from collections.abc import Callable, Iterator
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, TypeAlias
+
+from jsonschema import Draft7Validator, ValidationError
+from jsonschema.validators import extend
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.fileio import read_data
 from planrunner.jsontext import read_json
 from planrunner.plan import wording
 from planrunner.plan.lower.declarations import GATE_KEYS
-from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
+from planrunner.syntax.tree import Json, Mapping, Node, Scalar, Sequence
 
-_ANNOTATIONS = frozenset(
-    [
-        "$schema",
-        "title",
-        "description",
-        "markdownDescription",
-        "default",
-        "examples",
-        "defaultSnippets",
-        "definitions",
-        "patternErrorMessage",
-        "errorMessage",
-        "markdownEnumDescriptions",
-    ]
-)
-_KEYWORDS = frozenset(
-    [
-        "type",
-        "enum",
-        "const",
-        "pattern",
-        "minimum",
-        "maximum",
-        "required",
-        "properties",
-        "additionalProperties",
-        "minProperties",
-        "maxProperties",
-        "items",
-        "minItems",
-        "allOf",
-        "anyOf",
-        "not",
-        "if",
-        "then",
-        "$ref",
-    ]
-)
-_OBJECT = ("required", "properties", "additionalProperties", "minProperties", "maxProperties")
-
-
-def check(tree: Node) -> list[Diagnostic]:
-    """Every fault of a plan's tree against the published schema, in the order of the walk."""
-    return _faults(_plan_check(), tree)
-
-
-def _faults(run: Check, node: Node) -> list[Diagnostic]:
-    walk = Walk()
-    try:
-        run(node, walk)
-    except Full:
-        pass
-    return walk.findings
-
-
-def published() -> dict[str, Any]:
-    """The published schema as data."""
-    data: dict[str, Any] = read_json(read_data("schemas", "plan.schema.json"))
-    return data
-
-
-_compiled: list[Check] = []
-
-
-def _plan_check() -> Check:
-    if not _compiled:
-        schema = published()
-        _compiled.append(Compiler(schema).compile(schema, "the plan"))
-    return _compiled[0]
-
-
-_sections: dict[tuple[str, str], Check] = {}
-
-
-def section_check(file: str, section: str, node: Node) -> list[Diagnostic]:
-    """Every fault of one section of another file that has a published schema; a section that the schema does not know
-    may hold anything."""
-    if (file, section) not in _sections:
-        schema = read_json(read_data("schemas", file))
-        part = schema["properties"].get(section, {})
-        _sections[file, section] = Compiler(schema).compile(part, f"`{section}`")
-    return _faults(_sections[file, section], node)
-
-
-class Compiler:
-    """Turns the parts of one schema into checks. ``name`` is how messages call the value, such as ``a task``."""
-
-    def __init__(self, root: Schema) -> None:
-        self._root = root
-        self._references: dict[tuple[str, str], Check] = {}
-        self._targets: dict[tuple[str, str], Check] = {}
-
-    def compile(self, schema: Schema, name: str) -> Check:
-        """The check of a schema; raises ValueError for a keyword it does not know."""
-        unknown = schema.keys() - _KEYWORDS - _ANNOTATIONS
-        if unknown:
-            raise ValueError(f"the schema of {name} uses `{min(unknown)}`, which the checker does not know")
-        if "$ref" in schema:
-            return self._reference(schema["$ref"], name)
-        return in_turn([*self._own(schema, name), *self._combined(schema, name)])
-
-    def _reference(self, pointer: str, name: str) -> Check:
-        """A check that finds its target when first used: schemas refer to themselves."""
-        key = (pointer, name)
-        if key not in self._references:
-
-            def check_reference(node: Node, walk: Walk) -> None:
-                target = self._targets.get(key) or self._target(pointer, name)
-                target(node, walk)
-
-            self._references[key] = check_reference
-        return self._references[key]
-
-    def _target(self, pointer: str, name: str) -> Check:
-        key = (pointer, name)
-        if key not in self._targets:
-            file, _, inside = pointer.partition("#")
-            owner = Compiler(read_json(read_data("schemas", file))) if file else self
-            self._targets[key] = owner.compile(owner._resolve(f"#{inside}"), name)
-        return self._targets[key]
-
-    def compile_now(self, schema: Schema, name: str) -> Check:
-        """Like ``compile``, for a value that is at hand: a reference is followed at once and costs no call later."""
-        return self._target(schema["$ref"], name) if "$ref" in schema else self.compile(schema, name)
-
-    def _resolve(self, pointer: str) -> Schema:
-        found: Any = self._root
-        for part in pointer.removeprefix("#/").split("/"):
-            found = found[part]
-        schema: Schema = found
-        return schema
-
-    def _own(self, schema: Schema, name: str) -> list[Check]:
-        """What a schema says itself: one check that looks at the type first and then at what belongs to the type."""
-        parts: dict[type, Check] = {}
-        scalar = scalar_check(schema, name)
-        if scalar is not None:
-            parts[Scalar] = scalar
-        if "items" in schema or "minItems" in schema:
-            parts[Sequence] = self._sequence(schema, name)
-        if any(key in schema for key in _OBJECT):
-            parts[Mapping] = self._mapping(schema, name)
-        if words := words_of(schema):
-            parts[Sequence] = parts[Mapping] = enumerated(words, name)
-        if "type" in schema:
-            return [typed(types_of(schema), name, parts)]
-        return [by_kind(parts)] if parts else []
-
-    def _sequence(self, schema: Schema, name: str) -> Check:
-        least = schema.get("minItems", 0)
-        compiled: list[Check] = []
-
-        def item_check() -> Check:
-            if not compiled:
-                compiled.append(self.compile_now(schema["items"], f"an item of {name}"))
-            return compiled[0]
-
-        def check_sequence(node: Node, walk: Walk) -> None:
-            items = node.items  # type: ignore[union-attr]
-            if len(items) < least:
-                walk.findings.append(wording.too_few(name, node, least, "item"))
-            if items and "items" in schema and _first_visit(node, walk, check_sequence):
-                item = item_check()
-                for each in items:
-                    item(each, walk)
-
-        return check_sequence
-
-    def _mapping(self, schema: Schema, name: str) -> Check:
-        return _MappingCheck(self, schema, name).run
-
-    def _combined(self, schema: Schema, name: str) -> list[Check]:
-        """``allOf``, ``anyOf``, ``not``, ``if``: choices by a constant and exclusions of keys become tables."""
-        branches = [schema, *schema.get("allOf", ())]
-        checks: list[Check] = [self.compile(part, name) for part in branches[1:] if not _special(part)]
-        title = wording.titled(schema.get("title", ""), name)
-        checks += [self._alternatives(part["anyOf"], title) for part in branches if "anyOf" in part]
-        refused = [part["not"] for part in branches if "not" in part]
-        if pairs := [tuple(part["required"]) for part in refused if "required" in part]:
-            checks.append(exclusions(pairs))
-        checks += [both_groups(part["allOf"]) for part in refused if "allOf" in part]
-        conditions = [part for part in branches if "if" in part]
-        choices = [part for part in conditions if _choice(part["if"])]
-        if choices:
-            checks.append(self._choices(choices, name))
-        checks += [self._condition(part, name) for part in conditions if not _choice(part["if"])]
-        return checks
-
-    def _alternatives(self, branches: Row[Schema], name: str) -> Check:
-        """``anyOf`` over required keys: one of several names must be there."""
-        names = [branch["required"][0] for branch in branches if list(branch) == ["required"]]
-        if len(names) != len(branches):
-            raise ValueError(f"the schema of {name} uses `anyOf` for something else than required keys")
-
-        def check_alternatives(node: Node, walk: Walk) -> None:
-            if isinstance(node, Mapping) and not any(node.key(each) for each in names):
-                walk.findings.append(wording.missing(name, node, names[0]))
-
-        return check_alternatives
-
-    def _choices(self, parts: Row[Schema], name: str) -> Check:
-        table: dict[tuple[Any, Any], Check] = {}
-        for part in parts:
-            ((key, value),) = part["if"]["properties"].items()
-            table[key, value["const"]] = self.compile(part["then"], name)
-        keys = sorted({key for key, _ in table})
-
-        def check_choices(node: Node, walk: Walk) -> None:
-            if not isinstance(node, Mapping):
-                return
-            names = walk.names(node)
-            for key in keys:
-                if key in names:
-                    value = node.entries[names.index(key)][1]
-                    then = table.get((key, value.value)) if isinstance(value, Scalar) else None
-                    if then is not None:
-                        then(node, walk)
-
-        return check_choices
-
-    def _condition(self, part: Schema, name: str) -> Check:
-        condition, then = self.compile(part["if"], name), self.compile(part["then"], name)
-
-        def check_condition(node: Node, walk: Walk) -> None:
-            trial = Walk()
-            condition(node, trial)
-            if not trial.findings:
-                then(node, walk)
-
-        return check_condition
-
-
-class _MappingCheck:
-    """The check of a mapping: known keys, required keys, number of keys. Property checks are compiled on first use."""
-
-    __slots__ = ("_checks", "_compiler", "_counted", "_idle", "_keys", "_name", "_required", "_schema", "_title")
-
-    def __init__(self, compiler: Compiler, schema: Schema, name: str) -> None:
-        self._compiler = compiler
-        self._schema = schema
-        self._name = name
-        self._title = wording.titled(schema.get("title", ""), name)
-        self._required = tuple(schema.get("required", ()))
-        self._keys = schema.get("properties", {})
-        self._checks: dict[Any, Check] = {}
-        self._counted: set[tuple[Any, ...]] = set()
-        """The keys of mappings that have what they need: tasks of a plan are much alike."""
-        self._idle: set[tuple[Any, ...]] = set()
-        """Those of them whose values need no look at all."""
-
-    def run(self, node: Node, walk: Walk) -> None:
-        if not isinstance(node, Mapping) or (node.anchor and not _first_visit(node, walk, self)):
-            return
-        names = walk.names(node)
-        if names in self._idle:
-            return
-        checks = self._checks
-        merged, idle = bool(node.merged), True
-        for key, value in node.entries:
-            found = checks.get(key.value) or self._compile(key.value)
-            if found is nothing:
-                continue
-            idle = False
-            if found is _refuse:
-                walk.findings.append(wording.unknown_key(self._title, key, tuple(self._keys), node))
-            elif not merged or _first_visit(value, walk, found, merged=True):
-                found(value, walk)
-        if names not in self._counted:
-            self._count(node, names, walk, idle)
-
-    def _count(self, node: Mapping, names: tuple[Any, ...], walk: Walk, idle: bool) -> None:
-        known = len(walk.findings)
-        for name in self._required:
-            if name not in names:
-                walk.findings.append(wording.missing(self._title, node, name))
-        least, most = self._schema.get("minProperties", 0), self._schema.get("maxProperties")
-        if len(node.entries) < least:
-            walk.findings.append(wording.too_few(self._name, node, least, "key"))
-        if most is not None and len(node.entries) > most:
-            walk.findings.append(wording.too_many(self._title, node, most))
-        if len(walk.findings) == known and len(self._counted) < REMEMBERED:
-            self._counted.add(names)
-            if idle:
-                self._idle.add(names)
-
-    def _compile(self, key: Any) -> Check:
-        rest = self._schema.get("additionalProperties", True)
-        if key in self._keys:
-            found = self._compiler.compile_now(self._keys[key], f"`{key}`")
-        elif isinstance(rest, bool):
-            found = nothing if rest else _refuse
-        else:
-            found = self._compiler.compile_now(rest, f"a value of {self._name}")
-        self._checks[key] = found
-        return found
-
-
-def _refuse(node: Node, walk: Walk) -> None:
-    """Stands in the table of a mapping for a key that it does not have; never called."""
-
-
-def _first_visit(node: Node, walk: Walk, by: object, merged: bool = False) -> bool:
-    """Whether a node that several places share (by an anchor or a merge key) is new to this check."""
-    if not node.anchor and not merged:
-        return True
-    key = (id(node), id(by))
-    if key in walk.seen:
-        return False
-    walk.seen.add(key)
-    return True
-
-
-def _special(part: Schema) -> bool:
-    return "not" in part or "anyOf" in part or "if" in part
-
-
-def _choice(condition: Schema) -> bool:
-    """Whether an ``if`` asks only for one constant under one required key."""
-    properties = condition.get("properties", {})
-    return (
-        condition.keys() == {"properties", "required"}
-        and len(properties) == 1
-        and all(value.keys() == {"const"} and isinstance(value["const"], str) for value in properties.values())
-    )
-
-
-Schema: TypeAlias = "Table[str, Any]"
-
-
-REMEMBERED = 16384
-"""How many values or shapes of mappings a check remembers as sound, for plans repeat themselves."""
-
+Schema: TypeAlias = "dict[str, Any]"
 
 MOST = 1000
-"""Faults against the schema after which nobody looks for more: to word each costs far more than to find it."""
+"""Faults after which the check ends: to word each costs far more than to find it."""
 
-
-class Full(Exception):
-    """Ends a check; never leaves this room."""
-
-
-class _Faults(list):  # type: ignore[type-arg]
-    """Findings up to ``MOST``; raises Full with one more."""
-
-    def append(self, finding: Diagnostic) -> None:
-        if len(self) == MOST:
-            message = f"there are {MOST:,} faults before this one, and the rest is not looked at"
-            super().append(Diagnostic("PLAN011", message, finding.span, help="mend those first"))
-            raise Full
-        super().append(finding)
-
-
-class Walk:
-    """The state of one check: what was found, and which shared nodes are done."""
-
-    __slots__ = ("_named", "_names", "findings", "seen")
-
-    def __init__(self) -> None:
-        self.findings: list[Diagnostic] = _Faults()
-        self.seen: set[tuple[int, int]] = set()
-        self._named: Mapping | None = None
-        self._names: tuple[Any, ...] = ()
-
-    def names(self, node: Mapping) -> tuple[Any, ...]:
-        """The keys of a mapping; several checks look at the same mapping one after the other."""
-        if node is not self._named:
-            self._named, self._names = node, tuple([key.value for key, _ in node.entries])
-        return self._names
-
-
-Check = Callable[[Node, Walk], None]
-
-
-class _Range(NamedTuple):
-    minimum: float | None
-    maximum: float | None
-
-
-def in_turn(checks: list[Check]) -> Check:
-    if len(checks) == 1:
-        return checks[0]
-    if not checks:
-        return nothing
-
-    def check_all(node: Node, walk: Walk) -> None:
-        for each in checks:
-            each(node, walk)
-
-    return check_all
-
-
-def nothing(node: Node, walk: Walk) -> None:
-    """Whatever the schema says nothing about."""
-
-
-def types_of(schema: Schema) -> tuple[str, ...]:
-    declared = schema["type"]
-    return (declared,) if isinstance(declared, str) else tuple(declared)
-
-
-_CLASSES: dict[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "null": (type(None),),
-}
-
-
-def typed(types: tuple[str, ...], name: str, parts: dict[type, Check]) -> Check:
-    """The type first: of a value of the wrong type nothing else is said."""
-    values = frozenset(kind for each in types for kind in _CLASSES.get(each, ()))
-    whole_floats = "integer" in types and "number" not in types
-    containers: dict[type, bool] = {Sequence: "array" in types, Mapping: "object" in types}
-    scalar = parts.get(Scalar)
-    sound: set[Any] = set()
-
-    def check_type(node: Node, walk: Walk) -> None:
-        kind = node.__class__
-        if kind is Scalar:
-            value = node.value  # type: ignore[union-attr]
-            if value in sound:
-                return
-            if value.__class__ in values or (whole_floats and isinstance(value, float) and value.is_integer()):
-                if scalar is not None:
-                    known = len(walk.findings)
-                    scalar(node, walk)
-                    if value.__class__ is str and len(walk.findings) == known and len(sound) < REMEMBERED:
-                        sound.add(value)  # text alone: a one is equal to a true
-                return
-        elif containers[kind]:
-            part = parts.get(kind)
-            if part is not None:
-                part(node, walk)
-            return
-        walk.findings.append(wording.wrong_type(name, node, types))
-
-    return check_type
-
-
-def by_kind(parts: dict[type, Check]) -> Check:
-    def check_kind(node: Node, walk: Walk) -> None:
-        part = parts.get(node.__class__)
-        if part is not None:
-            part(node, walk)
-
-    return check_kind
-
-
-def scalar_check(schema: Schema, name: str) -> Check | None:
-    """The limits on a leaf: enumerated words, a constant, a pattern for text, a range for numbers."""
-    checks: list[Check] = []
-    if words := words_of(schema):
-        checks.append(enumerated(words, name))
-    if "pattern" in schema:
-        checks.append(_patterned(schema["pattern"], schema.get("patternErrorMessage", ""), name))
-    if "minimum" in schema or "maximum" in schema:
-        checks.append(_ranged(_Range(schema.get("minimum"), schema.get("maximum")), name))
-    return in_turn(checks) if checks else None
-
-
-def words_of(schema: Schema) -> tuple[Any, ...]:
-    """The values of ``enum`` or ``const``: all of them leaves."""
-    return tuple(schema["enum"]) if "enum" in schema else (schema["const"],) if "const" in schema else ()
-
-
-def enumerated(words: tuple[Any, ...], name: str) -> Check:
-    allowed = frozenset((isinstance(word, bool), word) for word in words)
-
-    def check_words(node: Node, walk: Walk) -> None:
-        if not isinstance(node, Scalar) or (isinstance(node.value, bool), node.value) not in allowed:
-            walk.findings.append(wording.not_among(name, node, words))
-
-    return check_words
-
-
-def _patterned(pattern: str, message: str, name: str) -> Check:
-    search = re.compile(pattern).search
-
-    def check_pattern(node: Node, walk: Walk) -> None:
-        value = node.value  # type: ignore[union-attr]
-        if isinstance(value, str) and not search(value):
-            walk.findings.append(wording.not_matching(name, node, message))
-
-    return check_pattern
-
-
-def _ranged(limits: _Range, name: str) -> Check:
-    def check_range(node: Node, walk: Walk) -> None:
-        value = node.value  # type: ignore[union-attr]
-        if isinstance(value, str | bool | None):
-            return
-        if limits.minimum is not None and value < limits.minimum:
-            walk.findings.append(wording.out_of_range(name, node, f"at least {limits.minimum}"))
-        if limits.maximum is not None and value > limits.maximum:
-            walk.findings.append(wording.out_of_range(name, node, f"at most {limits.maximum}"))
-
-    return check_range
-
-
+_PLAN = "plan.schema.json"
 _STRONGER = (frozenset({"gate"}), GATE_KEYS)
 """The keys that say better than another key of a gate, or than ``kind: gate``, what is wrong: one finding is enough."""
 
 
-def exclusions(pairs: list[tuple[Any, ...]]) -> Check:
-    """``not`` over two required keys: each pair that stands together is a finding."""
-    partners: dict[str, list[str]] = {}
-    for first, second in pairs:
-        partners.setdefault(second, []).append(first)
-    harmless: set[tuple[Any, ...]] = set()
-
-    def check_exclusions(node: Node, walk: Walk) -> None:
-        if not isinstance(node, Mapping):
-            return
-        names = walk.names(node)
-        if names in harmless:
-            return
-        known = len(walk.findings)
-        report(node, {str(name) for name in names}, walk)
-        if len(walk.findings) == known and len(harmless) < REMEMBERED:
-            harmless.add(names)
-
-    def report(node: Mapping, present: set[str], walk: Walk) -> None:
-        for second in sorted(present & partners.keys()):
-            for first in partners[second]:
-                if first in present:
-                    walk.findings.append(wording.conflict(node, first, second))
-
-    return check_exclusions
+def check(tree: Node) -> list[Diagnostic]:
+    """Every fault of a plan's tree against the published schema, in the order of the text."""
+    return document_check(_PLAN, "the plan", tree)
 
 
-def both_groups(groups: list[Schema]) -> Check:
-    """``not`` over two groups of keys: those that make a task a gate, and those that say what it does."""
-    gate, action = ([each["required"][0] for each in group["anyOf"]] for group in groups)
-    harmless: set[tuple[Any, ...]] = set()
+def published() -> Schema:
+    """The published schema of plans as data."""
+    return _file(_PLAN).schema
 
-    def check_groups(node: Node, walk: Walk) -> None:
-        if not isinstance(node, Mapping):
-            return
-        names = walk.names(node)
-        if names in harmless:
-            return
-        key = next((each for each, _ in node.entries if each.value in gate), None)
-        there = {str(each.value): each for each, _ in node.entries}
-        acts = next((there[name] for name in action if name in there), None)
-        if key is not None and acts is not None:
-            what = f"`{key.value}`" if key.value != "kind" else "`kind: gate`"
-            if there.keys().isdisjoint(_STRONGER[key.value == "kind"]):
-                walk.findings.append(wording.makes_a_gate(what, key.span, str(acts.value), acts.span))
-        elif len(harmless) < REMEMBERED:
-            harmless.add(names)
 
-    return check_groups
+def document_check(file: str, name: str, node: Node) -> list[Diagnostic]:
+    """Every fault of a document against a published schema; ``name`` is what messages call it."""
+    return _file(file).faults("#", node, name)
+
+
+def section_check(file: str, section: str, node: Node) -> list[Diagnostic]:
+    """Every fault of one section of a document that has a published schema; a section that the schema does not know
+    may hold anything."""
+    if section not in _file(file).schema["properties"]:
+        return []
+    return _file(file).faults(f"#/properties/{section}", node, f"`{section}`")
+
+
+class Part(NamedTuple):
+    """A schema that a ``$ref`` leads to, and the file that it is in."""
+
+    file: File
+    validator: Draft7Validator
+
+
+class Constraints(NamedTuple):
+    """What schemas ask of texts: the searches of their patterns, the words of ``enum`` and ``const``, and the keys that
+    they name. A text that differs in none of it is the same to every keyword."""
+
+    searches: tuple[Callable[[str], object], ...]
+    words: frozenset[str]
+    keys: frozenset[str]
+
+
+class File:
+    """A file of schemas, with a validator for each part that is referred to."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self._parts: dict[str, Part] = {}
+        self._kind = extend(Draft7Validator, {"$ref": self._reference})
+
+    def faults(self, pointer: str, node: Node, name: str) -> list[Diagnostic]:
+        """Every fault of a tree against a part of this file, in the order of the text."""
+        return _Check(self).run(self.part(pointer), node, name)
+
+    def part(self, pointer: str) -> Part:
+        """The part that a ``$ref`` leads to, ``#/definitions/task`` or ``plan.schema.json#/definitions/policy``."""
+        if pointer not in self._parts:
+            name, _, inside = pointer.partition("#")
+            if name:
+                self._parts[pointer] = _file(name).part(f"#{inside}")
+            else:
+                schema: Any = self.schema
+                for step in filter(None, inside.split("/")):
+                    schema = schema[step]
+                self._parts[pointer] = Part(self, self._kind(schema))
+        return self._parts[pointer]
+
+    @cached_property
+    def constraints(self) -> Constraints:
+        """Those of all schemas of this file and of the files that it refers to."""
+        patterns: dict[str, None] = {}
+        words: set[str] = set()
+        keys: set[str] = set()
+        files, waiting = {self}, list[Any]([self.schema])
+        while waiting:
+            here = waiting.pop()
+            if isinstance(here, list):
+                waiting += here
+            elif isinstance(here, dict):
+                waiting += here.values()
+                if isinstance(here.get("pattern"), str):
+                    patterns[here["pattern"]] = None
+                listed = here.get("enum")
+                accepted = [*(listed if isinstance(listed, list) else ()), here.get("const")]
+                words |= {word for word in accepted if isinstance(word, str)}
+                for word in ("properties", "required"):
+                    named = here.get(word)
+                    keys.update(named if isinstance(named, (dict, list)) else ())
+                pointer = here.get("$ref")
+                if isinstance(pointer, str) and not pointer.startswith("#"):
+                    other = _file(pointer.partition("#")[0])
+                    if other not in files:
+                        files.add(other)
+                        waiting.append(other.schema)
+        return Constraints(tuple(re.compile(each).search for each in patterns), frozenset(words), frozenset(keys))
+
+    def _reference(self, _: object, pointer: str, instance: Json, __: object) -> Iterator[ValidationError]:
+        """Leaves are checked at once; a container whose shape is not known to be sound is left, by an error in name
+        only, to a check of its own."""
+        validator = self.part(pointer).validator
+        if not isinstance(instance, (_Object, _Array)):
+            yield from validator.iter_errors(instance)
+        elif (id(validator), instance.shape) not in instance.sound:
+            yield ValidationError("a part of its own")
+
+
+@lru_cache(maxsize=8)
+def _file(name: str) -> File:
+    return File(read_json(read_data("schemas", name)))
+
+
+class _Object(dict[str, Json]):
+    """The data of a mapping: ``nodes`` has the node of each value, ``sound`` the parts, each with a shape that is sound
+    in it."""
+
+    __slots__ = ("nodes", "shape", "sound")
+    nodes: dict[str, Node]
+    shape: int
+    sound: set[tuple[int, int]]
+
+
+class _Array(list[Json]):
+    """The data of a sequence, with the same."""
+
+    __slots__ = ("nodes", "shape", "sound")
+    nodes: list[Node]
+    shape: int
+    sound: set[tuple[int, int]]
+
+
+class Fault(NamedTuple):
+    """An error of the validator at its place in the text: the failing keyword with its value, the schema around it,
+    and the node; ``name`` is what messages call the node."""
+
+    keyword: str
+    value: Any
+    schema: Schema
+    node: Node
+    name: str
+
+    @property
+    def title(self) -> str:
+        """The name of a mapping by what it is, where the schema says so: ``a task``."""
+        return wording.titled(self.schema.get("title", ""), self.name)
+
+
+class _Full(Exception):
+    """Ends a check; never leaves this module."""
+
+
+class _Check:
+    """One check of one document."""
+
+    __slots__ = ("_asked", "_findings", "_known", "_shapes", "_sound", "_texts", "_trees")
+
+    def __init__(self, file: File) -> None:
+        self._findings: dict[Diagnostic, None] = {}
+        self._asked = file.constraints
+        self._shapes: dict[Any, int] = {}
+        """The number of each shape: what differs between two data of one shape matters to no keyword."""
+        self._texts: dict[str, int] = {}
+        self._trees: dict[int, tuple[Json, int]] = {}
+        """Data and shape of containers by their node; aliases share nodes."""
+        self._sound: set[tuple[int, int]] = set()
+        """Parts, each with a shape that is sound in it."""
+        self._known: dict[tuple[int, int], bool] = {}
+        """Whether a node is sound in a part: a node that aliases share is reported once."""
+
+    def run(self, part: Part, node: Node, name: str) -> list[Diagnostic]:
+        try:
+            self._is_sound(part, node, name)
+        except _Full:
+            pass
+        return sorted(self._findings, key=lambda finding: (finding.span, finding.message))
+
+    def _is_sound(self, part: Part, node: Node, name: str) -> bool:
+        data, shape = self._data(node)
+        if (id(part.validator), shape) in self._sound:
+            return True
+        visit = (id(part.validator), id(node))
+        if visit in self._known:
+            return self._known[visit]
+        is_sound = True
+        faults = []
+        for error in part.validator.iter_errors(data):
+            fault = _fault(error, data, node, name)
+            if error.validator == "$ref":  # at once: the next one of this shape may be known to be sound then
+                is_sound = self._is_sound(part.file.part(fault.value), fault.node, fault.name) and is_sound
+            else:
+                faults.append(fault)
+        mistyped = {id(fault.node) for fault in faults if fault.keyword == "type"}
+        for fault in faults:
+            if fault.keyword == "type" or id(fault.node) not in mistyped:
+                for finding in WORDINGS[fault.keyword](fault):
+                    self._report(finding)
+        self._known[visit] = is_sound = is_sound and not faults
+        if is_sound:
+            self._sound.add((id(part.validator), shape))
+        return is_sound
+
+    def _report(self, finding: Diagnostic) -> None:
+        if finding not in self._findings and len(self._findings) == MOST:
+            message = f"more than {MOST:,} faults, the rest is not checked"
+            self._findings[Diagnostic("PLAN011", message, finding.span, help="fix those first")] = None
+            raise _Full
+        self._findings[finding] = None
+
+    def _data(self, node: Node) -> tuple[Json, int]:
+        if isinstance(node, Scalar):
+            return node.value, self._leaf(node.value)
+        known = self._trees.get(id(node))
+        if known is None:
+            data: _Object | _Array
+            shape: tuple[Any, ...]
+            if isinstance(node, Sequence):
+                items = [self._data(item) for item in node.items]
+                data, shape = _Array([item for item, _ in items]), (None, *[shape for _, shape in items])
+                data.nodes = node.items
+            else:
+                named = self._asked.keys
+                nodes = {str(key.value): value for key, value in node.entries}
+                values = [self._data(value) for value in nodes.values()]
+                data = _Object(zip(nodes, [value for value, _ in values], strict=True))
+                data.nodes = nodes
+                shape = (tuple([key if key in named else "" for key in nodes]), *[shape for _, shape in values])
+            data.shape, data.sound = self._shapes.setdefault(shape, len(self._shapes)), self._sound
+            known = self._trees[id(node)] = data, data.shape
+        return known
+
+    def _leaf(self, value: Json) -> int:
+        if not isinstance(value, str):
+            return self._shapes.setdefault((type(value), value), len(self._shapes))
+        number = self._texts.get(value)
+        if number is None:
+            word = value if value in self._asked.words else None
+            shape = (str, word, *[test(value) is not None for test in self._asked.searches])
+            number = self._texts[value] = self._shapes.setdefault(shape, len(self._shapes))
+        return number
+
+
+def _fault(error: ValidationError, data: Any, node: Node, name: str) -> Fault:
+    """An error in ``data``, which ``node`` has and ``name`` calls, with the node that it is about and what that is
+    called."""
+    for step in error.relative_path:
+        data, node = data[step], data.nodes[step]
+    steps = list(error.relative_schema_path)
+    rest = iter(steps if error.validator == "$ref" else steps[:-1])
+    for word in rest:
+        if word == "properties":
+            name = f"`{next(rest)}`"
+        elif word == "items":
+            name = f"an item of {name}"
+        elif word == "additionalProperties":
+            name = f"a value of {name}"
+        elif word == "allOf":
+            next(rest)
+    return Fault(str(error.validator), error.validator_value, error.schema, node, name)
+
+
+def _unknown_keys(fault: Fault) -> Iterator[Diagnostic]:
+    assert isinstance(fault.node, Mapping)
+    known = tuple(fault.schema.get("properties", ()))
+    for key, _ in fault.node.entries:
+        if key.value not in known:
+            yield wording.unknown_key(fault.title, key, known, fault.node)
+
+
+def _missing_keys(fault: Fault) -> Iterator[Diagnostic]:
+    assert isinstance(fault.node, Mapping)
+    for name in fault.value:
+        if fault.node.key(name) is None:
+            yield wording.missing(fault.title, fault.node, name)
+
+
+def _excluded(fault: Fault) -> Iterator[Diagnostic]:
+    """Two keys that exclude each other, or a key that makes a task a gate beside one that says what it does."""
+    assert isinstance(fault.node, Mapping)
+    if "required" in fault.value:
+        yield wording.conflict(fault.node, *fault.value["required"])
+        return
+    gate, action = ([each["required"][0] for each in group["anyOf"]] for group in fault.value["allOf"])
+    keys = {str(key.value): key for key, _ in fault.node.entries}
+    key = next(key for name, key in keys.items() if name in gate)
+    if keys.keys().isdisjoint(_STRONGER[key.value == "kind"]):
+        act = next(keys[name] for name in action if name in keys)
+        what = f"`{key.value}`" if key.value != "kind" else "`kind: gate`"
+        yield wording.makes_a_gate(what, key.span, str(act.value), act.span)
+
+
+WORDINGS: dict[str, Callable[[Fault], Iterator[Diagnostic] | tuple[Diagnostic, ...]]] = {
+    "type": lambda f: (wording.wrong_type(f.name, f.node, (f.value,) if isinstance(f.value, str) else tuple(f.value)),),
+    "enum": lambda f: (wording.not_among(f.name, f.node, tuple(f.value)),),
+    "const": lambda f: (wording.not_among(f.name, f.node, (f.value,)),),
+    "pattern": lambda f: (wording.not_matching(f.name, f.node, f.schema.get("patternErrorMessage", "")),),
+    "minimum": lambda f: (wording.out_of_range(f.name, f.node, f"at least {f.value}"),),
+    "maximum": lambda f: (wording.out_of_range(f.name, f.node, f"at most {f.value}"),),
+    "minItems": lambda f: (wording.too_few(f.name, f.node, f.value, "item"),),
+    "minProperties": lambda f: (wording.too_few(f.name, f.node, f.value, "key"),),
+    "maxProperties": lambda f: (wording.too_many(f.title, f.node, f.value),),
+    "required": _missing_keys,
+    "additionalProperties": _unknown_keys,
+    "anyOf": lambda f: (wording.missing(f.title, f.node, f.value[0]["required"][0]),),
+    "not": _excluded,
+}
+"""Each keyword that a published schema uses, with the findings of a fault against it."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from planrunner.app.proof.coverage import Case, Crash, Expectation
@@ -13,7 +11,6 @@ from planrunner.app.proof.lives import Mishap
 from planrunner.app.proof.names import asks, demands, known, matches, paths, written
 from planrunner.app.proof.world import NO_DIGEST, Reply, World
 from planrunner.diagnostics import Diagnostic, arrange, has_errors
-from planrunner.fileio import read_data
 from planrunner.machine.events import EVENTS
 from planrunner.plan.expressions.check import Type, check_condition
 from planrunner.plan.expressions.evaluate import FACTS
@@ -23,7 +20,7 @@ from planrunner.plan.expressions.values import ExpressionError
 from planrunner.plan.model import Plan, Task
 from planrunner.plan.nearest import nearest
 from planrunner.plan.params import bind_params
-from planrunner.plan.schema import Check, Compiler, Walk
+from planrunner.plan.schema import document_check
 from planrunner.source import Source, Span
 from planrunner.syntax.notations import parse
 from planrunner.syntax.tree import Mapping as MappingNode
@@ -191,17 +188,9 @@ class Suite(NamedTuple):
     findings: tuple[Diagnostic, ...]
 
 
-@lru_cache(maxsize=1)
-def _schema_check() -> Check:
-    schema = json.loads(read_data("schemas", "plan-test.schema.json"))
-    return Compiler(schema).compile(schema, "the test file")
-
-
 def check_shape(tree: Node) -> list[Diagnostic]:
     """Every fault of a test file against ``schemas/plan-test.schema.json``."""
-    walk = Walk()
-    _schema_check()(tree, walk)
-    return walk.findings
+    return document_check("plan-test.schema.json", "the test file", tree)
 
 
 def read_tests(source: Source, load_plan: LoadPlan) -> Suite:
