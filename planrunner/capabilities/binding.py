@@ -90,6 +90,7 @@ def outcome_of_fault(error: BaseException) -> Outcome:
     given: Any = error.failure
     outcome = Outcome("logic", str(error), error.outputs)
     if isinstance(given, str) and given:
+        outcome = outcome._replace(retry_after=error.retry_after, retry=error.retry)
         return sound(outcome._replace(failure=given, rule=error.rule))
     named = "without a class" if given == "" else f"with {given!r} as its class, which is not text"
     return sound(failed(f"failed {named}", outcome))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from math import inf
 from typing import Any
 
 from planrunner.capabilities.contract import Json, Pause, Preview
@@ -168,7 +169,11 @@ _PARTS: tuple[tuple[str, Any], ...] = (
     ("refused", tuple),
     ("acted", bool),
     ("no_value", bool),
+    ("retry_after", (int, float, type(None))),
+    ("retry", dict),
 )
+
+_RETRY: Mapping[str, Any] = {"attempts": (int,), "delay": (int, float), "max_delay": (int, float)}
 
 
 def _odd(outcome: Outcome) -> str:
@@ -179,6 +184,11 @@ def _odd(outcome: Outcome) -> str:
         return f"`duration` is {outcome.duration}"
     if not all(isinstance(record, dict) for record in outcome.artifacts):
         return "`artifacts` are not all maps"
+    if outcome.retry_after is not None and not 0 <= outcome.retry_after < inf:
+        return f"`retry_after` is {outcome.retry_after}"
+    for name, value in outcome.retry.items():
+        if name not in _RETRY or not isinstance(value, _RETRY[name]) or not 0 <= value < inf:
+            return f"`retry` has {name!r}: {value!r}"
     return ""
 
 

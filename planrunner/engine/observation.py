@@ -34,7 +34,7 @@ from planrunner.engine.questions import LOOK, WORK, Question
 from planrunner.engine.services import AttemptServices
 from planrunner.errors import StorageFailed
 from planrunner.machine.events import AttemptEnded, BackupMade, DoubtSettled, FactsObserved, FreshnessSeen, Outcome
-from planrunner.machine.verdicts import is_retried, retry_delay
+from planrunner.machine.verdicts import retry_delay, retry_policy
 from planrunner.redaction import Redactor
 
 Json = Any
@@ -153,10 +153,12 @@ def _noted(
     context = Attempt(call, Record(""), serve).context._replace(cancelled=stopped)
     for tries in count(1):
         found = invoke(binding, call.inputs, context, "what its capability noted", halves=True)
-        failure = found.failure if isinstance(found, Outcome) else ""
-        if not failure or stopped() or not is_retried(call.task.retry, tries, failure):
+        if not isinstance(found, Outcome) or not found.failure or stopped():
             return found
-        due = time.monotonic() + retry_delay(call.task.retry, tries, f"{call.key}:{tries}")
+        policy = retry_policy(call.task.retry, found, tries, found.failure)
+        if policy is None:
+            return found
+        due = time.monotonic() + retry_delay(policy, tries, f"{call.key}:{tries}", found.retry_after)
         while time.monotonic() < due and not stopped():
             time.sleep(0.05)
     raise AssertionError("the count has no end")

@@ -120,6 +120,8 @@ class AttemptServices:
         return read_note(self._state_dir, name)
 
     def note(self, name: str, text: str) -> None:
+        if self.secrecy is not None and self.secrecy.redactor is not None:
+            text = self.secrecy.redactor.text(text)
         write_note(self._state_dir, self._own.get("PLANRUNNER_RUN_ID", ""), name, text)
 
     def mac(self, name: str, text: str) -> str:

@@ -143,7 +143,7 @@ def _attempt_ended(event: events.AttemptEnded) -> str:
 
 def _outcome(outcome: events.Outcome) -> str:
     failure, message, outputs, exit_code, duration, stdout, stderr, artifacts, usage, rule, *more = outcome
-    refused, acted, no_value = more
+    refused, acted, no_value = more[:3]
     shown = [f'"failure":{_text(failure)}'] if failure else []
     if message:
         shown.append(f'"message":{_text(message)}')
@@ -169,6 +169,10 @@ def _outcome(outcome: events.Outcome) -> str:
         shown.append('"acted":false')
     if no_value:
         shown.append('"no_value":true')
+    if outcome.retry_after is not None:
+        shown.append(f'"retry_after":{_number(outcome.retry_after)}')
+    if outcome.retry:
+        shown.append(f'"retry":{_json(outcome.retry)}')
     return f"{{{','.join(shown)}}}"
 
 
@@ -191,7 +195,7 @@ _BY_HAND: dict[str, tuple[tuple[str, ...], Callable[[Any], str]]] = {
     "Outcome": (
         (
             *("failure", "message", "outputs", "exit_code", "duration", "stdout", "stderr", "artifacts", "usage"),
-            *("rule", "refused", "acted", "no_value"),
+            *("rule", "refused", "acted", "no_value", "retry_after", "retry"),
         ),
         _outcome,
     ),

@@ -331,6 +331,15 @@ def standing(state: State, number: int = PLAN) -> dict[str, dict[str, float | No
     return amounts
 
 
+def has_room(state: State, number: int) -> bool:
+    """Whether another attempt of a task fits into what is left of the limits around it."""
+    if state.ledger is None:
+        return True
+    wanted = need(state, number)
+    short = None if isinstance(wanted, str) else fits(state, number, {**wanted, "attempts": 1})
+    return short is None or not short.final
+
+
 def waits_for(state: State, number: int) -> str:
     """Which budget a ready task waits for, with what it needs; empty for one that waits for something else."""
     wanted = need(state, number)

@@ -6,7 +6,7 @@ from typing import NamedTuple, assert_never
 
 from planrunner.machine import recovery, rollback
 from planrunner.machine.admission import Fitting, held_back
-from planrunner.machine.budgets import notices, time_limit, warning_time
+from planrunner.machine.budgets import has_room, notices, time_limit, warning_time
 from planrunner.machine.checkpoints import kept_first
 from planrunner.machine.commands import AskPeople, Close, Command, Compare, End, Record, settle
 from planrunner.machine.containers import pause_meters, step
@@ -48,7 +48,7 @@ from planrunner.machine.stops import (
     stopped,
     time_left,
 )
-from planrunner.machine.verdicts import Verdict, is_retried, judge, judge_failed, retry_delay
+from planrunner.machine.verdicts import Verdict, judge, judge_failed, retry_delay, retry_policy
 from planrunner.plan.model import Task
 
 INSTANT_BATCH = 2000
@@ -412,9 +412,11 @@ def after_attempt(state: State, number: int, now: float) -> Command | None:
     ends = ends or (bool(state.closing) and closed(state, number) == "budget")
     frame = task_state.inner if number in state.containers else None
     ends = ends or (frame is not None and frame.undoing is not None and unclean(frame.undoing))
-    if not ends and is_retried(task.retry, task_state.attempts - task_state.past, verdict.failure):
+    attempts, outcome = task_state.attempts - task_state.past, task_state.outcome
+    policy = None if ends else retry_policy(task.retry, outcome, attempts, verdict.failure)
+    if policy is not None and (policy is task.retry or has_room(state, number)):
         key = f"{state.seed}:{task.id}:{task_state.attempts}"
-        due = now + retry_delay(task.retry, task_state.attempts - task_state.past, key)
+        due = now + retry_delay(policy, attempts, key, outcome.retry_after)
         if time_left(state, task, due):
             return Record(RetryScheduled(task.id, task_state.attempts, due, verdict.failure))
         verdict = verdict._replace(failure="timeout", reason="timebox", detail=no_room(task, verdict.detail))

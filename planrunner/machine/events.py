@@ -49,6 +49,11 @@ class Outcome(NamedTuple):
     acted: bool = True
     no_value: bool = False
     """A template or an expression of the plan had no value, or none that fits: another attempt meets the same."""
+    retry_after: float | None = None
+    """Seconds that the other side asks to be left alone before another attempt."""
+    retry: dict[str, Json] = {}
+    """The policy by which the capability asks for another attempt where the task's ``retry`` gives none: ``attempts``
+    in all, ``delay`` and ``max_delay`` in seconds."""
 
 
 EDITION = 6

@@ -199,7 +199,7 @@ def _attempts(state: State, number: int) -> list[str]:
     count = task_state.attempts - task_state.past
     if not count:
         return []
-    allowed = max(task.retry.attempts, count)
+    allowed = max(task.retry.attempts, count, verdicts.asked_retry(task_state.outcome).attempts)
     lines = [f"attempt {each.attempt - task_state.past} of {allowed}{_ended(each)}" for each in task_state.tried]
     if task_state.tried and task_state.tried[-1].attempt == task_state.attempts:
         return lines  # it waits for the next one

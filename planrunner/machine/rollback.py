@@ -30,7 +30,7 @@ from planrunner.machine.events import RollbackEnded, RollbackStarted, TaskSettle
 from planrunner.machine.state import State
 from planrunner.machine.statuses import main_part_done
 from planrunner.machine.stops import FINAL_STOPS, GOES_ON, OUT_OF_BUDGET, closed, cut
-from planrunner.machine.verdicts import is_retried, retry_delay
+from planrunner.machine.verdicts import retry_delay, retry_policy
 from planrunner.plan.model import Retry, RollbackPolicy
 
 if TYPE_CHECKING:
@@ -196,8 +196,10 @@ def _after(state: State, compensation_log: CompensationLog, rollback: Rollback, 
     left = reserve(state, rollback, now)
     goes_on = (left is None or left > 0) and not budgets.rollback_short_of(state, rollback, at)
     goes_on = goes_on and (state.stop_reason in GOES_ON or state.stop_reason not in FINAL_STOPS)
-    if goes_on and is_retried(retry, owed.tries, outcome.failure):
-        due = now + retry_delay(retry, owed.tries, f"{state.seed}:{task.id}:undo:{owed.last}")
+    policy = retry_policy(retry, outcome, owed.tries, outcome.failure)
+    if goes_on and policy is not None:
+        key = f"{state.seed}:{task.id}:undo:{owed.last}"
+        due = now + retry_delay(policy, owed.tries, key, outcome.retry_after)
         return Record(UndoScheduled(task.id, owed.last, due, outcome.failure))
     return Record(UndoSettled(task.id, at, "failed", f"{outcome.failure}: {outcome.message}"))
 

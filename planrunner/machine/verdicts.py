@@ -210,9 +210,21 @@ def is_retried(retry: Retry, attempts: int, failure: str) -> bool:
     return failure in retry.on or "any" in retry.on or (failure == "timeout" and "transient" in retry.on)
 
 
-def retry_delay(retry: Retry, attempts: int, key: str) -> float:
-    """Seconds before the next attempt. The jitter is a hash of ``key`` (seed, run, task and attempt), so that the same
-    run waits the same time again."""
+def retry_policy(retry: Retry, outcome: Outcome | None, attempts: int, failure: str) -> Retry | None:
+    """The policy by which a failed attempt is followed by another one: that of the task, else the one that its
+    capability asks for; None where neither repeats it."""
+    return next((each for each in (retry, asked_retry(outcome)) if is_retried(each, attempts, failure)), None)
+
+
+def asked_retry(outcome: Outcome | None) -> Retry:
+    """The policy that a capability asks for with the failure of an attempt."""
+    return Retry(**outcome.retry, on=(outcome.failure,)) if outcome is not None and outcome.retry else Retry()
+
+
+def retry_delay(retry: Retry, attempts: int, key: str, asked: float | None = None) -> float:
+    """Seconds before the next attempt: those of the backoff, or the ``asked`` ones of the other side where they are
+    more, up to ``max_delay``. The jitter is a hash of ``key`` (seed, run, task and attempt), so that the same run waits
+    the same time again."""
     if retry.backoff == "fixed":
         wait = retry.delay
     elif retry.backoff == "linear":
@@ -221,4 +233,4 @@ def retry_delay(retry: Retry, attempts: int, key: str) -> float:
         wait = retry.delay * 2.0 ** min(attempts - 1, 60)
     wait = min(wait, retry.max_delay)
     part = int.from_bytes(sha256(key.encode()).digest()[:6], "big") / 2**48
-    return max(0.0, wait * (1.0 + retry.jitter * (2.0 * part - 1.0)))
+    return max(min(asked or 0.0, retry.max_delay), wait * (1.0 + retry.jitter * (2.0 * part - 1.0)))

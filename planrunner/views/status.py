@@ -120,9 +120,10 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMED]) + more
 
 
-def attempt_text(task: Task, attempt: int, past: int = 0) -> str:
-    """``attempt 2 of 3``, or nothing where there is only one; ``past`` ones were made before the task began anew."""
-    allowed, attempt = task.retry.attempts, attempt - past
+def attempt_text(task: Task, attempt: int, past: int = 0, asked: int = 1) -> str:
+    """``attempt 2 of 3``, or nothing where there is only one; ``past`` ones were made before the task was reset;
+    ``asked`` is how many its capability wants."""
+    allowed, attempt = max(task.retry.attempts, asked), attempt - past
     return f"attempt {attempt} of {max(allowed, attempt)}" if allowed > 1 or attempt > 1 else ""
 
 

@@ -17,7 +17,8 @@ from planrunner.capabilities.contract import Call, Context
 from planrunner.engine.services import AttemptServices
 from planrunner.journal.sqlite import open_journal
 from planrunner.machine.events import Outcome
-from planrunner.plan.model import Task
+from planrunner.machine.verdicts import retry_delay, retry_policy
+from planrunner.plan.model import Retry, Task
 
 
 class Seen(NamedTuple):
@@ -199,9 +200,19 @@ class Project:
         return Context(call, self.log, self.stop.is_set, self.services)
 
     def call(self, name: str, context: Context | None = None, **inputs: Any) -> Outcome:
-        found = invoke(bind(name, load(TARGETS[name])), inputs, context or self.context())
-        assert isinstance(found, Outcome)
-        return found
+        """The outcome of the last attempt; ``tries`` are all of them, as the machine makes them of a task without
+        ``retry``."""
+        binding, context = bind(name, load(TARGETS[name])), context or self.context()
+        self.tries: list[Outcome] = []
+        while True:
+            found = invoke(binding, inputs, context)
+            assert isinstance(found, Outcome)
+            self.tries.append(found)
+            policy = retry_policy(Retry(), found, len(self.tries), found.failure)
+            if not found.failure or policy is None:
+                return found
+            time.sleep(retry_delay(policy, len(self.tries), name, found.retry_after))
+            context = context._replace(call=context.call._replace(attempt=len(self.tries) + 1))
 
     def get(self, url: str, **inputs: Any) -> Outcome:
         return self.call("http.get", None, url=url, **inputs)

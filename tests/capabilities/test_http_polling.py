@@ -170,6 +170,18 @@ class TestPages:
             assert (out["items"], out["pages"], out["complete"]) == ([1, 2, 3, 1], 2, False)
             assert len(peer.requests) == 5
 
+    def test_an_attempt_goes_on_at_the_page_that_failed_and_each_page_has_all_tries(self, project: Project) -> None:
+        def act(seen: Seen, _: Any, number: int) -> bytes:
+            if number % 3:
+                return answer(503)
+            page = int(seen.target[-1])
+            return as_json(str([page] * (page < 4)).replace("'", ""))
+
+        with Peer(act) as peer:
+            found = pages(project, f"{peer.url}/l", by={"page": "page"}, retries={"times": 2, "delay": 0})
+        assert (found.outputs["items"], found.outputs["pages"]) == ([1, 2, 3], 4)
+        assert [seen.target[-1] for seen in peer.requests] == list("111222333444")
+
     def test_all_pages_together_keep_to_the_limit(self, project: Project) -> None:
         def act(_: Seen, __: Any, number: int) -> bytes:
             return as_json(json.dumps(["x" * 1000]), link=f'</{number}>; rel="next"')

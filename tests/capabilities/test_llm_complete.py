@@ -132,8 +132,9 @@ class TestFailing:
     def test_a_busy_model_is_asked_once_and_says_when_to_come_back(self, odd: Odd, tmp_path: Path) -> None:
         odd.status, odd.headers = 429, {"retry-after": "7"}
         odd.body = b'{"error": {"message": "busy"}}'
-        with pytest.raises(Failure, match="answered 429: busy; it asks to wait 7 s"):
+        with pytest.raises(Failure, match="answered 429: busy; it asks to wait 7 s") as caught:
             complete(Attempt(tmp_path, odd.settings()).context, "x")
+        assert caught.value.retry_after == 7
         assert len(odd.requests) == 1
 
     @pytest.mark.parametrize(("status", "told"), [(500, True), (503, True), (529, True), (502, False), (504, False)])

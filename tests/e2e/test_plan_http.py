@@ -81,7 +81,7 @@ def test_requests_end_as_the_plan_says_and_replay_without_the_server(project: Pa
     )
     assert (outputs(run, "packed")["attempts"], outputs(run, "packed")["json"]["boxes"]) == (3, 2)
     assert [each["id"] for each in outputs(run, "articles")["items"]] == list(range(1, 8))
-    assert "trying again in 1.0 s" in planrunner(project, "logs", "last", "stock").stdout
+    assert "attempt 1 of 2 failed" in planrunner(project, "why", "last", "stock").stdout
     replayed = planrunner(project, "replay", "last")
     assert replayed.returncode == 0, replayed.stderr
     shown = json.loads(planrunner(project, "show", "last", "--json").stdout)

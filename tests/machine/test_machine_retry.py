@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from planrunner.machine.verdicts import is_retried, retry_delay
+from planrunner.machine.events import Outcome
+from planrunner.machine.verdicts import is_retried, retry_delay, retry_policy
 from planrunner.plan.model import Retry
 
 
@@ -48,3 +49,29 @@ def test_jitter_stays_within_its_fraction_and_is_the_same_for_the_same_key() -> 
     assert all(8.0 <= wait <= 12.0 for wait in delays)
     assert len({round(wait, 6) for wait in delays}) > 150
     assert retry_delay(retry, 1, "7:task:1") == retry_delay(retry, 1, "7:task:1")
+
+
+ASKING = Outcome("transient", retry_after=7.0, retry={"attempts": 3, "delay": 0.5, "max_delay": 60.0})
+
+
+@pytest.mark.parametrize(
+    ("retry", "attempts", "failure", "allowed"),
+    [
+        (Retry(), 2, "transient", 3),
+        (Retry(), 3, "transient", None),
+        (Retry(), 1, "gone", None),
+        (Retry(5), 2, "transient", 5),
+        (Retry(2), 2, "transient", 3),
+        (Retry(5, on=("logic",)), 2, "transient", 3),
+    ],
+)
+def test_the_task_decides_and_then_its_capability(
+    retry: Retry, attempts: int, failure: str, allowed: int | None
+) -> None:
+    policy = retry_policy(retry, ASKING, attempts, failure)
+    assert (policy and policy.attempts) == allowed
+
+
+@pytest.mark.parametrize(("asked", "wait"), [(None, 2.0), (1.0, 2.0), (7.0, 7.0), (600.0, 30.0)])
+def test_the_pause_is_as_long_as_asked_up_to_the_longest_delay(asked: float | None, wait: float) -> None:
+    assert retry_delay(Retry(3, "fixed", 2.0, 30.0, 0.0), 1, "k", asked) == wait

@@ -152,14 +152,7 @@ class Parsed(NamedTuple):
     problem: str = ""
 
 
-class Told(NamedTuple):
-    """How far asking has come: the number of this try, and seconds since the first began."""
-
-    attempts: int
-    elapsed: float
-
-
-def answer_of(context: Context, ask: Ask, response: httpx2.Response, received: Received, told: Told) -> Answer:
+def answer_of(context: Context, ask: Ask, response: httpx2.Response, received: Received, elapsed: float) -> Answer:
     """The outputs. Raises Failure, with them, for an answer that is not expected."""
     text = _text(response, received)
     parsed = _parsed(ask, response, received)
@@ -175,8 +168,8 @@ def answer_of(context: Context, ask: Ask, response: httpx2.Response, received: R
         json=masked(parsed.data, hide) if inline and parsed.data is not _NO_DATA else None,
         text=hide(text) if inline and text is not None else "",
         url=hide(_shown(ask, response)),
-        elapsed=told.elapsed,
-        attempts=told.attempts,
+        elapsed=elapsed,
+        attempts=context.call.attempt,
         size=received.size,
         sha256=received.sha256,
         artifact=artifact,

@@ -23,8 +23,8 @@ from planrunner.capabilities.files.records import forget_old
 from planrunner.capabilities.files.staged import perform
 from planrunner.capabilities.files.verb import kept, open_tree
 from planrunner.capabilities.files.walk import Standing, look, standing_of
-from planrunner.capabilities.http.answer import Received, Told, answer_of, name_of
-from planrunner.capabilities.http.exchange import Passing, answered, opened, persist, rest, retry_after
+from planrunner.capabilities.http.answer import Received, name_of
+from planrunner.capabilities.http.exchange import answered, judged, opened, passing, rest
 from planrunner.capabilities.http.inputs import INLINE, Fetching, Url
 from planrunner.capabilities.http.request import Ask, asked, call_of, previewed, size_of
 
@@ -189,8 +189,7 @@ class Wanted(NamedTuple):
 
 
 def read_to_end(context: Context, ask: Ask, wanted: Wanted, partial: Partial, connected: httpx2.Client) -> None:
-    """Read the file. A connection that breaks off after a good part is taken up again at once; otherwise raises
-    Passing where another try may help, and Failure."""
+    """Read the file. A connection that breaks off after a good part is taken up again at once. Raises Failure."""
     while True:
         before = partial.size
         try:
@@ -198,11 +197,12 @@ def read_to_end(context: Context, ask: Ask, wanted: Wanted, partial: Partial, co
                 return
             if partial.size > before:
                 continue
-            raise Passing(Failure(f"{ask.shown}: nothing of the rest came", "transient"))
-        except Passing as trouble:
-            if partial.size < before + _PROGRESS or not _resumable(wanted, partial):
+            raise passing(ask, Failure(f"{ask.shown}: nothing of the rest came"))
+        except Failure as failure:
+            gained = partial.size >= before + _PROGRESS and _resumable(wanted, partial)
+            if failure.failure != "transient" or not gained:
                 raise
-            context.log.write(f"{trouble.failure}; going on after {partial.size} bytes\n".encode(), "stderr")
+            context.log.write(f"{failure}; going on after {partial.size} bytes\n".encode(), "stderr")
         rest(context, 0.1)
 
 
@@ -222,10 +222,10 @@ def _read(context: Context, ask: Ask, wanted: Wanted, partial: Partial, connecte
                 partial.resumed = have
                 return True
             partial.begin("")
-            raise Passing(Failure(f"{ask.shown}: there is nothing after {have} bytes", "transient"), wait=0.0)
+            raise passing(ask, Failure(f"{ask.shown}: there is nothing after {have} bytes"))
         if response.status_code == 206 and have and _is_other(response, partial):
             partial.begin("")
-            raise Passing(Failure(f"{ask.shown}: the file is another one now", "transient"), wait=0.0)
+            raise passing(ask, Failure(f"{ask.shown}: the file is another one now"))
         if response.status_code == 206 and have and _start(response) == have:
             partial.resumed = partial.resumed or have
         elif response.status_code == 206 or not ask.expected.good(response.status_code):
@@ -257,11 +257,7 @@ def _refuse(context: Context, ask: Ask, response: httpx2.Response) -> None:
     nothing = ask._replace(expected=ask.expected._replace(ranges=()))
     try:
         received.take(response)
-        answer_of(context, nothing, response, received, Told(1, 0.0))
-    except Failure as failure:
-        if failure.failure != "transient":
-            raise
-        raise Passing(failure, wait=retry_after(response.headers.get("retry-after", ""))) from None
+        judged(context, nothing, response, received)
     finally:
         received.close()
 
@@ -355,7 +351,7 @@ class Downloaded(NamedTuple):
     url: Annotated[str, Doc("address that was asked, without its query")]
     changed: Annotated[bool, Doc("false where the same file stood at the path already")]
     resumed: Annotated[int, Doc("bytes that were there from an earlier try and not sent again")]
-    attempts: Annotated[int, Doc("number of tries; 0 where the file was there already")]
+    attempts: Annotated[int, Doc("number of the attempt that came to its end; 0 where the file was there already")]
     elapsed: Annotated[float, Doc("seconds")]
     artifact: Annotated[dict[str, Any] | None, Doc("record of the artifact, where it is kept as one")]
 
@@ -437,8 +433,9 @@ def download(
         return Downloaded(path, there.size, there.sha256, _plain(ask), False, 0, 0, 0.0, None)
     partial = Partial(context, json.dumps([ask.url, sorted(ask.headers.items()), dict(ask.credentials.shown)]))
     try:
-        tries = _complete(context, ask, wanted, partial)
-        found = Downloaded(path, partial.size, partial.digest(), _plain(ask), True, partial.resumed, tries, 0.0, None)
+        _complete(context, ask, wanted, partial)
+        number = context.call.attempt
+        found = Downloaded(path, partial.size, partial.digest(), _plain(ask), True, partial.resumed, number, 0.0, None)
         found = _deliver(context, found, artifact or ("" if path else name_of(found.url)), partial)
         partial.drop()
     except Failure as failure:
@@ -466,25 +463,16 @@ def _plain(ask: Ask) -> str:
     return ask.url.partition("?")[0]
 
 
-def _complete(context: Context, ask: Ask, wanted: Wanted, partial: Partial) -> int:
-    """Get the whole file and check it; gives the number of tries. Raises Failure."""
-
+def _complete(context: Context, ask: Ask, wanted: Wanted, partial: Partial) -> None:
+    """Get the whole file and check it. Raises Failure."""
     with opened(context, ask) as connected:
-
-        def once(tries: int) -> int:
-            read_to_end(context, ask, wanted, partial, connected)
-            return tries
-
-        tries = persist(context, ask, once)
-        fault = wanted.fault(partial)
-        if fault and partial.resumed:  # the beginning may have belonged to another file
+        read_to_end(context, ask, wanted, partial, connected)
+        if wanted.fault(partial) and partial.resumed:  # the beginning may have belonged to another file
             partial.begin("")
-            tries += persist(context, ask, once)
-            fault = wanted.fault(partial)
-    if fault:
+            read_to_end(context, ask, wanted, partial, connected)
+    if fault := wanted.fault(partial):
         outputs = {"size": partial.size, "sha256": partial.digest()}
         raise Failure(f"{ask.shown}: {fault}", "logic", outputs)
-    return tries
 
 
 def _deliver(context: Context, found: Downloaded, name: str, partial: Partial) -> Downloaded:

@@ -1,55 +1,31 @@
-"""One request to its answer: sent over a guarded client, and again after faults that may pass."""
+"""One request to its answer, sent over a guarded client."""
 
 from __future__ import annotations
 
-import random
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from typing import Any, TypeVar
 
 import httpx2
 
 from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.http.answer import Received, Told, answer_of
+from planrunner.capabilities.http.answer import Received, answer_of
 from planrunner.capabilities.http.client import SLICE, client, refusal
 from planrunner.capabilities.http.inputs import Answer
 from planrunner.capabilities.http.request import Ask
-from planrunner.capabilities.outputs import may_call
-
-Result = TypeVar("Result")
 
 
-class Passing(Exception):
-    """A try that went wrong in a way that may pass. ``sent`` is False where nothing can have reached the other side;
-    ``wait`` is how many seconds it asked to be left alone."""
-
-    def __init__(self, failure: Failure, sent: bool = True, wait: float | None = None) -> None:
-        super().__init__(str(failure))
-        self.failure = failure
-        self.sent = sent
-        self.wait = wait
-
-
-def persist(context: Context, ask: Ask, act: Callable[[int], Result]) -> Result:
-    """Call ``act`` with the number of the try until it succeeds or the tries are used up. Raises its Failure."""
-    started = time.monotonic()
-    tries = 0
-    while True:
-        tries += 1
-        try:
-            return act(tries)
-        except Passing as trouble:
-            if tries > ask.patience.times or not (ask.repeatable or not trouble.sent) or not may_call(context):
-                raise trouble.failure from None
-            wait = _pause(ask, tries, trouble.wait)
-            if too_long := _too_long(context, ask, wait, time.monotonic() - started):
-                raise _told(trouble.failure, f"; it asks for a pause of {wait:.0f} s, {too_long}") from None
-            _log(context, f"{trouble.failure}; trying again in {wait:.1f} s ({tries} of {ask.patience.times})")
-        rest(context, wait)
+def passing(ask: Ask, failure: Failure, sent: bool = True, wait: float | None = None) -> Failure:
+    """A failure that may pass, with what another attempt goes by. ``sent`` is False where nothing can have reached the
+    other side; ``wait`` is how many seconds it asked to be left alone."""
+    retry = ask.retry if ask.repeatable or not sent else {}
+    more = ""
+    if retry and wait is not None and wait > retry["max_delay"]:
+        more, retry = f"; it asks for a pause of {wait:.0f} s, longer than `max_delay`", {}
+    return Failure(f"{failure}{more}", "transient", failure.outputs, retry_after=wait, retry=retry)
 
 
 def rest(context: Context, seconds: float) -> None:
@@ -75,32 +51,8 @@ def retry_after(value: str) -> float | None:
     return max(0.0, when.timestamp() - time.time())
 
 
-def _pause(ask: Ask, tries: int, wanted: float | None) -> float:
-    if wanted is not None:
-        return wanted
-    longest = min(ask.patience.delay * float(2 ** (tries - 1)), ask.patience.max_delay)
-    return longest * (0.5 + random.random() / 2)
-
-
-def _too_long(context: Context, ask: Ask, wait: float, spent: float) -> str:
-    """Why waiting that long is pointless."""
-    total = (ask.timeout or {}).get("total")
-    limits = [each for each in (context.call.timeout, total) if each is not None]
-    if limits and spent + wait >= min(limits):
-        return "longer than the time that is left"
-    return "longer than `max_delay`" if wait > ask.patience.max_delay else ""
-
-
-def _told(failure: Failure, more: str) -> Failure:
-    return Failure(f"{failure}{more}", failure.failure, failure.outputs, rule=failure.rule)
-
-
-def _log(context: Context, text: Any) -> None:
-    context.log.write(f"{text}\n".encode(), "stderr")
-
-
 def send(context: Context, ask: Ask) -> Answer:
-    """Send the request, again where that helps. Raises Failure."""
+    """Send the request. Raises Failure."""
     with opened(context, ask) as connected:
         return send_with(context, ask, connected)
 
@@ -113,36 +65,32 @@ def opened(context: Context, ask: Ask) -> httpx2.Client:
 def send_with(context: Context, ask: Ask, connected: httpx2.Client) -> Answer:
     """``send`` over a client that is there already."""
     started = time.monotonic()
-
-    def once(tries: int) -> Answer:
-        received = Received(context, ask.limit, ask.inline)
-        try:
-            with answered(ask, connected) as response:
-                received.take(response)
-                told = Told(tries, round(time.monotonic() - started, 3))
-                return _good(context, ask, response, received, told)
-        finally:
-            received.close()
-
-    answer = persist(context, ask, once)
+    received = Received(context, ask.limit, ask.inline)
+    try:
+        with answered(ask, connected) as response:
+            received.take(response)
+            answer = judged(context, ask, response, received, time.monotonic() - started)
+    finally:
+        received.close()
     context.log.write(f"{ask.shown}: {answer.status}, {answer.size} bytes, {answer.elapsed} s\n".encode(), "stderr")
     return answer
 
 
-def _good(context: Context, ask: Ask, response: httpx2.Response, received: Received, told: Told) -> Answer:
+def judged(context: Context, ask: Ask, response: httpx2.Response, received: Received, elapsed: float = 0.0) -> Answer:
+    """``answer_of`` whose transient failures tell how long the other side wants to be left alone."""
     try:
-        return answer_of(context, ask, response, received, told)
+        return answer_of(context, ask, response, received, round(elapsed, 3))
     except Failure as failure:
         if failure.failure != "transient":
             raise
-        raise Passing(failure, wait=retry_after(response.headers.get("retry-after", ""))) from None
+        raise passing(ask, failure, wait=retry_after(response.headers.get("retry-after", ""))) from None
 
 
 @contextmanager
 def answered(ask: Ask, connected: httpx2.Client, more: Mapping[str, str] | None = None) -> Iterator[httpx2.Response]:
     """The beginning of an answer, to be read while the block lasts; ``more`` are further headers.
 
-    What goes wrong, also in the block, is raised as Failure, or as Passing where another try may help.
+    What goes wrong, also in the block, is raised as Failure.
     """
     with ExitStack() as files:
         request = _request(ask, connected, more, files)
@@ -162,7 +110,7 @@ def _request(ask: Ask, connected: httpx2.Client, more: Mapping[str, str] | None,
     return connected.build_request(ask.method, ask.url, headers=headers, **arguments)
 
 
-def _classified(ask: Ask, first: httpx2.Request, error: Exception) -> Exception:
+def _classified(ask: Ask, first: httpx2.Request, error: Exception) -> Failure:
     """The failure that an error of the library stands for. Where the request that went wrong is not the first one, that
     one was answered, by a redirect: it took effect."""
     if failure := refusal(error):
@@ -172,7 +120,7 @@ def _classified(ask: Ask, first: httpx2.Request, error: Exception) -> Exception:
         if _untrusted(error):
             return Failure(said)
         opening = isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout))
-        return Passing(Failure(said, "transient"), sent=not opening or error.request is not first)
+        return passing(ask, Failure(said), sent=not opening or error.request is not first)
     return Failure(said)
 
 

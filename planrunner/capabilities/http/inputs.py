@@ -61,8 +61,9 @@ Limit = Annotated[int | str, Doc("refuse an answer larger than this, unpacked; d
 Retries = Annotated[
     int | Tries,
     Doc(
-        "further tries after a fault that may pass, or a mapping of `times`, `delay` and `max_delay`; default: 2. "
-        "Only where a repetition does no harm: methods that are idempotent, or with an idempotency key"
+        "further attempts after a fault that may pass, where `retry` of the task gives none, or a mapping of `times`, "
+        "`delay` and `max_delay`; default: 2. Only where a repetition does no harm: methods that are idempotent, or "
+        "with an idempotency key"
     ),
 ]
 
@@ -159,8 +160,8 @@ class Answer(NamedTuple):
     json: Annotated[Any, Doc("the data, where the answer is JSON")]
     text: Annotated[str, Doc("the answer as text, up to 256 KiB; what is larger or no text becomes an artifact")]
     url: Annotated[str, Doc("address that answered; after a redirect to another origin without its query")]
-    elapsed: Annotated[float, Doc("seconds from the first try to the end of the answer")]
-    attempts: Annotated[int, Doc("number of tries")]
+    elapsed: Annotated[float, Doc("seconds from the request to the end of the answer")]
+    attempts: Annotated[int, Doc("number of the attempt that was answered")]
     size: Annotated[int, Doc("bytes of the answer, unpacked")]
     sha256: Annotated[str, Doc("digest of the answer, unpacked")]
     artifact: Annotated[dict[str, Any] | None, Doc("record of the artifact, where the answer was kept as one")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from typing import Annotated, Any, NamedTuple, Unpack
 
 import httpx2
@@ -59,6 +60,14 @@ class Way(NamedTuple):
     start: int = 1
 
 
+class Place(NamedTuple):
+    """The next page: its address (empty: there is none), its number, and how many bytes the pages before it have."""
+
+    url: str
+    number: int
+    size: int
+
+
 class Bounds(NamedTuple):
     pages: int
     items: int
@@ -93,15 +102,28 @@ def pages(
     way = way_of(by)
     pointer = checked_pointer(items, "items")
     bounds = Bounds(_positive(max_pages, "max_pages"), _positive(max_items, "max_items"))
-    found: list[Any] = []
-    read, complete = 0, False
+    note = f"http {sha256(f'{context.call.once or context.call.key} {ask.url}'.encode()).hexdigest()}"
+    noted = context.noted(note)
+    found: list[Any]
+    found, read, place, gained = json.loads(noted) if noted else ([], 0, None, 1)
+    complete = False
     with opened(context, ask) as connected:
-        for page, last in _walk(context, ask, way, pointer, connected):
-            found += page
-            read += 1
-            complete = last and len(found) <= bounds.items
-            if read >= bounds.pages or len(found) >= bounds.items:
-                break
+        try:
+            for page, following in _walk(context, ask, way, pointer, connected, place and Place(*place)):
+                place = following
+                found += page
+                read += 1
+                gained = context.call.attempt
+                complete = not following.url and len(found) <= bounds.items
+                if read >= bounds.pages or len(found) >= bounds.items:
+                    break
+        except Failure as failure:
+            if failure.retry and read:  # another attempt goes on from here, and each page has all its tries
+                failure.retry["attempts"] += gained - 1
+                context.note(note, json.dumps([found, read, place, gained]))
+            raise
+    if noted:
+        context.note(note, "")
     return _merged(context, found[: bounds.items], read, complete)
 
 
@@ -124,12 +146,12 @@ def way_of(given: Any) -> Way:
 
 
 def _walk(
-    context: Context, ask: Ask, way: Way, pointer: str, connected: httpx2.Client
-) -> Iterator[tuple[list[Any], bool]]:
-    """The items of one page after the other, and whether it is the last one."""
-    seen, number, size = {ask.url}, way.start, 0
-    if way.kind in ("page", "offset"):
-        ask = ask._replace(url=_with(ask.url, way.parameter, number))
+    context: Context, ask: Ask, way: Way, pointer: str, connected: httpx2.Client, place: Place | None
+) -> Iterator[tuple[list[Any], Place]]:
+    """The items of one page after the other from ``place`` on (None: the first), each with the place that follows."""
+    counted = way.kind in ("page", "offset")
+    url, number, size = place or (_with(ask.url, way.parameter, way.start) if counted else ask.url, way.start, 0)
+    ask, seen = ask._replace(url=url), {ask.url, url}
     while True:
         answer = send_with(context, ask, connected)
         size += answer.size
@@ -141,7 +163,7 @@ def _walk(
             raise Failure(f"{ask.shown}: `{pointer or '/'}` is {what}", "logic", answer.brief())
         number += 1 if way.kind == "page" else len(page)
         following = _next(ask, way, answer, number if page else None)
-        yield page, not following
+        yield page, Place(following, number, size)
         if not following:
             return
         if following in seen:

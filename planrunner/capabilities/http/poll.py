@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple, Unpack
 from planrunner.capabilities.contract import Context, Doc, Failure, capability
 from planrunner.capabilities.http.exchange import opened, rest, retry_after, send_with
 from planrunner.capabilities.http.inputs import FOREIGN, INLINE, OWN, SHAPED, Answer, Polling, Url
-from planrunner.capabilities.http.request import PASSING, Ask, Expected, Patience, asked, seconds_of
+from planrunner.capabilities.http.request import PASSING, Ask, Expected, asked, seconds_of
 from planrunner.plan.expressions.evaluate import explain, truth
 from planrunner.plan.expressions.values import EvaluationError, ExpressionError, Names
 from planrunner.plan.http_forms import parse_condition
@@ -53,7 +53,7 @@ def poll(
     """
     ask = asked(context, "GET", url, options, Polling)
     any_status = Expected(((100, 599),), ask.expected.schema)
-    ask = ask._replace(expected=any_status, inline=ask.limit, patience=Patience(0))
+    ask = ask._replace(expected=any_status, inline=ask.limit, retry={})
     failing = None if fail is None else _condition(fail, "fail")
     every, within_seconds = seconds_of(interval, "interval"), seconds_of(within, "within")
     return _poll(context, ask, Watching(_condition(until, "until"), failing, every, within_seconds))

@@ -262,16 +262,9 @@ def _upload(directory: str, given: Any, scope: Scope | None) -> Upload:
 IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 
 
-class Patience(NamedTuple):
-    """How often and after how many seconds to try again."""
-
-    times: int = 2
-    delay: float = 0.5
-    max_delay: float = 60.0
-
-
 class Ask(NamedTuple):
-    """One request, ready to be sent as often as it takes."""
+    """One request, ready to be sent. ``retry`` is the policy for other attempts (empty: none), as in ``Failure``;
+    ``repeatable`` says that they do no harm even where this one took effect."""
 
     method: str
     url: str
@@ -279,7 +272,7 @@ class Ask(NamedTuple):
     content: Content
     credentials: Credentials
     expected: Expected
-    patience: Patience
+    retry: Mapping[str, Any]
     repeatable: bool
     timeout: Mapping[str, float | None] | None
     follow: bool
@@ -312,7 +305,7 @@ def asked(context: Context, method: str, url: str, options: Mapping[str, Any], k
         content=content_of(context, given),
         credentials=credentials,
         expected=expected_of(given.get("expect_status"), given.get("expect_schema")),
-        patience=patience_of(given.get("retries")),
+        retry=retry_of(given.get("retries")),
         repeatable=spelled in IDEMPOTENT or bool(key),
         timeout=timeout_of(given.get("timeout")),
         follow=_flag(given, "follow_redirects", True),
@@ -349,18 +342,17 @@ def timeout_of(value: Any) -> dict[str, float | None] | None:
     return {part: seconds_of(each, f"timeout.{part}") for part, each in value.items()}
 
 
-def patience_of(value: Any) -> Patience:
-    """How to try again, out of the input `retries`."""
-    if value is None:
-        return Patience()
-    given = dict(value) if isinstance(value, Mapping) else {"times": value}
+def retry_of(value: Any) -> dict[str, Any]:
+    """The policy for other attempts, out of the input `retries`."""
+    given = dict(value) if isinstance(value, Mapping) else {} if value is None else {"times": value}
     if strange := sorted(given.keys() - {"times", "delay", "max_delay"}):
         raise Failure(f"`retries` has the part `{strange[0]}`, expected times, delay or max_delay")
     times = given.get("times", 2)
     if isinstance(times, bool) or not isinstance(times, int) or not 0 <= times <= 100:
         raise Failure(f"`retries` must be a number from 0 to 100, found {shown(times)}")
     delay = seconds_of(given.get("delay", 0.5), "retries.delay")
-    return Patience(times, delay, seconds_of(given.get("max_delay", 60), "retries.max_delay"))
+    most = seconds_of(given.get("max_delay", 60), "retries.max_delay")
+    return {"attempts": times + 1, "delay": delay, "max_delay": most} if times else {}
 
 
 def _name(value: Any, name: str) -> str:

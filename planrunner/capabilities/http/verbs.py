@@ -37,10 +37,10 @@ def _preview_request(context: Context, method: str, url: str, **options: Any) ->
 def get(context: Context, url: Url, **options: Unpack[Reading]) -> Answer:
     """Get what stands at an address.
 
-    A fault that may pass (no connection, a timeout, status 408, 425, 429, 500, 502, 503 or 504) is tried again, after
-    the time that `Retry-After` asks for, and fails as `transient` in the end; any other status that is not expected
-    fails as `logic`, with all outputs. An address that is not on the public internet is refused as `policy` unless
-    planrunner.yaml lists it under `network.private`; this holds for each redirect as well.
+    A fault that may pass (no connection, a timeout, status 408, 425, 429, 500, 502, 503 or 504) fails the attempt as
+    `transient`, and another one follows after the time that `Retry-After` asks for; any other status that is not
+    expected fails as `logic`, with all outputs. An address that is not on the public internet is refused as `policy`
+    unless planrunner.yaml lists it under `network.private`; this holds for each redirect as well.
     """
     return send(context, asked(context, "GET", url, options, Reading))
 

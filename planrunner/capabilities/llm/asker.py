@@ -184,10 +184,11 @@ def _joined(models: list[Model], failed: list[Failure], tried: list[dict[str, Js
     last = failed[-1]
     if len(failed) > 1 and last.failure == "budget":
         said = f"{failed[-2]}; `{models[len(failed) - 1].name}` was not asked: {last}"
-        return Failure(said, failed[-2].failure, {"attempts": tried}, rule=failed[-2].rule)
+        last = failed[-2]
+        return Failure(said, last.failure, {"attempts": tried}, rule=last.rule, retry_after=last.retry_after)
     before = ", ".join(f"`{model.name}`" for model in models[: len(failed) - 1])
     said = f"{last} (before it {before} failed as well)" if before else str(last)
-    return Failure(said, last.failure, {"attempts": tried}, rule=last.rule)
+    return Failure(said, last.failure, {"attempts": tried}, rule=last.rule, retry_after=last.retry_after)
 
 
 def _size_of(asked: Asked) -> int:

@@ -15,6 +15,7 @@ import httpx2
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.http.client import refusal
+from planrunner.capabilities.http.exchange import retry_after
 from planrunner.capabilities.llm.models import Model
 from planrunner.capabilities.llm.usage import Hold, Meter, Purse, Tokens, Used, most_input
 from planrunner.redaction import Redactor
@@ -228,7 +229,8 @@ def failure_of(error: BaseException, exchange: Exchange) -> Failure:
     failure = exchange.refused or refusal(error)
     if failure is None:
         failure = _failure(error, exchange)
-    return Failure(exchange.redactor.text(str(failure)), failure.failure, failure.outputs, rule=failure.rule)
+    said = exchange.redactor.text(str(failure))
+    return Failure(said, failure.failure, failure.outputs, rule=failure.rule, retry_after=failure.retry_after)
 
 
 def _failure(error: BaseException, exchange: Exchange) -> Failure:
@@ -241,8 +243,10 @@ def _failure(error: BaseException, exchange: Exchange) -> Failure:
     status = exchange.status
     if status >= 300:
         passing = status in _PASSING or status >= 500
-        said = f"{name} answered {status}{_said(exchange)}{_later(error)}"
-        return Failure(said, "transient" if passing else "logic")
+        later = retry_after((getattr(error, "headers", None) or {}).get("retry-after", "")) if passing else None
+        more = "" if later is None else f"; it asks to wait {later:g} s"
+        said = f"{name} answered {status}{_said(exchange)}{more}"
+        return Failure(said, "transient" if passing else "logic", retry_after=later)
     if not status:
         reached = "broke the connection" if exchange.was_sent else "cannot be reached"
         return Failure(f"{name} {reached}: {_cause(error)}", "transient")
@@ -265,11 +269,6 @@ def _message(body: Json) -> str:
             if name in body:
                 return _message(body[name])
     return body if isinstance(body, str) else ""
-
-
-def _later(error: BaseException) -> str:
-    after = (getattr(error, "headers", None) or {}).get("retry-after")
-    return f"; it asks to wait {after} s" if isinstance(after, str) and after.strip().isdigit() else ""
 
 
 def _cause(error: BaseException) -> str:

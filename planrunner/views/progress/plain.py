@@ -42,6 +42,7 @@ from planrunner.machine.graph import Frame
 from planrunner.machine.names import label, labelled
 from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED
+from planrunner.machine.verdicts import asked_retry
 from planrunner.plan.model import Plan
 from planrunner.views.budget import extension_text, warning_text
 from planrunner.views.checkpoint import warning
@@ -353,7 +354,7 @@ def _retry(terminal: Terminal, state: State, event: RetryScheduled, at: float) -
     outcome = found.outcome
     message = foreign(terminal, outcome.message) if outcome else ""
     why = event.failure + (f": {message}" if message else "")
-    attempt = attempt_text(state.specs[number], event.attempt, found.past)
+    attempt = attempt_text(state.specs[number], event.attempt, found.past, asked_retry(outcome).attempts)
     wait = duration_text(max(0.0, event.due - at))
     return f"{terminal.sign('retrying')} {_name(state, event)} failed, {attempt}, next in {wait} ({why})"
 
