@@ -16,13 +16,18 @@ from hypothesis import HealthCheck, settings
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parent / "secrets")]
 
 from canaries import EAR, VARIABLE, canary, is_told, told_in
+from slow import ROOMS, has_samples, is_slow
+
+TESTS = Path(__file__).parent
 
 SECONDS = 300.0  # ends what hangs, and nothing else: a busy machine takes many times the usual time
 
 # Shared machines are slow now and then: an example's own time says nothing here, the limit below ends what hangs.
-settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
-settings.register_profile("ci", settings.get_profile("house"), derandomize=True)
-settings.load_profile("ci" if os.environ.get("CI") else "house")
+settings.register_profile(
+    "exploring", deadline=None, derandomize=False, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.register_profile("same", settings.get_profile("exploring"), derandomize=True)
+settings.load_profile("same")  # .ci/nightly explores
 
 _SETTINGS_OF_THE_CALLER = (
     "AGENT", "AI_AGENT", "CI", "CLICOLOR_FORCE", "COLUMNS", "FORCE_COLOR", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY",
@@ -44,6 +49,19 @@ class TookTooLong(BaseException):
 def pytest_xdist_auto_num_workers() -> int:
     """Tests wait a good part of their time, so one more than there are processors keeps those busy."""
     return len(os.sched_getaffinity(0)) + 1
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """`./dev test` does not even import files of which it runs no test."""
+    path = collection_path.relative_to(TESTS).as_posix() if collection_path.is_relative_to(TESTS) else ""
+    slow = path.endswith(".py") and path.startswith(ROOMS) and not has_samples(path)
+    return True if slow and config.getoption("markexpr") == "not slow" else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if is_slow(item.nodeid.removeprefix("tests/")):
+            item.add_marker(pytest.mark.slow)
 
 
 def _limit(item: pytest.Item) -> float:

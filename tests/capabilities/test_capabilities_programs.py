@@ -78,6 +78,7 @@ class TestFailing:
         with pytest.raises(Failure, match="sh ended with 4: oh no"):
             run_program(context(tmp_path), ["sh", "-c", "echo oh no >&2; exit 4"], check=True)
 
+    @pytest.mark.slow
     def test_its_own_time_limit_ends_it(self, tmp_path: Path) -> None:
         with pytest.raises(Failure, match=r"longer than 0\.2 s") as failed:
             run_program(context(tmp_path), ["sleep", "600"], timeout=0.2)
@@ -85,6 +86,7 @@ class TestFailing:
 
 
 class TestStopping:
+    @pytest.mark.slow
     def test_a_stopped_attempt_ends_the_whole_group_even_one_that_ignores_term(self, tmp_path: Path) -> None:
         named = tmp_path / "child"
         script = "trap '' TERM; (trap '' TERM; sleep 600; echo late) & echo $! > child; sleep 600"
@@ -99,6 +101,7 @@ class TestStopping:
         ended = run_program(context(tmp_path), ["sh", "-c", "sleep 60 & echo $!"])
         assert _gone(int(ended.stdout))
 
+    @pytest.mark.slow
     def test_a_program_that_closes_its_streams_is_still_waited_for(self, tmp_path: Path) -> None:
         code = "import os,time; os.close(1); os.close(2); time.sleep(0.4); os._exit(7)"
         assert run_program(context(tmp_path), [sys.executable, "-c", code]).code == 7

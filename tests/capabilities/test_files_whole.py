@@ -140,6 +140,7 @@ class TestWrite:
         assert (tmp_path / "a.txt").read_text() == "old"
         assert os.listdir(tmp_path) == ["a.txt"]
 
+    @pytest.mark.slow
     def test_a_kill_at_any_moment_leaves_the_old_content_or_the_new(self, tmp_path: Path) -> None:
         program = (
             "import sys; sys.path[:0] = sys.argv[2:]\n"

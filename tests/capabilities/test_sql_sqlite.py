@@ -143,6 +143,7 @@ class TestQuery:
             query(context(tmp_path, task=task), "SELECT 1", database=BOOK)
         assert refused.value.failure == "policy"
 
+    @pytest.mark.slow
     def test_a_timeout_and_a_stop_end_a_long_statement(self, book: Path) -> None:
         began = time.monotonic()
         with pytest.raises(Failure, match=r"longer than 0\.3 s") as late:
@@ -267,6 +268,7 @@ class TestScript:
             script(context(book, once="other"), "two.sql", BOOK)
         assert query(context(book), "SELECT name FROM sqlite_schema WHERE name = 'more'", database=BOOK).rows == []
 
+    @pytest.mark.slow
     def test_a_long_script_is_read_in_good_time(self, book: Path) -> None:
         text = "".join(f"INSERT INTO entry (name) VALUES ('{number}');\n" for number in range(20_000))
         found = statements(text, "sqlite")

@@ -1,4 +1,4 @@
-"""Every promise of the documentation that counts as kept names tests, and they exist; so does what it says of security."""
+"""Every promise of the documentation that counts as kept names tests that exist, and one of them is quick."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from slow import ROOMS, SAMPLES, is_slow
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "explanation" / "promises.md").read_text(encoding="utf-8")
@@ -33,3 +34,28 @@ def test_whatever_is_said_to_be_enforced_names_its_test() -> None:
         held = row.rpartition(" | ")[2]
         paths = re.findall(r"`(tests/[\w/]+\.py)", held)
         assert paths and all((ROOT / path).exists() for path in paths), row
+
+
+def test_every_promise_has_a_test_that_the_command_of_the_readme_runs() -> None:
+    for promise, held in re.findall(r"^\| (P\d+) \| .* \| .* \| (.*)\|$", PAGE, re.MULTILINE):
+        named = re.findall(r"`tests/([\w/]+\.py)::(?:\w+::)?(\w+)`", held)
+        assert any(_is_quick(path, name) for path, name in named), promise
+
+
+def _is_quick(path: str, name: str) -> bool:
+    if is_slow(f"{path}::{name}"):
+        return any(sample.startswith(f"{path}::") and name in sample for sample in SAMPLES)
+    text = (ROOT / "tests" / path).read_text(encoding="utf-8")
+    return not re.search(rf"@pytest\.mark\.slow\n(?: *@.*\n)*? *def {name}\(", text)
+
+
+def test_the_table_of_slow_tests_names_what_there_is() -> None:
+    for room in ROOMS:
+        folder, _, start = f"tests/{room}".rpartition("/")
+        assert [path for path in (ROOT / folder).iterdir() if path.name.startswith(start)], room
+    for sample in SAMPLES:
+        path, _, name = sample.partition("::")
+        assert sample.startswith(ROOMS), sample
+        assert f"def {name.partition('[')[0].rpartition('::')[2]}" in (ROOT / "tests" / path).read_text(
+            encoding="utf-8"
+        )

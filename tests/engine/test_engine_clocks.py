@@ -30,6 +30,7 @@ def stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(poller.time, "clock_gettime", lambda which: 5000.0)
 
 
+@pytest.mark.slow
 def test_a_clock_goes_on_evenly_from_where_it_is_set() -> None:
     clock = Clock(1000.0)
     first = clock.now()

@@ -40,6 +40,7 @@ def test_a_function_may_tell_with_its_outcome(bench) -> None:
     assert bench.run(uses="spends").usage == {"cost": 0.1}
 
 
+@pytest.mark.slow
 def test_a_function_that_gives_signs_of_life_goes_on_and_a_silent_one_is_stopped(bench) -> None:
     def lively(context: Context) -> None:
         for _ in range(20):

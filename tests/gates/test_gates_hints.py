@@ -41,6 +41,7 @@ def test_the_commands_of_a_gate_name_all_that_it_takes_to_decide_it(project: Any
     assert reject == f"{who} --reason TEXT"
 
 
+@pytest.mark.slow
 def test_of_a_gate_that_has_expired_only_the_command_is_told_that_settles_it(project: Any) -> None:
     project.plan(SIGN.replace("KEYS", "expires: 4s").replace("  - {id: other, gate: approval, ask: Good}\n", ""))
     assert project("exec", "p.yaml").code == 8

@@ -175,5 +175,5 @@ def test_what_a_watchdog_asks_about_is_listed_while_it_runs_and_can_be_ended(pro
         assert command and "let it go on, or end it?" in text
         assert project(*command[1].split(), "--reason", "too slow").code == 0
     finally:
-        _, err = going.communicate(timeout=60)
+        _, err = going.communicate(timeout=240)
     assert going.returncode == 1 and "`slow` was cancelled by ana: too slow" in err

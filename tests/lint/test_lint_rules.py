@@ -715,6 +715,7 @@ def test_a_gate_of_a_label_that_asks_something_of_some_task_is_no_finding(rest: 
     assert not codes & {"PLAN605", "PLAN606", "PLAN607"}
 
 
+@pytest.mark.slow
 def test_a_matrix_of_millions_is_found_at_once() -> None:
     axis = json.dumps(list(range(1000)))
     began = time.process_time()
@@ -730,6 +731,7 @@ def test_json_plans_are_linted_with_exact_places() -> None:
     assert found == {"PLAN007": "nop", "PLAN101": "aa"}
 
 
+@pytest.mark.slow
 def test_ten_thousand_tasks_are_checked_in_about_a_second() -> None:
     tasks = "".join(
         f"  - id: t{here}\n"

@@ -355,6 +355,7 @@ def test_size_and_depth_are_bounded() -> None:
         parse("noop(" + "[" * 40 + "]" * 40 + ")")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", ["'\\'", "(", "a(", "->", "a.b ", ";", "#", '"', "a=", " (x"])
 def test_telling_words_from_calls_takes_no_time_whatever_the_text(piece: str) -> None:
     started = time.process_time()

@@ -175,6 +175,7 @@ def test_the_nearest_name_is_offered() -> None:
     assert (found.start, found.end) == (0, 8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["x", "a9", "a.-", "a(b[", "a(x)", "a ", "9a"])
 def test_long_texts_are_classified_in_time_that_grows_with_them(unit: str) -> None:
     """A search that began anew at each letter of a word took a minute for 45,000 of them."""

@@ -253,6 +253,7 @@ def test_a_false_condition_is_explained_by_the_values_it_read(text: str, sentenc
     assert explain(parse(text).tree, SCOPE) == sentence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

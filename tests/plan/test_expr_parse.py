@@ -75,6 +75,7 @@ def test_errors_say_what_is_wrong_where_and_how_to_mend_it(text: str, message: s
     assert error.code == "PLAN207"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -43,6 +43,7 @@ def test_a_pattern_finds_what_the_standard_library_finds(pattern: str, text: str
     assert search(flags + pattern, text) == bool(re.search(flags + pattern, text))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pattern", "text"),
     [
@@ -76,6 +77,7 @@ def test_patterns_that_grow_too_large_are_refused(pattern: str) -> None:
         search(pattern, "a")
 
 
+@pytest.mark.slow
 def test_a_pattern_with_endlessly_many_states_ends() -> None:
     text = "".join("ab"[(i * i // 7) % 2] for i in range(300_000))
     began = time.process_time()
@@ -133,6 +135,7 @@ def test_texts_are_split_and_replaced_by_pattern(text: str, value: object) -> No
     assert evaluate(parse(text).tree, Names({})) == value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pattern", "text", "count"),
     [

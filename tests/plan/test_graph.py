@@ -223,6 +223,7 @@ def test_an_edge_with_a_condition_decides_and_one_that_always_fires_does_not() -
     assert "DECISION" not in always.roles(0)
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_tasks_take_seconds_not_minutes() -> None:
     draw = random.Random(7)
     count = 100_000

@@ -45,6 +45,7 @@ def test_one_slip_of_the_fingers_is_always_found(word: str, at: int, slip: str) 
     assert nearest(changed, ["zzzzzzzzzzzzzzzzzzzzzzzz", word]) == word
 
 
+@pytest.mark.slow
 def test_ten_thousand_candidates_take_less_than_a_second() -> None:
     for candidates in (
         [f"task-number-{number}" for number in range(10_000)],

@@ -112,6 +112,7 @@ def test_the_file_that_was_meant_is_named_as_the_plan_has_to_write_it(tmp_path: 
     assert "there is no file `../inne.yaml`, did you mean `../inner.yaml`?" in finding.message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", [".", "/dev/zero", "/dev/stdin", '"a\\0b.yaml"', "/"])
 def test_what_is_no_regular_file_is_not_read(tmp_path: Path, word: str) -> None:
     begun = time.process_time()
@@ -142,6 +143,7 @@ def test_named_subplans_are_nested_at_most_eight_deep(tmp_path: Path, levels: in
     assert [found.code for found in loaded(tmp_path, main=text).findings] == codes
 
 
+@pytest.mark.slow
 def test_what_each_level_doubles_is_refused_soon(tmp_path: Path) -> None:
     def doubled(inner: str) -> str:
         rows = "".join(f"  - {{id: t{number}, subplan: {inner}, timeout: 1m}}\n" for number in range(10))

@@ -190,6 +190,7 @@ BOMBS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", BOMBS)
 def test_no_template_takes_much_time_or_memory(text: str) -> None:
     began = time.process_time()

@@ -40,6 +40,7 @@ def _lives(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 @pytest.mark.parametrize("stubborn", [False, True])
 def test_the_suite_and_what_it_started_end_with_the_command(

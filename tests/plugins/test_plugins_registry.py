@@ -219,6 +219,7 @@ class TestFamilies:
         assert Registry().find("weather.now")
         assert Registry(plugins=False).find("weather.now") is None
 
+    @pytest.mark.slow
     def test_an_import_that_does_not_end_is_named_while_it_goes_on(
         self, site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:

@@ -86,6 +86,7 @@ def test_a_value_that_cannot_be_kept_out_of_logs_is_refused(tmp_path: Path) -> N
     assert refusal(tmp_path, "{source: file, file_path: nul}") == "its value holds a NUL byte"
 
 
+@pytest.mark.slow
 def test_a_command_that_hangs_is_ended_with_what_it_started(tmp_path: Path) -> None:
     command = "[sh, -c, 'sleep 600 & echo $! > child; sleep 600']"
     assert refusal(tmp_path, f"{{source: command, command: {command}, timeout: 3s}}") == "sh took longer than 3 s"

@@ -252,6 +252,7 @@ HUGE: list[tuple[str, Callable[[], str], Notation, str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "notation", "expected"), [row[1:] for row in HUGE], ids=[f"{row[2]}-{row[0]}" for row in HUGE]
 )
@@ -282,6 +283,7 @@ def test_the_number_of_nodes_is_bounded(
     assert "20,000 nodes" in finding.message
 
 
+@pytest.mark.slow
 def test_a_text_full_of_faults_gives_a_bounded_number_of_findings() -> None:
     source = Source("task a\n" + "  nothing here\n" * 20_000, "x", "text")
     start = time.process_time()

@@ -239,6 +239,7 @@ def big(tasks: int) -> str:
     return "\n".join(lines) + "\n"
 
 
+@pytest.mark.slow
 def test_reading_takes_a_small_multiple_of_the_time_that_the_parser_itself_needs() -> None:
     text = big(2000)
 
