@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, NotRequired, Required, Union, Unpack, get_args, get_origin, is_typeddict
 
 from planrunner.capabilities.contract import Failure, Json, money, seconds, size
-from planrunner.capabilities.jsonschema import faults
 from planrunner.capabilities.signature import annotations_of, closed, doc_of, outputs_of, schema_of, unpacked
 from planrunner.capabilities.soundness import failed
 from planrunner.jsontext import shown
@@ -214,7 +213,7 @@ def _taken(name: str, value: Json, wanted: Input | None) -> Json:
         made = value if wanted.convert is None else wanted.convert(value)
     except ValueError as error:
         raise Failure(f"the input `{name}`: {error}") from None
-    if problems := faults(wanted.schema, made):
+    if problems := _faults(wanted.schema, made):
         raise Failure(f"the input `{name}` does not fit its type: {problems[0].removeprefix('/: ')}")
     return made
 
@@ -258,8 +257,15 @@ def _data(value: Json) -> Json:
 def _misfit(declared: tuple[Field, ...], given: dict[str, Json]) -> str:
     for field in declared:
         if field.name not in given:
-            if field.required and (field.name != "value" or faults(field.schema, None)):
+            if field.required and (field.name != "value" or _faults(field.schema, None)):
                 return f"the declared output `{field.name}` is missing"
-        elif problems := faults(field.schema, given[field.name]):
+        elif problems := _faults(field.schema, given[field.name]):
             return f"the output `{field.name}` does not fit its type {field.type}: {problems[0].removeprefix('/: ')}"
     return ""
+
+
+def _faults(schema: Json, data: Json) -> list[str]:
+    """Most values show by their class that they fit, and a run of such tasks does without the validator."""
+    from planrunner.capabilities.jsonschema import faults
+
+    return faults(schema, data)

@@ -142,7 +142,18 @@ def test_references_inside_a_schema_are_followed() -> None:
     schema = {"$defs": {"node": tree}, "$ref": "#/$defs/node"}
     assert not faults(schema, {"next": {"next": {}}})
     assert faults(schema, {"next": {"next": 3}}) == ["/next/next: expected object, found integer"]
-    assert "does not hold" in faults({"$ref": "other.json"}, 1)[0]
+    assert "which the schema does not have" in faults({"$ref": "other.json"}, 1)[0]
+    assert "which the schema does not have" in faults({"properties": {"default": {"$ref": "#/a"}}}, {})[0]
+    assert faults({"$ref": "#"}, 1) == ["/: the schema, or the data that it describes, is nested too deep"]
+
+
+def test_what_is_not_allowed_is_named_with_its_place() -> None:
+    assert faults({"properties": {"a": False}, "items": False}, {"a": 1}) == ["/a: nothing is allowed here"]
+    assert faults({"items": [True], "additionalItems": False}, [1, 2]) == ["/1: nothing is allowed here"]
+    assert faults({"additionalProperties": False}, {"a": 1, "b": 2}) == [
+        "/: `a` is not allowed",
+        "/: `b` is not allowed",
+    ]
 
 
 def _git(directory: Path, *words: str) -> None:
