@@ -22,12 +22,13 @@ import pytest
 
 from planrunner import __version__
 from planrunner.capabilities.contract import Call, Context, Failure
+from planrunner.capabilities.research import fetch as fetching
 from planrunner.capabilities.research import providers
-from planrunner.capabilities.research.fetch import fetch
 from planrunner.capabilities.research.providers import Found, Search
 from planrunner.capabilities.research.search import search
 from planrunner.capabilities.research.wire import Page, Pages
 from planrunner.engine.services import AttemptServices
+from planrunner.journal.sqlite import open_journal
 from planrunner.plan.model import Task
 from planrunner.plugins.registry import Registry
 
@@ -120,11 +121,24 @@ def here(tmp_path: Path) -> Callable[..., Context]:
         settings = f"network: {{private: {private}}}\nresearch: {json.dumps(research)}\n"
         (tmp_path / "planrunner.yaml").write_text(settings)
         state = tmp_path / ".planrunner"
-        state.mkdir(exist_ok=True)
+        state.mkdir(exist_ok=True, mode=0o700)
+        open_journal(str(state)).close()
         call = Call("r", Task("t"), 1, "k", {}, "", (), {}, {}, str(tmp_path), "", None)
         return Context(call, Log(), cancelled, AttemptServices(str(state), str(tmp_path), None, {}))
 
     return make
+
+
+def fetch(context: Context, *given: Any, **options: Any) -> fetching.Docs:
+    """As many attempts as the capability asks for."""
+    while True:
+        try:
+            return fetching.fetch(context, *given, **options)
+        except Failure as failure:
+            if context.call.attempt >= failure.retry.get("attempts", 0):
+                raise
+            time.sleep(max(failure.retry["delay"], failure.retry_after or 0.0))
+        context = context._replace(call=context.call._replace(attempt=context.call.attempt + 1))
 
 
 def searxng(results: int, **more: Any) -> Callable[[Handler], Answer]:
@@ -431,6 +445,15 @@ class TestFetch:
             "/x": "logic", "/closed": "transient",
         }  # fmt: skip
         assert next(each for each in found.failed if each["failure"] == "unsupported")["type"] == "application/pdf"
+
+    def test_another_attempt_asks_only_for_pages_that_may_come_now(self, site: Site, here: Any) -> None:
+        site.pages["/good"] = (200, {}, TEXT % PROSE)
+        site.pages["/late"] = lambda _: (200, {}, TEXT % PROSE) if site.times("/late") > 2 else (503, {}, b"")
+        found = fetch(here(), [f"{site.url}/good", f"{site.url}/late", f"{site.url}/gone"], delay=0)
+        assert (found.total, [each["failure"] for each in found.failed]) == (2, ["gone"])
+        assert [site.times(path) for path in ("/good", "/late", "/gone")] == [1, 3, 3]
+        fetch(here(), [f"{site.url}/good", f"{site.url}/late", f"{site.url}/gone"], delay=0)
+        assert site.times("/good") == 2
 
     @pytest.mark.parametrize(
         ("kind", "body"),

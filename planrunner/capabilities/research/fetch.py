@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import math
 import threading
 import time
 from email.message import Message
@@ -15,6 +17,7 @@ from planrunner.capabilities.contract import Context, Doc, Failure, Json, capabi
 from planrunner.capabilities.http.download import Partial, total_of, validator_of
 from planrunner.capabilities.http.exchange import retry_after
 from planrunner.capabilities.http.request import PASSING
+from planrunner.capabilities.outputs import may_call
 from planrunner.capabilities.research.extract import extract, kind_of
 from planrunner.capabilities.research.source import Given, Item, canonical, given, host, joined, origin
 from planrunner.capabilities.research.wire import Page, Pages, Turns, Wire, bounded, explained, now, seconds_of
@@ -131,19 +134,21 @@ class Robots:
 
 _MOST_REDIRECTS = 10
 _MOST_ATTEMPTS = 3
-_LONGEST_WAIT = 30.0
+_RETRY = {"delay": 0.4, "max_delay": 30.0}
 _ACCEPT = "text/html, application/xhtml+xml, text/plain;q=0.9, application/json;q=0.9, */*;q=0.1"
 
 
 class Tools(NamedTuple):
     """What a download works with. ``robots`` is None where the operator has them ignored; a page younger than ``fresh``
-    seconds is not asked for again; ``largest`` is in bytes."""
+    seconds is not asked for again, nor one that was checked since the moment ``since``, in seconds since 1970;
+    ``largest`` is in bytes."""
 
     wire: Wire
     pages: Pages
     turns: Turns
     robots: Robots | None
     fresh: float
+    since: float
     largest: int
 
 
@@ -154,15 +159,6 @@ class Got(NamedTuple):
     page: Page
     body: bytes
     from_cache: bool
-
-
-class _Broken(Exception):
-    """Worth another attempt after ``wait`` seconds."""
-
-    def __init__(self, failure: Failure, wait: float) -> None:
-        super().__init__(str(failure))
-        self.failure = failure
-        self.wait = wait
 
 
 def download(url: str, tools: Tools) -> Got:
@@ -180,16 +176,11 @@ def download(url: str, tools: Tools) -> Got:
 def _one(url: str, tools: Tools) -> tuple[Page, bytes, bool]:
     rest = tools.robots.admit(url) if tools.robots is not None else 0.0
     kept = tools.pages.find(url)
-    if kept is not None and seconds_of(now()) - seconds_of(kept[0].checked_at) < tools.fresh:
-        return (*kept, True)
-    for attempt in range(1, _MOST_ATTEMPTS + 1):
-        try:
-            return _asked(url, kept, tools, rest)
-        except _Broken as broken:
-            if attempt == _MOST_ATTEMPTS or broken.wait > _LONGEST_WAIT:
-                raise broken.failure from None
-            tools.turns.pause(max(broken.wait, 0.2 * 2**attempt))
-    raise AssertionError("the last attempt has ended the loop")
+    if kept is not None:
+        checked = seconds_of(kept[0].checked_at)
+        if checked >= tools.since or seconds_of(now()) - checked < tools.fresh:
+            return (*kept, True)
+    return _asked(url, kept, tools, rest)
 
 
 def _asked(url: str, kept: tuple[Page, bytes] | None, tools: Tools, rest: float) -> tuple[Page, bytes, bool]:
@@ -208,7 +199,7 @@ def _asked(url: str, kept: tuple[Page, bytes] | None, tools: Tools, rest: float)
                     return page, kept[1], True
                 page, body = _answered(url, answer, part, tools.largest)
         except httpx2.HTTPError as error:
-            raise _Broken(explained(url, error), 0.0) from None
+            raise explained(url, error) from None
         tools.pages.keep(page, body)
         part.drop()
     return page, body, False
@@ -228,7 +219,7 @@ def _answered(url: str, answer: Any, part: Partial, largest: int) -> tuple[Page,
         raise _refused(url, status, headers)
     body = _read(answer, before, part, largest)
     if status == 206 and _is_cut(headers, len(body)):
-        raise _Broken(Failure(f"{url} sent a part of the rest only", "transient"), 0.0)
+        raise Failure(f"{url} sent a part of the rest only", "transient")
     kind, charset = _type(headers.get("content-type", ""))
     stamp = now()
     validators = (headers.get("etag", ""), headers.get("last-modified", ""))
@@ -275,13 +266,11 @@ def _validator(headers: Any) -> str:
     return found if len(found) < 900 else ""
 
 
-def _refused(url: str, status: int, headers: Any) -> Exception:
-    failed = Failure(f"{url} answered {status}", "transient" if status in PASSING else "logic", {"status": status})
-    if status in (404, 410):
-        failed.failure = "gone"
-    if status in (206, 416):  # the part that is there does not fit what the server has now
-        return _Broken(failed, 0.0)
-    return _Broken(failed, retry_after(headers.get("retry-after", "")) or 0.0) if status in PASSING else failed
+def _refused(url: str, status: int, headers: Any) -> Failure:
+    passing = status in PASSING or status in (206, 416)  # the part that is there does not fit what the server has now
+    kind = "transient" if passing else "gone" if status in (404, 410) else "logic"
+    later = retry_after(headers.get("retry-after", "")) if passing else None
+    return Failure(f"{url} answered {status}", kind, {"status": status}, retry_after=later)
 
 
 def _type(told: str) -> tuple[str, str]:
@@ -308,7 +297,9 @@ class Docs(NamedTuple):
             "characters, sha256, text_sha256, type, status, fetched_at, checked_at, from_cache, artifact, text_artifact"
         ),
     ]
-    failed: Annotated[list[dict[str, Any]], Doc("pages that could not be had: url, failure, reason, status")]
+    failed: Annotated[
+        list[dict[str, Any]], Doc("pages that could not be had: url, failure, reason, status, retry_after")
+    ]
     total: Annotated[int, Doc("how many pages there are")]
 
 
@@ -342,14 +333,19 @@ def fetch(
 
     robots.txt is honoured (RFC 9309), each host is asked one thing at a time, a download that broke goes on where it
     stopped. Text is made of HTML (the article; all of it above 512 KiB), plain text and JSON; anything else fails as
-    `unsupported`. A page that fails is listed in `failed` and loses none of the others; the task fails when more fail
-    than `tolerate` allows, by default when all do.
+    `unsupported`. Where a page fails in a way that may pass, the attempt fails as `transient`, and up to two more ask
+    for such pages again. A page that fails is listed in `failed` and loses none of the others; the task fails when more
+    fail than `tolerate` allows, by default when all do.
     """
     found = given(sources, "sources", query)
     items = _unique(found)
     limits = _limits(parallel, (delay, max_age), max_bytes, text_limit, len(items))
     allowed = _allowed(tolerate, len(items))
-    outcomes = _fetched(context, items, limits)
+    note = f"{context.call.once or context.call.key} {sorted(item['url'] for item in items)}"
+    note = f"research {hashlib.sha256(note.encode()).hexdigest()}"
+    noted = context.noted(note)
+    tries, since = json.loads(noted) if noted else (0, seconds_of(now()))
+    outcomes = _fetched(context, items, limits, since if tries else math.inf)
     docs: list[Item] = []
     failed: list[Item] = []
     for item, outcome in zip(items, outcomes):
@@ -359,6 +355,14 @@ def fetch(
         if context.cancelled():
             raise Failure("fetching was stopped", "interrupted")
     outputs = Docs(found.query, docs, failed, len(docs))
+    waits = [each.get("retry_after", 0.0) for each in failed if each["failure"] == "transient"]
+    if waits and min(waits) <= _RETRY["max_delay"] and tries + 1 < _MOST_ATTEMPTS and may_call(context):
+        context.note(note, json.dumps([tries + 1, since]))
+        attempts = context.call.attempt + _MOST_ATTEMPTS - tries - 1
+        retry = {"attempts": attempts, **_RETRY}
+        raise _failure(outputs, len(items), "transient", retry_after=min(waits), retry=retry)
+    if noted:
+        context.note(note, "")
     if len(failed) > allowed:
         raise _too_many(outputs, len(items))
     return outputs
@@ -402,7 +406,7 @@ def _allowed(tolerate: int | str, total: int) -> int:
     return total * int(share) // 100 if text != share else int(share)
 
 
-def _fetched(context: Context, items: list[Item], limits: _Limits) -> list[Got | Item]:
+def _fetched(context: Context, items: list[Item], limits: _Limits, since: float) -> list[Got | Item]:
     """What became of each page, in order. Threads go through the list; while they do, this one looks after the stop."""
     stopping = threading.Event()
     outcomes: list[Got | Item | None] = [
@@ -413,7 +417,7 @@ def _fetched(context: Context, items: list[Item], limits: _Limits) -> list[Got |
     turns = Turns(limits.rest, lambda: stopping.is_set() or context.cancelled())
     with Wire(context) as wire:
         robots = _robots(context, wire, pages, turns)
-        tools = Tools(wire, pages, turns, robots, limits.fresh, limits.largest)
+        tools = Tools(wire, pages, turns, robots, limits.fresh, since, limits.largest)
         lock = threading.Lock()
 
         def work() -> None:
@@ -470,8 +474,11 @@ def _failed(item: Item, failure: Failure | None) -> Item:
     if failure is None:
         failure = Failure("was not reached", "transient")
     told = {"status": failure.outputs["status"]} if "status" in failure.outputs else {}
-    rule = {"rule": failure.rule} if failure.rule else {}
-    return {"url": item["url"], "failure": failure.failure, "reason": str(failure)[:500], **rule, **told}
+    if failure.rule:
+        told["rule"] = failure.rule
+    if failure.retry_after is not None:
+        told["retry_after"] = failure.retry_after
+    return {"url": item["url"], "failure": failure.failure, "reason": str(failure)[:500], **told}
 
 
 def _doc(context: Context, item: Item, got: Got, shown: int, query: str) -> Item:
@@ -512,7 +519,12 @@ def _doc(context: Context, item: Item, got: Got, shown: int, query: str) -> Item
 def _too_many(outputs: Docs, total: int) -> Failure:
     """The failure of the task: transient where another attempt may bring one of the pages."""
     kinds = {entry["failure"] for entry in outputs.failed}
-    failure = next((kind for kind in ("transient", "policy", "logic") if kind in kinds), sorted(kinds)[0])
-    said = f"{len(outputs.failed)} of {total} pages failed; the first: {outputs.failed[0]['reason']}"
+    failure = next((kind for kind in ("transient", "policy") if kind in kinds), "logic")
     rule = next((str(entry["rule"]) for entry in outputs.failed if failure == "policy" and "rule" in entry), "")
-    return Failure(said, failure if failure in ("transient", "policy") else "logic", outputs._asdict(), rule=rule)
+    return _failure(outputs, total, failure, rule=rule)
+
+
+def _failure(outputs: Docs, total: int, failure: str, **more: Any) -> Failure:
+    first = next((entry for entry in outputs.failed if entry["failure"] == failure), outputs.failed[0])
+    said = f"{len(outputs.failed)} of {total} pages failed; the first: {first['reason']}"
+    return Failure(said, failure, outputs._asdict(), **more)

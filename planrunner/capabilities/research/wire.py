@@ -20,6 +20,7 @@ from planrunner.capabilities.contract import Context, Failure, Json
 from planrunner.capabilities.files.records import forget_old
 from planrunner.capabilities.http.client import client
 from planrunner.capabilities.http.download import Partial
+from planrunner.capabilities.http.exchange import retry_after
 from planrunner.capabilities.http.request import PASSING
 
 _TIMES = {"connect": 10.0, "read": 20.0}
@@ -54,7 +55,8 @@ class Wire:
                 if answer.status_code != 200:
                     kind = "transient" if answer.status_code in PASSING else "logic"
                     said = f"{url} answered {answer.status_code}"
-                    raise Failure(said, kind, {"status": answer.status_code})
+                    later = retry_after(answer.headers.get("retry-after", ""))
+                    raise Failure(said, kind, {"status": answer.status_code}, retry_after=later)
                 data = b"".join(bounded(answer, largest))
         except httpx2.HTTPError as error:
             raise explained(url, error) from None
