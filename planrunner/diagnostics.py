@@ -110,7 +110,7 @@ RULES: dict[str, Rule] = _rules(
     ("PLAN110", "role-mismatch", "error", "a declared node role differs from the task's place in the graph"),
     ("PLAN111", "unknown-subplan", "error", "a subplan that is not a file or a known name"),
     ("PLAN112", "faulty-subplan", "error", "the file of a subplan has errors of its own"),
-    ("PLAN113", "endless-subplan", "error", "a subplan that holds itself or is nested too deep"),
+    ("PLAN113", "endless-subplan", "error", "a subplan that contains itself or is nested too deep"),
     ("PLAN114", "subplan-parameter", "error", "parameters that the subplan does not take, or misses"),
     ("PLAN115", "rework-not-earlier", "error", "the run is sent back to a task that does not run before"),
     ("PLAN201", "undefined-variable", "error", "a name that nothing defines"),

@@ -79,7 +79,7 @@ def _container(item: Any, around: list[tuple[int, str]], count: int, halves: boo
         if not isinstance(key, str):
             return f"has the key {key!r}, which is not text"
         if not halves and not _is_text(key):
-            return f"has the key {key!a}, which is not text that UTF-8 can hold"
+            return f"has the key {key!a}, which is not text that UTF-8 can encode"
     return ""
 
 
@@ -87,7 +87,7 @@ def _scalar(item: Any, halves: bool) -> str:
     if item is None or isinstance(item, bool):
         return ""
     if isinstance(item, str):
-        return "" if halves or _is_text(item) else "is not text that UTF-8 can hold: it has half of a surrogate pair"
+        return "" if halves or _is_text(item) else "is not text that UTF-8 can encode: it has half of a surrogate pair"
     if isinstance(item, int):
         return "" if item.bit_length() <= _LONGEST else "is a number of too many digits"
     if isinstance(item, float):

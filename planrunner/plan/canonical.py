@@ -1,6 +1,6 @@
 """One spelling for every key: aliases become canonical keys, in the tree, before anything is lowered or formatted.
 
-Nodes are used again as they are; only mappings with an alias in them (or below them) are built anew, with the places of
+Nodes are used again as they are; only mappings with an alias in them (or below them) are rebuilt, with the places of
 the originals, so that comments found by their place stay where they were. A node that anchors share is rewritten once
 and stays shared.
 """
@@ -111,8 +111,8 @@ class _Kind(NamedTuple):
 
 
 def canonical(tree: Mapping) -> Mapping:
-    """The plan with canonical keys in the order of the text. Where an alias and its key stand together both are kept as
-    they are: the schema check reports them."""
+    """The plan with canonical keys in the order of the text. Where an alias and its key are both there, both are kept:
+    the schema check reports them."""
     return _as_mapping(_Canon(keep_order=True).plan(tree), tree)
 
 
@@ -311,7 +311,7 @@ def _first(node: Mapping, key: Scalar, name: str, aliases: dict[str, str]) -> bo
 
 
 def _renamed(key: Scalar, name: str) -> Scalar:
-    """The key under its canonical name at the place where the alias stands."""
+    """The key under its canonical name at the place of the alias."""
     return Scalar(name, key.start, key.end, name)
 
 

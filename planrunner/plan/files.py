@@ -28,7 +28,7 @@ class File(NamedTuple):
 
 
 def read_plan(path: str) -> File:
-    """Read a plan file. Raises NotFound, naming a file of a similar name, where there is none; a folder is none.
+    """Read a plan file. Raises NotFound, naming a file of a similar name, where the file does not exist or is a folder.
 
     Where the bytes are no text, ``findings`` says so and the source is empty: it is not worth loading.
     """
@@ -96,7 +96,7 @@ _FILE = r".*[./\\].*"
 
 
 class Fault(NamedTuple):
-    """Why there is no plan behind a link."""
+    """Why a link leads to no plan."""
 
     code: str
     message: str
@@ -115,8 +115,8 @@ class _File(NamedTuple):
 
 
 class Library:
-    """The files of one load, each read and loaded once, whoever links to it. Paths count from the folder of the plan
-    that is loaded."""
+    """The files of one load, each read and loaded once, however many plans link to it. Paths count from the folder of
+    the plan that is loaded."""
 
     def __init__(self, name: str, load: Callable[[Source, Links], Outcome]) -> None:
         self._folder = os.path.dirname(name)
@@ -142,7 +142,7 @@ class Library:
         place = os.path.join(self._folder, path)
         try:
             if not stat.S_ISREG(os.stat(place).st_mode):
-                return _File(None, Fault("PLAN111", f"`{path}` is no file that a plan could be read from"))
+                return _File(None, Fault("PLAN111", f"`{path}` is not a readable plan file"))
             file = read_plan(place)
             content = read_regular(place, MAX_BYTES)
         except (OSError, ValueError, NotFound):
@@ -172,7 +172,7 @@ class Library:
         self, path: str, place: str, source: Source, findings: list[Diagnostic] | tuple[Diagnostic, ...]
     ) -> Fault:
         """Of a file that lies elsewhere, and need be no plan at all, nothing is quoted: what a plan links to must not
-        come out in the log of whoever lints it."""
+        come out in the log of a lint."""
         home = os.path.realpath(self._folder)
         near = os.path.commonpath([home, os.path.realpath(place)]) == home
         return _faulty(path, place, source, findings if near else [found._replace(message="") for found in findings])
@@ -227,20 +227,20 @@ class Links:
         self._lower: Callable[[str, Mapping], Plan] | None = None
 
     def declare(self, node: Node | None, lower: Callable[[str, Mapping], Plan]) -> None:
-        """Make the plan's ``subplans`` known; ``lower`` gives the plan of one that stands in the file itself."""
+        """Make the plan's ``subplans`` known; ``lower`` gives the plan of one that is in the file itself."""
         self._lower = lower
         if isinstance(node, Mapping):
             self._nodes = {str(key.value): value for key, value in node.entries}
 
     def make_all(self) -> tuple[Plan, ...]:
-        """Every subplan that stands in this file, in the order of the text, used or not."""
+        """Every subplan in this file, in the order of the text, used or not."""
         for name, node in self._nodes.items():
             if isinstance(node, Mapping) and name not in self._made:
                 self._named(name, node)
         return tuple(self._made[name] for name in self._nodes if name in self._made)
 
     def find(self, word: str) -> Plan | Fault:
-        """The plan that ``subplan: word`` links to, or why there is none."""
+        """The plan that ``subplan: word`` links to, or why it leads to none."""
         node = self._nodes.get(word)
         if isinstance(node, Mapping):
             return self._checked(word, self._named(word, node))
@@ -294,7 +294,7 @@ class Links:
 
 def _circle(names: list[str]) -> Fault:
     path = " -> ".join(f"`{name}`" for name in names)
-    return Fault("PLAN113", f"a subplan holds itself: {path}", "to repeat tasks use `loop` with `max`")
+    return Fault("PLAN113", f"a subplan contains itself: {path}", "to repeat tasks use `loop` with `max`")
 
 
 def _too_deep() -> Fault:

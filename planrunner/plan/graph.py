@@ -3,7 +3,7 @@
 Tasks are integers here, their positions in ``plan.tasks``; neighbours are flat lists of integers and nothing recurses,
 so a plan of 100,000 tasks costs a fraction of a second. Two kinds of arrows lead from an earlier task to a later one: a
 *need* (the later task waits) and a *route* (an ``on_success``, ``on_failure`` or ``next`` edge starts it). Edges that
-send the run back (``rework``) are none.
+send the run back (``rework``) do not count.
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ class Graph:
     def order(self) -> list[int]:
         """Every task once, earlier before later, ties in the order of the text, ``done`` and ``finally`` last.
 
-        Tasks in a cycle, for which no order exists, stand together, after what leads to them.
+        Tasks in a cycle, for which no order exists, come together, after what leads to them.
         """
         if self._order is None:
             self._order = self._sort()

@@ -89,7 +89,7 @@ PROSE = frozenset("title description role owner notes span spans script".split()
 """Fields that people read, and places."""
 
 _PLACE = frozenset("needs join edges finally_ priority labels".split())
-"""Fields that say where a task stands in the graph and in the queue."""
+"""Fields that say where a task is in the graph and in the queue."""
 
 _HOW = (
     PROSE
@@ -101,7 +101,7 @@ _HOW = (
         ).split()
     )
 )
-"""Fields of a task that do not change what it gives: a result stands when they change."""
+"""Fields of a task that do not change what it gives: a result remains valid when they change."""
 
 _SUB = frozenset(
     "title description owner version budgets on_failure max_parallel limits policy hypotheses notes span deadline "

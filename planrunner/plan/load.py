@@ -177,7 +177,7 @@ class _Table(Table[str, Capability]):
         return len(self._capabilities.names())
 
     def built_in(self) -> Iterable[str]:
-        """The names that need no plugin; where nobody tells them apart, all."""
+        """The names that need no plugin; all where that is not known."""
         found: Callable[[], Iterable[str]] = getattr(self._capabilities, "built_in", self._capabilities.names)
         return found()
 
@@ -200,7 +200,7 @@ _LISTS = frozenset({"tasks", "finally", "subplan"})
 
 def too_many(tree: Mapping, length: int) -> Diagnostic | None:
     """The finding about a plan with more than ``MAX_TASKS`` tasks, those inside others included; ``length`` is that of
-    its text, because most are too short to have so many. Aliased tasks count as often as they stand."""
+    its text, because most are too short to have so many. Aliased tasks count as often as they appear."""
     if length < MAX_TASKS * _SHORTEST:
         return None
     count, waiting = 0, list[Node]([tree])
@@ -216,5 +216,5 @@ def too_many(tree: Mapping, length: int) -> Diagnostic | None:
                     waiting.append(value)
         if count > MAX_TASKS:
             message = f"the plan has more than {MAX_TASKS:,} tasks"
-            return Diagnostic("PLAN011", message, tree.span, help="split it, or let one task stand for many: `matrix`")
+            return Diagnostic("PLAN011", message, tree.span, help="split it, or generate tasks with `matrix`")
     return None

@@ -50,7 +50,7 @@ class Join(NamedTuple):
     """When needs are met. ``count`` belongs to ``at_least``, ``expression`` to ``expression``."""
 
     kind: JoinKind = "all"
-    count: int = 0  # type: ignore[assignment]  # a tuple has a method of that name, which nobody needs here
+    count: int = 0  # type: ignore[assignment]  # a tuple has a method of that name, which is not needed here
     expression: Expression | None = None
     span: Span = NOWHERE
 
@@ -153,8 +153,8 @@ class Artifact(NamedTuple):
 
 class Edge(NamedTuple):
     """A route from the task that holds it to ``target`` (a task id). ``failure_class`` limits a failure edge to one
-    class or failure mode; ``recovers`` lets a completed target stand in for the failed task. ``rework`` sends the run
-    back: the target, which runs earlier, and everything after it are done anew, at most ``max`` times. ``otherwise``
+    class or failure mode; ``recovers`` lets a completed target replace the failed task. ``rework`` sends the run
+    back: the target, which runs earlier, and everything after it are repeated, at most ``max`` times. ``otherwise``
     (``else``) fires where no other edge of the task does."""
 
     target: str
@@ -236,7 +236,7 @@ class Fanout(NamedTuple):
 
 class Approvers(NamedTuple):
     """Who decides: members of ``roles`` and ``people`` (anybody where both are empty), ``need`` of them, and with
-    ``not_starter`` nobody who started the run."""
+    ``not_starter`` excludes the person who started the run."""
 
     roles: tuple[str, ...] = ()
     people: tuple[str, ...] = ()
@@ -355,7 +355,7 @@ class Capability(NamedTuple):
     """It can take back exactly what it did, without the plan saying how."""
     irreversible: bool = False
     foreign: tuple[str, ...] = ()
-    """Outputs that somebody outside wrote."""
+    """Outputs that come from outside."""
     own: tuple[str, ...] = ()
     """Outputs that it makes itself, whatever it is given."""
     shaped: Json = {}
@@ -378,7 +378,7 @@ class Loop(NamedTuple):
     breaker: int = 0
     checkpoint: int = 0
     at_bound: Literal["fail", "continue"] = "fail"
-    """What a loop comes to whose ``until`` is still false after its last round."""
+    """The result of a loop whose ``until`` is still false after its last round."""
 
 
 class Task(NamedTuple):
@@ -402,7 +402,7 @@ class Task(NamedTuple):
     inputs: Json = None
     run: str | tuple[str, ...] | None = None
     script: Script | None = None
-    """Follows from ``run``; None where that is no text."""
+    """Follows from ``run``; None where that is not text."""
     command: str = ""
     gate: Gate | None = None
     steps: tuple[Json, ...] = ()
@@ -474,7 +474,7 @@ class Task(NamedTuple):
     delay: float | None = None
     """Seconds between the moment at which the task could start and its first attempt."""
     renewed: bool = False
-    """Said by ``fresh: never``: whenever the run begins it anew it runs, whatever it would be called with."""
+    """Said by ``fresh: never``: whenever the run repeats it, it runs, whatever it would be called with."""
     ends_plan: bool = False
     """Once it has completed the plan has: nothing else of it begins, and what runs is stopped."""
     computed: tuple[Computed, ...] = ()

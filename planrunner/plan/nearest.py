@@ -1,4 +1,4 @@
-"""The name somebody probably meant."""
+"""The name that was probably meant: the nearest of the known ones."""
 
 from __future__ import annotations
 

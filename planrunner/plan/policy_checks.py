@@ -201,9 +201,9 @@ def _pasted(value: Json) -> str:
 
 
 def cure(level: Level, line: str) -> str:
-    """What makes right what a level takes away: the line to write, or consent to the policy of now."""
+    """What makes right what a level takes away: the line to write, or the option that applies the current policy."""
     if level.name.endswith(AS_BEFORE):
-        return "`--accept-policy`, for `planrunner retry` or `resume`, holds the run to the policy of now alone"
+        return "`--accept-policy`, for `planrunner retry` or `resume`, applies only the current policy"
     return f"to allow it, write there: {line}"
 
 
@@ -278,7 +278,7 @@ def _name(pattern: str, path: Path, known: Known) -> Iterator[Misfit]:
             return
     elif known.find(pattern) is not None:
         return
-    what = f"`{pattern}` in `{_section(path)}` fits nothing: no installed capability is named so"
+    what = f"`{pattern}` in `{_section(path)}` matches nothing: no installed capability has that name"
     family, _, rest = pattern.partition(".")
     families = dict.fromkeys(name.partition(".")[0] for name in known.built_in())
     close = nearest(pattern, known.names())
@@ -298,13 +298,13 @@ def _called(entry: dict[str, Json], path: Path, capability: Capability | None) -
         return
     name, given = capability.name, entry.get("with")
     if "run" in entry and not capability.takes_run:
-        message = f"`run` fits no call of `{name}`, which runs no script"
+        message = f"`run` matches no call of `{name}`, which runs no script"
         yield Misfit(NEVER, (*path, "run"), message, "write `with` and patterns for its inputs")
     inputs = [field.name for field in capability.inputs]
     for key in given if isinstance(given, dict) and not capability.open_inputs else ():
         if key in inputs:
             continue
-        message = f"`{name}` has no input `{key}`, so the entry fits no call"
+        message = f"`{name}` has no input `{key}`, so the entry matches no call"
         if key == "run" and capability.takes_run:
             help_ = f"write it beside `uses`: {{uses: {name}, run: …}}"
         else:
@@ -317,18 +317,18 @@ def _command(pattern: str, path: Path) -> Iterator[Misfit]:
     words = pattern.split()
     joins = [word for word in words if word in _BETWEEN] + [word[-1] for word in words[:-1] if word.endswith(";")]
     if joins:
-        message = f"`{joins[0]}` fits no word: a pattern is held against each single command of a script"
+        message = f"`{joins[0]}` matches no word: a pattern is matched against each command of a script"
         yield Misfit(NEVER, path, message, "write a pattern for each command: run: [git push *, rm *]")
 
 
 def _file(pattern: str, path: Path) -> Iterator[Misfit]:
     if ".." in pattern.split("/"):
         message = (
-            f"`{pattern}` fits no file: paths are from the working directory of the run, or full ones, without `..`"
+            f"`{pattern}` matches no file: paths are from the working directory of the run, or full ones, without `..`"
         )
         yield Misfit(NEVER, path, message, "write the full path of what lies outside, such as /srv/shared/**")
     elif pattern.partition("/")[0] == "~":
-        message = f"`{pattern}` fits no file outside the project: `~` is a name like any other"
+        message = f"`{pattern}` matches no file outside the project: `~` is a name like any other"
         yield Misfit(NEVER, path, message, "write the full path, such as /srv/keys/**")
 
 

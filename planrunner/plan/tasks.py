@@ -20,7 +20,7 @@ def holds(task: Task) -> str:
 
 
 def inside(task: Task) -> tuple[Task, ...]:
-    """The tasks that stand in one."""
+    """The tasks directly inside one."""
     looped = task.loop.tasks if task.loop is not None else ()
     linked = task.sub.tasks if task.sub is not None else ()
     return (*task.subplan, *looped, *linked)
@@ -37,13 +37,13 @@ def inner(task: Task) -> tuple[Task, ...]:
 
 
 def comes_last(task: Task) -> bool:
-    """Whether a task follows all others of its plan without needing them: the one that stands for ``done``, and those
+    """Whether a task follows all others of its plan without needing them: the one made from ``done``, and those
     under ``finally``."""
     return task.concluding or task.finally_
 
 
 def every(tasks: Iterable[Task]) -> Iterator[Task]:
-    """The tasks with all that stand in them."""
+    """The tasks with all tasks inside them."""
     waiting = list(tasks)
     for task in waiting:
         yield task
@@ -51,14 +51,14 @@ def every(tasks: Iterable[Task]) -> Iterator[Task]:
 
 
 def size(family: Task) -> int | None:
-    """How many members a family has, where it multiplies a list that stands in the plan; None where only the run
+    """How many members a family has, where it multiplies a list written in the plan; None where only the run
     knows."""
     fanout = family.fanout
     return len(fanout.items) if fanout is not None and isinstance(fanout.items, list) else None
 
 
 def makes(family: Task, name: str) -> bool:
-    """Whether the family can make a task of this name, capitals aside; one that is no fan-out makes none."""
+    """Whether the family can make a task of this name, capitals aside; one that is not a fan-out makes none."""
     stem, folded = family.id[:-1].casefold(), name.casefold()
     if family.fanout is None or not folded.startswith(stem):
         return False

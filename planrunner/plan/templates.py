@@ -100,13 +100,13 @@ class Value(NamedTuple):
 
 
 class Branches(NamedTuple):
-    """``{% if … %}``: conditions with what stands under them; the last may have none (``else``)."""
+    """``{% if … %}``: conditions with what is under them; the last may have none (``else``)."""
 
     found: list[tuple[Code | None, list[Node]]]
 
 
 class Loop(NamedTuple):
-    """``{% for names in … if … %}``; ``otherwise`` stands in for a loop without turns. The tree is that of a
+    """``{% for names in … if … %}``; ``otherwise`` replaces a loop without turns. The tree is that of a
     comprehension."""
 
     code: Code

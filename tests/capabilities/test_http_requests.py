@@ -217,7 +217,7 @@ class TestWhatComesOut:
             (b'{"a": NaN}', "NaN is not JSON"),
             (b'"\xff"', "it is not UTF-8"),
             (b"[" * 5000 + b"]" * 5000, "it is nested too deeply"),
-            (b'{"a": "\\ud800"}', "answer.json.a is not text that UTF-8 can hold: it has half of a surrogate pair"),
+            (b'{"a": "\\ud800"}', "answer.json.a is not text that UTF-8 can encode: it has half of a surrogate pair"),
             (b'{"a": 1}', ""),
             (b"", ""),
         ],

@@ -107,8 +107,11 @@ class TestWhatIsGiven:
         [
             (lambda: circle(), "the result.a[1] refers to itself"),
             (lambda: nested(5000), "lies deeper than 100 levels"),
-            (lambda: "\ud800", "the result.value is not text that UTF-8 can hold: it has half of a surrogate pair"),
-            (lambda: {"a": {"\ud800": 1}}, r"the result.a has the key '\ud800', which is not text that UTF-8 can hold"),
+            (lambda: "\ud800", "the result.value is not text that UTF-8 can encode: it has half of a surrogate pair"),
+            (
+                lambda: {"a": {"\ud800": 1}},
+                r"the result.a has the key '\ud800', which is not text that UTF-8 can encode",
+            ),
             (lambda: 10**5000, "the result.value is a number of too many digits"),
             (lambda: Outcome(5), "the result is an Outcome whose `failure` is a int"),  # type: ignore[arg-type]
             (lambda: Outcome("", None), "the result is an Outcome whose `message` is a NoneType"),  # type: ignore[arg-type]

@@ -809,8 +809,8 @@ def test_lint_ends_with_a_verdict_for_any_shape_of_tasks(data: st.DataObject) ->
         ("../up", "it lies outside the directory of the run"),
         ("/etc/passwd", "it lies outside the directory of the run"),
         ("a/../..", "it lies outside the directory of the run"),
-        (".", "that is the whole directory, for which `checkpoint: true` stands"),
-        ("{{ params.x }}", "its paths are taken literally, and hold no templates"),
+        (".", "that is the whole directory, which is `checkpoint: true`"),
+        ("{{ params.x }}", "its paths are literal and cannot hold templates"),
     ],
 )
 def test_a_checkpoint_keeps_only_what_lies_below_the_directory_of_the_run(paths: str, told: str) -> None:

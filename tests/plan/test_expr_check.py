@@ -97,7 +97,7 @@ def test_sound_conditions_have_no_findings(text: str) -> None:
         ("sha256(stdout) > 5", "PLAN205", "sha256(stdout) > 5", "text is compared with a number", ""),
         ("stdout matches '(a'", "PLAN207", "'(a'", "never closed", ""),
         ("matches(stdout, '(a')", "PLAN207", "'(a'", "never closed", ""),
-        ("lenn(stdout) == 1", "PLAN208", "lenn", "no function `lenn`", "`len`"),
+        ("lenn(stdout) == 1", "PLAN208", "lenn", "unknown function `lenn`", "`len`"),
         ("len() == 1", "PLAN208", "len()", "`len` takes 1 argument, not 0", ""),
         ("split(stdout, ',', 'x') is empty", "PLAN208", "split(stdout, ',', 'x')", "1 to 2 arguments, not 3", ""),
         ("exists() ", "PLAN208", "exists()", "`exists` takes 1 argument, not 0", ""),

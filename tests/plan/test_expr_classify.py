@@ -163,7 +163,7 @@ def test_an_expression_gone_wrong_never_turns_into_words(text: str, code: str) -
 def test_a_call_of_what_is_no_function_names_the_nearest_one() -> None:
     found = classify("not file.exists('nope.txt')", KNOWN)
     assert isinstance(found, ExpressionError)
-    assert found.message == "there is no function `file.exists`"
+    assert found.message == "unknown function `file.exists`"
     assert "did you mean `exists`?" in found.help
     assert (found.start, found.end) == (4, 15)
 

@@ -187,7 +187,7 @@ def test_expressions_have_the_documented_values(text: str, expected: object) -> 
         ("9223372036854775807 * 2", "too large"),
         ("1e308 * 10", "too large"),
         ("len(5)", "`len` takes text"),
-        ("nofunc(5)", "no function `nofunc`"),
+        ("nofunc(5)", "unknown function `nofunc`"),
         ("len()", "does not take 0 arguments"),
         ("default(1)", "does not take 1 arguments"),
         ("int('x')", "cannot read"),

@@ -57,7 +57,7 @@ def test_places_in_the_tree_count_from_the_start_of_the_text() -> None:
         ("a > 5 10m", "`10m` is not expected", "10m", "operator is missing"),
         ("a > 30m1h", "is not a quantity", "30m1h", "larger units first"),
         ("1 < a < 5", "cannot be chained", "1 < a < 5", "`and`"),
-        ("a is a must", "`must` is no type", "must", "text, number"),
+        ("a is a must", "`must` is not a type", "must", "text, number"),
         ("a == and", "`and` is not expected", "and", ""),
         ("{{ a }}", "`{` is not expected", "{", "without {{ }}"),
         ("a ? b : c", "`?` is not expected", "?", ""),

@@ -122,9 +122,9 @@ def test_what_is_no_regular_file_is_not_read(tmp_path: Path, word: str) -> None:
 
 def test_a_plan_that_holds_itself_is_refused_with_the_way_round(tmp_path: Path) -> None:
     [itself] = loaded(tmp_path, main=outer("main.yaml")).findings
-    assert (itself.code, itself.message) == ("PLAN113", "a subplan holds itself: `main.yaml` -> `main.yaml`")
+    assert (itself.code, itself.message) == ("PLAN113", "a subplan contains itself: `main.yaml` -> `main.yaml`")
     [finding] = loaded(tmp_path, main=outer("a.yaml"), a=outer("b.yaml"), b=outer("a.yaml")).findings
-    assert "a subplan holds itself: `a.yaml` -> `b.yaml` -> `a.yaml`" in finding.message
+    assert "a subplan contains itself: `a.yaml` -> `b.yaml` -> `a.yaml`" in finding.message
 
 
 @pytest.mark.parametrize(("levels", "codes"), [(8, []), (9, ["PLAN112"])])

@@ -248,7 +248,7 @@ def test_an_entry_that_excludes_by_an_axis_the_matrix_lacks_is_an_error() -> Non
         (
             'python: [3.11, 3.12], exclude: [{python: "3.11"}]',
             '"3.11"',
-            'leaves nothing out: the axis `python` has the number 3.11, not the text "3.11"',
+            'excludes nothing: the axis `python` has the number 3.11, not the text "3.11"',
         ),
         ("os: [linux, mac], exclude: [{os: linx}]", "linx", 'no value "linx", did you mean `linux`?'),
         ("os: [linux, mac], exclude: [{os: windows}]", "windows", 'the axis `os` has no value "windows"'),

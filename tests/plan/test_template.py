@@ -210,7 +210,7 @@ def test_rendered_text_is_bounded_for_plain_references_too() -> None:
         ("a {{ x", "never closed", "{{"),
         ("docker {{.State}} {{ x }}", "does not parse", "."),
         ("{{ 2 ** 10 }}", "`**` is not an operator", "**"),
-        ("{{ a.uper() }}", "no method `uper`", "uper"),
+        ("{{ a.uper() }}", "unknown method `uper`", "uper"),
         ("{{ a | join(y=1) }}", "no argument `y`", "join"),
         ("a\n{% set x = 1 %}\nb", "no `set`", "{% set x = 1 %}"),
         ("{% if a %}", "never closed", "{%"),

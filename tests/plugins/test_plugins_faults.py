@@ -123,7 +123,7 @@ def test_capabilities_that_nobody_can_be_shown_are_named_and_the_others_listed(p
         "odd.word": "its effect 'sideways' is not one of",
         "odd.risks": "its `risks` are 5",
         "odd.default": "the default of the input `data` is a bytes, which is not JSON data",
-        "odd.half": "the default of the input `data` is not text that UTF-8 can hold",
+        "odd.half": "the default of the input `data` is not text that UTF-8 can encode",
         "odd.choice": "what is said of the type of `data`.enum[0] is a bytes",
         "odd.doc": "the text of `data` is a int",
     }.items():

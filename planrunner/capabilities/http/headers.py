@@ -29,7 +29,7 @@ _NOT_OF_THE_WEB = frozenset("idna punycode raw-unicode-escape undefined unicode-
 
 
 def is_charset(name: str) -> bool:
-    """Whether text can be decoded by it: every sound byte sequence gives text that UTF-8 can hold, in good time."""
+    """Whether text can be decoded by it: every sound byte sequence gives text that UTF-8 can encode, in good time."""
     try:
         found = codecs.lookup(name).name
     except (LookupError, ValueError):

@@ -91,7 +91,7 @@ def optional(found: Type) -> Type:
 
 
 def declared(word: str) -> Type:
-    """The type a word of a plan stands for, such as ``int``, ``duration`` or ``list[url]``; any for unknown words."""
+    """The type that a word of a plan names, such as ``int``, ``duration`` or ``list[url]``; any for unknown words."""
     word = word.strip()
     if word.endswith("]") and "[" in word:
         outer, _, inner = word[:-1].partition("[")
@@ -357,7 +357,7 @@ class Checker:
             self.problems.append(
                 Problem(
                     "PLAN208",
-                    f"there is no function `{name}`",
+                    f"unknown function `{name}`",
                     start,
                     start + len(name),
                     f"did you mean `{meant}`?" if meant else "",

@@ -160,7 +160,7 @@ class Evaluation:
             if not isinstance(key, int):
                 raise EvaluationError(f"`{show(tree)}` has a fraction as its index")
             if not -len(holder) <= key < len(holder):
-                raise MissingName(f"`{show(tree[3])}` has {len(holder)} items, there is no item {key}")
+                raise MissingName(f"`{show(tree[3])}` has {len(holder)} items, index {key} is out of range")
             return holder[key]
         if isinstance(key, str):
             return self.member(holder, key, tree)
@@ -237,7 +237,7 @@ class Evaluation:
             return self.optional(arguments[0]) is not None
         function = FUNCTIONS.get(name)
         if function is None:
-            raise EvaluationError(f"there is no function `{name}`")
+            raise EvaluationError(f"unknown function `{name}`")
         values = [self.value(argument) for argument in arguments]
         if len(values) < function.least or (function.most is not None and len(values) > function.most):
             raise EvaluationError(f"`{name}` does not take {len(values)} arguments")
@@ -415,7 +415,7 @@ def _decided_parts(tree: Tree, scope: Scope) -> bool | None:
         except Undecided:
             raise
         except EvaluationError as error:
-            if is_open:  # whether this is read at all depends on what stands before it
+            if is_open:  # whether this is read at all depends on what is before it
                 raise Undecided(error.message) from error
             raise
         if found is deciding:

@@ -117,7 +117,7 @@ def split(value: Json, separator: Json = None) -> list[Json]:
 
 
 def join(items: Json, separator: Json = None) -> str:
-    """The items as one text, ``separator`` between them; of each what stands under ``attribute`` where it is named."""
+    """The items as one text, ``separator`` between them; or of their ``attribute`` where one is named."""
     weigh(_of(items, "join", "list"))
     return joined([text_of(item) for item in items], "" if separator is None else text(separator, "join"))
 
@@ -270,7 +270,7 @@ def unique(items: Json, attribute: Json = None) -> list[Json]:
 
 
 def ordered(items: Json, reverse: Json = None, attribute: Json = None) -> list[Json]:
-    """The items in their order, or in that of what stands under ``attribute`` of each."""
+    """The items in their order, or in that of their ``attribute``."""
     found = bounded_list(list(_of(items, "sort", "list")))
     path = None if attribute is None else text(attribute, "sort")
     keyed = [(item if path is None else _at(item, path, "sort"), item) for item in found]
@@ -393,7 +393,7 @@ def _of(value: Json, function: str, *kinds: str) -> Json:
 
 
 def _at(item: Json, path: str, function: str) -> Json:
-    """What stands under a path such as ``a.b`` of an item."""
+    """The value under a path such as ``a.b`` of an item."""
     for name in path.split("."):
         if not isinstance(item, dict) or name not in item:
             raise MissingName(f"`{function}`: {NAMES[kind(item)]} has no `{name}`")
@@ -405,7 +405,7 @@ def _bytes(value: Json, function: str) -> bytes:
     try:
         return bounded_text(text(value, function)).encode()
     except UnicodeEncodeError:
-        raise EvaluationError(f"`{function}` takes text that UTF-8 can hold") from None
+        raise EvaluationError(f"`{function}` takes text that UTF-8 can encode") from None
 
 
 def _whole(value: Json, function: str) -> int:
@@ -524,7 +524,7 @@ FUNCTIONS: dict[str, Function] = {
     "size": Function(as_size, 1, 1, ("string", "number", "size"), "size"),
 }
 """Every function but ``default`` and ``exists``, which look at names before their values (``evaluate.py``). The first
-line of what a function says of itself stands in the reference."""
+line of the docstring of a function is in the reference."""
 
 BUILT_IN = {"default": (2, 3), "exists": (1, 1)}
 """Functions that look at names before their values, with the least and the most arguments."""

@@ -22,7 +22,7 @@ Tree = Any
 
 
 Tail = tuple[str, Any, int]
-"""Operator, right side, end: what stands behind the left side of a comparison."""
+"""Operator, right side, end: what follows the left side of a comparison."""
 
 COMPARISONS = {"is": "==", "is not": "!=", "is in": "in", "is not in": "not in"}
 KINDS = {
@@ -97,7 +97,7 @@ class Building(Transformer[Token, Tree]):
         words = items[0].split()
         if words[-1] not in KINDS:
             raise ExpressionError(
-                f"`{words[-1]}` is no type of value",
+                f"`{words[-1]}` is not a type of value",
                 _end(items[0]) - len(words[-1]),
                 _end(items[0]),
                 "types are text, number, bool, list, map, duration, size and percentage",
@@ -124,7 +124,7 @@ class Building(Transformer[Token, Tree]):
         if name not in METHODS:
             meant = nearest(name, sorted(METHODS))
             help_ = f"did you mean `{meant}`?" if meant else "functions are written `name(value)` or `value | name`"
-            raise ExpressionError(f"there is no method `{name}`", _start(name), _end(name), help_)
+            raise ExpressionError(f"unknown method `{name}`", _start(name), _end(name), help_)
         return _called(name, [holder, *arguments], (holder[1], _end(end)))
 
     def keyword(self, items: list[Any]) -> Tree:
@@ -263,7 +263,7 @@ def _placed(name: Token, word: str, plain: tuple[Tree, ...], words: dict[str, Tr
 def _got(name: Token, arguments: tuple[Tree, ...], place: tuple[int, int]) -> Tree:
     """``map.get(key, other)`` as ``default(map[key], other)``."""
     if not 2 <= len(arguments) <= 3:
-        raise ExpressionError("`get` takes a key, and what stands in for it", _start(name), _end(name), "", "PLAN208")
+        raise ExpressionError("`get` takes a key and a default", _start(name), _end(name), "", "PLAN208")
     found = ("index", *place, arguments[0], arguments[1])
     other = arguments[2] if len(arguments) > 2 else ("const", *place, None)
     return ("call", *place, "default", (found, other), _start(name))
@@ -406,7 +406,7 @@ def tested(name: str, value: Tree, start: int, end: int) -> Tree:
         return ("compare", start, end, "==", value, ("const", start, end, None))
     if name not in _KINDS:
         known = ", ".join([*TESTS, "none", *COMPARED])
-        raise ExpressionError(f"there is no test `{name}`", start, end, f"there is {known}")
+        raise ExpressionError(f"unknown test `{name}`", start, end, f"tests are {known}")
     return ("kind", start, end, value, _KINDS[name])
 
 

@@ -180,7 +180,7 @@ def _quantity(token: str, at: int, end: int) -> Tree | None:
     return None if count is None else ("const", at, end, count)
 
 
-WAYS_OUT = "mend the expression, or mark plain words: `- judge: …`"
+WAYS_OUT = "fix the expression, or mark plain words: `- judge: …`"
 
 GROUPS = frozenset(
     [
@@ -203,7 +203,7 @@ _FIRST = re.compile(r"\s*(?:not\s+|\(\s*)*([A-Za-z_][A-Za-z0-9_]*)(\s*[.\[(])?")
 
 
 def classify(text: str, known: frozenset[str], start: int = 0) -> Expression | str | ExpressionError:
-    """What a criterion is; ``known`` are the names that exist where it stands (first names of paths, as ``tasks``).
+    """What a criterion is; ``known`` are the names that exist at its place (first names of paths, as ``tasks``).
 
     An Expression where the text parses and its names exist. An ExpressionError (returned, not raised) where it only
     looks like one: it begins with a known name or holds ``name operator value``. Its ``code`` is PLAN207 (syntax),
@@ -224,7 +224,7 @@ def classify(text: str, known: frozenset[str], start: int = 0) -> Expression | s
 
 
 def _no_function(text: str, start: int) -> ExpressionError | None:
-    """What is wrong with a text that is nothing but calls, such as ``file.exists('x')``, of what is no function."""
+    """What is wrong with a text of calls alone, of names that are not functions, such as ``file.exists('x')``."""
     if "(" not in text or not _CALLED.fullmatch(text):
         return None
     for found in re.finditer(_CALL, text):
@@ -232,7 +232,7 @@ def _no_function(text: str, start: int) -> ExpressionError | None:
         if name not in CALLED and ("." not in name or name.rpartition(".")[2] not in METHODS):
             meant = nearest(name.rpartition(".")[2], CALLED)
             node = ("call", start + found.start(1), start + found.end(1), name)
-            return _unknown("PLAN208", f"there is no function `{name}`", node, meant)
+            return _unknown("PLAN208", f"unknown function `{name}`", node, meant)
     return None
 
 
@@ -269,7 +269,7 @@ def _unresolved(expression: Expression, known: frozenset[str]) -> ExpressionErro
             return _unknown("PLAN201", f"`{node[3]}` is not defined here", node, nearest(node[3], sorted(known)))
         if node[0] == "call" and node[3] not in CALLED:
             meant = nearest(node[3], CALLED)
-            return _unknown("PLAN208", f"there is no function `{node[3]}`", node, meant)
+            return _unknown("PLAN208", f"unknown function `{node[3]}`", node, meant)
         waiting.extend(reversed(children(node)))
     return None
 

@@ -103,7 +103,7 @@ def urlencode(value: Json) -> str:
             return bounded_text("&".join(pairs))
         return bounded_text(quote(bounded_text(text(value, "urlencode")), "/"))
     except UnicodeEncodeError:
-        raise EvaluationError("`urlencode` takes text that UTF-8 can hold") from None
+        raise EvaluationError("`urlencode` takes text that UTF-8 can encode") from None
 
 
 def _or_none(value: Json, function: str) -> str | None:

@@ -33,7 +33,7 @@ def path_of(tree: Tree) -> tuple[str, ...] | None:
 def paths_of(tree: Tree) -> tuple[tuple[str, ...], ...]:
     """Every path that a tree reads, each once, in the order of the text.
 
-    Where a name stands before a computed index the path ends there: ``params.hosts[attempt]`` reads
+    Before a computed index the path ends there: ``params.hosts[attempt]`` reads
     ``("params", "hosts")`` and ``("attempt",)``.
     """
     found: dict[tuple[str, ...], None] = {}

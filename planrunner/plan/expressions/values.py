@@ -1,7 +1,7 @@
 """The values of expressions: what kind they are, when two are the same, how they order, add up and read as text.
 
 Data is as JSON has it, plus ``Quantity``; a scope inside a scope is a ``group``, a set of names but not a value.
-Errors carry places inside one expression, template or script: where in the file its text stands is added later.
+Errors carry places inside one expression, template or script: where its text is in the file is added later.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ Json = Any
 class Problem(NamedTuple):
     """``start`` and ``end`` are offsets into the checked text.
 
-    Where the text stands in the file as it is (a plain scalar, a double-quoted one without escapes), the place in the
-    file is the start of the text plus the offset. For a block scalar the caller adds the indentation of each line, for
-    quoted text with escapes it maps character by character or points at the whole scalar.
+    Where the text is in the file as it is written (a plain scalar, a double-quoted one without escapes), the place in
+    the file is the start of the text plus the offset. For a block scalar the caller adds the indentation of each line,
+    for quoted text with escapes it maps character by character or points at the whole scalar.
     """
 
     code: str
@@ -33,7 +33,7 @@ class Problem(NamedTuple):
 
 
 class ExpressionError(Exception):
-    """Text that is no expression. ``start`` and ``end`` are offsets into it; ``code`` is the code of the finding."""
+    """Text that is not an expression. ``start`` and ``end`` are offsets into it; ``code`` is that of the finding."""
 
     def __init__(self, message: str, start: int, end: int, way_out: str = "", code: str = "PLAN207") -> None:
         super().__init__(message)
@@ -218,7 +218,7 @@ def json_of(value: Json) -> str:
 
 
 def plain(value: Json, level: int = 0) -> Json:
-    """A copy of a value with quantities as text, fit for JSON. Raises EvaluationError for what is no data."""
+    """A copy of a value with quantities as text, fit for JSON. Raises EvaluationError for what is not data."""
     if level > DEEPEST_DATA:
         raise EvaluationError("the data is nested too deeply")
     what = kind(value)

@@ -103,15 +103,15 @@ def kept_paths(low: Lowering, node: Node) -> tuple[str, ...]:
 
 
 def _unkept(pattern: str) -> str:
-    """Why a pattern is none of files of a run."""
+    """Why a pattern cannot match files of a run."""
     if "\0" in pattern:
-        return "no path can hold the character NUL"
+        return "a path cannot contain the character NUL"
     if "{{" in pattern:
-        return "its paths are taken literally, and hold no templates"
+        return "its paths are literal and cannot hold templates"
     whole = os.path.normpath(pattern)
     if whole.startswith(("/", "~")) or whole.split("/")[0] == "..":
         return "it lies outside the directory of the run"
-    return "that is the whole directory, for which `checkpoint: true` stands" if pattern and whole == "." else ""
+    return "that is the whole directory, which is `checkpoint: true`" if pattern and whole == "." else ""
 
 
 _WATCH: dict[str, WatchAction] = {"warn": "warn", "ask": "ask", "cancel": "cancel", "fail": "fail"}
@@ -134,7 +134,7 @@ _SEVERAL = 8
 
 
 def linked(low: Lowering, node: Scalar) -> Plan | None:
-    """The plan that ``subplan: word`` links to; why there is none is reported at the word."""
+    """The plan that ``subplan: word`` links to; a link that leads to none is reported at the word."""
     word = values.text(node)
     if low.links is None or not word:
         return None

@@ -48,12 +48,12 @@ _PARAM_KEYS = frozenset({"type", "default", "required", "description", "choices"
 
 
 def params(low: Lowering, node: Node) -> tuple[Param, ...]:
-    """The parameters of a plan; a default that a run could not use is reported where it stands."""
+    """The parameters of a plan; a default that a run cannot use is reported at its place."""
     for _, value in node.entries if isinstance(node, Mapping) else ():
         choices = value.get("choices") if isinstance(value, Mapping) else None
         for each in choices.items if isinstance(choices, Sequence) else [choices] if choices is not None else []:
             if "{{" in values.text(each):
-                low.report("PLAN006", "the choices of a parameter hold no template", each.span, "write them out")
+                low.report("PLAN006", "choices of a parameter cannot hold templates", each.span, "write them out")
     return fields(low, node)
 
 
@@ -116,13 +116,13 @@ def _param(key: Scalar, node: Node) -> Param:
 
 
 def _type_word(word: str) -> str:
-    """``list[url]`` is a list; a word that is no type is any."""
+    """``list[url]`` is a list; a word that is not a type is any."""
     name = word.partition("[")[0].strip()
     return name if name in TYPES else "any"
 
 
 def _type_of(value: Any) -> str:
-    """The type that a default implies: whoever declares no type and gives text may give anything."""
+    """The type that a default implies: text without a declared type may be anything."""
     return {bool: "bool", int: "int", float: "number", list: "list", dict: "map"}.get(type(value), "any")
 
 
@@ -329,7 +329,7 @@ def deadline(low: Lowering, node: Node) -> float | None:
     word = values.text(node)
     seconds = parse_duration(word)
     if seconds is None and re.fullmatch(_TIMELIKE, word):
-        message = f"`{word[:40]}` looks like a duration and is none"
+        message = f"`{word[:40]}` looks like a duration but is not one"
         low.report("PLAN006", message, node.span, "write `30m`, `2h` or `1d12h`, or a date")
     return seconds
 
@@ -379,7 +379,7 @@ _NEEDED = {
 
 
 def _report_missing(low: Lowering, kind: str, nodes: dict[str, Node]) -> None:
-    """A gate that would open without having looked at anything, or wait for somebody who is not named."""
+    """A gate that would open without having looked at anything, or wait for people who are not named."""
     keys, help_ = _NEEDED.get(kind, ((), ""))
     if keys and not any(_says(kind, key, nodes[key]) for key in keys if key in nodes):
         there = next(nodes[key].span for key in (*keys, "gate") if key in nodes)
@@ -415,13 +415,13 @@ def _report_alike(low: Lowering, options: tuple[Option, ...]) -> None:
     for option in options:
         other = first.setdefault(option.name, option)
         if other is not option:
-            label = Label(other.span, "the other one stands here")
+            label = Label(other.span, "the other one is here")
             low.report("PLAN006", f"two options are called `{option.name}`", option.span, "give each an id", label)
 
 
 def approvers(node: Node) -> Approvers:
-    """Who decides: a mapping, or the names of people alone. Once somebody is named, whoever started the run may not
-    decide unless ``starter: true`` allows it."""
+    """Who decides: a mapping, or the names of people alone. Once people are named, the person who started the run may
+    not decide unless ``starter: true`` allows it."""
     if not isinstance(node, Mapping):
         return Approvers(people=values.texts(node), not_starter=True)
     found = {str(key.value): value for key, value in node.entries}

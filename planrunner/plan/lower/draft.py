@@ -102,7 +102,7 @@ def _run(draft: Draft, node: Node) -> None:
     if isinstance(found, str) and only_calls(found):
         draft.nodes["run"] = node
     if found and any("\0" in part for part in ([found] if isinstance(found, str) else found)):
-        draft.low.report("PLAN006", "no command can hold the character NUL", node.span, "take `\\0` out")
+        draft.low.report("PLAN006", "a command cannot contain the character NUL", node.span, "take `\\0` out")
 
 
 def _priority(draft: Draft, node: Node) -> None:
@@ -190,7 +190,7 @@ def _when(draft: Draft, node: Node) -> None:
 
 
 def _needs(draft: Draft, node: Node) -> None:
-    """A list of ids at once; text may be an expression, which stands for a join as well."""
+    """A list of ids at once; text may be an expression, which is a join as well."""
     if isinstance(node, Sequence):
         draft.fields["needs"] = flow.listed(node)
     else:

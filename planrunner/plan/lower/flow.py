@@ -40,7 +40,7 @@ _NO_TASKS = frozenset({"params", "env", "plan", "run", "tasks"})
 
 
 def needs(low: Lowering, node: Node) -> tuple[tuple[str, ...], Join | None]:
-    """Ids of a text, and the join that an expression over results stands for."""
+    """Ids of a text, and the join that an expression over results means."""
     content = values.text(node) if _is_text(node) else ""
     if not content:
         return (), None
@@ -303,7 +303,7 @@ def check_patterns(low: Lowering, matrix: Node | None) -> None:
                 if axis in axes:
                     _check_value(low, (name, axis), value, axes[axis])
                 elif name == "exclude":
-                    message = f"this entry leaves nothing out: the matrix has no axis `{axis}`"
+                    message = f"this entry excludes nothing: the matrix has no axis `{axis}`"
                     listed = ", ".join(sorted(axes)[:_SHOWN])
                     low.report("PLAN006", message, key.span, f"its axes are {listed}" if axes else "")
 
@@ -316,7 +316,7 @@ def _check_value(low: Lowering, place: tuple[str, str], node: Node, axis: Node) 
         return
     key, name = place
     twin = next((each for each in listed if _kind(each) != _kind(wanted) and str(each) == str(wanted)), None)
-    effect = "leaves nothing out" if key == "exclude" else "adds to no combination"
+    effect = "excludes nothing" if key == "exclude" else "adds to no combination"
     if twin is not None:
         message = (
             f"this entry {effect}: the axis `{name}` has the {_kind(twin)} {shown(twin)}, "
@@ -348,7 +348,7 @@ ITEMS = "items"
 
 
 def with_items(low: Lowering, tasks: tuple[Task, ...]) -> tuple[Task, ...]:
-    """The tasks of one list, with a gate before each family that says no items: whoever answers it lists them. What
+    """The tasks of one list, with a gate before each family without items: its answer lists them. What
     the family waits for, and what leads to it, the gate takes over."""
     if not any(_lacks_items(task) for task in tasks):
         return tasks

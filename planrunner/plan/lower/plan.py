@@ -24,7 +24,7 @@ from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 
 class Lowered(NamedTuple):
-    """The plan as far as it could be made out, what was found on the way, and the ``subplans`` that stand in its text
+    """The plan as far as it could be made out, the findings, and the ``subplans`` in its text
     (each also in the tasks that link to it)."""
 
     plan: Plan
@@ -45,7 +45,7 @@ def lower(tree: Mapping, links: Links | None = None, capabilities: Table[str, Ca
 
 
 def _plan(tree: Mapping, start: Lowering, given: str) -> Plan:
-    """The plan of a mapping; ``given`` is the name of one that stands under ``subplans``."""
+    """The plan of a mapping; ``given`` is the name of one under ``subplans``."""
     nodes = {str(key.value): value for key, value in tree.entries}
     items = [_items(nodes.get(key)) for key in ("tasks", "finally")]
     items[0] = [*_services(start, nodes.get("services")), *items[0]]
@@ -172,14 +172,14 @@ NAME = "definition-of-done"
 
 
 def with_done(low: Lowering, key: Scalar, node: Node, tasks: tuple[Task, ...]) -> tuple[Task, ...]:
-    """The tasks of a plan with the one that its ``done`` stands for, before those under ``finally``."""
+    """The tasks of a plan with the one made from its ``done``, before those under ``finally``."""
     found = criteria(low, node, low.known(RUN))
     if not found:
         return tasks
     for task in tasks:
         if task.id.casefold() == NAME:
             label = Label(key.span, "the task of this `done` is called so")
-            message = f"`{task.id}` is the name of the task that the plan's `done` stands for"
+            message = f"`{task.id}` is the id of the task made from the plan's `done`"
             low.report("PLAN102", message, task.span, "give the task another id", label)
             return tasks
     return concluded(tasks, found, key.span)
@@ -194,7 +194,7 @@ def concluded(tasks: tuple[Task, ...], criteria: tuple[Criterion, ...], span: Sp
 
 
 def without_done(plan: Plan) -> Plan:
-    """The plan, and all plans that it links, without the tasks that stand for ``done``."""
+    """The plan, and all plans that it links, without the tasks made from ``done``."""
     return plan._replace(tasks=_without(plan.tasks))
 
 

@@ -119,7 +119,7 @@ _NUMBERS = {name: number for number, name in enumerate(Task._fields)}
 
 
 def _add_gate(draft: Draft, entry: Mapping) -> None:
-    """A gate of the plan's list: its keys join those of the task, and none may stand in both."""
+    """A gate of the plan's list: its keys join those of the task, and none may be in both."""
     there = {name for name, _ in draft.spans}
     for key, value in entry.entries:
         name = str(key.value)
@@ -325,7 +325,7 @@ _LOOP_KEYS = ("max", "until", "tasks", "carry", "breaker", "checkpoint", "at_bou
 
 
 def _bound(node: Node | None) -> int:
-    """0 without a bound, -1 for one that is no number: the schema has said so, and it is not missing as well."""
+    """0 without a bound, -1 for one that is not a number: the schema has said so, and it is not missing as well."""
     return -1 if node is not None and values.whole(node) is None else _number(node)
 
 

@@ -63,7 +63,7 @@ class Lowering:
         self.inputs: dict[str, dict[str, Json]] = {}
         """Default inputs by capability."""
         self.inside = False
-        """Whether these tasks stand inside another one, and not in a plan itself."""
+        """Whether these tasks are inside another one, and not in a plan itself."""
         self.reached: set[str] = set()
         """The capabilities among them that something calls."""
         self._known: dict[frozenset[str], frozenset[str]] = {}
@@ -209,7 +209,7 @@ _WHOLE_TEMPLATE = r"(?s:\s*\{\{(.*)\}\}\s*)"
 
 
 def place(node: Scalar, content: str) -> int | None:
-    """The offset in the file where ``content`` stands as it is; None where escapes or indentation lie between."""
+    """The offset in the file where ``content`` is as written; None where escapes or indentation lie between."""
     raw = node.raw
     if raw == content:
         return node.start
@@ -284,6 +284,6 @@ def _explicit(low: Lowering, node: Mapping) -> Criterion | None:
 
 
 def _finding(error: ExpressionError, node: Scalar, at: int | None) -> Diagnostic:
-    """Exact inside the text where it stands as it is, else the whole value."""
+    """Exact inside the text where it is as written, else the whole value."""
     span = node.span if at is None else Span(at + error.start, at + max(error.end, error.start))
     return Diagnostic(error.code, error.message, span, help=error.help)
