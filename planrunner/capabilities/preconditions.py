@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.llm import models
 from planrunner.capabilities.sql import databases
+from planrunner.plan.templates import holds_template
 
 Json = Any
 
@@ -155,13 +156,5 @@ def require_verbatim(context: Context, name: str, instead: str) -> None:
     """
     task = context.call.task
     written = task.inputs.get(name) if isinstance(task.inputs, dict) else None
-    if _holds_template(written) or (written is None and task.command):
+    if holds_template(written) or (written is None and task.command):
         raise Failure(f"`{name}` is code and takes no templates: {instead}", "policy", rule="template.code")
-
-
-def _holds_template(written: Any) -> bool:
-    if isinstance(written, str):
-        return "{{" in written or "{%" in written
-    if isinstance(written, dict):
-        return any(map(_holds_template, written.values()))
-    return isinstance(written, (list, tuple)) and any(map(_holds_template, written))

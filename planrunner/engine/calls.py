@@ -32,7 +32,7 @@ from planrunner.plan.policy_checks import Wanted, assigned, placed, refusal, use
 from planrunner.plan.rights import Level, Right, Use
 from planrunner.plan.shell.commands import commands
 from planrunner.plan.shell.script import ScriptError, environment
-from planrunner.plan.templates import references, render
+from planrunner.plan.templates import holds_template, references, render
 
 if TYPE_CHECKING:
     from planrunner.capabilities.contract import Call
@@ -276,15 +276,6 @@ def rendered(value: Json, scope: Scope) -> Json:
 def rendered_text(value: Json, scope: Scope) -> str:
     """The text that a value with its templates filled in stands for: a path, an argument, a variable."""
     return _text(rendered(value, scope))
-
-
-def holds_template(value: Json) -> bool:
-    """Whether there is a template anywhere in data."""
-    if isinstance(value, str):
-        return "{{" in value or "{%" in value
-    if isinstance(value, dict):
-        return any(holds_template(item) for item in value.values())
-    return isinstance(value, (list, tuple)) and any(holds_template(item) for item in value)
 
 
 def _script(task: Task, scope: Scope) -> tuple[str, tuple[str, ...], Mapping[str, str]]:

@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any
 
 from planrunner.capabilities.outputs import stdout_outputs
-from planrunner.engine.calls import holds_template, plain_data, reads_unreached, rendered, values_of
+from planrunner.engine.calls import plain_data, reads_unreached, rendered, values_of
 from planrunner.jsontext import shown, stable_json
 from planrunner.machine.commands import Close, Open
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Event, FrameOpened, Outcome
@@ -20,6 +20,7 @@ from planrunner.plan.expressions.evaluate import evaluate
 from planrunner.plan.expressions.values import EvaluationError, Scope, TemplateError
 from planrunner.plan.model import MAX_ITEMS, Expression, Fanout, Loop, Output, Task
 from planrunner.plan.params import bind_params
+from planrunner.plan.templates import holds_template
 
 Json = Any
 

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from planrunner.plan.expressions.values import text_of
 from planrunner.plan.patterns import is_glob, placed, steps
 from planrunner.plan.policy_checks import Wanted, judged
-from planrunner.plan.rights import Level, Right, holds_template, narrows, restricts
+from planrunner.plan.rights import Level, Right, narrows, restricts
 from planrunner.plan.rights import path as right_to
 from planrunner.plan.tasks import inside
+from planrunner.plan.templates import holds_template
 
 if TYPE_CHECKING:
     from planrunner.plan.model import Capability, Gate, Plan, Task

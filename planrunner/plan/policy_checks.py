@@ -15,7 +15,6 @@ from planrunner.plan.rights import (
     Right,
     Use,
     capability,
-    holds_template,
     host,
     named,
     package,
@@ -26,6 +25,7 @@ from planrunner.plan.rights import entries as entries_of
 from planrunner.plan.shell import programs
 from planrunner.plan.shell.commands import commands
 from planrunner.plan.shell.variables import set_in, steered
+from planrunner.plan.templates import holds_template
 
 if TYPE_CHECKING:
     from planrunner.plan.model import Capability, Task

@@ -24,6 +24,7 @@ from planrunner.plan.patterns import (
 )
 from planrunner.plan.shell.programs import astray, bare, comparable, launches, starts_others
 from planrunner.plan.shell.words import CARRIERS, SHELLS
+from planrunner.plan.templates import holds_template
 
 Json = Any
 
@@ -185,10 +186,6 @@ def host_fits(entry: str, name: str, port: int) -> bool | None:
     if number and port and number != str(port):
         return False
     return name.endswith(wanted[1:]) if wanted.startswith("*.") else wanted in (name, "*")
-
-
-def holds_template(text: str) -> bool:
-    return "{{" in text or "{%" in text
 
 
 def _strictest(levels: Iterable[Level], section: str, fit: _Fit) -> Right:

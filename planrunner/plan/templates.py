@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from planrunner.plan.expressions.evaluate import Evaluation, evaluated, holds, named
 from planrunner.plan.expressions.parse import parse
@@ -315,9 +315,27 @@ _NO_NAMES = frozenset(
 )
 
 
-def is_template(text: str) -> bool:
-    """Whether anything in a text is to be rendered."""
-    return "{{" in text or "{%" in text
+def is_template(value: object) -> TypeGuard[str]:
+    """Whether a value is text in which anything is to be rendered."""
+    return isinstance(value, str) and ("{{" in value or "{%" in value)
+
+
+def templates(value: object) -> Iterator[str]:
+    """The texts with templates inside data, in its order."""
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if is_template(item):
+            yield item
+        elif isinstance(item, dict):
+            stack.extend(reversed(item.values()))
+        elif isinstance(item, (list, tuple)):
+            stack.extend(reversed(item))
+
+
+def holds_template(value: object) -> bool:
+    """Whether there is a template anywhere in data."""
+    return any(True for _ in templates(value))
 
 
 def references(text: str, start: int = 0) -> list[tuple[tuple[str, ...], int, int]]:

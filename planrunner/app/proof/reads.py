@@ -13,7 +13,7 @@ from planrunner.app.proof.names import walk
 from planrunner.plan.expressions.tree import children, paths_of
 from planrunner.plan.model import Expression, Plan, Task
 from planrunner.plan.tasks import inner
-from planrunner.plan.templates import Branches, Loop, Value, tree_of
+from planrunner.plan.templates import Branches, Loop, Value, is_template, tree_of
 
 Json = Any
 
@@ -202,9 +202,8 @@ class _Reader:
             item = waiting.pop()
             if isinstance(item, Expression):
                 self._conditions(item.tree)
-            elif isinstance(item, str):
-                if "{{" in item or "{%" in item:
-                    self._template(item)
+            elif is_template(item):
+                self._template(item)
             elif isinstance(item, dict):
                 waiting.extend(reversed(item.values()))
             elif isinstance(item, (list, tuple)):

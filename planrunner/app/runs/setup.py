@@ -26,6 +26,7 @@ from planrunner.plan.model import Capability, Plan, Task
 from planrunner.plan.policy_checks import refusal
 from planrunner.plan.rights import Level, visible
 from planrunner.plan.tasks import every
+from planrunner.plan.templates import is_template
 from planrunner.plugins.registry import Registry
 from planrunner.safety.credentials import read_credentials
 from planrunner.source import Source, Span, notation_of
@@ -170,7 +171,7 @@ def _places(tasks: tuple[Task, ...]) -> Iterator[str]:
 
 
 def _may_stray(path: str) -> bool:
-    return path.startswith("/") or "{{" in path or "{%" in path or ".." in path.split("/")
+    return path.startswith("/") or is_template(path) or ".." in path.split("/")
 
 
 def _trait(capability: Capability | None) -> list[Json]:

@@ -15,6 +15,7 @@ from planrunner.plan.model import Action, Fresh, Param, Plan, Retry, Script, Wat
 from planrunner.plan.nearest import nearest
 from planrunner.plan.params import misfit
 from planrunner.plan.shell.script import ScriptError, compile_script, simple_command
+from planrunner.plan.templates import is_template
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
@@ -174,7 +175,7 @@ def _unknown(word: str, name: str, known: dict[str, Param], key: Scalar) -> tupl
 
 def _check_value(low: Lowering, param: Param, node: Node) -> None:
     value = values.data(node)
-    if isinstance(value, str) and ("{{" in value or "{%" in value):
+    if is_template(value):
         return
     _, problem = misfit(param._replace(default=value))
     if problem:

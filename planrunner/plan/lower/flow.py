@@ -28,6 +28,7 @@ from planrunner.plan.model import (
 )
 from planrunner.plan.nearest import nearest
 from planrunner.plan.tasks import meant_by
+from planrunner.plan.templates import holds_template
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
@@ -312,7 +313,7 @@ def _check_value(low: Lowering, place: tuple[str, str], node: Node, axis: Node) 
     """A value that its axis, where that is written out, does not have. An entry of ``include`` may bring a value of its
     own, but not one that only differs in its kind."""
     wanted, listed = values.data(node), values.data(axis)
-    if not isinstance(listed, list) or _is_open(listed) or _is_open(wanted) or wanted in listed:
+    if not isinstance(listed, list) or holds_template(listed) or holds_template(wanted) or wanted in listed:
         return
     key, name = place
     twin = next((each for each in listed if _kind(each) != _kind(wanted) and str(each) == str(wanted)), None)
@@ -332,15 +333,6 @@ def _check_value(low: Lowering, place: tuple[str, str], node: Node, axis: Node) 
 
 def _kind(value: Json) -> str:
     return _KINDS.get(type(value), "")
-
-
-def _is_open(value: Json) -> bool:
-    """Whether a template in it is filled in only when the run is there."""
-    if isinstance(value, dict):
-        return any(map(_is_open, value.values()))
-    if isinstance(value, list):
-        return any(map(_is_open, value))
-    return isinstance(value, str) and ("{{" in value or "{%" in value)
 
 
 ITEMS = "items"

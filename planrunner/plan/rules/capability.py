@@ -14,8 +14,9 @@ from planrunner.plan.http_forms import is_address, is_condition, parse_status
 from planrunner.plan.lower.actions import variable_of
 from planrunner.plan.model import Action, Capability, Field, Task
 from planrunner.plan.nearest import nearest
-from planrunner.plan.rules.texts import Within, is_template, value_place
+from planrunner.plan.rules.texts import Within, value_place
 from planrunner.plan.rules.view import PlanView, find_word, has_key, names, span_of
+from planrunner.plan.templates import is_template
 
 CODES = ("PLAN007", "PLAN008", "PLAN009", "PLAN202")
 

@@ -12,8 +12,9 @@ from planrunner.plan.model import Capability, Task
 from planrunner.plan.patterns import is_glob
 from planrunner.plan.python.rules import RULES, is_one_template
 from planrunner.plan.python.scan import scan
-from planrunner.plan.rules.texts import Text, has_templates, is_template, place_of
+from planrunner.plan.rules.texts import Text, has_templates, place_of
 from planrunner.plan.rules.view import PlanView, find_text, region_of
+from planrunner.plan.templates import is_template
 
 CODES = ("PLAN831", "PLAN832")
 

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from planrunner.diagnostics import Diagnostic
-from planrunner.plan.rules.texts import bound_names, expressions_of, questions, strings, texts_of
+from planrunner.plan.rules.texts import bound_names, expressions_of, questions, texts_of
 from planrunner.plan.rules.unused import IDLE, NOT_OBEYED
 from planrunner.plan.rules.view import PlanView, find_text
-from planrunner.plan.templates import tree_of
+from planrunner.plan.templates import is_template, templates, tree_of
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar
 
@@ -98,7 +98,7 @@ def _claims(views: list[PlanView]) -> _Claims:
         for task in tasks:
             texts |= {(task.id, "outputs", f"artifacts.{name}") for name in bound_names(task)}
         for _, gate in view.plan.gated:
-            texts |= {("", key, text.strip()) for key, value in questions(gate) for text in strings(value)}
+            texts |= {("", key, text.strip()) for key, value in questions(gate) for text in templates(value)}
         places |= {(site.expression.span.start, site.expression.span.end) for site in expressions_of(view)}
     return _Claims(texts, sorted(places))
 
@@ -171,7 +171,7 @@ def _below(place: _Place, key: str) -> _Place:
 
 def _has_template(text: str) -> bool:
     """Whether a text would be another one if its templates were filled in."""
-    if "{{" not in text and "{%" not in text:
+    if not is_template(text):
         return False
     read = tree_of(text)
     if read.problems:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from planrunner.diagnostics import Diagnostic, Label
 from planrunner.plan.expressions.evaluate import constant
 from planrunner.plan.model import Edge, Expression, Task
-from planrunner.plan.rules.texts import strings
 from planrunner.plan.rules.view import PlanView, span_of
+from planrunner.plan.templates import templates
 from planrunner.source import Span
 
 CODES = ("PLAN105", "PLAN106")
@@ -55,7 +55,7 @@ def _cannot_fail(task: Task) -> bool:
     if task.uses not in NEVER_FAILS or task.gate is not None:
         return False
     checks = task.expect or task.postconditions or task.preconditions or task.failure_modes
-    return not (checks or task.outputs or task.artifacts or task.env or task.stdin or any(strings(task.inputs)))
+    return not (checks or task.outputs or task.artifacts or task.env or task.stdin or any(templates(task.inputs)))
 
 
 def _unreachable(view: PlanView, dead: set[tuple[int, int]]) -> Iterator[Diagnostic]:

@@ -37,8 +37,8 @@ from planrunner.plan.rules import (
     unused,
 )
 from planrunner.plan.rules.suppression import Sifted, sift
-from planrunner.plan.rules.texts import is_template
 from planrunner.plan.rules.view import PlanView, Project, inside, view_of
+from planrunner.plan.templates import is_template
 from planrunner.source import Source
 from planrunner.syntax.tree import Node
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from planrunner.plan.expressions.tree import children, path_of
 from planrunner.plan.model import Artifact, Criterion, Expression, Gate, Output, Task
 from planrunner.plan.rules.view import PlanView, find_text, region_of, span_of
-from planrunner.plan.templates import references
+from planrunner.plan.templates import is_template, references, templates
 from planrunner.source import Span
 from planrunner.syntax.scalars import BadEscape, unquote
 
@@ -130,7 +130,7 @@ def texts_of(view: PlanView) -> Iterator[Text]:
         if task.run is not None:
             yield from _run(here, task.run)
         if task.inputs:
-            for text in strings(task.inputs):
+            for text in templates(task.inputs):
                 yield Text(here, "with", "before", text)
         for key, value in (
             *(("env", value) for _, value in task.env),
@@ -151,7 +151,7 @@ def texts_of(view: PlanView) -> Iterator[Text]:
         if is_template(task.command):
             yield Text(here, "command", "rounds" if task.subplan else "before", task.command)
         if task.rollback is not None:
-            for text in strings([task.rollback.inputs, task.rollback.run]):
+            for text in templates([task.rollback.inputs, task.rollback.run]):
                 yield Text(here, "rollback", "after", text)
     for here, gate in _demanded(view):
         yield from _question(here, gate, outside=True)
@@ -164,7 +164,7 @@ def questions(gate: Gate) -> tuple[tuple[str, Any], ...]:
 
 def _question(here: int, gate: Gate, outside: bool = False) -> Iterator[Text]:
     for key, value in questions(gate):
-        for text in strings(value):
+        for text in templates(value):
             yield Text(here, key, "checks", text, outside=outside)
 
 
@@ -193,7 +193,7 @@ def _rare(here: int, task: Task) -> Iterator[Text]:
     if task.degraded is not None:
         found.append(("degraded", "before", [task.degraded.inputs, task.degraded.run]))
     for key, moment, value in found:
-        for text in strings(value):
+        for text in templates(value):
             yield Text(here, key, moment, text)
 
 
@@ -207,10 +207,10 @@ def _results(
     here: int, outputs: Iterable[Output], artifacts: Iterable[Artifact], moment: Moment = "after"
 ) -> Iterator[Text]:
     for output in outputs:
-        for text in (*strings(output.value), *strings(output.path)):
+        for text in (*templates(output.value), *templates(output.path)):
             yield Text(here, "outputs", moment, text)
     for artifact in artifacts:
-        for text in strings(artifact.path):
+        for text in templates(artifact.path):
             yield Text(here, "artifacts", "after", text)
 
 
@@ -219,24 +219,6 @@ def _plan_texts(view: PlanView) -> Iterator[Text]:
         if is_template(value):
             yield Text(-1, "env", "before", value)
     yield from _results(-1, view.plan.outputs, view.plan.artifacts)
-
-
-def is_template(value: object) -> bool:
-    return isinstance(value, str) and ("{{" in value or "{%" in value)
-
-
-def strings(value: Any) -> Iterator[str]:
-    """The texts with templates inside data, in its order."""
-    stack = [value]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, str):
-            if is_template(item):
-                yield item
-        elif isinstance(item, dict):
-            stack.extend(reversed(item.values()))
-        elif isinstance(item, (list, tuple)):
-            stack.extend(reversed(item))
 
 
 _PLAIN = r"\{\{\s*((?!(?:not|true|false|none)\b)[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)\s*\}\}"

@@ -9,8 +9,8 @@ from planrunner.diagnostics import Diagnostic
 from planrunner.plan.lower.task import HANDED_DOWN
 from planrunner.plan.model import Task
 from planrunner.plan.nearest import nearest
-from planrunner.plan.rules.texts import strings
 from planrunner.plan.rules.view import PlanView, every_task, has_key, names, plan_key, span_of
+from planrunner.plan.templates import templates
 from planrunner.source import Span
 
 PARAM_CODES = ("PLAN209",)
@@ -45,7 +45,7 @@ def check_params(view: PlanView) -> Iterable[Diagnostic]:
 def _read_by_commands(view: PlanView) -> set[str]:
     """The parameters that commands name without ``params``."""
     calls = [call for task in every_task(view.plan.tasks) if task.command for call in task.subplan]
-    return {match[1] for call in calls for text in strings(call.inputs) for match in re.finditer(_READ, text)}
+    return {match[1] for call in calls for text in templates(call.inputs) for match in re.finditer(_READ, text)}
 
 
 def _subtracted(name: str, read: set[str]) -> bool:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from planrunner.plan.patterns import UNKNOWN, Loose, may_become
 from planrunner.plan.shell.words import CARRIERS, SHELLS
+from planrunner.plan.templates import is_template
 
 SYSTEM = frozenset("/bin /sbin /usr/bin /usr/sbin /usr/local/bin /usr/local/sbin".split())
 """Folders whose programs are meant by a bare name: no plan writes there."""
@@ -70,7 +71,7 @@ def comparable(patterns: Sequence[str], words: tuple[str, ...], every: bool) -> 
     about a program of that name wherever it lies; what allows is about the file that it names: by a bare name the one
     of the system, by a path no other."""
     program = words[0]
-    if "{{" in program or "{%" in program:
+    if is_template(program):
         return patterns, words
     if not every:
         named = [_headed(each, os.path.basename(_head(each))) for each in patterns]
@@ -134,15 +135,11 @@ def starts_others(words: Sequence[str]) -> bool | None:
             taken, sure = False, sure and not any(may_become(word, each) for each in _TAKING)
         elif taken:
             taken = False
-        elif _is_open(word) and _may_start(re.split(r"\{[{%]", word)[0]):
+        elif is_template(word) and _may_start(re.split(r"\{[{%]", word)[0]):
             return None
         else:
             taken = sure and word in _TAKING
     return False
-
-
-def _is_open(word: str) -> bool:
-    return "{{" in word or "{%" in word
 
 
 def _may_start(begins: str) -> bool:

@@ -16,7 +16,7 @@ from planrunner.plan.shell.variables import redirected
 from planrunner.plan.taint.levels import KEPT, TOLD, Cell, Key, Levels, Place, meant
 from planrunner.plan.taint.positions import ASKING, asks
 from planrunner.plan.taint.traits import CLOSED, DIGEST, Known, files_of, is_closed, member
-from planrunner.plan.templates import codes, placeholders, references, tree_of
+from planrunner.plan.templates import codes, holds_template, placeholders, references, templates, tree_of
 
 Json = Any
 
@@ -269,24 +269,11 @@ _BACK = {
 def read(place: Place, value: Json) -> tuple[Cell, ...]:
     """The values that the templates in data carry on."""
     found: dict[Cell, None] = {}
-    for text in texts(value):
+    for text in templates(value):
         for hole in holes(text):
             for path in hole.paths:
                 found.update(dict.fromkeys(meant(place, path)))
     return tuple(found)
-
-
-def texts(value: Json) -> Iterator[str]:
-    """The texts with templates inside data."""
-    waiting = [value]
-    for item in waiting:
-        if isinstance(item, str):
-            if "{{" in item or "{%" in item:
-                yield item
-        elif isinstance(item, dict):
-            waiting += item.values()
-        elif isinstance(item, (list, tuple)):
-            waiting += item
 
 
 def placed(task: Task, path: str) -> str:
@@ -327,7 +314,7 @@ def _narrowed(cells: Iterable[Cell], path: tuple[str, ...], value: Json) -> tupl
 
 
 def _is_plain(value: Json) -> bool:
-    return not any(True for _ in texts(value))
+    return not holds_template(value)
 
 
 def _is_chosen(task: Task, name: str) -> bool:
@@ -367,7 +354,7 @@ def _is_shaped(found: Known, inputs: Json, cell: Cell) -> bool:
     schema, path = inputs.get(name), cell.path
     if part and isinstance(inputs.get(part), str) and inputs[part]:
         path = (inputs[part], *path)
-    return not any(True for _ in texts(schema)) and is_closed(member(schema, path))
+    return not holds_template(schema) and is_closed(member(schema, path))
 
 
 Path: TypeAlias = "tuple[str, ...]"

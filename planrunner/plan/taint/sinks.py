@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from planrunner.plan.model import Action
-from planrunner.plan.taint.flow import Flow, actions_of, holes, placed, read, searched, texts
+from planrunner.plan.taint.flow import Flow, actions_of, holes, placed, read, searched
 from planrunner.plan.taint.levels import Cell, Place, meant
 from planrunner.plan.taint.positions import (
     HOLE,
@@ -18,6 +18,7 @@ from planrunner.plan.taint.positions import (
     use_of_input,
 )
 from planrunner.plan.taint.traits import DIGEST, STEERING, files_of, makes_rules
+from planrunner.plan.templates import templates
 
 Json = Any
 
@@ -145,7 +146,7 @@ def _counting(place: Place, use: str, value: Json) -> Iterator[tuple[str, str, t
         for template in _authority(value):
             yield value, template, read(place, template)
     elif use != "manifest" or isinstance(value, str):
-        for text in texts(_unbound(value) if use == "statement" else value):
+        for text in templates(_unbound(value) if use == "statement" else value):
             if use != "manifest" or _is_whole(text):
                 yield text, text, read(place, text)
 

@@ -24,6 +24,7 @@ from planrunner.capabilities.soundness import no_preview, not_json
 from planrunner.machine.events import Outcome
 from planrunner.plan.load import load
 from planrunner.plan.model import Capability
+from planrunner.plan.templates import is_template
 from planrunner.plugins.catalogue import faults_of, mutates, undocumented, unsound
 from planrunner.source import Source
 from planrunner.testing import bench as benches
@@ -177,7 +178,7 @@ def _data(inputs: Any) -> Any:
 
 
 def _escaped(value: Any) -> Any:
-    if isinstance(value, str) and ("{{" in value or "{%" in value):
+    if is_template(value):
         return "{{ " + json.dumps(value) + " }}"
     if isinstance(value, dict):
         return {name: _escaped(item) for name, item in value.items()}
