@@ -85,7 +85,7 @@ What holds, from the bottom up; `planrunner config show --origin` tells of each 
 
 A path under `include` is meant from the root of the project and leads through no link and not out of it; there are at
 most {most} files, {deepest} deep, and 8 MiB together. The profile is that of `--profile`, else of PLANRUNNER_PROFILE,
-else of `profile`; `none` is no profile.
+else of `profile`; `none` means no profile.
 
 ## Sections
 

@@ -102,7 +102,7 @@ _AFTER_A_CRASH = {
     "read": "looks and changes nothing; runs again after a crash",
     "idempotent": "twice is the same as once; runs again after a crash, with the same key",
     "checkable": "after a crash it finds out whether it took effect",
-    "unsafe": "after a crash nobody knows whether it took effect: the task's `on_doubt` says what then",
+    "unsafe": "after a crash it is unknown whether it took effect: the task's `on_doubt` decides",
 }
 
 

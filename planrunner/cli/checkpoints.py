@@ -41,8 +41,8 @@ SHOWN = 20
 
 
 class Manner(NamedTuple):
-    """How files are put back: ``yes`` asks nothing, ``whole`` folds no list, ``instead`` is what happens where nobody
-    says yes, ``over`` takes a checkpoint that the run ended with too."""
+    """How files are put back: ``yes`` asks nothing, ``whole`` folds no list, ``instead`` is what happens without
+    consent, ``over`` takes a checkpoint that the run ended with too."""
 
     yes: bool = False
     whole: bool = False
@@ -68,7 +68,7 @@ class Restored(NamedTuple):
 
 
 def put_back(request: ForkRequest, given: Settings, manner: Manner) -> Restored:
-    """Show what would be written and removed, ask, and do it. Raises UsageError where nobody says yes or where
+    """Show what would be written and removed, ask, and do it. Raises UsageError without consent, or if
     something changed meanwhile, RunHeld where a run acts in the directory or another process puts files back, and
     StorageFailed where not everything could be done."""
     click.get_current_context().with_resource(restoring(request))  # until the command ends, or its run is held
@@ -301,7 +301,7 @@ def fork_command(
 
 
 def tell_of_files(made: Forked) -> None:
-    """Say that files are not as they were, where nobody asked to have them put back."""
+    """Say that files differ from the checkpoint, where they were not to be restored."""
     if made.files:
         count = f"{made.files} {'path is' if made.files == 1 else 'paths are'}"
         click.echo(f"{count} not as at the checkpoint: --restore-files shows which and puts them back", err=True)

@@ -74,7 +74,7 @@ def cancel_command(ctx: click.Context, /, run: str, reason: str, task: str, now:
 
 
 def finish(given: Settings, steered: Steered) -> Steered:
-    """Drive a run that nobody holds from what was asked of it to its end; how it stands then."""
+    """Drive a run without a lease from a request to its end; its status then."""
     try:
         result = resume(steered.run_id, (), given.state, watch(given, "auto"))
     except RunHeld:

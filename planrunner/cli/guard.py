@@ -156,7 +156,7 @@ def _is_gone() -> bool:
 
 
 def _nowhere() -> int:
-    """Somebody removed the directory in which the command was called."""
+    """The working directory of the command was removed."""
     _say(f"error: {_GONE}", _ELSEWHERE)
     return USAGE
 

@@ -14,7 +14,7 @@ ADDABLE = ("time", "cost", "tokens", "calls", "attempts", "iterations")
 
 
 def parse_amount(what: str, text: str) -> float | None:
-    """Seconds, dollars or a count; None for what is no such amount, or nothing."""
+    """Seconds, dollars or a count; None for any other text, or 0."""
     if what not in ADDABLE:
         return None
     parse = {"time": parse_duration, "cost": parse_money}.get(what, parse_count)
@@ -25,7 +25,7 @@ def parse_amount(what: str, text: str) -> float | None:
 
 
 def parse_amounts(values: tuple[str, ...]) -> dict[str, float]:
-    """The values of ``--add``. Raises ValueError with the first that is none."""
+    """The values of ``--add``. Raises ValueError with the first invalid one."""
     found = {}
     for value in values:
         what, _, text = value.partition("=")
@@ -139,8 +139,8 @@ class ExecOptions:
 
 
 class ResumeOptions:
-    """What ``planrunner resume`` was told; ``settle`` pairs a task with retry, completed, failed or
-    rollback; ``unattended`` says that nobody is there to ask."""
+    """The options of ``planrunner resume``; ``settle`` pairs a task with retry, completed, failed or
+    rollback; ``unattended`` never asks."""
 
     __slots__ = ("accept_policy", "json", "no_sandbox", "no_wait", "output", "progress", "run", "settle", "unattended")
 

@@ -156,7 +156,7 @@ def untrust_plugin(file: str) -> int:
 
 
 def _families(found: Plugin) -> str:
-    """Those of a file that is not trusted are text of somebody else."""
+    """Families of a plugin; from a file that is not trusted they are untrusted text."""
     return harmless(", ".join(found.families)) or "-"
 
 

@@ -36,10 +36,10 @@ Json = Any
 
 
 def consent(given: Settings, alone: bool, found: dict[str, Json]) -> Answer:
-    """Show a plan and ask about it; with ``alone`` nobody is asked, wherever the command runs."""
+    """Show a plan and ask about it; with ``alone`` it never asks."""
     show(given, found)
     if alone or given.no_input or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return "nobody"
+        return "unasked"
     screen = messages(given)
     while True:
         screen.write("Run it? yes, no, or always exactly this [y/N/a] ")
@@ -53,7 +53,7 @@ def consent(given: Settings, alone: bool, found: dict[str, Json]) -> Answer:
 
 
 def vouch(given: Settings, path: str, params: tuple[tuple[str, Json], ...]) -> None:
-    """Have somebody say that a plan may run, where its effects are real and no run keeps the answer. Raises Denied."""
+    """Ask whether a plan may run, where its effects are real and no run keeps the answer. Raises Denied."""
     admit(Wish(path, params, ask=partial(consent, given, False)), Registry(project=find_project(path)))
 
 
@@ -64,20 +64,20 @@ def show(given: Settings, found: dict[str, Json]) -> None:
 
 
 def _head(found: dict[str, Json]) -> str:
-    """Why somebody is asked."""
+    """Why the question is asked."""
     if found["origin"] == "outside":
         changed = " It has changed since it was trusted." if found["trusted"] == "changed" else ""
         return f"A plan from outside the project wants to run.{changed}"
     if found["outside"]:
         return "A plan of the project wants to act outside of it."
-    return "A plan of the project wants to run, and the policy has somebody asked."
+    return "A plan of the project wants to run, and the policy asks first."
 
 
 _ANSWERS = {"r": "retry", "c": "completed", "f": "failed", "b": "rollback"}
 
 
 def decided(given: Settings, options: ResumeOptions) -> Pairs:
-    """What the options say of tasks in doubt, or else the person at the terminal; nothing where nobody can be asked."""
+    """What the options say of tasks in doubt, or else the person at the terminal; nothing without a terminal."""
     alone = options.unattended or options.no_wait or given.no_input
     if options.settle or alone or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return options.settle
@@ -110,7 +110,7 @@ def _asked(given: Settings, doubt: Doubt) -> str:
 
 
 def turned_away_here(state: State, task: str, gate: GateState) -> str:
-    """Why whoever sits at the terminal may not decide a gate; empty where they may."""
+    """Why the person at the terminal may not decide a gate; empty where they may."""
     by = principal().name
     try:
         people = read_project(str(state.environment.get("directory") or ".")).people or {}
@@ -140,7 +140,7 @@ class GateForm:
         """What could not be made of the last answer; empty where it was understood."""
 
     def stands(self, state: State) -> bool:
-        """Whether the question is still the same, and nobody has answered it."""
+        """Whether the question is still the same, and open."""
         found = state.tasks[self._number]
         gate = found.gate
         return found.status == "blocked" and gate is not None and gate.waits and gate.shown == self._shown
@@ -185,7 +185,7 @@ class GateForm:
         elif line.lower() in ("n", "no", "reject"):
             self._body = {"verdict": "reject", "fields": {}}
         elif line:
-            self.wrong = f"`{harmless(line)}` is no answer: say {' or '.join([*(self._options or ['yes']), 'no'])}"
+            self.wrong = f"`{harmless(line)}` is not an answer: type {' or '.join([*(self._options or ['yes']), 'no'])}"
 
 
 def _field_prompt(field: dict[str, Json]) -> str:
@@ -244,13 +244,13 @@ class BudgetForm:
         elif more := parse_amount(self._asked.what, line):
             self._body = {"add": {self._asked.what: more}}
         elif line:
-            self.wrong = f"`{harmless(line)}` is no amount of {self._asked.what}"
+            self.wrong = f"`{harmless(line)}` is not an amount of {self._asked.what}"
         return None
 
 
 class Desk:
-    """A watch around another one. When nothing runs any more and a gate waits, its question is put to whoever sits at
-    the terminal; the answer goes the way of every vote."""
+    """A watch around another one. When nothing runs any more and a gate waits, its question is asked at the
+    terminal; the answer goes the way of every vote."""
 
     attended = True
 
@@ -341,7 +341,7 @@ class Desk:
             self._asked = False
 
     def _at_the_prompt(self, state: State, form: GateForm | BudgetForm) -> None:
-        """Read what was typed; leave the question when somebody else has answered or it is asked anew."""
+        """Read what was typed; leave the question when it was answered elsewhere or has changed."""
         if form.sent is not None:
             answer = self._votes().answered(form.sent)
             if answer is not None:
@@ -388,7 +388,7 @@ class Desk:
         return text
 
     def _leave(self) -> None:
-        """Nobody answers here: the run parks as it would without a terminal."""
+        """Leave the prompt: the run pauses as it would without a terminal."""
         assert self._state is not None
         self._left = True
         self._asked = False

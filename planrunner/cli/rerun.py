@@ -83,7 +83,7 @@ def _revised(
 
 
 def _told(stale: Stale) -> str:
-    lines = [f"run {stale.run_id}", f"  begins anew: {_names(stale.again)}"]
+    lines = [f"run {stale.run_id}", f"  re-runs: {_names(stale.again)}"]
     if stale.perhaps:
         lines.append(f"  re-runs only if its inputs have changed: {_names(stale.perhaps)}")
     return "\n".join([*lines, _kept(stale)]) + "\n"
@@ -100,7 +100,7 @@ def _in_full(stale: Stale) -> str:
     width = max(map(len, (*stale.again, *stale.perhaps)), default=0)
     lines = [f"run {stale.run_id}"]
     if stale.again:
-        lines += ["  begins anew:", *[_line(stale, name, width) for name in stale.again]]
+        lines += ["  re-runs:", *[_line(stale, name, width) for name in stale.again]]
     if stale.perhaps:
         lines.append("  re-runs only if its inputs have changed:")
         lines += [_line(stale, name, width) for name in stale.perhaps]

@@ -175,11 +175,11 @@ def _ask(given: Settings, alone: bool, found: dict[str, Any]) -> Answer:
 
 
 def _at_terminal(what: str) -> bool:
-    """Whether a person sits there. Raises Denied where nobody can have typed that ``what`` shall run unconfined."""
+    """Whether standard input is a terminal. Raises Denied elsewhere if ``what`` is to run unconfined."""
     if sys.stdin is not None and sys.stdin.isatty():
         return True
     raise Denied(
-        "--no-sandbox is for a person who types it at a terminal, and standard input is none",
+        "--no-sandbox works only at a terminal, and standard input is not a terminal",
         "`planrunner doctor --sandbox` tells what keeps the sandbox from working here",
         "sandbox.off",
         what,
@@ -206,7 +206,7 @@ def resume_run(given: Settings, options: ResumeOptions) -> int:
             raise
         if taken_back.answer.applied:
             return report_steered(taken_back, options.json)
-        result = resume(options.run, (), given.state, onlooker)  # it has come to rest meanwhile
+        result = resume(options.run, (), given.state, onlooker)  # it has paused meanwhile
     return report(result, options.json)
 
 
@@ -223,7 +223,7 @@ def tell_edited(given: Settings, run: str) -> None:
 
 
 def attended(given: Settings, seen: Watch) -> Watch:
-    """The watch that also asks what gates ask, where somebody sits at a terminal; else the watch alone."""
+    """The watch that also asks what gates ask, at a terminal; else the watch alone."""
     if given.no_input or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return seen
     from planrunner.cli.prompts import Desk

@@ -78,7 +78,7 @@ def reworded(hint: str, program: str, commands: tuple[str, ...] = ABOUT_RUNS) ->
 def terminal(stream: TextIO, given: Settings) -> Terminal:
     """A stream with its abilities, by ``--color``, NO_COLOR, FORCE_COLOR, CLICOLOR_FORCE, TERM and encoding."""
     while (own := getattr(stream, "own", None)) is not None:
-        stream = own  # beside plugins and before a terminal: what is written here is ours, whoever calls
+        stream = own  # beside plugins and before a terminal: all that is written here is ours
     is_tty = stream.isatty()
     smart = is_tty and os.environ.get("TERM", "") not in ("", "dumb")
     found = Terminal(stream, _wants_color(smart, given.color), _has_unicode(stream), smart)
@@ -87,7 +87,7 @@ def terminal(stream: TextIO, given: Settings) -> Terminal:
 
 
 def output(given: Settings) -> Terminal:
-    """Standard output, which carries data: whoever prints it must learn that it could not be written."""
+    """Standard output, which carries data: a failure to write it is an error."""
     found = terminal(sys.stdout, given)
     found.strict = True
     return found

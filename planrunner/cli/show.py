@@ -158,7 +158,7 @@ def logs_command(
 
 
 def _print(given: Settings, log: Log, tail: int | None, printed: dict[tuple[str, int], int], heading: str) -> bytes:
-    """Print what was not printed yet, byte for byte where that is no terminal; its last piece. Headings are messages,
+    """Print what was not printed yet, byte for byte unless to a terminal; its last piece. Headings are messages,
     the text is data."""
     key = (log.task, log.attempt)
     first = key not in printed

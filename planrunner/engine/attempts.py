@@ -34,7 +34,7 @@ Json = Any
 
 
 class Listener(Protocol):
-    """Whoever listens for signs of life."""
+    """A listener for signs of life."""
 
     def end(self) -> None: ...
 
@@ -78,7 +78,7 @@ class Attempt:
         self._serve = serve
         self._services: AttemptServices | None = None
         self.grant: Grant | None = None
-        """The secrets that its process is given; None where its task declares none, or nobody asked for them yet."""
+        """The secrets that its process is given; None where its task declares none, or before they are looked up."""
         self.started = time.monotonic()
         self.process: Process | None = None
         self.shut: Shut | None = None
@@ -87,7 +87,7 @@ class Attempt:
         self.pulse: Listener | None = None
         self.reason = ""
         self.ending: tuple[str, str] | None = None
-        """Class and message with which this attempt ends where it was stopped for good; None where it goes on."""
+        """Class and message with which this attempt ends where it was stopped permanently; None where it goes on."""
         self.usage: dict[str, Json] = {}
         self.beats = 0
         self.unnamed = -1
@@ -381,7 +381,7 @@ def returned(attempt: Attempt, result: Result) -> Result:
 
 
 def with_texts(attempt: Attempt, outcome: Outcome) -> Outcome:
-    """The outcome of an attempt that was no process, with how long it took and what it wrote."""
+    """The outcome of an attempt without a process, with how long it took and what it wrote."""
     stdout, stderr = attempt.record.texts()
     outcome = outcome._replace(
         duration=outcome.duration or time.monotonic() - attempt.started,

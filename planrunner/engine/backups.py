@@ -72,8 +72,8 @@ def save(
 ) -> tuple[dict[str, Json], ...]:
     """Copy every file below ``root`` that fits the patterns into the store of artifacts; the copies are durable on
     return. Gives a record of each file, link and folder. Raises Refused for a pattern that leads out of ``root``, a
-    file that cannot be read or one with a secret that ``redactor`` knows, StorageFailed, and Failure (policy) where
-    ``scope`` does not let a file be read, or one that is named be put back.
+    file that cannot be read or one with a secret that ``redactor`` knows; StorageFailed; Failure (policy) where
+    ``scope`` does not let a file be read, or a named one be restored.
     """
     store = ArtifactStore(state_dir, redactor, exact=True)
     found = sorted(_found(state_dir, root, patterns))
@@ -351,7 +351,7 @@ def _stage(store: ArtifactStore, folder: int, name: str, digest: str, mode: int)
 
 
 def _beside(name: str, mark: str) -> str:
-    """A name in the same folder that nobody else uses, short enough whatever ``name`` is."""
+    """A unique name in the same folder, short enough whatever ``name`` is."""
     return f".{os.fsdecode(os.fsencode(name)[:200])}.{mark}.planrunner"
 
 
@@ -477,8 +477,8 @@ class _Reader:
         return sha256, size
 
     def remember(self, whole: bool) -> None:
-        """Write the index anew; what was not looked at this time is kept unless all was. An index that cannot be
-        written only costs time."""
+        """Rewrite the index; entries that were not looked at this time are kept unless all were. An index that cannot
+        be written only costs time."""
         files = self._seen if whole else {**self._known, **self._seen}
         staged = f"{self._index}.{os.getpid()}-{os.urandom(4).hex()}"
         try:
@@ -509,5 +509,5 @@ def _digest_of(path: str) -> tuple[str, int]:
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     with os.fdopen(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise ArtifactRefused(path, "it is no file any more")
+            raise ArtifactRefused(path, "it is no longer a file")
         return hashlib.file_digest(file, "sha256").hexdigest(), file.tell()

@@ -64,7 +64,7 @@ def tidy(place: Place) -> None:
     except OSError:
         try:
             shutil.rmtree(place.scratch, ignore_errors=True)
-        except RecursionError:  # somebody nested folders by the thousand
+        except RecursionError:  # folders nested by the thousand
             subprocess.run(
                 ("rm", "-rf", "--", place.scratch), stdin=subprocess.DEVNULL, capture_output=True, check=False
             )

@@ -60,7 +60,7 @@ class Probe(NamedTuple):
 
 
 class Cancel(NamedTuple):
-    """Stop one attempt for good; its outcome is of the class ``failure``, with ``reason`` in its message."""
+    """Stop one attempt permanently; its outcome is of the class ``failure``, with ``reason`` in its message."""
 
     task: str
     attempt: int
@@ -85,7 +85,7 @@ class Examine(NamedTuple):
 
 
 class Weigh(NamedTuple):
-    """Look again at the evidence of a gate on which somebody votes, below ``directory`` and as ``rights`` let; there is
+    """Look again at the evidence of a gate before a vote counts, below ``directory`` and as ``rights`` permit; there is
     no answer, what is found, with the digest of the project's policy, is appended to ``found``."""
 
     looks: tuple[dict[str, Json], ...]

@@ -94,7 +94,7 @@ def enact(command: Command, turn: Turn) -> Sequence[Command]:
     elif isinstance(command, AskProbe):
         turn.todo.append(Probe(_probe(command, turn)))
     else:
-        raise TypeError(f"{type(command).__name__} is no command")
+        raise TypeError(f"{type(command).__name__} is not a command")
     return ()
 
 
@@ -296,7 +296,7 @@ def _action(task: Task) -> Task:
 
 
 def _given(owed: Owed, found: TaskState) -> dict[str, Json] | None:
-    """The outputs of the visit that is undone; None where nobody saw it end."""
+    """The outputs of the visit that is undone; None if its end is unknown."""
     outcome = found.outcome
     return None if outcome is None or outcome.failure else outcome.outputs
 

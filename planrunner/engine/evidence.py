@@ -97,7 +97,7 @@ def _opened(directory: str, path: str, scope: Scope | None) -> BinaryIO:
         raise Unfit(str(failure), failure.rule) from None
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise Unfit("is no regular file")
+        raise Unfit("is not a regular file")
     return os.fdopen(handle, "rb")
 
 
@@ -119,7 +119,7 @@ PATIENCE = 60.0
 
 
 class _Silent:
-    """A log for what nobody reads."""
+    """A log that is dropped."""
 
     usage: Mapping[str, Json] = {}
 
@@ -203,7 +203,7 @@ def _repository(directory: str) -> Repository:
         return open_repository(context)
     except Failure as failure:
         if "lies in no git repository" in str(failure):
-            raise Unfit("this is no work tree of git") from None
+            raise Unfit("this is not a git work tree") from None
         raise Unfit(str(failure), failure.rule) from None
 
 
@@ -360,10 +360,10 @@ def _document(path: str, data: bytes) -> Json:
         try:
             return json.loads(text)
         except ValueError as error:
-            raise Unfit(f"{path} is no JSON: {error}") from None
+            raise Unfit(f"{path} is not JSON: {error}") from None
     parsed = parse(Source(text, path, "yaml"))
     if parsed.tree is None:
-        raise Unfit(f"{path} is no sound YAML: {parsed.findings[0].message if parsed.findings else 'it is empty'}")
+        raise Unfit(f"{path} is not valid YAML: {parsed.findings[0].message if parsed.findings else 'it is empty'}")
     return to_json(parsed.tree)
 
 

@@ -19,7 +19,7 @@ class Refused(Exception):
 def inside(root: str, directory: str, pattern: str) -> str:
     """A pattern of ``directory`` as one of ``root``; raises Refused for one that leads out of it."""
     if not pattern or "\0" in pattern:
-        raise Refused(f"{pattern!r} is no path")
+        raise Refused(f"{pattern!r} is not a path")
     relative = os.path.relpath(os.path.join(directory, pattern), root)
     if relative == ".":
         raise Refused(f"{pattern} is the whole directory of the run: name what the task changes")

@@ -106,7 +106,7 @@ def _read(state_dir: str, name: str) -> dict[str, Json] | None:
 
 
 def _mac(state_dir: str, record: dict[str, Json]) -> str:
-    """What vouches for a record; empty where the user has no key, and nobody can tell who wrote one."""
+    """What vouches for a record; empty where the user has no key, and a record cannot be verified."""
     return known_chain(state_dir).mac_of_text(f"fresh {stable_json(record)}")
 
 
@@ -136,7 +136,7 @@ def asks_fresh(state: State, number: int, place: Place) -> tuple[FreshnessAsked,
 
 
 def remembered(state: State, name: str) -> Remember | None:
-    """What is kept of a task that has just been done; None where nobody asked."""
+    """What is kept of a task that has just been done; None where it is not asked for."""
     number = state.index[name]
     seen, found = state.freshness.get(number), state.tasks[number]
     if seen is None or not seen.inputs or found.outcome is None:

@@ -191,7 +191,7 @@ def _short(value: Json) -> Json:
 
 
 def _filled(key: str, value: Json, scope: Scope) -> Json:
-    """With its templates filled in: nobody can decide about a text that has no value."""
+    """With its templates filled in: a text without a value cannot be decided."""
     try:
         return rendered(value, scope)
     except no_value() as error:

@@ -467,7 +467,7 @@ class LiveEffects:
             (self._abandon if forced else self._cancel)(attempt, attempt.reason or "interrupted")
 
     def _call_off(self, effect: Cancel) -> None:
-        """Stop one attempt for good; one that is over already keeps its outcome."""
+        """Stop one attempt permanently; one that has ended keeps its outcome."""
         for attempt in list(self._attempts.values()):
             if (attempt.call.task.id, attempt.call.attempt) == (effect.task, effect.attempt):
                 attempt.ending = (effect.failure, effect.message)

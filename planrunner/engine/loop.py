@@ -104,7 +104,7 @@ class Driver:
         shows between which entries nothing was decided."""
         self._answers: list[tuple[int, Answer]] = []
         self._weighing: dict[int, tuple[Request, Weigh]] = {}
-        """Requests for which somebody looks at the world before they are answered."""
+        """Requests whose evidence is looked at again before they are answered."""
         self.inbox: Inbox | None = None
 
     def record(self, *events: Event) -> None:
@@ -168,7 +168,7 @@ class Driver:
             self._leave_out(effects)
 
     def _stopping(self) -> bool:
-        """Somebody asked the run to stop before these effects began."""
+        """Whether a stop was requested before these effects began."""
         return self.state.stop_reason not in ("", "budget")
 
     def _leave_out(self, effects: Sequence[Effect]) -> None:
@@ -287,7 +287,7 @@ class Decisions:
             if (only_starts and not self.state.candidates) or self._resting():
                 # from a start alone nothing follows before it has ended
                 return self.state.stop_reason not in (stopping, "budget")
-        raise RuntimeError("the decisions of this run do not come to rest")
+        raise RuntimeError("the decisions of this run do not settle")
 
     def _resting(self) -> bool:
         return self.state.status not in ("running", "pending")
@@ -407,8 +407,8 @@ def _foreign() -> Reply:
 
 
 def _weigh(state: State, request: Request, place: Place, now: float, weighed: Weigh | None) -> Reply:
-    """A vote counts for what is there now: what has changed since it was shown is asked anew. Roles are those that the
-    project lists, and only where it lists nobody those that the voter claims."""
+    """A vote counts for the current evidence: if it has changed since it was shown, the gate asks again. Roles are
+    those that the project lists; if it lists no people, those that the voter claims."""
     body = dict(request.body)
     try:
         people = read_project(place.directory).people

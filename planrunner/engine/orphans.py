@@ -1,8 +1,8 @@
 """Processes that outlive what started them: how they are recognised, ended and reaped.
 
 Every process of a task carries ``PLANRUNNER_KEY`` and ``PLANRUNNER_RUN_ID`` in its environment from its start, whatever
-sessions and groups it moves to, and ``PLANRUNNER_EPOCH``, by which a runner that lost its run without noticing knows
-its own processes from those of the one that took it over. A daemon that clears its environment is still found as a
+sessions and groups it moves to. By ``PLANRUNNER_EPOCH`` a runner that lost its run without noticing tells its own
+processes from those of the runner that took over. A daemon that clears its environment is still found as a
 descendant of the task, or as an orphan handed to this process when it has become a subreaper.
 """
 
@@ -205,7 +205,7 @@ def become_subreaper() -> bool:
 
 
 def adopted(known: Iterable[int]) -> list[Seen]:
-    """Children handed to this process: those in a session of their own that nobody here started as a task."""
+    """Children handed to this process: those in a session of their own that were not started here as a task."""
     session, started = os.getsid(0), set(known)
     seen = [look(pid) for pid in children() if pid not in started]
     return [one for one in seen if one is not None and one.session != session]

@@ -48,7 +48,7 @@ class Tail:
         return bytes(self._data[-self.limit :])
 
     def text(self) -> str:
-        """The tail as text; bytes that are no UTF-8 become U+FFFD, half a character at the cut is left out."""
+        """The tail as text; bytes that are not UTF-8 become U+FFFD, half a character at the cut is left out."""
         if not self._data:
             return ""
         data = self.data()
@@ -61,7 +61,7 @@ class Tail:
 
 
 class Record:
-    """What an attempt prints: both tails, the log file and whoever watches. ``keep`` bounds the tail of stdout. What is
+    """What an attempt prints: both tails, the log file and the watch. ``keep`` bounds the tail of stdout. What is
     in ``secrecy`` comes into none of them. Of output beyond ``most`` bytes nothing is kept, and ``flooded`` is called;
     ``printed`` counts the bytes where there is such a bound."""
 
@@ -159,7 +159,7 @@ class Record:
             self._watcher(stream, data)
 
     def remark(self, text: str) -> None:
-        """Tell something about the attempt in its log, and to whoever watches; it is no output of it."""
+        """Add a remark about the attempt to its log and the watch; it is not output of the attempt."""
         line = text.encode("utf-8", "replace")
         if self._secrecy is not None and self._secrecy.redactor is not None:
             line = self._secrecy.redactor.bytes(line)

@@ -194,7 +194,7 @@ class Signals:
         self.asked += 1
         self._pending.append(number)
         if self.asked > 2:
-            signal.default_int_handler(signal.SIGINT, frame)  # no `raise` of ours: nobody takes it for a fault
+            signal.default_int_handler(signal.SIGINT, frame)  # a `raise` of ours would look like a defect
 
 
 class StopSwitch:
@@ -228,7 +228,7 @@ BACKLOG = 256
 
 
 class Job:
-    """One function call; ``abandoned`` once nobody waits for it any more."""
+    """One function call; ``abandoned`` once its result is no longer awaited."""
 
     __slots__ = ("abandoned", "done", "work")
 
@@ -263,7 +263,7 @@ class Workers:
         return job
 
     def abandon(self, job: Job) -> None:
-        """Stop waiting for a job; its thread serves nobody until it returns."""
+        """Stop waiting for a job; its thread is lost until it returns."""
         if not job.abandoned:
             job.abandoned = True
             self.busy -= 1

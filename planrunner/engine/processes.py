@@ -151,7 +151,7 @@ def _memory_file(data: bytes) -> int:
 
 
 def _inheritable() -> list[int]:
-    """Descriptors that whoever started planrunner left open: they are not for the tasks."""
+    """Descriptors that planrunner inherited from its parent: they are not for the tasks."""
     found = []
     for number in map(int, os.listdir("/proc/self/fd")):
         try:
@@ -182,7 +182,7 @@ LOOKS = 20
 """How often they are looked for at least, however long a busy machine takes for that."""
 _CHUNK = 65536
 _DRAIN = 17
-"""Reads after the end: a pipe holds 1 MiB at most, whoever keeps it open and goes on writing."""
+"""Reads after the end: a pipe holds 1 MiB at most, even if it stays open and is written to."""
 
 
 class Launch(NamedTuple):
@@ -295,7 +295,7 @@ class Supervisor:
             try:
                 self._spare = _pipes()
             except OSError:
-                pass  # whoever needs them will say so
+                pass  # the code that needs them reports it
 
     def _watch(self, process: Process) -> None:
         process.started, process.began = time.monotonic(), uptime()
@@ -331,7 +331,7 @@ class Supervisor:
     # Output
 
     def _read(self, process: Process, stream: str, chunks: int = 4) -> bool:
-        """Take what a pipe holds; True once nobody holds its other end any more."""
+        """Take what a pipe holds; True once its other end is closed."""
         pipe = process.out if stream == "stdout" else process.err
         while chunks > 0 and pipe >= 0:
             try:

@@ -1,5 +1,5 @@
 """What capabilities are asked beside their attempts: what the state before is, whether an attempt took effect, whether
-words hold. Each question has its time, and whoever does not answer is left to itself."""
+words hold. Each question has a timeout, and a capability that does not answer in time is abandoned."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Walk a recorded run again: what came from outside is taken from the record, everything else is decided anew and
-compared. Nothing is started, nobody is asked, no capability is loaded."""
+"""Walk a recorded run again: inputs from outside are taken from the record, everything else is decided again and
+compared. Nothing is started, no question is asked, no capability is loaded."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Replay:
 
     Inputs that arrived together carry one time, and a runner decides before it waits for more. So a decision is made
     again before anything that was decided, at the time of that, and between inputs of different times, where it must
-    come to nothing.
+    have no effect.
     """
 
     __slots__ = ("_ahead", "_batch", "_decisions", "_inputs", "_seen", "effects", "got", "state")

@@ -39,7 +39,7 @@ _FAILED = ("sandbox:", "bwrap:")
 
 class Grounds(NamedTuple):
     """Where a run takes place: its state directory, its working directory, whether its plan is from outside, and
-    patterns of the places elsewhere that somebody lets it act in."""
+    patterns of the places elsewhere that it may act in."""
 
     state_dir: str
     directory: str

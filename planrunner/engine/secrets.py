@@ -53,12 +53,12 @@ class Vault:
         """The variable in which a task finds a credential where it names no other. Raises Failure."""
         return self._found(name).variable
 
-    def value(self, name: str, anew: bool = False) -> bytes:
-        """The value of a credential; ``anew`` looks it up again, since it may have been changed for another one. Raises
+    def value(self, name: str, again: bool = False) -> bytes:
+        """The value of a credential; ``again`` looks it up again, since it may have changed. Raises
         Failure (policy) where there is no such credential, or its source does not give it."""
         credential = self._found(name)
         with self._lock:
-            if anew or name not in self._values:
+            if again or name not in self._values:
                 try:
                     value = value_of(credential, self._environment)
                 except Unresolved as unresolved:
@@ -91,7 +91,7 @@ class Grant(NamedTuple):
     files: tuple[str, ...] = ()
     descriptors: tuple[int, ...] = ()
     held: tuple[int, ...] = ()
-    """Files without a name that some of the variables name, open as long as somebody may read them."""
+    """Files without a name that some of the variables name, open as long as they may be read."""
 
     def laid_over(self, spawn: Spawn) -> Spawn:
         """A process to start, with what it is given."""
@@ -106,12 +106,12 @@ class Grant(NamedTuple):
             os.close(descriptor)
 
 
-def grant(vault: Vault | None, call: Call, anew: bool) -> Grant:
+def grant(vault: Vault | None, call: Call, again: bool) -> Grant:
     """Hand the secrets of a task over. Raises Failure (policy) where one of them cannot be had."""
     found = Grant()
     try:
         for wish in wishes(call.task.secrets):
-            found = _with(found, wish, needed(vault, wish.id), call, anew)
+            found = _with(found, wish, needed(vault, wish.id), call, again)
     except BaseException:
         found.withdraw()
         raise
@@ -140,8 +140,8 @@ def conceal(secrecy: Secrecy, name: str, value: str) -> None:
     redactor.add(name, data)
 
 
-def _with(found: Grant, wish: Wish, vault: Vault, call: Call, anew: bool) -> Grant:
-    value = vault.value(wish.id, anew)
+def _with(found: Grant, wish: Wish, vault: Vault, call: Call, again: bool) -> Grant:
+    value = vault.value(wish.id, again)
     variable = wish.variable or vault.variable(wish.id)
     if wish.way == "file" and call.scratch and not is_apart(call):
         memory = _memory(value)
@@ -160,7 +160,7 @@ def _with(found: Grant, wish: Wish, vault: Vault, call: Call, anew: bool) -> Gra
 
 
 def _write(call: Call, path: str, value: bytes) -> None:
-    """A file of the attempt's own that nobody else may read."""
+    """A private file of the attempt."""
     if not call.scratch:
         raise Failure(
             "a call without a folder for scratch files is given no secret in a file", "policy", rule="secret.missing"
@@ -189,7 +189,7 @@ def told_unnamed(call: Call) -> tuple[int, str]:
 
 
 def _memory(value: bytes) -> int:
-    """A descriptor that reads the value, and reads it again for whoever opens it by its path."""
+    """A descriptor that reads the value, and reads it again each time it is opened by its path."""
     handle = os.memfd_create("secret", os.MFD_CLOEXEC)
     try:
         os.fchmod(handle, 0o600)

@@ -70,7 +70,7 @@ class AttemptServices:
         self.enclose: Callable[[Sequence[str], Mapping[str, str], str], Enclosed | None] | None = None
         """How a program has to be started to be shut in; None where no policy says so."""
         self.secrecy: Secrecy | None = None
-        """What is kept from all that the run keeps or shows; None where nobody looks for anything."""
+        """What is masked in all that the run keeps or shows; None without secrets."""
         self.refused: Tally | None = None
         """What was refused to such programs."""
 
@@ -111,7 +111,7 @@ class AttemptServices:
 
     def cache(self, name: str) -> str:
         if not name.replace("-", "").isalnum():
-            raise ValueError(f"{name!r} is no name for a cache")
+            raise ValueError(f"{name!r} is not a valid name for a cache")
         path = os.path.join(self._state_dir, "cache", name)
         os.makedirs(path, mode=0o700, exist_ok=True)
         return path
@@ -137,7 +137,7 @@ class AttemptServices:
 
     def grant(self, call: Call) -> Grant:
         """What the process of the attempt is given of the secrets that its task declares. Raises Failure (policy)."""
-        return grant(self._vault, call, anew=call.attempt > 1 or call.task.id.startswith(UNDO))
+        return grant(self._vault, call, again=call.attempt > 1 or call.task.id.startswith(UNDO))
 
     def credential(self, name: str) -> str:
         """The value of a credential of the project, as text. Raises Failure (policy)."""
@@ -152,11 +152,12 @@ class AttemptServices:
 
 
 def _require_name(name: str) -> None:
-    """A name is a relative path such as `report/page one.html`, whoever later makes a file of it. Raises Failure."""
+    """A name is a relative path such as `report/page one.html`, fit for a file name. Raises Failure."""
     parts = name.split("/") if type(name) is str else []
     if not parts or not all(map(_is_part, parts)):
         raise Failure(
-            f"{name!r} is no name for an artifact: letters, digits, `.`, `_`, `-`, spaces within, and `/` between parts"
+            f"{name!r} is not a valid artifact name: use letters, digits, `.`, `_`, `-`, inner spaces,"
+            " and `/` between parts"
         )
 
 
@@ -216,7 +217,7 @@ def files_of(artifact: Artifact, directory: str) -> list[tuple[str, str]]:
 
 
 def fitting(path: str, directory: str) -> list[str]:
-    """The files that a path fits as a pattern; itself where it is none, or something of that very name is there."""
+    """The files that a path fits as a pattern; itself if it is not a pattern, or if a file of that very name exists."""
     if not any(sign in path for sign in "*?[") or os.path.lexists(os.path.join(directory, path)):
         return [path]
     found = sorted(glob(path, root_dir=directory, recursive=True))
@@ -228,7 +229,7 @@ def keep_beneath(state: str, directory: str, path: str, redactor: Redactor | Non
     they stay inside. Raises Failure (policy) for a path that leads out or is a link, and for the state folder; OSError
     for what cannot be read."""
     if "\0" in path:
-        raise Failure(f"{path!r} is no path")
+        raise Failure(f"{path!r} is not a path")
     _leave_the_state(os.path.realpath(state), os.path.realpath(os.path.join(directory, path)), path)
     folder, name = os.path.split(os.path.normpath(path))
     with Beneath(directory) as tree:

@@ -78,7 +78,7 @@ class ImaginedEffects:
             elif isinstance(effect, Cancel):
                 self._call_off(effect)
             elif isinstance(effect, Look):
-                self._later(0.0, FreshnessSeen(effect.task, why="nobody looked", fault=effect.fault))
+                self._later(0.0, FreshnessSeen(effect.task, why="not observed", fault=effect.fault))
             elif isinstance(effect, (Remember, Forget)):
                 continue  # what is imagined is not done
             elif isinstance(effect, Save):
@@ -98,7 +98,7 @@ class ImaginedEffects:
     def wait(self, until: float | None) -> list[Event]:
         if not self._coming or (until is not None and until < self._coming[0][0]):
             if until is None:
-                raise RuntimeError("nothing will ever happen in this imagined world, and somebody waits for it")
+                raise RuntimeError("the simulation waits for an event that never happens")
             self._clock = max(self._clock, until)
             return []
         self._clock = max(self._clock, self._coming[0][0])

@@ -43,7 +43,7 @@ def refused(state: State, number: int, directory: str, part: str = "") -> Outcom
     ``part`` says which of the task's calls it is: its own (empty), ``degraded`` or ``rollback``. Raises TemplateError
     and EvaluationError as the call itself would."""
     if STAGE in state.tasks[number].cleared and not part:
-        return None  # a policy says to ask about this call, and whoever was asked saw it
+        return None  # a policy asked about this call, and the question showed it
     for found, spot in _judged(state, number, part):
         if found.sink.key != "checks" and (why := _becomes(state, number, found, directory)):
             rule = f"taint.{_RULES.get(found.sink.use, found.sink.use)}"

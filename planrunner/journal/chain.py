@@ -30,7 +30,7 @@ RECORD = 128
 """Bytes of a head. Records are aligned to it, so one never lies across two sectors of a disk and is never half new."""
 
 _LOOKS = 100
-"""Times that a head is read before it counts as damaged: whoever reads it while it is written sees half of each."""
+"""Times that a head is read before it counts as damaged: a reader during a write sees half of each."""
 
 _HEADS = "restore the file from a copy; moved away, nothing tells any more whether the journal was cut"
 _ID = 6
@@ -157,14 +157,14 @@ class Chain:
         return found, link
 
     def seal(self, *row: object) -> bytes | None:
-        """What a row bears beside its own columns, so that nobody else writes one."""
+        """The seal of a row beside its own columns, which only the key can make."""
         if self.key is None:
             return None
         text = ascii((self.journal, *row)).encode()
         return self.key_id + blake2b(text, digest_size=_MAC, key=self.key, person=b"planrunner row").digest()
 
     def new_name(self) -> bytes:
-        """A name for a new journal, which whoever has the key knows for one of their own (``is_own``)."""
+        """A name for a new journal that is recognised with the key (``is_own``)."""
         start = os.urandom(_NAME_START)
         return start + (os.urandom(_NAME_START) if self.key is None else self._name_end(start))
 
@@ -176,7 +176,7 @@ class Chain:
         return blake2b(start, digest_size=_NAME_START, key=self.key or b"", person=b"planrunner name").digest()
 
     def vouched(self, name: str, value: bytes) -> bytes | None:
-        """A value of a cache as it is stored; None without a key, since nobody could tell later who wrote it."""
+        """A value of a cache as it is stored; None without a key, since its origin could not be verified later."""
         return None if self.key is None else self._made(name, value) + value
 
     def opened(self, name: str, stored: object) -> bytes | None:
@@ -320,7 +320,7 @@ def _staged(path: str) -> str:
 
 
 def make_folder(folder: str) -> None:
-    """Make a folder that is the user's alone. Raises OSError, StorageFailed for one that belongs to somebody else."""
+    """Make a folder that is the user's alone. Raises OSError, StorageFailed for one that belongs to another user."""
     try:
         os.makedirs(os.path.dirname(folder), exist_ok=True)
         os.mkdir(folder, 0o700)

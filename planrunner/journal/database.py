@@ -83,11 +83,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 """What makes each version of the tables out of the one before; ``PRAGMA user_version`` counts those that are done.
 
 The id of an entry is ``number << 32 | seq``: appending to a table by its row number fills each page to the end, and is
-a third quicker than by a key of two columns. ``events`` is for people. ``requests`` are written by whoever steers a run
-and answered (``result``) by the one process that holds it, in the transaction that stores what follows from them.
-``mac`` and ``seal`` are the chain's, see ``chain.py``; a request has its seal until it is answered. ``since`` is the
-first entry of a run that bears a mac. ``notes`` are what attempts noted of acts under way, see ``notes.py``; ``pruned``
-are the records of runs that were taken out, see ``pruning.py``.
+a third quicker than by a key of two columns. ``events`` is for people. ``requests`` are written by the processes that
+steer a run and answered (``result``) by the one process that holds it, in the transaction that stores what follows from
+them. ``mac`` and ``seal`` are the chain's, see ``chain.py``; a request has its seal until it is answered. ``since`` is
+the first entry of a run that bears a mac. ``notes`` are what attempts noted of acts under way, see ``notes.py``;
+``pruned`` are the records of runs that were taken out, see ``pruning.py``.
 """
 
 _ODD = (
@@ -109,7 +109,7 @@ def open_database(state: str, begin: Callable[[Connection], None] | None = None)
     foreign, damaged, newer than this program, or out of reach.
     """
     path = os.path.join(state, FILE)
-    if begin is None:  # whoever writes has looked before it took the lock
+    if begin is None:  # writers have looked before taking the lock
         check_contents(state)
     try:
         return _open_reader(path) if begin is None else _open_writer(path, begin)
@@ -118,8 +118,8 @@ def open_database(state: str, begin: Callable[[Connection], None] | None = None)
 
 
 def failure(error: Exception, path: str, then: str = AGAIN) -> PlanrunnerError:
-    """The error to show for an error of SQLite; ``then`` is what to do once its cause is mended. Whoever acts on a run
-    says which one goes on instead."""
+    """The error to show for an error of SQLite; ``then`` is what to do once its cause is mended. A caller that holds a
+    run names the command that resumes it instead."""
     name = getattr(error, "sqlite_errorname", "")
     for prefix, (message, hint) in _FAILURES.items():
         if name.startswith(prefix):
@@ -134,7 +134,7 @@ def check_layout(connection: Connection, path: str) -> None:
     if found is not None:
         raise StorageFailed(
             f"the journal `{path}` is not as planrunner makes it: it has a {found[0]} `{found[1]}`",
-            "somebody else wrote it: move it away, or restore it from a copy",
+            "planrunner did not write it: move it away, or restore it from a copy",
         )
 
 

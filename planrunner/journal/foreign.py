@@ -81,14 +81,13 @@ def refuse_stranger(state: str, chain: Chain) -> None:
 def strange(state: str, why: str) -> RecordMismatch:
     """The refusal of a state directory that came from elsewhere."""
     return RecordMismatch(
-        f"the state directory `{state}` was not written by your planrunner, so nobody acts on what lies in it: {why}"
-        " (`state.foreign`)",
+        f"the state directory `{state}` was not written by your planrunner and is not used: {why} (`state.foreign`)",
         f"move it away; or look through it, then take it as it is with `{program(state)} audit accept --because WHY`",
     )
 
 
 def stranger(state: str) -> str:
-    """For whoever only reads: that a state directory came from elsewhere, in a sentence; empty where it did not."""
+    """A warning for commands that only read: that a state directory came from elsewhere; empty if it did not."""
     if not os.path.isdir(state):
         return ""
     chain = known_chain(state)
@@ -125,8 +124,8 @@ def _lost(state: str, what: str) -> StorageFailed:
 
 
 def begin_own(connection: Connection, chain: Chain, state: str) -> None:
-    """Inside the migration that brings the chain: begin it for a journal that holds nothing yet. What an older layout
-    holds was vouched for by nobody. Raises RecordMismatch for that; without a key it is taken as it is."""
+    """Inside the migration that brings the chain: begin it for a journal that holds nothing yet. Rows of an
+    older layout cannot be verified. Raises RecordMismatch for them; without a key they are taken as they are."""
     if chain.key is not None and connection.execute(_SOMETHING).fetchone():
         raise strange(state, "its journal is of a layout that nothing vouches for")
     begin(connection, chain)
@@ -167,7 +166,7 @@ def _foreign(state: str, chain: Chain) -> str:
         try:
             connection = open_database(state)
         except (NotFound, StorageFailed):
-            return prepared(state)  # whoever writes tells of the damage, and brings an older layout up to date
+            return prepared(state)  # a writer reports the damage, and migrates an older layout
         try:
             check_layout(connection, path)
             if connection.execute("PRAGMA user_version").fetchone()[0] >= CHAINED:

@@ -1,6 +1,6 @@
 """What lies in the database beside events: requests that other processes make of a run, and the notes of its attempts.
 
-A request bears a seal while it waits, so that nobody steers a run who can write to the database and does not have the
+A request bears a seal while it waits, so that write access to the database is not enough to steer a run without the
 key.
 """
 
@@ -40,10 +40,10 @@ class Requests(Store):
         self.notices: tuple[str, ...] = ()
 
     def post(self, run: str, request: Request) -> int:
-        """Leave a request for whoever holds the run; its number, by which ``answered`` tells what became of it.
+        """Leave a request for the process that holds the run; its number, by which ``answered`` gives the answer.
 
-        The holder finds it within a moment; where nobody holds the run it waits, and whoever posted it may hold the
-        run and answer it. Raises StorageFailed.
+        The holder finds it within a moment; if no process holds the run, the request waits, and its sender may take the
+        lease and answer it. Raises StorageFailed.
         """
         number: list[int] = []
         row = (run, request.at + 0.0, request.kind, write_json(request.body), request.by)
@@ -100,7 +100,7 @@ def seal_of(chain: Chain, *row: object) -> bytes | None:
 
 
 KEPT = 30 * 86400.0
-"""Seconds after the end of its run for which a note is kept: until then somebody may roll the run back."""
+"""Seconds after the end of its run for which a note is kept: until then the run may be rolled back."""
 
 _RARELY = 64
 _OVER = "DELETE FROM notes WHERE run IN (SELECT run FROM runs WHERE ended < ?)"
@@ -114,7 +114,7 @@ def read_note(state: str, name: str) -> str:
         return ""
     try:
         if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'notes'").fetchone():
-            return ""  # an older planrunner wrote it, and nobody has written since
+            return ""  # an older planrunner wrote it last
         row = connection.execute("SELECT text FROM notes WHERE name = ?", (name,)).fetchone()
         return "" if row is None else str(row[0])
     except sqlite3.Error as error:

@@ -21,7 +21,7 @@ from planrunner.journal.workspace import check_state, mend_modes, prepare_state,
 _BUSY = (errno.EAGAIN, errno.EACCES)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _PAUSES = (0.0, 0.002, 0.004, 0.008, 0.016)
-"""Seconds before each try while another process has the lock: somebody who only answers a request has it that long."""
+"""Seconds before each try while another process has the lock: answering a request takes that long."""
 _LOOKING = 30.0
 """Seconds to wait for those who only look (``is_locked``): microseconds each, unless the machine is busy."""
 
@@ -112,7 +112,7 @@ def held_error(state: str, run: str) -> RunHeld:
 
 
 def unlock_run(state: str, run: str, descriptor: int) -> None:
-    """Let go of a run. The file goes while it is still locked: nobody locks a file that is about to vanish."""
+    """Let go of a run. The file goes while it is still locked: no process can lock a file that is about to vanish."""
     path = lock_path(state, run)
     try:
         if _is_at(descriptor, path):  # else the file at that path is the lock of another holder
@@ -229,7 +229,7 @@ class JournalLock:
         return False
 
     def share(self) -> None:
-        """Let others open the database (again); waits while somebody is alone with it."""
+        """Let others open the database (again); waits while a process has it exclusively."""
         deadline = time.monotonic() + _PATIENCE
         while not self._take(fcntl.LOCK_SH):
             if time.monotonic() > deadline:

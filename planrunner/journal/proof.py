@@ -70,7 +70,7 @@ class Walk(NamedTuple):
 
 
 class Anchor(NamedTuple):
-    """What somebody keeps elsewhere of a run: an event and its link in hexadecimal digits."""
+    """The proof of a run that is kept elsewhere: an event and its link in hexadecimal digits."""
 
     run: str
     seq: int

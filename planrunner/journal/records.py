@@ -66,7 +66,7 @@ class Holder(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What somebody asks of a run from another process. ``kind`` says what, ``body`` is its JSON data, ``by`` who asks;
+    """A request to a run from another process. ``kind`` says what is asked, ``body`` is its JSON data, ``by`` who asks;
     ``id`` and ``at`` (seconds since 1970 by the clock of the one who asks) are given when it is posted. What no
     planrunner of this user made is not ``ours``, and nothing is known of it but its ``id``."""
 
@@ -80,7 +80,7 @@ class Request(NamedTuple):
 
 class Answer(NamedTuple):
     """What became of a request: ``applied`` or not, and the sentence that says what was done or why it was refused;
-    ``code`` is the exit code for a refusal that is no wrong call (0: it is one)."""
+    ``code`` is the exit code for a refusal (0: the call itself is wrong)."""
 
     applied: bool
     message: str
@@ -156,7 +156,7 @@ def only_match(wanted: str, matches: Sequence[str]) -> str:
 
 
 def no_match(wanted: str, known: Sequence[str]) -> NotFound:
-    """The error for a run nobody knows, with the nearest name among ``known``."""
+    """The error for an unknown run, with the nearest name among ``known``."""
     if not known:
         return NotFound("there are no runs yet", "start one with `planrunner exec PLAN`")
     near = difflib.get_close_matches(wanted, known, 1, 0.6)

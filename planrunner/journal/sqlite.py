@@ -54,7 +54,7 @@ _KEPT = (
     " WHERE kind = 'attempt_ended' AND instr(body, '\"artifacts\":[') ORDER BY id"
 )
 _NEWEST = "SELECT run FROM runs WHERE plan_digest <> '' ORDER BY number DESC LIMIT ?"
-"""The record of what was not let start stands among the runs and has no plan: it is none of them."""
+"""Refused plans are recorded in a row of ``runs`` without a plan, which is not a run."""
 _LIKE = "SELECT run FROM runs WHERE plan_digest <> '' AND run LIKE ? ESCAPE '\\' ORDER BY number DESC"
 _LAST = "SELECT max(ifnull((SELECT max(number) FROM runs), 0), ifnull((SELECT max(number) FROM pruned), 0))"
 _RUNS = (
@@ -218,7 +218,7 @@ class Journal(Records):
         self._file = OpenFile(state)
 
     def tie(self) -> None:
-        """Called once by whoever opens for writing. Raises RecordMismatch for another journal than was written here."""
+        """Called once when the journal is opened for writing. Raises RecordMismatch for a foreign journal."""
         named = self._query("SELECT journal FROM audit")
         if not (named and self._chain.anchored and named[0][0] == self._chain.journal):
             anchor(self._chain, named[0][0] if named else None, self._state)
@@ -298,7 +298,7 @@ class Journal(Records):
         """Close the database; the last one out moves the write-ahead log into it."""
         try:
             if self._lock is not None:
-                self._lock.alone()  # where it is refused somebody else is the last one out
+                self._lock.alone()  # if it is refused, another process is the last one out
             self._connection.close()  # SQLite empties the log itself when no other connection is left
         except (sqlite3.Error, OSError):
             pass  # what was acknowledged is in the log and will be found there
@@ -426,8 +426,8 @@ def _literal(text: str) -> str:
 
 
 def _prune(connection: Connection, chain: Chain, row: RunRow, at: float, by: str) -> None:
-    """Inside a transaction, by whoever has the lock of the run: put the record in the place of a run that stands as
-    ``row`` tells. Raises UsageError where it does not any more, RecordMismatch for a run that is not what was written,
+    """Inside a transaction, with the lock of the run: replace a run that still is as ``row`` says by its
+    record. Raises UsageError where it does not any more, RecordMismatch for a run that is not what was written,
     StorageFailed for damaged heads, the errors of SQLite."""
     found = sealed_rows(connection, row.run)
     if not found or not row.status or (found[0].status, found[0].epoch) != (row.status, row.epoch):
@@ -445,7 +445,7 @@ def _prune(connection: Connection, chain: Chain, row: RunRow, at: float, by: str
 
 
 def _drop_plans(connection: Connection) -> None:
-    """Inside a transaction, with nobody else at work in the journal: remove the plans that no run has. Raises the
+    """Inside a transaction, with exclusive access to the journal: remove the plans that no run has. Raises the
     errors of SQLite."""
     used = {digest for row in sealed_rows(connection) for digest in plans_of(connection, row)}
     stored = [digest for (digest,) in connection.execute("SELECT digest FROM plans")]

@@ -11,7 +11,7 @@ from planrunner.errors import StorageFailed
 
 NAME = ".planrunner"
 FOLDERS = ("artifacts", "cache", "logs", "tmp", "locks")
-"""Made in this order: where the last one is everything is, also for whoever comes while another process makes them."""
+"""Made in this order: if the last one exists, all do, even while another process makes them."""
 
 FILES = ("journal.db", "journal.db-wal", "journal.db-shm", "journal.db-journal")
 _ROLLBACK = FILES[-1]
@@ -43,7 +43,7 @@ def find_project(plan_path: str | None) -> str:
 
 
 def program(state: str) -> str:
-    """How this program is called for a state directory by whoever stands in the working directory, as hints say it."""
+    """The command of this program for a state directory, from the working directory, as hints show it."""
     if state == find_state(None):
         return "planrunner"
     quoted = state.replace("'", "'\\''")
@@ -66,30 +66,30 @@ def is_marked(directory: str) -> bool:
 
 
 def why_outside(path: str, home: str = "") -> str:
-    """Why a file is none of the project at ``home`` (of the working directory where none is given), in words; empty
-    where it is one of its files.
+    """Why a file does not belong to the project at ``home`` (by default of the working directory), in words; empty
+    if it does.
 
     What counts is where links lead to. Everything from the root of the project down to the file has to belong to the
-    caller or to root, and no other repository may lie in between. A folder that holds whatever one has ever fetched is
-    no project (see ``_is_project``): there only files beside the caller, or in ``plans`` beside them, count.
+    caller or to root, and no other repository may lie in between. A folder of downloads is
+    not a project (see ``_is_project``): there only files beside the caller, or in ``plans`` beside them, count.
     """
     root, real = os.path.realpath(home or find_project(None)), os.path.realpath(path)
     if not home and not _is_project(root):
         root = os.path.realpath(workspace().root)
         if os.path.dirname(real) not in (root, os.path.join(root, "plans")):
-            return f"`{root}` holds many things and is no project; a file `planrunner.yaml` makes it one"
+            return f"`{root}` is not a project (no .git or planrunner.yaml)"
     elif real != root and not real.startswith(f"{root.rstrip('/')}/"):
         return f"it lies outside the project `{root}`"
     return _passed_on(root, real)
 
 
 def _is_project(root: str) -> bool:
-    """Whether all below a folder is one project: not where it is ``/`` or the home folder and nobody says so."""
+    """Whether all below a folder is one project: ``/`` and the home folder only if they are marked."""
     return _is_said(root) or root not in ("/", os.path.realpath(os.path.expanduser("~")))
 
 
 def _is_said(root: str) -> bool:
-    """Whether somebody made a folder a project; a state directory alone is only left behind by runs."""
+    """Whether a folder is marked as a project; a state directory alone is not a mark, since runs leave it behind."""
     return any(os.path.lexists(os.path.join(root, mark)) for mark in _SAID)
 
 
@@ -102,7 +102,7 @@ def _passed_on(root: str, real: str) -> str:
         try:
             about = os.lstat(at)
         except OSError:
-            return ""  # whoever reads it says what is wrong
+            return ""  # reading it reports what is wrong
         if about.st_uid not in mine:
             return f"`{at}` belongs to another user ({about.st_uid})"
         if at == root:
@@ -113,7 +113,7 @@ def _passed_on(root: str, real: str) -> str:
 
 
 def _behind_sudo() -> int:
-    """The user who became root by ``sudo``, as git takes it too; root where nobody did."""
+    """The user who became root by ``sudo``, as git takes it too; root without ``sudo``."""
     user = os.environ.get("SUDO_UID", "") if os.geteuid() == 0 else ""
     return int(user) if user.isascii() and user.isdigit() else 0
 
@@ -143,7 +143,7 @@ def prepare_state(state: str) -> None:
 
 
 def check_state(state: str) -> None:
-    """Refuse a state directory somebody else could have laid out: a link, another owner, writable by everybody.
+    """Refuse a state directory that another user could have made: a link, another owner, writable by everybody.
 
     Raises StorageFailed; FileNotFoundError where there is none.
     """
@@ -168,7 +168,7 @@ def check_state(state: str) -> None:
 
 
 def _as_owner(uid: int) -> str:
-    """Root neither leaves files in somebody's directory nor believes what they wrote there."""
+    """Root neither leaves files in the directory of another user nor trusts what is there."""
     if os.geteuid():
         return _ELSEWHERE
     return (
@@ -178,7 +178,7 @@ def _as_owner(uid: int) -> str:
 
 def check_contents(state: str) -> list[tuple[str, int]]:
     """What lies directly in a state directory and can be read or written by others, with its mode. A checkout of
-    somebody's repository may carry a state directory: its links must not lead our writes elsewhere. Raises
+    a foreign repository may carry a state directory: its links must not lead our writes elsewhere. Raises
     StorageFailed for a link, for what is of another kind than it should be, for what belongs to another user, and for a
     log that would have SQLite delete a file elsewhere."""
     found: list[tuple[str, int]] = []

@@ -58,10 +58,10 @@ class Outcome(NamedTuple):
 
 EDITION = 6
 """The rules by which a run that starts now is decided. Edition 1 did not tell apart why a task was omitted, counted an
-allowed failure as ``ok``, and let an expression over results wait for all its tasks. Up to edition 2 a loop
-went another round after a value that was missing, up to edition 3 a task whose call was not made counted as one that
-acted, up to edition 4 a task whose earlier result did not fit could start beside as many as may run, up to edition 5
-gates were not held to their own criteria and had no outputs by a ``value``."""
+allowed failure as ``ok``, and let an expression over results wait for all its tasks. Up to edition 2 a loop went
+another round after a missing value. Up to edition 3 a task whose call was not made counted as one that acted. Up to
+edition 4 a task whose earlier result did not fit could start beyond the limit of running tasks. Up to edition 5 gates
+were not held to their own criteria and had no outputs by a ``value``."""
 
 
 class RunStarted(NamedTuple):
@@ -174,10 +174,10 @@ class DoubtSettled(NamedTuple):
 
 
 class StopRequested(NamedTuple):
-    """No task starts from now on. ``reason`` is pause (what runs may end), interrupted, terminated or storage (what
-    runs is stopped, and the run parks), budget (what runs may end), time (that budget is used up), deadline, cancelled
-    or killed (what is open is cancelled, and the run ends; ``finally`` outlives all but killed); empty where a pause is
-    taken back before the run is paused. ``by`` and ``comment`` tell who asked and why."""
+    """No task starts from now on. With the ``reason`` pause or budget, running tasks finish. With interrupted,
+    terminated or storage, running tasks are stopped and the run pauses. With time (of a budget), deadline, cancelled or
+    killed, open tasks are cancelled and the run ends; ``finally`` still runs, except after killed. ``reason`` is empty
+    where a pause is taken back before the run is paused. ``by`` and ``comment`` say who asked and why."""
 
     reason: str
     by: str = ""
@@ -329,7 +329,7 @@ class TaskDelayed(NamedTuple):
 
 
 class LeftAlone(NamedTuple):
-    """Nobody is there to ask until the run is taken up again: what is in doubt and can be undone is undone."""
+    """The run is unattended until it is resumed: tasks in doubt that can be undone are undone."""
 
 
 class BackupAsked(NamedTuple):
@@ -598,7 +598,7 @@ class GateVoted(NamedTuple):
 
 
 class GateEscalated(NamedTuple):
-    """Nobody decided in time: from now on others may."""
+    """The gate expired without a decision: from now on others may decide."""
 
     task: str
     visit: int

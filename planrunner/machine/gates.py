@@ -209,7 +209,7 @@ def digest(
 
 
 def on_expiry(state: State, number: int, now: float) -> GateEscalated | GateDecided:
-    """Nobody decided in time: others are asked where the plan names them, else that is the end. Never an approval."""
+    """A gate expired without a decision: it escalates if the plan says so, else it is decided. Never an approval."""
     task_state = state.tasks[number]
     gate = task_state.gate
     assert gate is not None

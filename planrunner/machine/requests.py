@@ -1,7 +1,7 @@
 """What follows from the requests by which people and programs steer a run from outside.
 
-A request is a kind and JSON data. Its rule looks at the state and says which events follow, or why none do. Whoever
-holds the run applies it: the events and the reply become durable together, so a request is applied exactly once.
+A request is a kind and JSON data. Its rule looks at the state and says which events follow, or why none do. The process
+that holds the run applies it: the events and the reply become durable together, so a request is applied exactly once.
 """
 
 from __future__ import annotations

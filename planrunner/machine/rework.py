@@ -344,12 +344,12 @@ def run_again(
     return _whole(state, first | (after - perhaps), perhaps)._replace(by_call=by_call, named=named)
 
 
-def reset_event(state: State, anew: Reset, reason: str, by: str) -> TasksReset:
+def reset_event(state: State, reset: Reset, reason: str, by: str) -> TasksReset:
     """The event that resets them."""
-    names = [state.specs[number].id for number in (*anew.again, *anew.perhaps)]
-    unless_same = tuple(state.specs[number].id for number in anew.perhaps)
-    named = tuple(state.specs[number].id for number in anew.named)
-    return TasksReset(tuple(names), reason, by, unless_same=unless_same, by_call=anew.by_call, named=named)
+    names = [state.specs[number].id for number in (*reset.again, *reset.perhaps)]
+    unless_same = tuple(state.specs[number].id for number in reset.perhaps)
+    named = tuple(state.specs[number].id for number in reset.named)
+    return TasksReset(tuple(names), reason, by, unless_same=unless_same, by_call=reset.by_call, named=named)
 
 
 def _not_good(state: State, first: int, size: int) -> list[int]:
@@ -460,10 +460,10 @@ def _finals_around(state: State, number: int) -> list[int]:
     return finals
 
 
-def _checked(state: State, anew: Reset) -> Reset:
-    for number in (*anew.again, *anew.perhaps):
+def _checked(state: State, reset: Reset) -> Reset:
+    for number in (*reset.again, *reset.perhaps):
         task_state = state.tasks[number]
         if task_state.status in ("running", "in_doubt"):
             words = task_state.status.replace("_", " ")
             raise Unfit(f"`{state.specs[number].id}` is {words}: resume the run first")
-    return anew
+    return reset

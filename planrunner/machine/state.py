@@ -123,9 +123,9 @@ class Circuit:
 
 
 class Checkpointed:
-    """A moment is the task, its visit, its attempt and the round (0: all of it). ``asked`` are those for which a
-    checkpoint was asked for and not answered, ``taken`` is the last answered one of each task, ``newest`` the newest
-    manifest by the patterns that it was made with, ``problems`` by task (or ``task#round``) whether the newest
+    """A moment is the task, its visit, its attempt and the round (0: all of it). ``asked`` are those whose
+    checkpoint is requested and not answered; ``taken`` is the last answered one of each task. ``newest`` is the newest
+    manifest by the patterns that it was made with; ``problems`` tells by task (or ``task#round``) whether the newest
     checkpoint holds any files, and what it lacks."""
 
     __slots__ = ("asked", "newest", "problems", "taken")

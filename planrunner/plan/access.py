@@ -1,14 +1,12 @@
 """The files that the calls of a task name, held against the levels of policy before anything runs.
 
-Which inputs are paths, and whether what lies there is read or written, the schemas of the inputs say: ``format`` is
-``file-read`` or ``file-written`` wherever a path stands, ``file-mounted`` where ``write`` beside it says which of the
-two, ``file-database`` where the address of a SQLite database may stand,
-``file-function`` where a function may whose file is named, ``file-pattern`` where it may be a pattern of files to read,
-and ``file-diff`` where a text names files to be written.
-The files that hold outputs, and those that are kept as artifacts, are read as well, and so is what is shown at a gate;
-what is saved for an undo is read, and written when that puts it back. What
-holds a template is not known before the call, nor what a diff names before it is applied: both are judged then, by the
-same functions (``capabilities/files/scope.py``).
+The schemas of the inputs say which of them are paths, and whether the files are read or written. ``format`` is
+``file-read`` or ``file-written`` for a path, and ``file-mounted`` for a path whose neighbour ``write`` says which of
+the two. It is ``file-database`` for the address of a SQLite database, and ``file-function`` for a function named by its
+file. ``file-pattern`` is a pattern of files to read, ``file-diff`` a text that names files to be written. The files
+that hold outputs, and those that are kept as artifacts, are read as well, and so is what is shown at a gate; what is
+saved for an undo is read, and written when that puts it back. What holds a template is not known before the call, nor
+what a diff names before it is applied: both are judged then, by the same functions (``capabilities/files/scope.py``).
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from planrunner.syntax.tree import Mapping, Node, Scalar
 
 
 class File(NamedTuple):
-    """A plan file that was read; where ``findings`` says that its bytes are no text, there is nothing to load."""
+    """A plan file that was read; where ``findings`` says that its bytes are not text, there is nothing to load."""
 
     source: Source
     findings: tuple[Diagnostic, ...] = ()
@@ -30,7 +30,7 @@ class File(NamedTuple):
 def read_plan(path: str) -> File:
     """Read a plan file. Raises NotFound, naming a file of a similar name, where the file does not exist or is a folder.
 
-    Where the bytes are no text, ``findings`` says so and the source is empty: it is not worth loading.
+    Where the bytes are not text, ``findings`` says so and the source is empty: it is not worth loading.
     """
     try:
         content = read_regular(path, MAX_TEXT + 1)

@@ -211,7 +211,7 @@ Path = tuple[str | int, ...]
 
 NEVER, NOT_HERE = "PLAN802", "PLAN803"
 _BETWEEN = frozenset("&& || | & > >> < 2> &> ;;".split())
-"""Signs between commands, and of redirections, which are no words of a command."""
+"""Signs between commands, and of redirections, which are not words of a command."""
 
 
 class Known(NamedTuple):

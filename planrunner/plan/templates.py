@@ -342,7 +342,7 @@ def references(text: str, start: int = 0) -> list[tuple[tuple[str, ...], int, in
     """The names that the templates of a text read, with offsets (``start`` is added to them).
 
     ``{{ tasks.test.outputs.n + 1 }}`` gives ``(("tasks", "test", "outputs", "n"), 3, 23)``. Names that a loop of the
-    text gives are none.
+    text gives do not count.
     """
     if not is_template(text):
         return []

@@ -98,8 +98,8 @@ def _write(path: str, key: str, found: Iterable[Installed]) -> None:
 
 
 def _mentions(folder: str) -> bool:
-    """Whether a package of a folder may be a plugin: most folders have no plugin, which takes 2 ms to see. What is no
-    folder, such as an archive, may always."""
+    """Whether a package of a folder may be a plugin: most folders have no plugin, which takes 2 ms to see. Anything
+    else, such as an archive, always may."""
     try:
         names = os.listdir(folder or ".")
     except NotADirectoryError:

@@ -61,7 +61,7 @@ def settled(frame: Frame) -> int:
 
 
 def round_text(state: State, frame: Frame) -> str:
-    """``round 2 of 5``; empty for a frame that is no round."""
+    """``round 2 of 5``; empty for any other frame."""
     loop = state.specs[frame.owner].loop
     return f"round {frame.round} of {loop.max}" if frame.kind == "round" and loop is not None else ""
 

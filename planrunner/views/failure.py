@@ -42,11 +42,11 @@ _CUT_OFF = ("cancelled", "stopped")
 
 
 def failure_blocks(terminal: Terminal, state: State, run_id: str, source: Source | None = None) -> list[str]:
-    """The blocks of every task that failed for good or whose end is unknown, at most ten; the rest is counted. With the
+    """The blocks of every task that has failed or whose end is unknown, at most ten; the rest is counted. With the
     ``source`` of the plan they name the place of the task.
 
-    A failure that a handler recovered or that is allowed has no block: nobody has to do anything about it. Neither has
-    a task that failed because of one that it holds, nor what a later round or attempt made good.
+    A failure that a handler recovered or that is allowed has no block: it needs no action. Neither has
+    a task that failed because of one inside it, nor a failure that a later round or attempt made up for.
     """
     troubled = [number for number, found in enumerate(state.tasks) if _matters(state, number, found)]
     if len(troubled) > 1:  # the cause first
@@ -332,7 +332,7 @@ def refused_text(outcome: Outcome | None) -> str:
 
 
 def tolerated_lines(terminal: Terminal, state: State) -> list[str]:
-    """What was refused to tasks that did not fail: they did without it, and somebody may want to know."""
+    """What was refused to tasks that did not fail: they did without it."""
     found = [
         (number, task.outcome)
         for number, task in enumerate(state.tasks)

@@ -108,7 +108,7 @@ def gate_facts(state: State, now: float) -> list[dict[str, Json]]:
 
 
 def budget_gate_object(asked: Wanted) -> dict[str, Json]:
-    """A limit that somebody may extend, in the shape of a gate; cost is in dollars, time in seconds."""
+    """A limit that may be extended, in the shape of a gate; cost is in dollars, time in seconds."""
     return {
         "gate": asked.name,
         "stage": "budget",
@@ -135,7 +135,7 @@ def budget_gate_object(asked: Wanted) -> dict[str, Json]:
 
 
 def budget_gate_lines(terminal: Terminal, state: State, asked: Wanted) -> list[str]:
-    """A limit that somebody may extend, as text."""
+    """A limit that may be extended, as text."""
     names = ", ".join(asked.tasks[:3]) + (f" and {len(asked.tasks) - 3} more" if len(asked.tasks) > 3 else "")
     return [
         f"{terminal.sign('blocked')} {terminal.paint(asked.name, 'bold')}  {harmless(asked.ask)}",
@@ -145,7 +145,7 @@ def budget_gate_lines(terminal: Terminal, state: State, asked: Wanted) -> list[s
 
 
 def budget_commands(program: str, state: State, asked: Wanted) -> list[str]:
-    """The next commands of whoever decides about a limit."""
+    """The next commands that decide about a limit."""
     call = f"{state.run_id} {_quoted(asked.name)}"
     return [f"{program} approve {call} --add {suggestion(asked)}", f"{program} reject {call} --reason TEXT"]
 
@@ -281,7 +281,7 @@ def _evidence_lines(item: dict[str, Json], whole: bool) -> Iterator[str]:
 
 
 def commands(program: str, state: State, number: int, now: float) -> list[str]:
-    """The next commands of whoever decides; of a gate that has expired the one that settles it."""
+    """The next commands that decide a gate; of one that has expired, the command that settles it."""
     gate, task = state.tasks[number].gate, label(state, number)
     assert gate is not None
     if gate.expires_at is not None and gate.expires_at <= now:
@@ -298,7 +298,7 @@ def commands(program: str, state: State, number: int, now: float) -> list[str]:
 
 
 def _who(gate: GateState) -> str:
-    """The options by which somebody says that they are one of those who may decide."""
+    """The options by which a voter claims to be one of those who may decide."""
     if not gate.roles and not gate.people:
         return ""
     name = _quoted(gate.people[0]) if len(gate.people) == 1 and not gate.roles else "NAME"

@@ -1,4 +1,4 @@
-"""The report of a rollback: what was undone, what could not be, what was left, and what nobody said how to undo."""
+"""The report of a rollback: what was undone, what could not be, what was left, and what declares no undo."""
 
 from __future__ import annotations
 

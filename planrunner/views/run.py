@@ -140,8 +140,8 @@ def _attempt(number: int, started: float) -> dict[str, Json]:
 
 
 def _artifact(state: State, wanted: Artifact) -> dict[str, Json]:
-    """An artifact of the plan: the one of that name that its task kept, or the only one; without a digest while there
-    is none."""
+    """An artifact of the plan: the one of that name that its task kept, or the only one; without a digest until it
+    is kept."""
     task, _, name = wanted.source.partition(".")
     number = state.index.get(task)
     outcome = state.tasks[number].outcome if number is not None else None
@@ -161,7 +161,7 @@ def _gates(state: State, now: float) -> list[dict[str, Json]]:
 
 
 def stopped(state: State) -> dict[str, str] | None:
-    """Why nothing starts any more, who asked for it, and what was said with it; None where nobody and nothing did."""
+    """Why nothing starts any more, who asked for it, and what was said with it; None if it was not stopped."""
     if not state.stop_reason:
         return None
     return {"reason": state.stop_reason, "by": state.stop_by, "comment": state.stop_comment}
@@ -232,7 +232,7 @@ def _left_reason(found: TaskState) -> str:
 def budget_object(state: State, now: float) -> dict[str, Json]:
     """What the run used of each quantity that is measured or limited, and the limit where there is one. Time is seconds
     in which a process acted on the run; ``reserved`` is what running attempts have set aside of cost, tokens and calls;
-    a quantity nobody measured has ``used`` null."""
+    an unmeasured quantity has ``used`` null."""
     limits = {name: limit for name, limit in state.plan.budgets._asdict().items() if name in _QUANTITIES}
     used = {
         "time": round(max(0.0, state.spent_time(now)), 3),
@@ -282,7 +282,7 @@ MOST = 200
 
 
 class Bar(NamedTuple):
-    """One attempt. Times are seconds since 1970; ``ended`` is None where nobody saw the end."""
+    """One attempt. Times are seconds since 1970; ``ended`` is None if the end is unknown."""
 
     task: str
     attempt: int

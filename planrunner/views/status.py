@@ -20,7 +20,7 @@ Json = Any
 
 
 def shown_status(state: State, found: TaskState) -> str:
-    """The status as people may be told it: no task runs while nobody acts on the run.
+    """The status to show: no task runs while no process holds the run.
 
     An attempt that was cut off or stopped half-way is in doubt until a resumed run settles it by its effect class. A
     task that holds others does nothing itself: it waits with them.
@@ -59,7 +59,7 @@ def is_dry(state: State) -> bool:
 
 
 def is_resting(state: State) -> bool:
-    """Whether nobody acts on the run: it is parked, was cut off, or has ended."""
+    """Whether no process holds the run: it is paused, was interrupted, or has ended."""
     return state.status not in ("pending", "running")
 
 
@@ -220,7 +220,7 @@ def failure_modes(task: Task) -> list[dict[str, str]]:
 
 
 def advice(task: Task, failure: str) -> str:
-    """What the author says is to be done about a failure of this class; empty where a task does it, or nobody says."""
+    """The author's advice on a failure of this class; empty if there is none, or if a task handles it."""
     for mode in task.failure_modes:
         if mode.name == failure and mode.recover not in {edge.target for edge in task.edges}:
             return mode.recover

@@ -108,7 +108,7 @@ class Terminal:
         return max(20, columns or 80), max(4, rows or 24)
 
     def edge(self) -> int:
-        """The columns that a line of foreign text may take; a stream that is no terminal has ``EDGE``."""
+        """The columns that a line of foreign text may take; any other stream has ``EDGE``."""
         return self.size()[0] if self.live else EDGE
 
     def paint(self, text: str, color: str) -> str:

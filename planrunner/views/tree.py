@@ -121,7 +121,7 @@ def _task(sight: _Sight, number: int, level: int) -> list[Row]:
 
 
 def _heading(sight: _Sight, opened: list[Frame], at: int) -> str:
-    """What stands above the tasks of a frame; nothing above the only one of a task that is no loop."""
+    """What stands above the tasks of a frame; nothing above the only one of a task other than a loop."""
     attempts = 1 + sum(frame.round <= 1 for frame in opened[1:])
     attempt = 1 + sum(frame.round <= 1 for frame in opened[1 : at + 1])
     which = f"attempt {attempt}" if attempts > 1 else ""
@@ -165,7 +165,7 @@ _WORST = {"failed": 0, "in_doubt": 1, "blocked": 2, "running": 3}
 
 
 _NO_EDGE = 10_000
-"""Columns of what is no terminal: names are not cut in a pipe or a file."""
+"""Columns of a stream other than a terminal: names are not cut in a pipe or a file."""
 
 
 def tree(terminal: Terminal, state: State, now: float, whole: bool = False) -> list[str]:

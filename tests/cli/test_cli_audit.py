@@ -204,7 +204,7 @@ def test_an_export_for_people_has_no_control_characters(run, plan):
         (("audit", "export", "--json"), USAGE, "No such option '--json'"),
         (("audit", "verify", "nothing"), NO_PLAN, "nothing"),
         (("audit", "verify", "--head", "nothing"), NO_PLAN, "neither an anchor nor a file of anchors"),
-        (("audit", "verify", "--head", "p.yaml"), USAGE, "is no anchor"),
+        (("audit", "verify", "--head", "p.yaml"), USAGE, "is not an anchor"),
         (("audit", "verify", "--export", "p.yaml"), NO_PLAN, "cannot be read"),
         (("audit", "verify", "--export", "p.yaml", "last"), USAGE, "no RUN goes with it"),
         (("audit", "export", "-o", "p.yaml"), USAGE, "cannot be written"),

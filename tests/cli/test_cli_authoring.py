@@ -80,7 +80,7 @@ def test_the_settings_of_a_project_are_not_written_anew_as_if_they_were_a_plan(r
     name = plan(text, "planrunner.yaml")
     ran = run("fmt", name)
     assert ran.code == 2
-    assert "is no plan but the settings of a project" in ran.err
+    assert "is not a plan: it holds the settings of a project" in ran.err
     assert "planrunner config check" in ran.err
     assert (tmp_path / name).read_text() == text
 

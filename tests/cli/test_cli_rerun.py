@@ -219,7 +219,7 @@ def test_a_failure_that_the_run_got_over_is_not_tried_again_for_being_undone(run
     assert any(line.startswith("down") for line in done)
     ran = run("retry", "last")
     assert ran.code == 2, ran.out
-    assert "no task of the run failed" in ran.err
+    assert "no failure to rerun" in ran.err
     assert did(tmp_path) == []
 
 
@@ -274,7 +274,7 @@ def test_a_run_that_another_process_acts_on_is_not_begun_anew(run, plan, tmp_pat
             ran = run(*command)
             assert ran.code == 9, ran.err
             assert f"is held by process {going.pid}" in ran.err
-            assert "begins anew" not in ran.err
+            assert "re-runs:" not in ran.err
     finally:
         (tmp_path / "go").touch()
         assert going.wait(240) == 0
@@ -285,7 +285,7 @@ def test_a_retry_where_only_failures_that_are_allowed_stand_names_rerun(run, pla
     assert run("exec", plan(f"plan: p\ntasks:\n{fan}")).code == 0
     ran = run("retry", "last")
     assert ran.code == 2
-    assert "no task of the run failed for good: the failure of `fan[1]` is allowed" in ran.err
+    assert "no failure to rerun: the failure of `fan[1]` is allowed" in ran.err
     command = ran.err.splitlines()[-1].partition("planrunner ")[2]
     assert command.startswith("rerun ")
     (tmp_path / "go").touch()
@@ -298,7 +298,7 @@ def test_progress_is_shown_as_it_is_asked_for(run, plan, command):
     run("exec", plan("plan: p\ntasks:\n  - {id: a, run: exit 1, timeout: 10m}\n"))
     quiet = run(command, "last", "a", "--progress", "quiet")
     assert quiet.code == 1
-    assert "begins anew" not in quiet.err
+    assert "re-runs:" not in quiet.err
     assert "started" not in quiet.err
     lines = [json.loads(line) for line in run(command, "last", "a", "--progress", "jsonl").out.splitlines()]
     assert "attempt_started" in {line["type"] for line in lines}

@@ -71,7 +71,7 @@ def test_what_a_capability_kept_takes_type_and_retention_from_a_declaration_of_i
 )
 def test_what_is_no_name_keeps_nothing(tmp_path: Path, name: str) -> None:
     services = AttemptServices(str(tmp_path / "state"), str(tmp_path), None, {})
-    with pytest.raises(Failure, match="is no name for an artifact") as refused:
+    with pytest.raises(Failure, match="is not a valid artifact name") as refused:
         services.keep(b"x", name, "")
     assert (refused.value.failure, services.kept) == ("logic", [])
 

@@ -328,7 +328,7 @@ def test_at_a_terminal_the_question_is_put_and_the_answer_taken(project: Any) ->
     shell.until("yes/no, q to leave it > ")
     assert "all is well" in shell.seen
     shell.type("perhaps\n")
-    shell.until("`perhaps` is no answer: say yes or no")
+    shell.until("`perhaps` is not an answer: type yes or no")
     shell.until("yes/no, q to leave it > ")
     shell.type("approve\n")
     shell.until("reason > ")
@@ -530,7 +530,7 @@ def test_a_rejected_budget_ends_the_run_with_the_code_of_budgets(project: Any, n
         (["approve", "last", "budget", "--add", "tokens=5"], "has no limit for tokens"),
         (["approve", "last", "budget", "--add", "cost=$1", "--shown", "abcdef"], "shows nothing"),
         (["answer", "last", "budget", "now"], "say how much is added"),
-        (["approve", "last", "sign", "--add", "cost=$1"], "`sign` is no budget"),
+        (["approve", "last", "sign", "--add", "cost=$1"], "`sign` is not a budget"),
     ],
 )
 def test_what_makes_no_sense_of_a_budget_is_refused(project: Any, arguments: list[str], said: str) -> None:
@@ -545,7 +545,7 @@ def test_at_a_terminal_more_budget_is_asked_for(project: Any) -> None:
     shell = AtTerminal(project, "exec", "p.yaml")
     shell.until("how much cost to add, such as $0.75, or no, q to leave it > ")
     shell.type("much\n")
-    shell.until("`much` is no amount of cost")
+    shell.until("`much` is not an amount of cost")
     shell.type("$0.15\n")
     shell.until("reason > ")
     shell.type("worth it\n")

@@ -203,8 +203,8 @@ def test_a_diff_of_what_is_neither_a_path_nor_a_range_is_a_problem(tree: Path) -
 
 
 def test_a_diff_where_there_is_no_repository_is_a_problem(tmp_path: Path) -> None:
-    assert one(tmp_path, kind="diff", range="a.txt")["problem"] == "a.txt: this is no work tree of git"
-    assert one(tmp_path, kind="diff")["problem"] == "diff: this is no work tree of git"
+    assert one(tmp_path, kind="diff", range="a.txt")["problem"] == "a.txt: this is not a git work tree"
+    assert one(tmp_path, kind="diff")["problem"] == "diff: this is not a git work tree"
 
 
 def test_the_policy_of_the_project_has_a_digest_that_people_do_not_change(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def test_a_pipe_is_no_evidence(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for look in ({"kind": "file", "path": "pipe"}, {"kind": "schema", "path": "pipe", "schema": "pipe"}):
         (record,), _ = examine((look,), str(tmp_path))
-        assert record["problem"] == "pipe: is no regular file"
+        assert record["problem"] == "pipe: is not a regular file"
 
 
 def test_a_huge_sparse_file_is_digested_while_others_run(project: Any) -> None:

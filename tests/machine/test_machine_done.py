@@ -116,7 +116,7 @@ def test_a_run_of_some_tasks_does_not_ask_whether_all_is_done() -> None:
 
 
 def begun_anew(ran: Rehearsal, *wanted: str) -> set[str]:
-    """What begins anew: the failures of the run, or the tasks that are named, kept where their call is the same."""
+    """What re-runs: the failures of the run, or the tasks that are named, kept where their call is the same."""
     numbers = [number for name in wanted for number in named(ran.state, name)]
     anew = run_again(ran.state, numbers, by_call=True) if wanted else retried(ran.state, ())
     event = reset_event(ran.state, anew, "rerun", "ana")

@@ -258,11 +258,11 @@ class TestNew:
         [
             ("Weather-Station", "did you mean `weather_station`?"),
             ("planrunner-weather", "did you mean `weather`?"),
-            ("9lives", "is no name for a family"),
+            ("9lives", "is not a valid family name"),
             ("../up", "did you mean `up`?"),
             ("shell", "belongs to planrunner itself"),
             ("file", "easily taken for the family `files`"),
-            ("", "`` is no name for a family"),
+            ("", "`` is not a valid family name"),
         ],
     )
     def test_a_name_that_will_not_do_is_refused_with_one_that_will(

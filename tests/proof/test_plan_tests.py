@@ -244,7 +244,7 @@ BAD = [
     ("cases:\n  - {name: a, mocks: {biuld: ok}}", "PLAN201", "plan `release` has no task `biuld`, did you mean `build`?", "biuld"),
     ("cases:\n  - {name: a, mocks: {x*: ok}}", "PLAN201", "no task of plan `release` is called like `x*`", "x*"),
     ("cases:\n  - {name: a, gates: {build2: wait}}", "PLAN201", "did you mean `build`?", "build2"),
-    ("cases:\n  - {name: a, gates: {explain: wait}}", "PLAN201", "nobody decides about `explain`", "explain"),
+    ("cases:\n  - {name: a, gates: {explain: wait}}", "PLAN201", "`explain` is not a gate", "explain"),
     ("cases:\n  - {name: a, facts: {disk.fre: 1}}", "PLAN201", "there is no fact `disk.fre`, did you mean `disk.free`?", "disk.fre"),
     ("cases:\n  - {name: a, facts: {disk.free: much}}", "PLAN006", "is a size such as `50MB`", "much"),
     ("cases:\n  - {name: a, params: {stge: prod}}", "PLAN006", "did you mean `stage`?", "stge"),

@@ -87,7 +87,7 @@ def test_a_limit_that_is_passed_is_an_event_with_its_rule(folder: Path) -> None:
 
 def test_the_sandbox_is_not_taken_away_by_a_program(folder: Path) -> None:
     done = planrunner(folder, "exec", "p.yaml", "--no-sandbox")
-    assert done.returncode == 12 and "a person who types it at a terminal" in done.stderr
+    assert done.returncode == 12 and "works only at a terminal" in done.stderr
     assert not (folder / ".planrunner").exists()
 
 

@@ -153,12 +153,12 @@ def test_a_change_of_policy_holds_over_a_resumption_and_voids_votes(desk: Desk) 
     desk.do("exec", name, code=WAITS)
     desk.do("approve", "last", "go", "--shown", _shown(json.loads(desk.do("gates", "--json").stdout)), code=0)
     policy(desk, "{capabilities: {allow: [files.read]}}")
-    assert "counts no more" not in desk.do("show", "last").stderr
+    assert "no longer count" not in desk.do("show", "last").stderr
     done = desk.do("resume", "last", code=WAITS)  # the vote was for another policy
-    told = next(line for line in done.stderr.splitlines() if "counts no more" in line)
-    assert told.startswith("note: the policy has changed since, so what ")
-    assert "said at `go` counts no more; to vote anew: planrunner " in told
-    assert "counts no more" not in desk.do("resume", "last", code=WAITS).stderr
+    told = next(line for line in done.stderr.splitlines() if "no longer count" in line)
+    assert told.startswith("note: the policy has changed: the votes of ")
+    assert "at `go` no longer count; vote again: planrunner " in told
+    assert "no longer count" not in desk.do("resume", "last", code=WAITS).stderr
     assert any(entry["type"] == "policy_changed" for entry in desk.entries())
     _approve(desk)
     assert desk.do("resume", "last").returncode == DENIED
@@ -179,7 +179,7 @@ def test_a_wider_policy_counts_for_a_run_when_a_person_says_so(desk: Desk) -> No
     _approve(desk)
     done = desk.do("resume", "last", code=DENIED)
     assert "planrunner.yaml as it was earlier in the run denies reading notes" in done.stderr
-    assert "`--accept-policy`, for `planrunner retry` or `resume`, holds the run" in done.stderr
+    assert "`--accept-policy`, for `planrunner retry` or `resume`, applies only" in done.stderr
 
     desk.do("exec", name, code=WAITS)
     policy(desk, "{files: {deny: [notes]}}")

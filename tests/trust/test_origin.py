@@ -90,14 +90,14 @@ def test_home_is_no_project_but_for_what_lies_beside_the_caller(
     (home / "p.yaml").write_text("")
     monkeypatch.chdir(home)
     assert why_outside("p.yaml") == why_outside("plans/p.yaml") == ""
-    assert "holds many things" in why_outside("Downloads/p.yaml")
+    assert "is not a project" in why_outside("Downloads/p.yaml")
     (home / "planrunner.yaml").write_text("")
     assert why_outside("Downloads/p.yaml") == ""
 
 
 def test_from_the_root_of_the_system_a_project_is_elsewhere(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/")
-    assert "`/` holds many things" in why_outside(str(project / "plans" / "p.yaml"))
+    assert "`/` is not a project" in why_outside(str(project / "plans" / "p.yaml"))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")

@@ -102,7 +102,7 @@ class TestWhatIsKept:
         assert "refusal  plan_refused" in shown and "policy.capabilities.deny: policy does not let `own.yaml`" in shown
         assert place("audit", "verify").out.splitlines()[0] == "intact: 0 runs, 0 events, 1 refusal"
         assert (place("runs").code, place("runs").out) == (0, "")
-        assert "no run but the record" in place("show", "refused").err
+        assert "is not a run" in place("show", "refused").err
         assert place("show", "last").code == 3
         (place.work / "good.yaml").write_text("plan: good\ntasks:\n  - {id: a, uses: noop, timeout: 1m}\n")
         assert place("exec", "good.yaml").code == 0

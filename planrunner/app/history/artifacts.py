@@ -32,8 +32,8 @@ _VERIFY = "`planrunner artifacts verify` looks at all"
 
 class Version(NamedTuple):
     """One version of an artifact. ``number`` counts the versions of its address, from 1; ``made`` is seconds since
-    1970. ``retention`` is empty for what a capability kept of itself, which stays. ``over`` tells that nobody wants the
-    content any more."""
+    1970. ``retention`` is empty for what a capability kept by itself, which stays. ``over`` tells that its retention
+    has ended."""
 
     plan: str
     task: str
@@ -60,7 +60,7 @@ class Version(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """Which artifacts somebody asks for; what is empty asks for nothing."""
+    """A filter of artifacts; an empty field matches all."""
 
     plan: str = ""
     task: str = ""
@@ -135,7 +135,7 @@ def found(ref: str, state: str | None) -> tuple[Version, ArtifactStore]:
 def default_retention(state_dir: str) -> str:
     """How long artifacts are kept whose tasks do not say it, by the file of the project that the state belongs to.
     Raises as ``read_data``."""
-    beside = os.path.basename(state_dir) == NAME  # whoever calls may stand in another project
+    beside = os.path.basename(state_dir) == NAME  # the working directory may be another project
     section = read_data(os.path.dirname(state_dir) if beside else find_project(None)).get("artifacts")
     return str(section.get("retention", FOREVER)) if isinstance(section, dict) else FOREVER
 
@@ -331,7 +331,7 @@ def verified(state: str | None) -> Checked:
 
 
 def collected(state: str | None, older: float = GRACE, dry: bool = False) -> Collected:
-    """Remove what nothing refers to and nobody touched for ``older`` seconds. Raises NotFound, StorageFailed."""
+    """Remove contents without a reference, untouched for ``older`` seconds. Raises NotFound, StorageFailed."""
     state_dir = find_state(None, state)
     store = ArtifactStore(state_dir)
     if not os.path.isdir(os.path.join(state_dir, "artifacts")):

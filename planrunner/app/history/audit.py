@@ -35,7 +35,7 @@ _ANCHOR = "`planrunner audit head` prints them: RUN:SEQ:LINK"
 
 def verify(run: str | None, state: str | None, heads: Sequence[str] = ()) -> Verdict:
     """Compare the journal, or one run, with its chain; ``heads`` are anchors, or files of them. Raises NotFound,
-    UsageError for what is no anchor, StorageFailed for a state directory or a key that is not safe."""
+    UsageError for what is not an anchor, StorageFailed for a state directory or a key that is not safe."""
     directory = _directory(state)
     meant = None if run is not None and _is_gone(directory) else _whole_id(run, directory)
     return verify_journal(directory, meant, anchors_of(heads))
@@ -68,7 +68,7 @@ def anchors_of(heads: Iterable[str]) -> list[Anchor]:
         for line in lines:
             anchor = _anchor(line)
             if anchor is None:
-                raise UsageError(f"`{line[:100]}` is no anchor", _ANCHOR)
+                raise UsageError(f"`{line[:100]}` is not an anchor", _ANCHOR)
             found.append(anchor)
     return found
 
@@ -84,7 +84,7 @@ def _lines(path: str) -> list[str]:
         with open(path, encoding="utf-8") as file:
             return [line for line in file.read().splitlines() if line.strip()]
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
         raise NotFound(f"`{path}` is neither an anchor nor a file of anchors: {why}", _ANCHOR) from error
 
 
@@ -187,7 +187,7 @@ def lines(run: str | None, state: str | None) -> Iterator[str]:
 
 
 def text_of(line: str) -> str:
-    """One line of an export for people: when, run, event, who, what, why; empty for those that are no event."""
+    """One line of an export for people: when, run, event, who, what, why; empty for lines other than events."""
     data = json.loads(line)
     if "seq" not in data:
         return ""
@@ -197,14 +197,14 @@ def text_of(line: str) -> str:
 
 def verify_export(path: str, anchors: Sequence[Anchor]) -> Verdict:
     """Compare a file of ``lines`` with its own links, and with anchors; neither key nor journal is needed. Raises
-    NotFound, UsageError for what is no export."""
+    NotFound, UsageError for anything but an export."""
     standing: dict[str, Standing] = {}
     found: list[Break] = []
     try:
         with open(path, encoding="utf-8") as file:
             head = json.loads(file.readline() or "0")
             if not isinstance(head, dict) or (head.get("type"), head.get("format")) != ("audit", FORMAT):
-                raise UsageError(f"`{path}` is no export of this format", "`planrunner audit export` writes one")
+                raise UsageError(f"`{path}` is not an export of this format", "`planrunner audit export` writes one")
             known = {(anchor.run, anchor.seq): anchor.link for anchor in anchors}
             found += _walk(file, standing, known)
     except (OSError, ValueError) as error:
@@ -236,7 +236,7 @@ def _walk(file: Iterable[str], standing: dict[str, Standing], anchors: dict[tupl
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             broken.add(run)
             seq = standing[run].events + 1 if run in standing else 0
-            why = str(error) if isinstance(error, ValueError) else "it is no line of an export"
+            why = str(error) if isinstance(error, ValueError) else "it is not a line of an export"
             yield Break(run, seq, "changed", f"line {number}: {why}")
             continue
         standing[run] = Standing(run, seq, link.hex(), 0, 0)
@@ -279,7 +279,7 @@ def _given(environment: dict[str, Json]) -> list[str]:
     """What a person allowed, or went without, when a run began."""
     found = []
     if (trust := environment.get("trust") or {}).get("origin") == "outside":
-        found.append(f"a plan from outside the project, allowed by {trust.get('by') or 'nobody'}")
+        found.append(f"a plan from outside the project, allowed by {trust.get('by') or 'an unknown person'}")
     if environment.get("outside"):
         found.append(f"may act outside the project: {', '.join(map(str, environment['outside']))}")
     if (off := environment.get("sandbox") or {}).get("off"):
@@ -364,7 +364,7 @@ def _refusal(denied: Denied, project: str) -> PlanRefused:
 
 
 def _digest(path: str) -> str:
-    """The digest of a file that nobody has read; empty where there is none, or a larger one than a plan may be."""
+    """The digest of a file, read here; empty if it does not exist or is larger than a plan may be."""
     try:
         found = read_regular(path, _LARGEST + 1)
     except (OSError, ValueError):

@@ -85,12 +85,12 @@ def export(wanted: str, state: str | None, path: str) -> History:
 
 
 class _Unusable(ValueError):
-    """A file that is no history: the message says why."""
+    """A file that is not a history: the message says why."""
 
 
 def history(wanted: str, state: str | None) -> History:
     """A run of the journal (``last``, an id or the start of one) or one in a file. Raises NotFound, and UsageError for
-    a file that is no history."""
+    a file that is not a history."""
     if wanted.endswith(SUFFIX) and (os.path.isfile(wanted) or not os.path.lexists(wanted)):
         return read_history(wanted)
     try:
@@ -111,7 +111,7 @@ def read_history(path: str) -> History:
         with open(path, encoding="utf-8") as file:
             head, *lines = [json.loads(line) for line in file]
         if head.get("type") != "history" or head["format"] > FORMAT:
-            raise _Unusable("it is no history of a format that is known here")
+            raise _Unusable("it is not a history in a known format")
         rows = [(one["seq"], one["at"], one["kind"], one["version"], json.dumps(one["body"])) for one in lines]
         later = tuple(_read(plan) for plan in head.get("revisions", ()))
         return History(head["run"], head["plan"], _read(head), tuple(decode_rows(rows)), later)

@@ -231,7 +231,7 @@ def summary(journal: Journal, row: RunRow) -> RunSummary:
 
 
 def _parked(journal: Journal, row: RunRow) -> tuple[str, str]:
-    """Status and reason of a run that nobody holds and that did not end, by its last entry."""
+    """Status and reason of a run without a lease that did not end, by its last entry."""
     for entry in journal.entries(row.run, row.last_seq - 1):
         if isinstance(entry.event, RunParked):
             return ("blocked" if entry.event.reason == "waiting" else "paused"), entry.event.reason

@@ -21,7 +21,7 @@ from planrunner.plugins.registry import Registry
 def stored_plan(journal: JournalPort, digest: str) -> Plan:
     """The plan a run is pinned to; the file it came from may have changed or gone. Raises NotFound."""
     if not digest:
-        message = "`refused` is no run but the record of plans that were not let start"
+        message = "`refused` is not a run: it records the plans that were refused"
         raise NotFound(message, "`planrunner audit export refused --format text` shows it")
     return plan_of(journal.plan(digest))
 

@@ -1,7 +1,8 @@
-"""Whether a plan may run that nobody has vouched for yet: one from outside the project, or one that acts outside it.
+"""Whether an untrusted plan may run: one from outside the project, or one that acts outside it.
 
-Who says yes is a person at the terminal, whoever types the digest, what was said before (``safety/trust.py``), or the
-policy of the operator. What they say yes to is the plan with all files it links to, and the settings that come with it.
+Permission comes from a person at the terminal, from the digest on the command line, from the store of trust
+(``safety/trust.py``), or from the policy of the operator. It covers the plan with all files it links to, and the
+settings that come with it.
 """
 
 from __future__ import annotations
@@ -31,15 +32,15 @@ from planrunner.views.terminal import word
 Json = Any
 
 
-Answer = Literal["once", "always", "no", "nobody"]
+Answer = Literal["once", "always", "no", "unasked"]
 Ask = Callable[[dict[str, Json]], Answer]
-"""Shows what a plan may do and asks whether it may; ``nobody`` where there is nobody to ask."""
+"""Shows what a plan may do and asks whether it may; ``unasked`` without a terminal to ask at."""
 
 DENYING = "policy: {plans: {outside: deny}}"
 
 
 class Wish(NamedTuple):
-    """A plan that somebody wants to run: its path, the parameters as they were given, the digest that was typed, the
+    """A plan that is to run: its path, the parameters as they were given, the digest that was typed, the
     places outside the project that were named, and how to ask."""
 
     path: str
@@ -50,7 +51,7 @@ class Wish(NamedTuple):
 
 
 class Examined(NamedTuple):
-    """A plan as somebody should see it before trusting it. ``found`` is what it may do (see ``proof/powers.py``) with
+    """A plan as it is reviewed before it is trusted. ``found`` is what it may do (see ``proof/powers.py``) with
     its ``digest`` and ``origin``; ``text`` is what the digest is made of."""
 
     seen: Seen
@@ -113,7 +114,7 @@ def _stray_file(path: str, seen: Seen, home: str = "") -> str:
 
 def admit(wish: Wish, registry: Registry, seen: Seen | None = None) -> tuple[Seen, dict[str, Json]]:
     """The plan, and what the record of its run says of how it came to be trusted: ``trust``, and ``outside`` with
-    patterns of the places outside the project that it may act in. Raises Denied where nobody lets it run."""
+    patterns of the places outside the project that it may act in. Raises Denied if it may not run."""
     seen = seen or read_anew(wish.path, registry)
     if not wish.digest and not stranger(wish.path, seen) and rule_for("inside") == "allow":
         allowed = _allowed(wish)
@@ -132,7 +133,7 @@ def _admitted(wish: Wish, examined: Examined) -> tuple[Seen, dict[str, Json]]:
     except Denied as denied:
         denied.digest = examined.seen.digest
         raise
-    if by != "policy":  # whoever said yes was told of them
+    if by != "policy":  # they were shown before consent
         allowed += [_real(wish, row) for row in missing]
     noted: dict[str, Json] = {"trust": {"origin": origin, "digest": found["digest"], "by": by}}
     return examined.seen, {**noted, "outside": sorted(set(allowed))} if allowed else noted
@@ -167,8 +168,8 @@ def _no(message: str, hint: str, path: str, rule: str = "trust") -> Denied:
 
 
 def _by(wish: Wish, examined: Examined, rule: str, missing: list[dict[str, str]]) -> str:
-    """Who says that the plan may run: the one who typed its digest, the policy, what was said before, or whoever is
-    asked now. Raises Denied."""
+    """What permits the plan to run: its digest on the command line, the policy, the store of trust, or the answer to a
+    prompt. Raises Denied."""
     found = examined.found
     if rule == "deny":
         raise _denied(wish.path, f"the policy refuses plans from outside the project: {found['why']}")
@@ -181,7 +182,7 @@ def _by(wish: Wish, examined: Examined, rule: str, missing: list[dict[str, str]]
         return "policy"
     if found["trusted"] == "trusted":
         return "store"
-    answer = wish.ask(found) if wish.ask is not None else "nobody"
+    answer = wish.ask(found) if wish.ask is not None else "unasked"
     if answer == "always":
         trust.trust(wish.path, examined.text, "plan")
     if answer not in ("once", "always"):
@@ -192,7 +193,9 @@ def _by(wish: Wish, examined: Examined, rule: str, missing: list[dict[str, str]]
 def _refused(wish: Wish, found: Mapping[str, Json], answer: Answer, missing: list[dict[str, str]]) -> Denied:
     path = word(wish.path)
     if answer == "no":
-        return _no(f"`{wish.path}` was not run: nobody said yes", f"planrunner trust {path} shows it again", wish.path)
+        return _no(
+            f"`{wish.path}` was not run: you did not allow it", f"planrunner trust {path} shows it again", wish.path
+        )
     ways = f"planrunner trust {path}, or planrunner exec {path} --trust {found['digest']}"
     reasons = (
         [found["why"]] if found["why"] else [f"{row['as']} of `{row['task']}`: {row['path']}" for row in missing[:1]]
@@ -204,7 +207,7 @@ def _refused(wish: Wish, found: Mapping[str, Json], answer: Answer, missing: lis
         message = f"`{wish.path}` acts outside the project ({'; '.join(reasons)})"
         return _no(message, f"allow it with {ways}", wish.path, "trust.outside")
     told = "; ".join(reasons) or "the policy asks for it"
-    return _no(f"nobody has said that `{wish.path}` may run ({told})", f"read it, then: {ways}", wish.path)
+    return _no(f"`{wish.path}` is not trusted: {told}", f"read it, then: {ways}", wish.path)
 
 
 def _allowed(wish: Wish) -> list[str]:
@@ -242,7 +245,7 @@ def _written(place: str) -> list[str]:
 
 
 def examined(path: str) -> Examined:
-    """A plan file as somebody should see it before trusting it. Raises NotFound, PlanInvalid, UsageError."""
+    """A plan file as it is reviewed before it is trusted. Raises NotFound, PlanInvalid, UsageError."""
     return examine(path, Registry(project=find_project(path)))
 
 
@@ -252,9 +255,9 @@ def trust_plan(path: str, plan: Examined) -> None:
 
 
 def project_object(path: str) -> dict[str, Json]:
-    """A project as somebody should see it before trusting it as a whole: where it is, and what its settings speak of.
-    Raises UsageError for a folder that holds more than one project or is somebody else's, PlanInvalid for settings with
-    errors."""
+    """A project as it is reviewed before it is trusted as a whole: where it is, and what its settings name.
+    Raises UsageError for a folder that holds more than one project or belongs to another user, PlanInvalid for settings
+    with errors."""
     root = os.path.realpath(path)
     if root in ("/", os.path.realpath(os.path.expanduser("~"))):
         raise UsageError(f"`{root}` holds whatever one has ever fetched: name a project in it")

@@ -31,8 +31,8 @@ _PAGE = 200
 
 
 class Waiting(NamedTuple):
-    """A run that waits for people: the numbers of its gates, whether a process acts on it, and the limits that somebody
-    may extend. ``decided`` tells of the tasks for which everything was said and that go on with the resumed run."""
+    """A run that waits for people: the numbers of its gates, whether a process acts on it, and the limits that may
+    be extended. ``decided`` names the tasks that are fully decided and continue with the resumed run."""
 
     state: State
     gates: list[int]
@@ -119,7 +119,7 @@ def _missing(state: State, name: str, names: list[str]) -> NotFound | UsageError
 
 
 def _candidates(state: State, names: list[str]) -> list[str]:
-    """What somebody may have meant: what waits, by its path or the end of it, and what was asked before."""
+    """Likely meanings of a name: what waits, by its path or the end of it, and what was asked before."""
     ends = [name.rpartition("/")[2] for name in names if "/" in name]
     limits = [asked.name for asked in waiting_budgets(state, time.time())]
     asked = [task.id for task, found in zip(state.specs, state.tasks, strict=True) if found.gate is not None]
@@ -152,7 +152,9 @@ def vote(run: str, gate: str, body: dict[str, Json], state: str | None) -> list[
         return _decide_limits(found.row.run, limits, body, state)
     names = find_gates(found.state, gate)
     if "add" in body:
-        raise UsageError(f"`{names[0]}` is no budget: nothing can be added to it", f"planrunner gates {found.row.run}")
+        raise UsageError(
+            f"`{names[0]}` is not a budget: nothing can be added to it", f"planrunner gates {found.row.run}"
+        )
     return [Voted(name, steer(found.row.run, "vote", {**body, "gate": name}, state)) for name in names]
 
 
@@ -209,10 +211,8 @@ class Ballots:
         return self._journal.answered(number)
 
     def leave(self, run_id: str) -> None:
-        """Let the run park: nobody is there to answer any more."""
-        self._journal.post(
-            run_id, Request("pause", {"reason": "nobody answers here"}, principal().name, at=time.time())
-        )
+        """Pause the run: the person has left the prompt."""
+        self._journal.post(run_id, Request("pause", {"reason": "left at the prompt"}, principal().name, at=time.time()))
 
     def close(self) -> None:
         self._journal.close()

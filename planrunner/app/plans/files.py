@@ -31,7 +31,7 @@ _TASKS_KEY = re.compile(r"^(tasks|nodes|steps):", re.MULTILINE)
 
 def find_plans(paths: Iterable[str]) -> list[str]:
     """The plan files among ``paths``: files as they are named, folders searched through; no path means the working
-    directory. Raises NotFound for a path that is not there or is no file, and where there is no plan at all, UsageError
+    directory. Raises NotFound for a path that does not lead to a file, and where there is no plan at all, UsageError
     for the settings of a project: what mends a plan would spoil them."""
     wanted = list(paths) or ["."]
     found: dict[str, None] = {}
@@ -43,7 +43,9 @@ def find_plans(paths: Iterable[str]) -> list[str]:
                 read_plan(path)  # raises NotFound with the nearest name
             check_regular(path)
             if os.path.basename(path) == _SETTINGS:
-                raise UsageError(f"`{path}` is no plan but the settings of a project", "planrunner config check")
+                raise UsageError(
+                    f"`{path}` is not a plan: it holds the settings of a project", "planrunner config check"
+                )
             found[path] = None
     if not found:
         places = ", ".join(f"`{path}`" for path in wanted)
@@ -85,8 +87,8 @@ def _search(folder: str, deep: bool = True) -> Iterator[str]:
 
 
 def _beneath(path: str, folder: str) -> bool:
-    """Whether a link leads to what lies in the folder that is searched: what it shows of other files would come out in
-    the log of whoever lints a project of others."""
+    """Whether a link leads to what lies in the folder that is searched: what it shows of other files would end up in
+    the log of a lint of a foreign project."""
     home = os.path.realpath(folder)
     return os.path.commonpath([home, os.path.realpath(path)]) == home
 

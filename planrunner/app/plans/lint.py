@@ -91,7 +91,7 @@ def capability(name: str) -> Capability:
 
 def check_file(file: File, choice: Choice, capabilities: Capabilities) -> Checked:
     """The findings about one plan."""
-    if file.findings:  # the bytes are no text: there is nothing to load
+    if file.findings:  # the bytes are not text: there is nothing to load
         return Checked(file.source, chosen(arrange(file.findings), choice), file.source.text)
     loaded = load(file.source, capabilities, _project(file.source.name))
     _latest[:] = [loaded]

@@ -1,4 +1,4 @@
-"""A plan file as commands take it: only regular files are opened, because others may never come to an end."""
+"""A plan file as commands take it: only regular files are opened, because others may never end."""
 
 from __future__ import annotations
 

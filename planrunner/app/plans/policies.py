@@ -48,7 +48,7 @@ class Explained(NamedTuple):
 
 def explain(path: str) -> tuple[Plan, list[Explained]]:
     """What every task of a plan may do under the policies of its project, its plan and itself. Raises NotFound, and
-    PlanInvalid for a plan that does not load (what a policy refuses is no fault here)."""
+    PlanInvalid for a plan that does not load (a refusal by a policy does not count)."""
     file = read_regular(path)
     directory = find_project(path)
     registry = Registry(project=directory)

@@ -119,17 +119,17 @@ def previewed(path: str, chosen: Choice) -> Previewed:
 
 
 def read_preview(path: str) -> dict[str, Json]:
-    """A saved preview. Raises NotFound, and UsageError for a file that is none."""
+    """A saved preview. Raises NotFound, and UsageError for any other file."""
     try:
         with open(path, encoding="utf-8") as file:
             found = json.load(file)
     except FileNotFoundError as error:
-        raise NotFound(f"there is no preview `{path}`", "planrunner preview PLAN --save FILE writes one") from error
+        raise NotFound(f"there is not a preview `{path}`", "planrunner preview PLAN --save FILE writes one") from error
     except (OSError, ValueError) as error:
-        raise UsageError(f"`{path}` is no preview: {error}") from error
+        raise UsageError(f"`{path}` is not a preview: {error}") from error
     parts = {"format", "planrunner", "digests", "params", "envelope"}
     if not isinstance(found, dict) or not parts <= found.keys() or not isinstance(found["digests"], dict):
-        raise UsageError(f"`{path}` is no preview", "planrunner preview PLAN --save FILE writes one")
+        raise UsageError(f"`{path}` is not a preview", "planrunner preview PLAN --save FILE writes one")
     if found["format"] != FORMAT:
         raise UsageError(f"`{path}` is a preview of another format ({found['format']}), not {FORMAT}")
     return found
@@ -203,7 +203,7 @@ class Ground(NamedTuple):
 
 
 class _Unheard:
-    """A log that nobody reads."""
+    """A log that is dropped."""
 
     __slots__ = ()
     usage: dict[str, Any] = {}

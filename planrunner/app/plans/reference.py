@@ -253,7 +253,7 @@ _BY_TYPE: Mapping[str, Any] = {
 
 
 def example_tasks(found: Capability, named: Callable[[str], Capability]) -> str:
-    """A task of the capability, after those that give it what it takes or let people decide; ``named`` finds their
+    """A task of the capability, after those that give its inputs or let people decide; ``named`` finds their
     capabilities. A plan of these tasks lints clean, and runs where the files and services are there that it names."""
     chain = [found]
     while earlier := EARLIER.get(chain[0].name):
@@ -430,7 +430,7 @@ EARLIER: Mapping[str, str] = {
     "research.facts": "research.fetch",
     "research.rank": "research.fetch",
 }
-"""The capability whose task gives an example what it takes."""
+"""The capability whose task gives an example its inputs."""
 
 GATED = frozenset({"http.delete"})
 """Capabilities whose example has people decide first, since nothing takes back what they do."""

@@ -37,7 +37,7 @@ def unknown(state: State, wanted: str) -> NotFound:
 
 
 def missing(message: str, wanted: str, known: Iterable[str], run: str) -> NotFound:
-    """The error for a name that is none of those ``known`` in a run, with the nearest one and where they are listed."""
+    """The error for a name that is not ``known`` in a run, with the nearest one and where they are listed."""
     names = list(known)
     near = nearest(wanted, names)
     listed = f"it has {', '.join(names[:20])}" if names else "it has no tasks"

@@ -41,7 +41,7 @@ _SECRET = re.compile(r"(^|_)(password|passwd|secret|token|api_?key)$", re.IGNORE
 
 class Shown(NamedTuple):
     """One value that holds: its path such as ``models.fast.timeout``, the value with secrets masked, and where it
-    stands; ``default`` where nobody says it."""
+    stands; ``default`` if it is not set."""
 
     path: str
     value: Json
@@ -140,7 +140,7 @@ def profiles() -> list[str]:
 
 class Credited(NamedTuple):
     """One credential: ``source`` says where it comes from, ``variable`` where tasks find it, ``place`` which line lists
-    it. ``there`` is None where nobody looked; ``problem`` and ``warning`` are empty where all is well. The value is
+    it. ``there`` is None if that was not checked; ``problem`` and ``warning`` are empty where all is well. The value is
     nowhere among it."""
 
     id: str

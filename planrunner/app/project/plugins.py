@@ -101,8 +101,7 @@ def check(name: str | None) -> tuple[list[Plugin], list[Verdict]]:
 
 
 def examine(path: str) -> Examined:
-    """A file as somebody should see it before trusting it. Raises NotFound, and UsageError for what is no file of
-    Python."""
+    """A file as it is reviewed before it is trusted. Raises NotFound, and UsageError for anything but a Python file."""
     file = _read(path)
     return Examined(file, file.scan(), _diff(file))
 
@@ -275,7 +274,9 @@ def _family(name: str) -> str:
         plain = re.sub(r"[^a-z0-9]+", "_", name.lower().removeprefix("planrunner")).strip("_")
         better = plain if _NAME.fullmatch(plain) else ""
         hint = f"did you mean `{better}`?" if better else "such as `weather`"
-        raise UsageError(f"`{name}` is no name for a family: lower-case letters, digits and `_`, a letter first", hint)
+        raise UsageError(
+            f"`{name}` is not a valid family name: use lower-case letters, digits and `_`, starting with a letter", hint
+        )
     holders = {target.partition(".")[0]: "planrunner itself" for target in builtin.TARGETS}
     for entry in Registry().installed():
         if entry.group == CAPABILITIES:

@@ -95,7 +95,7 @@ def _all_of(bounds: Sequence[Bound]) -> Bound:
 
 
 def _with_reworks(own: list[Bound], tasks: Sequence[Task], shape: Shape) -> list[Bound]:
-    """Tasks that a rework can begin anew count as often as that may happen."""
+    """Tasks that a rework can reset count as often as that may happen."""
     times = [1] * len(tasks)
     for number, task in enumerate(tasks):
         targets = [(route.target, route.edge.max) for route in shape.reworks.get(number, ())]

@@ -125,7 +125,7 @@ def imagined_stage(plan: Plan, request: ChaosRequest) -> Stage:
 
 def _seeded(well: Callable[[Call], Outcome], seed: int) -> Callable[[Call], Outcome]:
     def outcome(call: Call) -> Outcome:
-        """The same task and attempt always end the same way, whoever asks and whenever."""
+        """The same task and attempt always end the same way."""
         rng = random.Random(f"{seed}/{call.task.id}/{call.attempt}")
         duration = round(rng.random() * 20, 3)
         if rng.random() < 0.25:
@@ -373,7 +373,7 @@ class _Site:
                     return _Ended(seen, killed, doubts, self._writes(copy))
                 again = arguments if seen is None else again
             code, run = self._call(copy, (0, False), again)
-        raise UsageError(f"the run does not come to rest after {LIVES} resumes")
+        raise UsageError(f"the run has not ended after {LIVES} resumes")
 
     def _seen(self, copy: str) -> Json:
         """How the run stands, None where the process died before there was one."""
@@ -421,5 +421,5 @@ def _doubtful(found: dict[str, Json]) -> bool:
 
 
 def _may_go_on(run: dict[str, Json]) -> bool:
-    """Whether a resume would change anything: the run was cut off, or somebody only has to settle a doubt."""
+    """Whether a resume would change anything: the run was interrupted, or only a doubt is to be settled."""
     return run["status"] == "paused" or any(_doubtful(found) for found in run["tasks"].values())

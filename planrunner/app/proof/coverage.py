@@ -186,8 +186,7 @@ def _reached(lived: Lived, every: Container[str]) -> set[Point]:
 
 
 def _from_entries(lived: Lived, every: Container[str]) -> set[Point]:
-    """What only the journal tells: attempts that were tried again, the classes of failures, decisions, work done
-    anew."""
+    """What only the journal tells: attempts that were tried again, the classes of failures, decisions, rework."""
     found: set[Point] = set()
     state = lived.state
     for entry in lived.entries:
@@ -291,7 +290,7 @@ def _failing_cases(whole: Case, plan: Plan, name: str, task: Task) -> Iterator[C
 
 
 def _expecting(case: Case, name: str, status: str, certain: bool) -> Case:
-    """What a task comes to is certain only where nothing begins it anew."""
+    """The status of a task is certain only where nothing resets it."""
     if not certain:
         return case._replace(guess=True)
     return case._replace(expect=(Expectation(f"tasks.{name}.status", status, task=name),))

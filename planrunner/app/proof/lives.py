@@ -173,7 +173,7 @@ class Stage(NamedTuple):
     answer: Callable[[State, int], Sequence[Event]] = lambda state, number: ()
     settle: Mapping[str, str] = {}
     lapses: Callable[[State, int], float | None] = lambda state, number: None
-    """When a gate expires that nobody decides, by its number (seconds since 1970)."""
+    """When an undecided gate expires, by its number (seconds since 1970)."""
 
 
 class Lived(NamedTuple):
@@ -193,9 +193,9 @@ class Lived(NamedTuple):
 
 
 def live(stage: Stage, dies: Mapping[int, bool] | None = None, mishaps: Sequence[Mishap] = ()) -> Lived:
-    """Run to the end, or until it waits for somebody who says nothing, through every crash.
+    """Run to the end, or until it waits for a person who does not answer, through every crash.
 
-    Doubts are settled as somebody would who can see what happened: an attempt that never acted is issued again, one
+    Doubts are settled by what happened: an attempt that never acted is issued again, one
     that acted ends as it did. Raises Broken when a promise does not hold.
     """
     disk = Disk(dies)
@@ -217,7 +217,7 @@ def live(stage: Stage, dies: Mapping[int, bool] | None = None, mishaps: Sequence
             if due is None:
                 return Lived(state, disk.entries, acted, disk.writes, life, disk.killed)
             clock = max(clock, due)
-    raise Broken(f"the run does not come to an end: it was taken up {LIVES} times")
+    raise Broken(f"the run has not ended after {LIVES} resumes")
 
 
 def _life(stage: Stage, disk: Disk, effects: WatchedEffects, life: int) -> State:
@@ -259,7 +259,7 @@ def _answers(stage: Stage, state: State, acted: Sequence[Acted]) -> list[Event]:
 
 
 def _lapse(stage: Stage, state: State) -> float | None:
-    """When the first of the gates expires that nobody decides."""
+    """When the first undecided gate expires."""
     dues = [
         due
         for number, found in enumerate(state.tasks)
@@ -282,7 +282,7 @@ def _settled(stage: Stage, state: State, number: int, acted: Sequence[Acted]) ->
 
 
 def _watched(call: Call, outcome: Outcome) -> Outcome:
-    """What somebody saw of an attempt: its watchdog or its timeout ended it where it went on for too long."""
+    """The outcome of an attempt as observed: its watchdog or its timeout ended it if it took too long."""
     found = in_time(call, outcome)
     ends = [step for step in call.task.watchdog if step.do in ("fail", "cancel") and step.after < found.duration]
     if not ends:

@@ -1,4 +1,4 @@
-"""What a plan may do if it is run, for whoever has to say whether it may: capabilities, programs, hosts, paths,
+"""What a plan may do if it is run, as the basis of a decision whether it may: capabilities, programs, hosts, paths,
 secrets, variables, people, and the worst case of what it uses. All of it is read from the plan and from the settings
 that come with it; nothing is run.
 """
@@ -185,7 +185,7 @@ _BUILT_IN = frozenset(
 )
 """What a shell does by itself, without a program."""
 _GRAMMAR = frozenset("[[ } done fi for select".split())
-"""Words that begin or end what holds commands, and are none; others the reader of scripts takes for what they are."""
+"""Words around commands that are not commands themselves; the parser of scripts knows the others."""
 _STATEMENT = re.compile(r"\{%.*?%\}", re.DOTALL)
 
 

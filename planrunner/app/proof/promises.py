@@ -52,8 +52,8 @@ def check(plan: Plan, lived: Lived) -> None:
 
 
 def check_replay(plan: Plan, entries: Sequence[Entry]) -> None:
-    """The record decides the same again. An end that somebody saw of an attempt in doubt, outputs included, is the
-    word of the imagined world and no event that a run has, so such records are left out."""
+    """The record decides the same again. The settled end of an attempt in doubt, outputs included, comes
+    from the simulation and not from an event of the run, so such records are left out."""
     if any(isinstance(entry.event, TaskSettled) and entry.event.reason == "ask" for entry in entries):
         return
     difference = replay(plan, RUN_ID, entries).difference
@@ -62,7 +62,7 @@ def check_replay(plan: Plan, entries: Sequence[Entry]) -> None:
 
 
 def _abandoned_round(state: State, found: TaskState) -> bool:
-    """A task inside something that was begun anew or stopped counts no more."""
+    """A task inside a container that was reset or stopped no longer counts."""
     frame = found.frame
     while frame.owner >= 0:
         owner = state.tasks[frame.owner]
@@ -81,7 +81,7 @@ def check_settled_once(entries: Sequence[Entry]) -> None:
         if isinstance(event, TasksReset):
             settled.difference_update(event.tasks)
             around = {task for task in settled if any(name.startswith(_insides(task)) for name in event.tasks)}
-            settled -= around  # what holds a task that begins anew goes on, in the attempt it was in
+            settled -= around  # the container of a task that is reset continues its attempt
             ended = {each for each in ended if each[0] not in around}
         elif isinstance(event, TaskSettled) and event.status in SETTLED:
             if event.task in settled and event.status != "rolled_back":
@@ -183,7 +183,7 @@ def differences(calm: State, other: State) -> list[str]:
     In a plan that stops at the first failure, which tasks had begun by then is a matter of timing: tasks that one of
     the two runs cancelled, and what follows them, are not compared. Nor is a run in which a doubt was settled by the
     task's own rule as a failure: there the plan itself says that a crash makes a difference. It says so too where a
-    time ran out that goes on while nobody acts on the run: a timebox, or the timeout of what holds other tasks.
+    time limit expired that keeps counting while the run is paused: a timebox, or the timeout of a container.
     """
     found: list[str] = []
     if any(task.failure == "doubt" for task in other.tasks) or _out_of_time(other) - _out_of_time(calm):

@@ -1,4 +1,4 @@
-"""What a plan reads of the results of its tasks, as shapes: an assumed result has the members that somebody asks for.
+"""What a plan reads of the results of its tasks, as shapes: an assumed result has the members that are read.
 
 ``tasks.repos.outputs.json[0].owner.login`` makes the assumed ``json`` a list of maps with a map ``owner``, and
 ``tasks.score.outputs.points >= 8`` makes ``points`` a number that is large enough.
@@ -240,7 +240,7 @@ class _Reader:
         return of.member(key[3]) if key[0] == "const" and isinstance(key[3], str) else of.each()
 
     def _given(self, name: str, arguments: Tree) -> Shape | None:
-        """The shape of what a function gives, where it hands on what it takes."""
+        """The shape of what a function returns, if it passes its argument on."""
         of = self._shape(arguments[0]) if arguments and name in _HANDED_ON else None
         return of.each() if of is not None and name in _OF_ITEMS else of
 

@@ -62,7 +62,7 @@ class Names:
         if not self._meant(meant) or any(matches(meant, path) for path in gates):
             return None
         help_ = _listing("people decide", gates) if gates else "no task of this plan waits for a person"
-        return Diagnostic("PLAN201", f"nobody decides about `{node.value}`: it is no gate", node.span, help=help_)
+        return Diagnostic("PLAN201", f"`{node.value}` is not a gate: there is nothing to decide", node.span, help=help_)
 
     def output(self, task: str, node: Scalar) -> Diagnostic | None:
         """An output that a mock gives; only what looks like a slip of the pen is refused."""

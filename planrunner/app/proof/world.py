@@ -138,7 +138,7 @@ def _artifacts(call: Call, reply: Reply, failure: str) -> tuple[dict[str, Json],
 
 
 NO_DIGEST = "0" * 64
-"""The digest of a file that nobody has written."""
+"""The digest of a file that was never written."""
 
 
 def _takes(world: World, call: Call, reply: Reply) -> float:
@@ -167,7 +167,7 @@ def _outputs(world: World, call: Call, reply: Reply) -> dict[str, Json]:
 
 def _assumed(world: World, task: Task) -> dict[str, Json]:
     """The outputs of an attempt that nothing is said about: those that the task declares, those that its capability
-    gives, those of its standard output, and those that somebody reads."""
+    gives, those of its standard output, and those that the plan reads."""
     last = written(task.id).rpartition("/")[2]
     read = world.read.get(last) or Shape()
     given = dict(world.fields.get(task.uses, {}))
@@ -214,8 +214,8 @@ def placeholder(label: str, kind: str, read: Shape | None) -> Json:
 def staged(plan: Plan, world: World) -> Plan:
     """The plan as the world can play it.
 
-    Criteria, preconditions, a ``when`` over facts and failure modes of a task are judged where the world says something
-    about the task or the facts that it reads, and are otherwise taken to hold, as what is not said goes well. Who
+    Criteria, preconditions, a ``when`` over facts and failure modes of a task are evaluated if the world mentions
+    the task or the facts that it reads. Otherwise they are taken to hold: what is not mentioned succeeds. Who
     carries out an instruction in plain words is played by the world as well.
     """
     tasks = tuple(_staged(task, world, "") for task in plan.tasks)
@@ -307,7 +307,7 @@ def _waits(world: World, path: str) -> bool:
 
 
 def decision(world: World, task: str, visit: int = 1) -> Json:
-    """What a person says about a task that waits for the ``visit``-th time; None where nobody says anything."""
+    """What a person says about a task that waits for the ``visit``-th time; None without an answer."""
     pattern = best(world.gates, task)
     if pattern is None:
         return None if world.strict else "approve"
@@ -348,11 +348,11 @@ SAMPLES: dict[str, Json] = {
     "list": [],
     "map": {},
 }
-"""A value of each type, for what has to be given and nobody has given."""
+"""A value of each type, for required inputs that are missing."""
 
 
 def decided(state: State, number: int, decision: Json) -> Sequence[Event]:
-    """The votes of a decision about a task that waits; none for ``expire`` and None, which are no words of anybody.
+    """The votes of a decision about a task that waits; none for ``expire`` and None, which are not votes.
 
     Who votes has the roles that the gate asks for; where it needs several, as many say the same.
     """
@@ -379,7 +379,7 @@ def decided(state: State, number: int, decision: Json) -> Sequence[Event]:
 
 
 def extended(state: State, number: int) -> Sequence[Event]:
-    """What somebody adds who extends every limit that a task waits for by as much as those who wait need."""
+    """The extension of every limit that a task waits for, by as much as the waiting tasks need."""
     found = state.tasks[number]
     if (found.status, found.reason) != ("blocked", "budget"):
         return ()
@@ -392,7 +392,7 @@ def extended(state: State, number: int) -> Sequence[Event]:
 
 
 def lapses(state: State, number: int, decision: Json) -> float | None:
-    """When a gate expires that nobody is going to decide (seconds since 1970)."""
+    """When a gate expires that will not be decided (seconds since 1970)."""
     gate = state.tasks[number].gate
     word = decision if isinstance(decision, str) or decision is None else decision.get("decision")
     return gate.expires_at if gate is not None and gate.waits and word == "expire" else None

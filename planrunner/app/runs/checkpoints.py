@@ -46,7 +46,7 @@ class Checkpoint(NamedTuple):
 
 class ForkRequest(NamedTuple):
     """From where a run is to go on as another one: ``checkpoint`` (a name, the beginning of one, or a task) or ``at``
-    (the seq of an entry); neither is the last checkpoint. ``params`` are set anew."""
+    (the seq of an entry); neither is the last checkpoint. ``params`` replace those of the run."""
 
     run: str
     checkpoint: str = ""
@@ -57,7 +57,7 @@ class ForkRequest(NamedTuple):
 
 class Forked(NamedTuple):
     """The new run, and the entry of ``parent`` after which it goes on; ``checkpoint`` is empty where there is none.
-    ``files`` is how many files, links and folders are not as they were then; 0 where nobody kept them."""
+    ``files`` is how many files, links and folders are not as they were then; 0 if they were not kept."""
 
     run_id: str
     parent: str
@@ -118,7 +118,7 @@ def _differing(journal: Journal, row: RunRow, entries: Sequence[Entry], request:
         place, state_dir = _place(row, entries, request), find_state(None, request.state)
         steps = _rewind(journal, row, entries, place, state_dir).steps
     except (NotFound, StorageFailed, UsageError):
-        return 0  # whoever asks to have them put back is told why that cannot be
+        return 0  # restoring them reports why it cannot be done
     return sum(step.writes or step.how == "removed" for step in steps)
 
 
@@ -359,5 +359,5 @@ def _changes(store: ArtifactStore, since: str, files: str) -> dict[str, Json]:
 
 
 def readable(path: str) -> str:
-    """A path as text, with an escape for each byte that is none."""
+    """A path as text, with an escape for each undecodable byte."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

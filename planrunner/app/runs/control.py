@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def answer_waiting(journal: JournalPort, handle: Lease, state: State, now: float) -> None:
     """Fold and store what follows from every waiting request of a run that is held and stands still at ``now``.
 
-    No effect starts: that is for whoever drives the run next. Raises StorageFailed, Fenced.
+    No effect starts: that is for the next runner. Raises StorageFailed, Fenced.
     """
     waiting = journal.waiting(handle.run)
     if not waiting:
@@ -52,7 +52,7 @@ PATIENCE = 30.0
 """Seconds that the holder of a run is given to answer; it looks ten times a second."""
 
 SILENCE = 2.0
-"""Seconds after which whoever asked is told that the holder has not answered."""
+"""Seconds after which the requester learns that the holder of the lease has not answered."""
 
 _PAUSE = 0.02
 
@@ -102,8 +102,8 @@ def steer(
 
 
 def take_back_pause(wanted: str, state: str | None) -> Steered | None:
-    """Have a run whose pause comes to rest go on in the process that holds it; None where it is not pausing. Where it
-    has come to rest meanwhile, the answer is not ``applied``. Raises as ``steer`` does."""
+    """Make a run that is pausing continue in the process that holds it; None where it is not pausing. If it
+    has paused meanwhile, the answer is not ``applied``. Raises as ``steer`` does."""
     journal = open_journal(find_state(None, state), readonly=True)
     from planrunner.app.history.state import stored_state
 

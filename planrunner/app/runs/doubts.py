@@ -58,7 +58,7 @@ def _doubtful(state: State, wanted: str) -> list[int]:
 
 
 def _doubts(state: State) -> list[int]:
-    """The tasks whose last attempt has an end that nobody saw; one that holds others is never in doubt itself."""
+    """The tasks whose last attempt has an unknown end; a container is never in doubt itself."""
     return [
         number
         for number, found in enumerate(state.tasks)
@@ -116,28 +116,28 @@ def _undone(state: State, number: int, by: str) -> RollbackStarted:
 
 
 def left_alone() -> tuple[LeftAlone, ...]:
-    """Nobody is there to ask until the run is taken up again."""
+    """The event of an unattended run, until it is resumed."""
     return (LeftAlone(),)
 
 
 def with_more(state: State, by: str) -> list[TasksReset]:
-    """What a run that had ended and got a larger budget since begins anew."""
+    """The tasks to reset in a run that had ended and got a larger budget since."""
     if (state.status, state.reason) != ("paused", "budget"):
         return []
     return [reset_event(state, retried(state, ()), "retry", by)]
 
 
 DECIDED = "decided"
-"""The reason of a run, and of its tasks, that waits for nobody any more: resuming it goes on."""
+"""The reason of a run, and of its tasks, that is fully decided: a resume continues it."""
 
 _THEN = "resuming the run goes on with it"
 
 
 def rest(state: State) -> dict[int, str]:
-    """Give the state of a run that nobody holds the status, reason and details that every command shows.
+    """Give the state of a run without a lease the status, reason and details that every command shows.
 
     What people have decided since the run was parked is taken up when it is resumed; the tasks that wait for that, by
-    number, with what was decided. A run is decided when nobody is asked anything more.
+    number, with what was decided. A run is decided when no question is open.
     """
     if state.status == "running":
         state.status, state.reason = "paused", "cut off"
@@ -162,7 +162,7 @@ def _gates(state: State) -> dict[int, str]:
 
 
 def _budgets(state: State) -> dict[int, str]:
-    """Tasks that a budget held up which was extended, or which nobody extends."""
+    """Tasks that waited for a budget which was extended, or will not be."""
     waiting = {name for asked in wanted(state, time.time()) for name in asked.tasks}
     words = "refused more budget" if state.ledger is not None and state.ledger.refused else ""
     return {

@@ -61,8 +61,8 @@ Json = Any
 
 class ExecRequest(NamedTuple):
     """What ``planrunner exec`` was asked for. ``only`` and ``until`` are task ids; ``state`` is the state directory;
-    ``trust`` the digest by which somebody trusts a plan from outside the project, ``beyond`` places there to act in,
-    ``ask`` asks about both (None: nobody can). With ``vouched`` the caller made the plan, wherever it lies."""
+    ``trust`` the digest of a trusted plan from outside the project, ``beyond`` places there to act in,
+    ``ask`` asks about both (None: it is not asked). With ``vouched`` the caller made the plan, wherever it lies."""
 
     plan: str
     params: tuple[tuple[str, Json], ...] = ()
@@ -75,7 +75,7 @@ class ExecRequest(NamedTuple):
     preview: str | None = None
     """A saved preview that the run must be held to."""
     unattended: bool = False
-    """Nobody is there to ask: what is in doubt and can be undone is undone, and fails."""
+    """Never ask: tasks in doubt that can be undone are undone, and fail."""
     unconfined: bool = False
     """A person has taken the sandbox away: nothing is shut in, whatever policies say."""
     trust: str = ""
@@ -108,7 +108,7 @@ class RunResult(NamedTuple):
 
 
 class Watch(Protocol):
-    """Somebody who looks on: told of the run, of each durable entry, of output, and now and then of the time."""
+    """An observer of a run: it receives the run, each durable entry, output, and now and then the time."""
 
     def started(self, run_id: str, plan: Plan, state: State) -> None: ...
 
@@ -143,7 +143,7 @@ class Silent:
 
 
 def warn(watch: Watch, texts: Sequence[str]) -> None:
-    """Tell whoever looks on what may come to nothing, where it listens for that."""
+    """Pass warnings to a watch that accepts them."""
     telling = getattr(watch, "warn", None)
     if texts and telling is not None:
         telling(texts)
@@ -160,7 +160,7 @@ def execute(
     """Run a plan until it ends or parks, with the capabilities of ``registry`` where one is given; ``switch`` stops it
     from another thread.
 
-    Raises NotFound, PlanInvalid, UsageError (parameters, task names), Denied for a plan that nobody lets run,
+    Raises NotFound, PlanInvalid, UsageError (parameters, task names), Denied for a plan that may not run,
     StorageFailed and Fenced; whatever the tasks of the plan do ends in the result.
     """
     registry = registry or Registry(project=find_project(request.plan))
@@ -188,7 +188,7 @@ def _seen_and_admitted(
 
 def let_in(request: ExecRequest, journal: JournalPort, registry: Registry) -> tuple[Seen, dict[str, Json]]:
     """A plan that is to run, as ``execute`` takes it, and what the record says of how it came to be trusted. Raises
-    NotFound, PlanInvalid, and Denied for a plan that nobody lets run."""
+    NotFound, PlanInvalid, and Denied for a plan that may not run."""
     if why_outside(request.plan):
         return _admitted(request, registry, None)
     return _seen_and_admitted(request, journal, registry, False)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 class Restoring:
     """The right to put files back: one process of a state directory has it at a time, and the kernel frees it when that
-    dies. A run that the same process goes on with takes its place as soon as it is held: nobody comes between. Raises
-    RunHeld, StorageFailed."""
+    dies. A run that the same process continues takes over this right together with its lease, without a
+    gap. Raises RunHeld, StorageFailed."""
 
     __slots__ = ("_lease",)
 

@@ -1,4 +1,4 @@
-"""Begin tasks of a run anew: those that failed, or those that somebody names."""
+"""Re-run tasks of a run: those that failed, or those that are named."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from planrunner.machine.state import State
 
 
 class RerunRequest(NamedTuple):
-    """``tasks`` are ids or paths. ``retry`` begins what failed among them anew (none named: everything that failed);
-    otherwise the tasks themselves begin anew, and what comes after them: all of it with ``downstream``, with
-    ``keep_unchanged`` only what would be called otherwise by then, else what may not keep its result.
-    ``only_failed`` leaves what went well as it is."""
+    """``tasks`` are ids or paths. ``retry`` re-runs the failed ones among them (none named: all failed tasks);
+    otherwise the tasks themselves re-run, and what comes after them: all of it with ``downstream``, with
+    ``keep_unchanged`` only tasks whose call has changed, else those that may not keep their result.
+    ``only_failed`` leaves completed tasks as they are."""
 
     run: str
     tasks: tuple[str, ...] = ()
@@ -36,14 +36,14 @@ class RerunRequest(NamedTuple):
     keep_unchanged: bool = False
     only_failed: bool = False
     unattended: bool = False
-    """Nobody is there to ask what became of an attempt."""
+    """Never ask about the end of an attempt in doubt."""
     accepts_policy: bool = False
-    """A person holds the run to the operator's policy of now alone."""
+    """A person accepts that only the current policy applies."""
 
 
 class Stale(NamedTuple):
-    """What would begin anew, in any case and perhaps, and how many tasks without others inside went well and
-    stay as they are.
+    """The tasks that re-run in any case, those that re-run if their inputs have changed, and how many completed tasks,
+    containers aside, keep their results.
 
     ``calls`` gives for tasks that ran the digest of what they were called with; one of ``perhaps`` runs again if it
     would be called otherwise. ``inside`` gives for those of them that hold others the tasks that are compared one by
@@ -73,8 +73,8 @@ def preview(request: RerunRequest, state_dir: str | None, *, acting: bool = Fals
     return _stale(state, _chosen(state, request))
 
 
-def _stale(state: State, anew: Reset) -> Stale:
-    touched, replaced = {*anew.again, *anew.perhaps}, replaced_tasks(state)
+def _stale(state: State, reset: Reset) -> Stale:
+    touched, replaced = {*reset.again, *reset.perhaps}, replaced_tasks(state)
     well = [
         number
         for number, found in enumerate(state.tasks)
@@ -82,20 +82,20 @@ def _stale(state: State, anew: Reset) -> Stale:
     ]
     return Stale(
         state.run_id,
-        _ids(state, anew.again),
-        _ids(state, anew.perhaps),
+        _ids(state, reset.again),
+        _ids(state, reset.perhaps),
         sum(touched.isdisjoint((*owners(state, number), number)) for number in well),
         {
             state.specs[number].id: state.tasks[number].inputs
-            for number in (*anew.again, *anew.perhaps)
+            for number in (*reset.again, *reset.perhaps)
             if number not in state.containers and state.tasks[number].inputs
         },
         {
             state.specs[number].id: _ids(state, inside(state, number))
-            for number in anew.perhaps
+            for number in reset.perhaps
             if _holds(state, number)
         },
-        _ids(state, [number for number in anew.again if state.specs[number].finally_]),
+        _ids(state, [number for number in reset.again if state.specs[number].finally_]),
     )
 
 
@@ -108,10 +108,10 @@ def _holds(state: State, number: int) -> bool:
 
 
 def begin_anew(request: RerunRequest, state_dir: str | None, watch: Watch) -> RunResult:
-    """Begin the tasks anew and drive the run until it ends or parks, whatever state it is in now.
+    """Reset the tasks and drive the run until it ends or pauses, whatever its status.
 
-    Raises NotFound, PlanInvalid for a fault in the project's file, RunHeld, UsageError for tasks that cannot begin
-    anew, StorageFailed, Fenced.
+    Raises NotFound, PlanInvalid for a fault in the project's file, RunHeld, UsageError for tasks that cannot be
+    re-run, StorageFailed, Fenced.
     """
     reason = "retry" if request.retry else "rerun"
 
@@ -134,7 +134,7 @@ def begin_anew(request: RerunRequest, state_dir: str | None, watch: Watch) -> Ru
 def _chosen(state: State, request: RerunRequest) -> Reset:
     wanted = [_number(state, name) for name in request.tasks]
     if request.retry and not wanted and (state.status, state.reason) == ("paused", "revised"):
-        return Reset(())  # what failed began anew with the revision
+        return Reset(())  # what failed was reset with the revision
     try:
         if request.retry:
             return retried(state, wanted)
@@ -160,8 +160,8 @@ def _nothing_to_retry(state: State, allowed: Sequence[int]) -> UsageError:
     names = _ids(state, allowed)
     listed = ", ".join(f"`{name}`" for name in names[:5]) + (f" and {len(names) - 5} more" if names[5:] else "")
     return UsageError(
-        f"no task of the run failed for good: the failure of {listed} is allowed or was recovered",
-        f"begin it anew by name: planrunner rerun {state.run_id} {' '.join(map(quote, names[:5]))}",
+        f"no failure to rerun: the failure of {listed} is allowed or was recovered",
+        f"name it to rerun it: planrunner rerun {state.run_id} {' '.join(map(quote, names[:5]))}",
     )
 
 

@@ -143,7 +143,7 @@ def _compared(store: ArtifactStore, root: str, path: str, piece: Piece) -> Step 
         return Step(path, "it could not be read then")
     whole = os.path.join(root, path)
     folder = os.path.dirname(whole)
-    how = _how(whole, piece) if os.path.realpath(folder) == folder else "missing"  # a link is no way to it
+    how = _how(whole, piece) if os.path.realpath(folder) == folder else "missing"  # never through a link
     if how and piece.kind == "file" and how != "mode" and not store.is_whole(piece.sha256):
         return Step(path, "its content is not in the store any more")
     return Step(path, how, piece) if how else None
@@ -257,7 +257,7 @@ def _gone(root: str, path: str) -> None:
     try:
         remove(root, path)
     except FileNotFoundError:
-        return  # somebody has removed the folder around it meanwhile
+        return  # its folder was removed meanwhile
 
 
 def _record(root: str, path: str, piece: Piece, last: bool) -> dict[str, Json]:
@@ -341,4 +341,4 @@ def _how_kept(path: str, target: str, record: dict[str, Json], directory: str, s
     except (FileNotFoundError, NotADirectoryError):
         return "missing"
     except OSError:
-        return "differs"  # whoever writes over it has to read it first, and says that it cannot be
+        return "differs"  # overwriting it reads it first, and reports the error

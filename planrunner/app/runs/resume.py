@@ -48,9 +48,9 @@ Json = Any
 
 
 class Manner(NamedTuple):
-    """How a run goes on: with ``unattended`` nobody is there to ask; with ``accepts_policy`` a person holds it to the
-    operator's policy of now alone, where that is another than it began with; ``unconfined`` where a person has taken
-    the sandbox away, for this time only."""
+    """How a run continues: ``unattended`` never asks; ``accepts_policy`` applies only the current policy of the
+    operator, where it differs from that of the start; ``unconfined`` runs without the sandbox, for this time only; a
+    person has chosen both."""
 
     unattended: bool = False
     accepts_policy: bool = False
@@ -201,7 +201,7 @@ def _reap(run_id: str) -> None:
 
 def changed(state: State, directory: str, following: Iterable[Event]) -> list[Event]:
     """What is recorded where the operator's policy is not what the run is held to: both hold from now on. Nothing where
-    a person accepts that of now among the events that follow. Raises as ``read_settings``."""
+    a person accepts the current policy among the events that follow. Raises as ``read_settings``."""
     if any(isinstance(event, PolicyChanged) for event in following):
         return []
     now, held = _now(directory), _held(state)
@@ -211,22 +211,22 @@ def changed(state: State, directory: str, following: Iterable[Event]) -> list[Ev
 
 
 def accepted(state: State, directory: str) -> list[Event]:
-    """What is recorded where a person holds a run to the policy of now alone. Raises as ``read_settings``."""
+    """What is recorded where a person accepts that only the current policy applies. Raises as ``read_settings``."""
     now = _now(directory)
     return [] if _held(state) == now else [PolicyChanged(tuple(now), "accepted", principal().name)]
 
 
 def voided(state: State, following: Iterable[Event], program: str) -> tuple[str, ...]:
-    """For each task at which people said something that a change of policy among the events that follow takes back:
-    whose votes count no more, and how they vote anew. Before these events are folded."""
+    """For each task whose votes are void by a change of policy among the events that follow: the voters, and how to
+    vote again. Before these events are folded."""
     if not any(isinstance(event, PolicyChanged) for event in following):
         return ()
     told = []
     for task, found in zip(state.specs, state.tasks, strict=True):
         if who := _voters(found):
             told.append(
-                f"the policy has changed since, so what {', '.join(who)} said at `{task.id}` counts no more; "
-                f"to vote anew: {program} gates {state.run_id}"
+                f"the policy has changed: the votes of {', '.join(who)} at `{task.id}` no longer count; "
+                f"vote again: {program} gates {state.run_id}"
             )
     return tuple(told)
 
@@ -250,7 +250,7 @@ def _now(directory: str) -> list[dict[str, Json]]:
 
 
 def _of_before(record: dict[str, Json]) -> dict[str, Json]:
-    """A level that nobody can change any more: no file says it now."""
+    """A level that is fixed: it is no longer in any file."""
     name = str(record["name"])
     return record if name.endswith(AS_BEFORE) else {**record, "name": name + AS_BEFORE, "file": ""}
 

@@ -80,9 +80,9 @@ def preview(request: ReviseRequest, state_dir: str | None) -> Revision:
 def revise(request: ReviseRequest, state_dir: str | None) -> Revision:
     """Give a run its next revision; nothing is started.
 
-    Raises NotFound, RunHeld while a process acts on the run, PlanInvalid and Denied for a plan that may not run,
-    UsageError for parameters, for a plan of another name or project, and for a run that cannot take a revision as it
-    stands; StorageFailed, Fenced.
+    Raises NotFound; RunHeld while a process acts on the run; PlanInvalid and Denied for a plan that may not run;
+    UsageError for parameters, for a plan of another name or project, and for a run that cannot be revised in its
+    status; StorageFailed, Fenced.
     """
     journal = open_journal(find_state(None, state_dir))
     try:
@@ -114,7 +114,7 @@ def _held(journal: Journal, run_id: str) -> Lease:
     try:
         return journal.acquire(run_id)
     except RunHeld as error:
-        raise RunHeld(error.message, f"let it come to rest first: planrunner pause {run_id}") from None
+        raise RunHeld(error.message, f"pause it first: planrunner pause {run_id}") from None
 
 
 def compared(one: str, other: str, state_dir: str | None) -> list[Difference]:
@@ -359,7 +359,7 @@ def _under_way(state: State, before: Plan, now: Plan) -> tuple[str, ...]:
 
 
 def _params(before: Plan, now: Plan, values: dict[str, Json], given: Iterable[tuple[str, Json]]) -> dict[str, Json]:
-    """What was given stays, what had its default has the default of now. Raises UsageError for what does not fit."""
+    """Given values stay; defaults become those of the revised plan. Raises UsageError for what does not fit."""
     then, defaults = {param.name: param for param in before.params}, bind_params(before, {}).values
     said = dict(given)
     kept: dict[str, Json] = {}

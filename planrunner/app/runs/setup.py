@@ -219,7 +219,7 @@ def check_project(directory: str) -> None:
 
 
 def is_doubtful(path: str, seen: Seen) -> bool:
-    """Whether a plan of the project may need a word by somebody: it may act outside, it links to files elsewhere, or
+    """Whether a plan of the project may need permission: it may act outside, it links to files elsewhere, or
     the policy asks for one. Raises as ``read_data``."""
     folder = os.path.dirname(path)
     return seen.strays or any(why_outside(os.path.join(folder, name)) for name, _ in seen.files) or _asks_inside()
@@ -299,8 +299,8 @@ def at_once(asked: int | None, planned: int, most: int | None) -> int | None:
 
 
 def keep_profile(directory: str, recorded: str, run: str | None = None) -> None:
-    """Let the profile that a run began with hold from now on, empty for none. Raises UsageError where another was asked
-    for by whoever goes on with ``run``; who only answers it is not asked."""
+    """Let the profile that a run began with hold from now on, empty for none. Raises UsageError where a command that
+    continues ``run`` chose another one; a command that only votes may not choose."""
     if recorded or has_settings(directory):
         if run is not None:
             caller.check_profile_kept(recorded, run)

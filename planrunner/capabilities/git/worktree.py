@@ -35,8 +35,8 @@ _HELD = {"1": 8, "u": 10}
 
 
 class Entry(TypedDict):
-    """One path: what the index has against HEAD, and the working tree against the index, each as git's letter (``.`` is
-    no difference); ``kind`` is changed, conflict, untracked or ignored."""
+    """One path: what the index has against HEAD, and the working tree against the index, each as git's letter (``.``
+    for no difference); ``kind`` is changed, conflict, untracked or ignored."""
 
     path: str
     kind: str

@@ -182,8 +182,8 @@ _GRAIN = 0.005
 
 
 def require_said(context: Context, work: Work) -> None:
-    """Refuse an answer to whether code is made while the run goes on that is itself made while the run goes on, and
-    code that a template is filled into, but for a text that is all of it and said to be made. Raises Failure."""
+    """Refuse a ``generated`` that is itself computed by the run, and code with templates in it, unless one template is
+    the whole code and ``generated`` is true. Raises Failure."""
     if work.made is not None:
         require_verbatim(context, "generated", "write true or false")
     if work.kind == "code" and not (work.made and is_one_template(_written(context, "code"))):

@@ -148,7 +148,7 @@ class _Look:
             elif isinstance(node, ast.ImportFrom) and not node.level:
                 for alias in node.names:
                     self._aliases[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-        for _ in range(3):  # a name of a name of a name; whoever goes further is found by what was taken first
+        for _ in range(3):  # a name of a name of a name; longer chains are found by their first link
             for node in self._nodes:
                 if isinstance(node, ast.Assign) and (name := self._dotted(node.value)):
                     self._aliases.update({each.id: name for each in node.targets if isinstance(each, ast.Name)})

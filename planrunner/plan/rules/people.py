@@ -46,7 +46,7 @@ def _left_to_people(task: Task) -> bool:
     if task.command:
         return not looks_like_calls(task.command) and not names_program(
             task.command
-        )  # one that does not parse is no instruction either
+        )  # one that does not parse is not an instruction either
     words = [step for step in task.steps if isinstance(step, str)]
     return len(words) == len(task.steps) and not (words and all(map(looks_like_calls, words)))
 

@@ -1,5 +1,5 @@
-"""What was not let out of a sandbox, counted. Whoever asks is a program that may ask for as much as it likes, so what
-is kept of it is bounded."""
+"""What a sandbox refused, counted. The confined program can make any number of requests, so the record is
+bounded."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ ANNOTATIONS = 10
 class GithubProgress(PlainProgress):
     """A watch of a run whose output is read by the runner of the service.
 
-    Lines of tasks that look like commands to that runner are printed while commands are switched off by a token that
-    nobody can guess.
+    Lines of tasks that look like commands to that runner are printed while commands are switched off by an
+    unguessable token.
     """
 
     def __init__(self, terminal: Terminal, output: str = "grouped") -> None:

@@ -256,7 +256,7 @@ LARGE = 100
 """Items from which on those that go well are told in tenths."""
 
 _QUIET = ("completed", "skipped", "omitted", "cancelled")
-"""Ends of items that nobody has to do anything about: one that was never begun says no more than its fan-out does."""
+"""Ends of items that need no action: one that was never begun says no more than its fan-out does."""
 
 
 class Folds:
@@ -399,7 +399,7 @@ def _reset(terminal: Terminal, state: State, event: TasksReset, _at: float) -> s
     names += f" and {len(event.tasks) - 4} more" if len(event.tasks) > 4 else ""
     cause = f", sent back by {event.cause}" if event.cause else f", by {event.by}" if event.by else ""
     said = f": {foreign(terminal, event.comment)}" if event.comment else ""
-    return f"{terminal.sign('retrying')} {names} begin anew ({event.reason}{cause}{said})"
+    return f"{terminal.sign('retrying')} {names} re-run ({event.reason}{cause}{said})"
 
 
 def resumed_text(counts: dict[str, int]) -> str:

@@ -94,7 +94,7 @@ class TreeProgress:
         self._draw_when_due(now)
 
     def let_go(self) -> None:
-        """Leave what is drawn where it is: somebody else writes below it."""
+        """Leave what is drawn where it is: the next output comes below it."""
         self._drawn = 0
 
     def ended(self, result: Any) -> None:
