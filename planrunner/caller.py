@@ -33,7 +33,7 @@ class Principal(NamedTuple):
 
 
 class Workspace(NamedTuple):
-    """Where somebody stands. Relative paths and the project are looked for from the directory ``root``; ``state`` is a
+    """The place of a caller. Relative paths and the project are looked for from the directory ``root``; ``state`` is a
     state directory that was chosen, empty for that of the project; ``profile`` a profile that was asked for, empty for
     none at all and None without a choice."""
 
