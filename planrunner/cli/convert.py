@@ -24,7 +24,7 @@ _NOTATIONS: dict[str, Notation] = {"yaml": "yaml", "plan": "text", "json": "json
 @click.argument("plan", type=click.Path())
 @click.option("--to", "target", required=True, type=click.Choice(list(_NOTATIONS)), help="The notation to write.")
 @click.option("-o", "--output", "path", metavar="FILE", help="Write to a file, which must not exist.")
-@click.option("--stdin-filename", default="<stdin>", metavar="NAME", help="What the plan on standard input is called.")
+@click.option("--stdin-filename", default="<stdin>", metavar="NAME", help="Name to show for standard input.")
 def convert_command(plan: str, target: str, path: str | None, stdin_filename: str) -> int:
     """Convert a plan to YAML, the text notation or JSON. The meaning stays; comments stay where the notation has them.
 

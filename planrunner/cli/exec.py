@@ -26,16 +26,16 @@ def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -
 @click.command("exec")
 @click.argument("plan", required=False, type=click.Path())
 @click.option("-p", "--param", "params", multiple=True, metavar="NAME=VALUE", callback=pairs, help="Set a parameter.")
-@click.option("--params-file", metavar="FILE", help="Read parameters from a YAML or JSON file; -p comes before it.")
+@click.option("--params-file", metavar="FILE", help="Read parameters from a YAML or JSON file; -p takes precedence.")
 @click.option("--only", multiple=True, metavar="TASK", help="Run only this task; may be repeated.")
 @click.option("--until", multiple=True, metavar="TASK", help="Run this task and what it needs; may be repeated.")
 @click.option("--max-parallel", type=click.IntRange(1), metavar="N", help="At most N tasks at once.")
-@click.option("--seed", type=click.IntRange(0), metavar="N", help="Seed of everything random in the run.")
-@click.option("--force", is_flag=True, help="Run every task, also those that are done already by their `fresh`.")
-@click.option("--dry-run", is_flag=True, help="Go through the plan without acting.")
-@click.option("--preview", metavar="FILE", help="Run only what this saved preview shows; else leave with code 10.")
+@click.option("--seed", type=click.IntRange(0), metavar="N", help="Seed of all random choices of the run.")
+@click.option("--force", is_flag=True, help="Run every task, even those that `fresh` finds done.")
+@click.option("--dry-run", is_flag=True, help="Simulate the plan: decide everything, run nothing.")
+@click.option("--preview", metavar="FILE", help="Refuse with code 10 unless the run matches this saved preview.")
 @click.option("--trust", metavar="DIGEST", help="Run a plan from outside the project if this is its digest.")
-@click.option("--allow-outside", multiple=True, metavar="PATH", help="Let tasks act there, outside the project, too.")
+@click.option("--allow-outside", multiple=True, metavar="PATH", help="Let tasks also act in PATH, outside the project.")
 @click.option("--json", is_flag=True, help="Print one JSON object about the run at the end.")
 @click.option(
     "--progress",
@@ -45,7 +45,7 @@ def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -
 )
 @click.option("--output", type=click.Choice(OUTPUT), help=OUTPUT_HELP)
 @click.option("--unattended", is_flag=True, help=UNATTENDED)
-@click.option("--no-wait", is_flag=True, help="At a terminal too, leave with code 8 where a gate waits.")
+@click.option("--no-wait", is_flag=True, help="Exit with code 8 at a gate, even at a terminal.")
 @click.option("--no-sandbox", is_flag=True, help=NO_SANDBOX)
 @click.pass_context
 def exec_command(ctx: click.Context, /, **options: Any) -> int:

@@ -49,17 +49,24 @@ class LintCommand(click.Command):
 @click.argument("paths", nargs=-1, type=click.Path())
 @click.option("--format", "form", type=click.Choice(["text", "concise", "json"]), default="text", help="How to print.")
 @click.option("--json", "form", flag_value="json", help="The same as --format json.")
-@click.option("--fix", is_flag=True, help="Mend what can be mended without changing the plan's meaning.")
-@click.option("--unsafe-fixes", is_flag=True, help="Mend also where the meaning may change; --fix=all is the same.")
+@click.option("--fix", is_flag=True, help="Apply fixes that do not change the plan's meaning.")
+@click.option(
+    "--unsafe-fixes", is_flag=True, help="Also apply fixes that may change the meaning; the same as --fix=all."
+)
 @click.option("--diff", is_flag=True, help="Show what --fix would change, write nothing.")
-@click.option("--select", multiple=True, metavar="CODES", help="Only these rules: codes, names or beginnings.")
-@click.option("--ignore", multiple=True, metavar="CODES", help="Without these rules.")
-@click.option("--fail-on", type=click.Choice(["error", "warning", "note"]), default="error", help="What gives code 1.")
-@click.option("--stdin-filename", default="<stdin>", metavar="NAME", help="What the plan on standard input is called.")
+@click.option("--select", multiple=True, metavar="CODES", help="Only these rules: codes, names or prefixes.")
+@click.option("--ignore", multiple=True, metavar="CODES", help="Skip these rules.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["error", "warning", "note"]),
+    default="error",
+    help="Lowest severity that exits with code 1.",
+)
+@click.option("--stdin-filename", default="<stdin>", metavar="NAME", help="Name to show for standard input.")
 @click.pass_context
 def lint_command(ctx: click.Context, /, **options: Any) -> int:
     """Check plans, and the settings of their projects. PATH is a file, a folder or `-` for standard input; without one
-    the working directory is searched. A planrunner.yaml that is named is checked as by `config check`, and not mended.
+    the working directory is searched. A planrunner.yaml that is named is checked as by `config check`, but not fixed.
 
     Codes: 0 nothing at or above --fail-on, 1 findings, 3 no plan found.
 
@@ -121,7 +128,7 @@ def _print_diff(results: list[Checked]) -> None:
 @click.argument("paths", nargs=-1, type=click.Path())
 @click.option("--check", is_flag=True, help="Write nothing; code 1 where a plan is not in canonical form.")
 @click.option("--diff", is_flag=True, help="Write nothing; show what would change.")
-@click.option("--stdin-filename", default="<stdin>", metavar="NAME", help="What the plan on standard input is called.")
+@click.option("--stdin-filename", default="<stdin>", metavar="NAME", help="Name to show for standard input.")
 def fmt_command(paths: tuple[str, ...], check: bool, diff: bool, stdin_filename: str) -> int:
     """Format plans: canonical keys in one order and one layout. Comments stay.
 

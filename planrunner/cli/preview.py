@@ -21,21 +21,21 @@ from planrunner.views.preview import preview_lines
 @click.command("preview")
 @click.argument("plan", type=click.Path())
 @click.option("-p", "--param", "params", multiple=True, metavar="NAME=VALUE", callback=pairs, help="Set a parameter.")
-@click.option("--params-file", metavar="FILE", help="Read parameters from a YAML or JSON file; -p comes before it.")
+@click.option("--params-file", metavar="FILE", help="Read parameters from a YAML or JSON file; -p takes precedence.")
 @click.option("--only", multiple=True, metavar="TASK", help="Run only this task; may be repeated.")
 @click.option("--until", multiple=True, metavar="TASK", help="Run this task and what it needs; may be repeated.")
 @click.option("--max-parallel", type=click.IntRange(1), metavar="N", help="At most N tasks at once.")
 @click.option("--save", metavar="FILE", help="Write the preview to a file, for `exec --preview FILE`.")
-@click.option("--changes", is_flag=True, help="Ask capabilities what they would change now: diffs and exact calls.")
+@click.option("--changes", is_flag=True, help="Show what capabilities would change now: diffs and exact calls.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def preview_command(ctx: click.Context, /, **options: Any) -> int:
     """Show what a run would do: what runs in which order, who is asked, and the worst case of time and cost.
 
-    Nothing is run and nothing is asked. With --changes capabilities look at the world to tell the diff or the exact
-    calls of what they would do now; they change nothing. A saved preview binds a run: `exec --preview FILE` refuses
-    with code 10 when the plan, its parameters or anything in the preview has changed since. What is missing here
-    (secrets, keys, programs, folders) is listed; `exec` does not start without it.
+    Nothing is run and no question is asked. With --changes, capabilities also show the diff or the exact calls that
+    they would make now; they change nothing. A saved preview binds a run: `exec --preview FILE` refuses with code 10
+    if the plan, its parameters or anything in the preview has changed since. Missing secrets, keys, programs and
+    folders are listed; `exec` does not start without them.
 
     \b
     Examples:

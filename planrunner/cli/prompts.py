@@ -148,7 +148,7 @@ class GateForm:
     def prompt(self) -> str:
         if not self._body:
             choices = "/".join(self._options) if self._options else "yes"
-            return f"{choices}/no, q to leave it > "
+            return f"{choices}/no, q to decide later > "
         field = self._next_field()
         if field is not None:
             return _field_prompt(field)
@@ -229,7 +229,7 @@ class BudgetForm:
         if self._body:
             return "reason > "
         example = suggestion(self._asked).partition("=")[2].strip("'")
-        return f"how much {self._asked.what} to add, such as {example}, or no, q to leave it > "
+        return f"how much {self._asked.what} to add, such as {example}, or no, q to decide later > "
 
     def take(self, line: str) -> dict[str, Json] | None:
         """The next answer; the data of the request once everything is said."""

@@ -25,7 +25,7 @@ _Command = Callable[..., Any]
 _OPTIONS = (
     click.option("--preview", is_flag=True, help="Only show what would run again."),
     click.option("--unattended", is_flag=True, help=UNATTENDED),
-    click.option("--no-wait", is_flag=True, help="At a terminal too, leave with code 8 where a gate waits."),
+    click.option("--no-wait", is_flag=True, help="Exit with code 8 at a gate, even at a terminal."),
     click.option("--accept-policy", is_flag=True, help=ACCEPT_POLICY),
     click.option("--progress", type=click.Choice(PROGRESS), default="auto", help="How progress is shown."),
     click.option("--output", type=click.Choice(OUTPUT), help=OUTPUT_HELP),
@@ -160,8 +160,8 @@ def retry_command(ctx: click.Context, /, run: str, tasks: tuple[str, ...], **how
     """Retry tasks that failed, were cancelled or were undone, with the tasks that did not run because of them, and
     continue.
 
-    A failed item of a fan-out, or a failed step of a subplan, is tried again alone; what went well stays. What stands
-    under `finally` runs again.
+    A failed item of a fan-out, or a failed step of a subplan, is tried again alone; completed tasks keep their
+    results. Tasks under `finally` run again.
 
     \b
     Examples:

@@ -44,19 +44,22 @@ def _settled(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
     multiple=True,
     metavar="TASK=HOW",
     callback=_settled,
-    help="Say what became of a task in doubt, or of all inside one: retry, completed, failed or rollback.",
+    help="Settle a task in doubt, or all inside a container: retry, completed, failed or rollback.",
 )
 @click.option("--unattended", is_flag=True, help=UNATTENDED)
 @click.option(
-    "--from", "checkpoint", metavar="CHECKPOINT", help="Go on from a checkpoint, as a new run; this one stays as it is."
+    "--from",
+    "checkpoint",
+    metavar="CHECKPOINT",
+    help="Continue from a checkpoint as a new run; this run stays unchanged.",
 )
-@click.option("--restore-files", is_flag=True, help="With --from: make the files of the directory what they were then.")
+@click.option("--restore-files", is_flag=True, help="With --from: restore the files of the checkpoint.")
 @click.option("--yes", is_flag=True, help="Do not ask before files change.")
 @click.option("--accept-policy", is_flag=True, help=ACCEPT_POLICY)
 @click.option("--json", is_flag=True, help="Print one JSON object about the run at the end.")
 @click.option("--progress", type=click.Choice(PROGRESS), default="auto", help="How progress is shown.")
 @click.option("--output", type=click.Choice(OUTPUT), help=OUTPUT_HELP)
-@click.option("--no-wait", is_flag=True, help="At a terminal too, leave with code 8 where a gate waits.")
+@click.option("--no-wait", is_flag=True, help="Exit with code 8 at a gate, even at a terminal.")
 @click.option("--no-sandbox", is_flag=True, help=NO_SANDBOX)
 @plan_options
 @click.pass_context
@@ -72,7 +75,7 @@ def resume_command(
 ) -> int:
     """Continue a run that was interrupted or is waiting. RUN is an id, the start of one, or `last`.
 
-    TASK of `--settle` is a path, a task that holds those in doubt, or a pattern: `fan[*]` stands for every item,
+    TASK of `--settle` is a path, a container of tasks in doubt, or a pattern: `fan[*]` stands for every item,
     `all` for every task in doubt.
 
     \b

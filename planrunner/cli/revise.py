@@ -22,7 +22,7 @@ from planrunner.views.revision import difference_lines, difference_object, revis
 _Command = Callable[..., Any]
 
 PLAN = click.option(
-    "--plan", "mended", metavar="FILE", type=click.Path(), help="Revise the run first: go on with this mended plan."
+    "--plan", "mended", metavar="FILE", type=click.Path(), help="Revise the run first: continue with this changed plan."
 )
 PARAMS = click.option(
     "-p", "--param", "params", multiple=True, metavar="NAME=VALUE", callback=pairs, help="With --plan: set a parameter."

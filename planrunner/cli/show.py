@@ -35,7 +35,7 @@ from planrunner.views.tree import tree
     "--inputs", is_flag=True, help="Show what each attempt of TASK was called with, and what models were sent."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the JSON object that `exec --json` prints.")
-@click.option("--all", "whole", is_flag=True, help="List every task, whatever there is to tell of it.")
+@click.option("--all", "whole", is_flag=True, help="List every task, also uneventful ones.")
 @click.option("--timeline", is_flag=True, help="Add a bar for each attempt.")
 @click.pass_context
 def show_command(

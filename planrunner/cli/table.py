@@ -81,12 +81,12 @@ MEANT = {
 """What other tools call a command, and what it is called here."""
 
 GLOBAL_OPTIONS: tuple[tuple[str, str], ...] = (
-    ("-C DIR", "Work in DIR, as if planrunner had been called there."),
+    ("-C DIR", "Run as if started in DIR."),
     ("--state DIR", "Where runs are kept (else PLANRUNNER_STATE, else .planrunner of the project)."),
-    ("--profile NAME", "The profile of planrunner.yaml to go by (else PLANRUNNER_PROFILE); none for none."),
-    ("--color auto|always|never", "Colour; NO_COLOR and FORCE_COLOR are heeded too."),
+    ("--profile NAME", "Profile of planrunner.yaml to use (else PLANRUNNER_PROFILE); `none` for no profile."),
+    ("--color auto|always|never", "Colour of output; NO_COLOR and FORCE_COLOR apply as well."),
     ("--no-input", "Never ask anything."),
-    ("--no-plugins", "Leave plugins out: only what planrunner comes with."),
+    ("--no-plugins", "Disable all plugins."),
     ("--version", "Print the version."),
     ("-h, --help", "Print this text."),
 )
@@ -112,7 +112,7 @@ def help_text() -> str:
         lines += [f"  {name:<14}{text}" for name, _, text, of in COMMANDS if of == group]
     lines += ["", "Options:"]
     lines += [f"  {option:<28}{text}" for option, text in GLOBAL_OPTIONS]
-    lines += ["", "'planrunner COMMAND --help' tells more about a command."]
+    lines += ["", "Run 'planrunner COMMAND --help' for more about a command."]
     return "\n".join(lines) + "\n"
 
 

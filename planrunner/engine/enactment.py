@@ -207,8 +207,8 @@ def kept(state: State, number: int, place: Place) -> TaskSettled | None:
     prepared = prepare(state, Start(number, found.attempts + 1), place)
     if prepared.call is None or prepared.intent.inputs != before.inputs:
         return None
-    then = f"in attempt {found.attempts}" if before.number == number else f"`{state.specs[before.number].id}` was"
-    return TaskSettled(prepared.intent.task, "completed", "reused", f"kept: it would be called as {then}")
+    then = f"attempt {found.attempts}" if before.number == number else f"`{state.specs[before.number].id}`"
+    return TaskSettled(prepared.intent.task, "completed", "reused", f"unchanged; result of {then} reused")
 
 
 class PreparedUndo(NamedTuple):

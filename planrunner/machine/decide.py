@@ -434,7 +434,7 @@ def _after_success(state: State, number: int, verdict: Verdict, now: float) -> C
         asked = gate is not None and (gate.stage, gate.attempt) == ("criteria", task_state.attempts)
         return at_gate(state, number, now) if asked else AskPeople(number, "criteria")
     if task_state.kept is not None and number in state.containers and is_all_kept(state, number):
-        return settle(task, "completed", "reused", "kept: nothing inside it would be called otherwise")
+        return settle(task, "completed", "reused", "unchanged; results of all its tasks reused")
     return settle(task, "completed", "", _judged(task_state) if verdict.words else _at_bound(task, task_state))
 
 

@@ -135,7 +135,7 @@ def _conditions(state: State, number: int, now: float, ready: list[int]) -> Comm
             return command
     if task.gate is not None or state.restricted or (task.labels and (state.plan.gated or task_state.frame.owner >= 0)):
         if task.gate is not None and task_state.kept is not None and is_still_approved(state, number):
-            return settle(task, "completed", "reused", "kept: it asks what it asked, and nothing before it changed")
+            return settle(task, "completed", "reused", "unchanged; the earlier decision is reused")
         if stage := stage_before(state, number):
             return AskPeople(number, stage)
     if not task.uses and number not in state.containers and task.gate is None:

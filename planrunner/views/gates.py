@@ -217,7 +217,7 @@ def may_decide(gate: GateState) -> str:
     """Who is asked, in words."""
     roles, people = " or ".join(gate.roles), " or ".join(gate.people)
     who = " or ".join(word for word in (f"the role {roles}" if roles else "", people) if word) or "anybody"
-    return f"{who}, but not who started the run" if gate.not_starter else who
+    return f"{who}, except the person who started the run" if gate.not_starter else who
 
 
 def gate_lines(terminal: Terminal, state: State, number: int, now: float, whole: bool) -> list[str]:

@@ -8,6 +8,7 @@ import json
 import re
 import tokenize
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,23 +47,28 @@ def _sources() -> Iterator[tuple[str, str]]:
         yield str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
 
 
-def _strings(stated: bool) -> Iterator[Text]:
+@cache
+def _strings() -> tuple[list[Text], list[Text]]:
     """The strings of the code: those that stand as statements (docstrings of modules, classes, functions and
-    constants), or all others."""
+    constants), and all others."""
+    stated: list[Text] = []
+    others: list[Text] = []
     for name, source in _sources():
         tree = ast.parse(source)
         docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         for node in ast.walk(tree):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and (id(node) in docstrings) is stated:
-                yield Text(f"{name}:{node.lineno}", node.value)
-
-
-def _messages() -> Iterator[Text]:
-    return _strings(False)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                texts = stated if id(node) in docstrings else others
+                texts.append(Text(f"{name}:{node.lineno}", node.value))
+    return stated, others
 
 
 def _docstrings() -> Iterator[Text]:
-    return _strings(True)
+    yield from _strings()[0]
+
+
+def _messages() -> Iterator[Text]:
+    yield from _strings()[1]
 
 
 def _comments() -> Iterator[Text]:

@@ -339,8 +339,8 @@ def test_a_subplan_in_which_nothing_has_changed_keeps_everything_and_says_so() -
     ran = rehearse(plan(*FED), {"a": [given(v=1, list=[])], "sub/three": [given(n=5)]})
     state, acted = again(ran, picks("a"), {"a": given(v=1, list=[])})
     assert acted == ["a"]
-    assert state.tasks[state.index["sub"]].detail == "kept: nothing inside it would be called otherwise"
-    assert state.tasks[state.index["sub@2/one"]].detail == "kept: it would be called as `sub/one` was"
+    assert state.tasks[state.index["sub"]].detail == "unchanged; results of all its tasks reused"
+    assert state.tasks[state.index["sub@2/one"]].detail == "unchanged; result of `sub/one` reused"
     assert state.status == "completed"
 
 
@@ -443,7 +443,7 @@ def test_a_second_rerun_compares_with_what_was_kept_by_the_first() -> None:
     second = Rehearsal(state, disk.entries, [])
     state, acted = again(second, picks("a"), {"a": given(v=7, list=[])})
     assert acted == ["a", "sub@3/two"]
-    assert state.tasks[state.index["sub@3/one"]].detail == "kept: it would be called as `sub@2/one` was"
+    assert state.tasks[state.index["sub@3/one"]].detail == "unchanged; result of `sub@2/one` reused"
 
 
 def test_an_attempt_that_follows_a_failed_one_never_keeps_the_result_of_before() -> None:
