@@ -276,7 +276,7 @@ def test_what_begins_anew_says_who_sent_it_back_and_why(screen):
     ran = run(draft, review, outcomes={"review": [BAD, Outcome(exit_code=0)]})
     terminal, stream = screen()
     watched(ran, PlainProgress(terminal))
-    line = next(line for line in lines_of(stream) if "anew" in line)
+    line = next(line for line in lines_of(stream) if "re-run" in line)
     assert line.startswith("↻ draft, review re-run (rework, sent back by review: exit code 1")
     assert why(ran.state, "draft")[1].startswith("it was reset, this is visit 2, sent back by `review`: exit code 1")
     assert "visit 2" in tree(screen()[0], ran.state, 0.0)[0]
