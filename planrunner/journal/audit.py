@@ -138,7 +138,7 @@ def prove(connection: Connection, chain: Chain, run: str) -> None:
 def refused(run: str, why: str) -> RecordMismatch:
     """The error for a run that is not what was written."""
     return RecordMismatch(
-        f"run `{run}` is not what was written, so nobody acts on it: {why}",
+        f"run `{run}` was changed after it was written and is not used: {why}",
         f"`planrunner audit verify {run}` tells more; restore the state directory from a copy, or take the run as it is"
         f" with `planrunner audit accept {run}`",
     )
@@ -218,7 +218,7 @@ def entries_of(connection: Connection, number: int) -> Iterator[EventRow]:
 def stored_run(connection: Connection, row: Sealed) -> StoredRun:
     """A run as the database has it; its events are read as they are walked. Raises the errors of SQLite."""
     plans = [connection.execute(_PLAN, (digest,)).fetchone() for digest in plans_of(connection, row)]
-    # the journal of a program that kept none has no plans; whoever needs one is told
+    # the journal of a program that kept none has no plans; loading one reports it
     return StoredRun(row, entries_of(connection, row.number), [plan for plan in plans if plan is not None])
 
 
@@ -238,7 +238,7 @@ def plans_of(connection: Connection, row: Sealed) -> list[object]:
 def pruned_rows(connection: Connection) -> list[Pruned]:
     """The records of all pruned runs. Raises the errors of SQLite."""
     if int(connection.execute("PRAGMA user_version").fetchone()[0]) < PRUNED:
-        return []  # an older planrunner wrote the journal, and nobody has written since
+        return []  # an older planrunner wrote the journal last
     return [Pruned(*row) for row in connection.execute(_RECORDS)]
 
 
@@ -280,7 +280,7 @@ def _inspect_run(
         elif walked.found is None and walked.marks[anchor.seq].hex() != anchor.link:
             found.append(Break(run, anchor.seq, "anchor", f"event {anchor.seq} is not the one that the anchor knows"))
     if any(anchor.seq == walked.seq for anchor in known) and {each.kind for each in found} == {"key"}:
-        found = []  # whoever has no key has the anchor of its very last event
+        found = []  # without a key only the anchor of its very last event proves it
     since = row.since if isinstance(row.since, int) and is_ours(chain, row.seal) else 0
     return [Standing(row.name, walked.seq, walked.link.hex(), since, head[0] if head else 0)], found
 

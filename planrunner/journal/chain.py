@@ -195,8 +195,8 @@ class Chain:
         return mac.digest()
 
     def note(self, run: Lease) -> None:
-        """Write the head of a run; its events are durable by now. A head that cannot be written stays behind, which is
-        no failure of the run: verification tells how far the heads reach."""
+        """Write the head of a run; its events are durable by now. A head that cannot be written stays behind, which
+        does not fail the run: verification tells how far the heads reach."""
         if self._descriptor < 0:
             return
         head = run.last_seq.to_bytes(4, "big") + run.epoch.to_bytes(4, "big") + run.link

@@ -274,7 +274,7 @@ def _adopt_all(state: str, chain: Chain, broken: set[str], whole: bool) -> set[i
         return set()
     check_contents(state)
     lock, _ = leases.open_lock(state, readonly=False)
-    assert lock is not None, "whoever writes shares the lock"
+    assert lock is not None, "a writer shares the lock"
     try:
         return _adopt_shared(state, chain, broken, whole)
     finally:

@@ -67,7 +67,7 @@ def prune(
 
 
 def _why_spared(journal: Journal, row: RunRow, parents: set[str]) -> str:
-    """Why nobody may remove a run; empty where it may go."""
+    """Why a run may not be removed; empty if it may."""
     if row.leased:
         return "a process acts on it"
     if not row.status:
