@@ -23,7 +23,7 @@ from planrunner.machine.events import AttemptEnded, AttemptStarted, Outcome
 from planrunner.machine.gates import approved
 from planrunner.machine.graph import Frame
 from planrunner.machine.policy import levels_of
-from planrunner.machine.scope import TaskScope, plan_of
+from planrunner.machine.scope import NO_OVERLAY, Overlay, TaskScope, plan_of
 from planrunner.machine.state import State
 from planrunner.plan.expressions.values import EvaluationError, Scope, TemplateError, plain, text_of
 from planrunner.plan.model import Artifact, Output, Plan, Task
@@ -74,17 +74,18 @@ class _Names:
     """The names that a task (-1: the plan) sees, looked up in the scope that is made with the first of them: most
     tasks hold no template."""
 
-    __slots__ = ("_attempt", "_number", "_scope", "_state")
+    __slots__ = ("_attempt", "_number", "_overlay", "_scope", "_state")
 
-    def __init__(self, state: State, number: int, attempt: int = 0) -> None:
+    def __init__(self, state: State, number: int, attempt: int = 0, overlay: Overlay = NO_OVERLAY) -> None:
         self._state = state
         self._number = number
         self._attempt = attempt
+        self._overlay = overlay
         self._scope: TaskScope | None = None
 
     def resolve(self, name: str) -> Json:
         if self._scope is None:
-            self._scope = TaskScope(self._state, self._number, self._attempt)
+            self._scope = TaskScope(self._state, self._number, self._attempt, self._overlay)
         return self._scope.resolve(name)
 
 
@@ -142,10 +143,10 @@ def _takes_back(state: State, task: Task) -> bool:
     return takes_back(state, task)
 
 
-def call_of(state: State, task: Task, start: Start, place: Place, key: str) -> Call:
+def call_of(state: State, task: Task, start: Start, place: Place, key: str, overlay: Overlay = NO_OVERLAY) -> Call:
     """The call of a task, or of what undoes it, with every template filled in as the task of ``start`` sees it; raises
     TemplateError and EvaluationError."""
-    scope = _Names(state, start.number, 0 if task.id.startswith(UNDO) else start.attempt)
+    scope = _Names(state, start.number, 0 if task.id.startswith(UNDO) else start.attempt, overlay)
     plan = _plan_around(state, start.number)
     if task.artifacts or task.outputs:
         task = _with_paths(task, scope)
@@ -239,13 +240,11 @@ def with_declared(state: State, number: int, outcome: Outcome) -> Outcome:
         return outcome
     declared = [output for output in outputs if output.value is not None]
     found = state.tasks[number]
-    before, found.outcome = found.outcome, outcome
+    scope = _Names(state, number, overlay={number: found.with_result(outcome, found.outputs)})
     try:
-        return outcome._replace(outputs={**outcome.outputs, **values_of(declared, _Names(state, number))})
+        return outcome._replace(outputs={**outcome.outputs, **values_of(declared, scope)})
     except no_value() as error:
         return outcome._replace(failure="logic", message=f"an output has no value: {error}", no_value=True)
-    finally:
-        found.outcome = before
 
 
 def values_of(declared: Sequence[Output], scope: Scope) -> dict[str, Json]:

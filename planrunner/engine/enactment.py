@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, assert_never
 
 from planrunner.capabilities.contract import Call
 from planrunner.engine import effects
@@ -25,6 +25,7 @@ from planrunner.machine.commands import (
     Close,
     Command,
     Compare,
+    Involved,
     Open,
     Save,
     Start,
@@ -51,7 +52,7 @@ from planrunner.machine.events import (
 from planrunner.machine.joins import conclusive
 from planrunner.machine.names import is_gone
 from planrunner.machine.rollback import reserve
-from planrunner.machine.scope import TaskScope
+from planrunner.machine.scope import NO_OVERLAY, Overlay, TaskScope
 from planrunner.machine.state import State, TaskState
 from planrunner.plan.expressions.values import EvaluationError, TemplateError
 from planrunner.plan.identity import task_digest
@@ -71,30 +72,31 @@ class Turn(NamedTuple):
     todo: list[Effect]
 
 
-def enact(command: Command, turn: Turn) -> Sequence[Command]:
+def enact(command: Involved, turn: Turn) -> Sequence[Command]:
     """Turn a command into its events and effects; gives the commands that follow from them at once."""
-    if isinstance(command, Compare):
-        return _compare(command.number, turn)
-    if isinstance(command, (Open, Close)):
-        _turn(command, turn)
-    elif isinstance(command, Undo):
-        _undo(command, turn)
-    elif isinstance(command, Save):
-        _save(command, turn)
-    elif isinstance(command, TakeCheckpoint):
-        _checkpoint(command, turn)
-    elif isinstance(command, AskPeople):
-        return _ask(command, turn)
-    elif isinstance(command, AskFacts):
-        task = turn.state.specs[command.number].id
-        turn.record(FactsRequested(task, command.names), turn.now)
-        turn.todo.append(Observe(task, command.names))
-    elif isinstance(command, AskFresh):
-        _ask_fresh(command.number, turn)
-    elif isinstance(command, AskProbe):
-        turn.todo.append(Probe(_probe(command, turn)))
-    else:
-        raise TypeError(f"{type(command).__name__} is not a command")
+    match command:
+        case Compare():
+            return _compare(command.number, turn)
+        case AskPeople():
+            return _ask(command, turn)
+        case Open() | Close():
+            _turn(command, turn)
+        case Undo():
+            _undo(command, turn)
+        case Save():
+            _save(command, turn)
+        case TakeCheckpoint():
+            _checkpoint(command, turn)
+        case AskFacts():
+            task = turn.state.specs[command.number].id
+            turn.record(FactsRequested(task, command.names), turn.now)
+            turn.todo.append(Observe(task, command.names))
+        case AskFresh():
+            _ask_fresh(command.number, turn)
+        case AskProbe():
+            turn.todo.append(Probe(_probe(command, turn)))
+        case _:
+            assert_never(command)
     return ()
 
 
@@ -234,18 +236,16 @@ def prepare_undo(state: State, command: Undo, place: Place, now: float) -> Prepa
         return PreparedUndo(intent, effect)
     start = Start(owed.number, command.attempt, command.reissue)
     found = state.tasks[owed.number]
-    present = found.outputs, found.outcome
     if owed.outputs is not None:
-        found.outputs, found.outcome = owed.outputs, Outcome(outputs=owed.outputs)
+        found = found.with_result(Outcome(outputs=owed.outputs), owed.outputs)
+    overlay = {owed.number: found}
     try:
-        call = call_of(state, _action(task), start, place, key)
-        refusal = _refused(state, owed.number, place, "rollback", owed.task) if owed.kind == "action" else None
+        call = call_of(state, _action(task), start, place, key, overlay)
+        refusal = _refused(state, owed.number, place, "rollback", owed.task, overlay) if owed.kind == "action" else None
         if owed.kind == "capability":
             call = call._replace(inputs={"before": owed.files[0]["before"], "outputs": _given(owed, found)})
     except (TemplateError, EvaluationError) as error:
         return PreparedUndo(intent, None, Outcome("logic", str(error), usage=dict.fromkeys(command.reserved, 0)))
-    finally:
-        found.outputs, found.outcome = present
     if refusal is not None:
         return PreparedUndo(intent, None, refusal._replace(usage=dict.fromkeys(command.reserved, 0)))
     own = WORK if call.timeout is None and owed.kind == "capability" else call.timeout
@@ -257,14 +257,16 @@ def prepare_undo(state: State, command: Undo, place: Place, now: float) -> Prepa
     return PreparedUndo(intent._replace(inputs=digest(call)), StartCall(call))
 
 
-def _refused(state: State, number: int, place: Place, part: str, then: Task | None = None) -> Outcome | None:
+def _refused(
+    state: State, number: int, place: Place, part: str, then: Task | None = None, overlay: Overlay = NO_OVERLAY
+) -> Outcome | None:
     """``then`` is the task as it was defined when it acted."""
     if not state.foreign:
         return None
     if then is not None and (is_gone(state, number) or _undoes_otherwise(then, state.specs[number])):
         why = "the plan defines it otherwise now, so nothing tells whether text from outside reaches what undoes it"
         return Outcome("policy", why, rule="taint.command")
-    return refused(state, number, place.directory, part)
+    return refused(state, number, place.directory, part, overlay)
 
 
 def _undoes_otherwise(one: Task, other: Task) -> bool:

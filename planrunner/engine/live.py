@@ -7,11 +7,10 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
 from planrunner.capabilities.binding import Binding, Result, invoke
 from planrunner.capabilities.contract import Call, Exit, Pause, Spawn, basic_environment
-from planrunner.engine import effects as rare
 from planrunner.engine.attempts import (
     INTERRUPTED,
     Attempt,
@@ -31,7 +30,22 @@ from planrunner.engine.attempts import (
 )
 from planrunner.engine.background import Background, is_of
 from planrunner.engine.calls import refused_right, strayed
-from planrunner.engine.effects import AT_ONCE, Cancel, Effect, Examine, Probe, Save, StartCall
+from planrunner.engine.effects import (
+    AT_ONCE,
+    Cancel,
+    Effect,
+    Examine,
+    Forget,
+    Look,
+    Observe,
+    Probe,
+    Remember,
+    Restore,
+    Save,
+    StartCall,
+    TakeCheckpoint,
+    Weigh,
+)
 from planrunner.engine.output import Record, Secrecy, log_name
 from planrunner.engine.poller import Clock, Poller, Signals, StopSwitch, Workers
 from planrunner.engine.processes import GRACE, Launch, SpawnFailed, Supervisor, left_behind
@@ -525,15 +539,22 @@ def _settled(call: Call, outcome: Outcome, settings: LiveSettings, redactor: Red
 def _act(live: LiveEffects, effect: Effect) -> None:
     from planrunner.engine.observation import act, beside
 
-    if isinstance(effect, rare.Cancel):
-        live._call_off(effect)
-    elif isinstance(effect, (rare.Probe, rare.Save, rare.Examine)) and effect.call is not None:
-        live._ask(effect)
-    elif isinstance(effect, (rare.Examine, rare.Weigh, rare.TakeCheckpoint)):
-        live._aside(*beside(live._settings.state_dir, effect, live.redactor))
-    elif not isinstance(effect, (StartCall, rare.Probe)):
-        found = act(live._settings.state_dir, effect, live.redactor)
-        live._events += [cleaned(live.redactor, event) for event in found]
+    match effect:
+        case StartCall():
+            live._start(effect.call)
+        case Cancel():
+            live._call_off(effect)
+        case Probe():
+            live._ask(effect)
+        case Save() | Examine() if effect.call is not None:
+            live._ask(effect)
+        case Examine() | Weigh() | TakeCheckpoint():
+            live._aside(*beside(live._settings.state_dir, effect, live.redactor))
+        case Observe() | Look() | Remember() | Forget() | Save() | Restore():
+            events = act(live._settings.state_dir, effect, live.redactor)
+            live._events += [cleaned(live.redactor, event) for event in events]
+        case _:
+            assert_never(effect)
 
 
 def _exited(live: LiveEffects, attempt: Attempt, spawn: Spawn, end: Exit) -> None:

@@ -293,17 +293,18 @@ class Decisions:
         return self.state.status not in ("running", "pending")
 
     def _enact(self, command: Command) -> None:
-        if isinstance(command, Start):
-            self._start(command)
-        elif isinstance(command, Record):
-            self._keep(command.event)
-        elif isinstance(command, End):
-            self._end(command)
-        else:
-            from planrunner.engine.enactment import Turn, enact
+        match command:
+            case Start():
+                self._start(command)
+            case Record():
+                self._keep(command.event)
+            case End():
+                self._end(command)
+            case _:
+                from planrunner.engine.enactment import Turn, enact
 
-            for following in enact(command, Turn(self.state, self._place, self._now, self._record, self._todo)):
-                self._enact(following)
+                for following in enact(command, Turn(self.state, self._place, self._now, self._record, self._todo)):
+                    self._enact(following)
 
     def _keep(self, event: Event) -> None:
         if isinstance(event, GateDecided):

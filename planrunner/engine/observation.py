@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import count
-from typing import Any
+from typing import Any, assert_never
 
 from planrunner.capabilities.binding import Binding, Result, invoke, probe
 from planrunner.capabilities.contract import Call
@@ -48,16 +48,19 @@ def act(
 ) -> list[AttemptEnded | BackupMade | FactsObserved | FreshnessSeen]:
     """Do what the effect asks for; the events that follow. No copy is kept of what holds a secret that ``redactor``
     knows. Raises StorageFailed when a copy cannot be kept."""
-    if isinstance(effect, Observe):
-        return [FactsObserved(effect.task, observe(effect.names, state_dir))]
-    if isinstance(effect, (Save, Restore)):
-        return [saved_or_restored(state_dir, effect, redactor)]
-    if isinstance(effect, Look):
-        return [freshness.look(state_dir, effect)]
-    if isinstance(effect, Remember):
-        freshness.remember(state_dir, effect)
-    else:
-        freshness.forget(state_dir, effect)
+    match effect:
+        case Observe():
+            return [FactsObserved(effect.task, observe(effect.names, state_dir))]
+        case Save() | Restore():
+            return [saved_or_restored(state_dir, effect, redactor)]
+        case Look():
+            return [freshness.look(state_dir, effect)]
+        case Remember():
+            freshness.remember(state_dir, effect)
+        case Forget():
+            freshness.forget(state_dir, effect)
+        case _:
+            assert_never(effect)
     return []
 
 
@@ -67,11 +70,15 @@ def asking(
     effect: Save | Probe | Examine,
 ) -> Question:
     """What a capability is asked for an effect that has a call of its own."""
-    if isinstance(effect, Save):
-        return capturing(effect, resolve, serve)
-    if isinstance(effect, Probe):
-        return probing(effect.call, resolve, serve)
-    return judged(effect, resolve, serve)
+    match effect:
+        case Save():
+            return capturing(effect, resolve, serve)
+        case Probe():
+            return probing(effect.call, resolve, serve)
+        case Examine():
+            return judged(effect, resolve, serve)
+        case _:
+            assert_never(effect)
 
 
 def beside(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, assert_never
 
 from planrunner.capabilities.contract import Call
 from planrunner.engine.effects import (
@@ -14,6 +14,7 @@ from planrunner.engine.effects import (
     Forget,
     Look,
     Observe,
+    Probe,
     Remember,
     Restore,
     Save,
@@ -68,32 +69,34 @@ class ImaginedEffects:
 
     def start(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
-            if isinstance(effect, StartCall):
-                call = effect.call
-                self.started.append(call)
-                outcome = in_time(call, self._script.outcome(call))
-                self._later(outcome.duration, AttemptEnded(call.task.id, call.attempt, outcome))
-            elif isinstance(effect, Observe):
-                self._later(0.0, FactsObserved(effect.task, self._script.facts(effect.names)))
-            elif isinstance(effect, Cancel):
-                self._call_off(effect)
-            elif isinstance(effect, Look):
-                self._later(0.0, FreshnessSeen(effect.task, why="not observed", fault=effect.fault))
-            elif isinstance(effect, (Remember, Forget)):
-                continue  # what is imagined is not done
-            elif isinstance(effect, Save):
-                self._later(0.0, BackupMade(effect.task, effect.visit, effect.patterns))
-            elif isinstance(effect, Restore):
-                self._later(0.0, AttemptEnded(effect.task, effect.attempt, Outcome()))
-            elif isinstance(effect, TakeCheckpoint):
-                self._later(0.0, CheckpointTaken(*effect.asked))  # there are no files to keep
-            elif isinstance(effect, Weigh):
-                effect.found.append((self._script.evidence(Examine("", 0, effect.looks, effect.directory)), ""))
-            elif isinstance(effect, Examine):
-                self._later(0.0, GateExamined(effect.task, effect.visit, self._script.evidence(effect)))
-            else:
-                found = self._script.probe(effect.call)
-                self._later(0.0, DoubtSettled(effect.call.task.id, effect.call.attempt, found, "probe"))  # type: ignore[arg-type]
+            match effect:
+                case StartCall(call):
+                    self.started.append(call)
+                    outcome = in_time(call, self._script.outcome(call))
+                    self._later(outcome.duration, AttemptEnded(call.task.id, call.attempt, outcome))
+                case Observe():
+                    self._later(0.0, FactsObserved(effect.task, self._script.facts(effect.names)))
+                case Cancel():
+                    self._call_off(effect)
+                case Look():
+                    self._later(0.0, FreshnessSeen(effect.task, why="not observed", fault=effect.fault))
+                case Remember() | Forget():
+                    pass  # what is imagined is not done
+                case Save():
+                    self._later(0.0, BackupMade(effect.task, effect.visit, effect.patterns))
+                case Restore():
+                    self._later(0.0, AttemptEnded(effect.task, effect.attempt, Outcome()))
+                case TakeCheckpoint():
+                    self._later(0.0, CheckpointTaken(*effect.asked))  # there are no files to keep
+                case Weigh():
+                    effect.found.append((self._script.evidence(Examine("", 0, effect.looks, effect.directory)), ""))
+                case Examine():
+                    self._later(0.0, GateExamined(effect.task, effect.visit, self._script.evidence(effect)))
+                case Probe(call):
+                    resolution = self._script.probe(call)
+                    self._later(0.0, DoubtSettled(call.task.id, call.attempt, resolution, "probe"))  # type: ignore[arg-type]
+                case _:
+                    assert_never(effect)
 
     def wait(self, until: float | None) -> list[Event]:
         if not self._coming or (until is not None and until < self._coming[0][0]):

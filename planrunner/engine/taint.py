@@ -10,7 +10,7 @@ from typing import Any
 
 from planrunner.machine.events import Outcome
 from planrunner.machine.policy import STAGE, levels_of
-from planrunner.machine.scope import TaskScope
+from planrunner.machine.scope import NO_OVERLAY, Overlay, TaskScope
 from planrunner.machine.state import State, Trait
 from planrunner.plan.model import Plan
 from planrunner.plan.rights import entries, host_fits
@@ -38,14 +38,14 @@ _last: tuple[Plan, dict[str, Trait], Flow] | None = None
 """The flow of the run that was judged last; it follows from plan and traits."""
 
 
-def refused(state: State, number: int, directory: str, part: str = "") -> Outcome | None:
+def refused(state: State, number: int, directory: str, part: str = "", overlay: Overlay = NO_OVERLAY) -> Outcome | None:
     """The outcome of a call in which foreign text would become what it may not; None where the call may be made.
     ``part`` says which of the task's calls it is: its own (empty), ``degraded`` or ``rollback``. Raises TemplateError
     and EvaluationError as the call itself would."""
     if STAGE in state.tasks[number].cleared and not part:
         return None  # a policy asked about this call, and the question showed it
     for found, spot in _judged(state, number, part):
-        if found.sink.key != "checks" and (why := _becomes(state, number, found, directory)):
+        if found.sink.key != "checks" and (why := _becomes(state, number, found, directory, overlay)):
             rule = f"taint.{_RULES.get(found.sink.use, found.sink.use)}"
             message = f"{why}: {told(_flow(state), spot, found)}; a person has to see it first, or a closed choice"
             return Outcome("policy", message, rule=rule)
@@ -135,12 +135,12 @@ def _approved(state: State, number: int) -> bool:
     return found.status == "completed" and found.outputs.get("decision") == "approved"
 
 
-def _becomes(state: State, number: int, found: Found, directory: str) -> str:
+def _becomes(state: State, number: int, found: Found, directory: str, overlay: Overlay) -> str:
     """What the value would become, by what it is in the end; empty where that is fine."""
     use = found.sink.use
     if use not in LOOKED_AT:
         return _SAID.get(use, "untrusted text would run")
-    values = list(_texts(render(found.sink.value, TaskScope(state, number))))
+    values = list(_texts(render(found.sink.value, TaskScope(state, number, overlay=overlay))))
     if use == "path":
         strange = [value for value in values if not _inside(directory, value)]
         return f"text from outside leads out of the working directory, to `{strange[0][:200]}`" if strange else ""

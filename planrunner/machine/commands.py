@@ -164,7 +164,9 @@ class End(NamedTuple):
 
 
 Asks = Union[AskFacts, AskFresh, AskPeople, AskProbe]
-Command = Union[Start, Compare, Open, Close, Asks, Save, TakeCheckpoint, Undo, Record, End]
+Involved = Union[Compare, Open, Close, Asks, Save, TakeCheckpoint, Undo]
+"""Commands that are more than a start, an event or the end."""
+Command = Union[Start, Record, End, Involved]
 
 _new = tuple.__new__
 """Makes a NamedTuple in half the time of its constructor: every task is settled once."""

@@ -37,6 +37,12 @@ def uuid(key: str) -> str:
 
 Json = Any
 
+Overlay = Mapping[int, TaskState]
+"""Tasks by their numbers as a scope shows them, in place of what the state has: with a result that is not folded yet,
+or one of an earlier visit."""
+
+NO_OVERLAY: Overlay = {}
+
 
 def facts_read(task: Task) -> tuple[str, ...]:
     """The facts of the world that ``when`` and the preconditions of a task read, as dotted names."""
@@ -54,17 +60,20 @@ class TaskScope:
     """Names as the task ``number`` sees them; -1 sees those of the plan (its outputs). ``attempt`` is the one that is
     about to begin, 0 for the one that began last."""
 
-    __slots__ = ("_attempt", "_number", "_state")
+    __slots__ = ("_attempt", "_number", "_overlay", "_state")
 
-    def __init__(self, state: State, number: int, attempt: int = 0) -> None:
+    def __init__(self, state: State, number: int, attempt: int = 0, overlay: Overlay = NO_OVERLAY) -> None:
         self._state = state
         self._number = number
         self._attempt = attempt
+        self._overlay = overlay
 
     def resolve(self, name: str) -> Json:
         """The value of a root name; raises MissingName for a name nothing defines."""
         state, number = self._state, self._number
         frame = state.tasks[number].frame if number >= 0 else state.top
+        if name == "tasks":
+            return TasksScope(state, frame, self._overlay)
         make = PLAN_ROOTS.get(name)
         if make is not None:
             return make(state, frame)
@@ -73,7 +82,7 @@ class TaskScope:
                 bound = _bound(state, frame, number, name)
                 if bound is not _NOT_HERE:
                     return bound
-            own = _own(state, number, name, self._attempt)
+            own = _own(state, number, name, self._attempt, self._overlay)
             if own is not _NOT_HERE:
                 return own
         raise MissingName(f"`{name}` is not defined here")
@@ -166,21 +175,22 @@ _COUNTED = {"junit": "tests", "diff": "diff"}
 class TasksScope:
     """What ``tasks`` stands for: the record of a task is made when it is read."""
 
-    __slots__ = ("_frame", "_state")
+    __slots__ = ("_frame", "_overlay", "_state")
 
-    def __init__(self, state: State, frame: Frame) -> None:
+    def __init__(self, state: State, frame: Frame, overlay: Overlay = NO_OVERLAY) -> None:
         self._state = state
         self._frame = frame
+        self._overlay = overlay
 
     def resolve(self, name: str) -> Json:
         """The record of a task; raises MissingName."""
         number = numbered(self._state, self._frame, name)
         if number is None:
             raise MissingName(f"`{name}` is not a task here")
-        task_state = self._state.tasks[number]
-        record = task_record(self._state, number)
+        task_state = self._overlay.get(number, self._state.tasks[number])
+        record = task_record(self._state, number, self._overlay)
         if task_state.inner is not None and task_state.inner.kind == "items":
-            record["items"] = _items(self._state, task_state.inner)
+            record["items"] = _items(self._state, task_state.inner, self._overlay)
             if not task_state.inner.size:
                 record["outputs"] = _OfNoItems(record["outputs"])
         return record
@@ -206,16 +216,17 @@ class _OfNoItems(dict[str, "Json"]):
         return []
 
 
-def _items(state: State, frame: Frame) -> list[dict[str, Json]]:
+def _items(state: State, frame: Frame, overlay: Overlay) -> list[dict[str, Json]]:
     """The records of a fan-out's items, in their order."""
     return [
-        {**task_record(state, frame.first + at), "item": value, "index": at} for at, value in enumerate(frame.values)
+        {**task_record(state, frame.first + at, overlay), "item": value, "index": at}
+        for at, value in enumerate(frame.values)
     ]
 
 
-def task_record(state: State, number: int) -> dict[str, Json]:
+def task_record(state: State, number: int, overlay: Overlay = NO_OVERLAY) -> dict[str, Json]:
     """What others may read of a task: status, result flags, outputs and how its last attempt went."""
-    task_state = state.tasks[number]
+    task_state = overlay.get(number, state.tasks[number])
     record: dict[str, Json] = {
         "status": status_of(task_state),
         "outputs": _with_units(outputs_of(task_state), _types_of_outputs(state, number)),
@@ -287,8 +298,8 @@ def _amount(value: float, dimension: Dimension) -> Quantity:
 _NOT_HERE = object()
 
 
-def _own(state: State, number: int, name: str, attempt: int) -> Json:
-    task_state = state.tasks[number]
+def _own(state: State, number: int, name: str, attempt: int, overlay: Overlay) -> Json:
+    task_state = overlay.get(number, state.tasks[number])
     given = task_state.outcome.outputs if task_state.outcome is not None else {}
     if name == "attempt" or (name in OF_ATTEMPTS and name not in given):
         return _of_attempt(state, number, name, attempt)

@@ -307,6 +307,14 @@ class TaskState:
         self.tried: tuple[Tried, ...] = ()
         """The attempts of this visit that another one followed, the last few of them."""
 
+    def with_result(self, outcome: Outcome, outputs: dict[str, Json]) -> TaskState:
+        """A copy with another result."""
+        other = TaskState(self.missing, self.frame)
+        for name in self.__slots__:
+            setattr(other, name, getattr(self, name))
+        other.outcome, other.outputs = outcome, outputs
+        return other
+
 
 class Queue:
     """Ready tasks that wait for a slot, best last: higher priority first, then the order of the plan.
