@@ -347,7 +347,7 @@ PROGRAMS = {"planrunner.capabilities.python.child"}
 
 
 def test_every_import_is_the_standard_library_ours_or_a_declared_dependency() -> None:
-    declared = {"click", "jsonschema", "ruamel", "_ruamel_yaml", "lark", "jinja2", "pluggy"}
+    declared = {"click", "jsonschema", "jsonschema_rs", "ruamel", "_ruamel_yaml", "lark", "jinja2", "pluggy"}
     strange = [
         item
         for item in _imports()

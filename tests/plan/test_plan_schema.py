@@ -16,7 +16,7 @@ from plan_loading import corpus, loaded, tree_of
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.fileio import read_data
-from planrunner.plan import schema
+from planrunner.plan import schema, validation
 from planrunner.plan.canonical import BUDGET_ALIASES, PLAN_ALIASES, PLAN_ORDER, TASK_ALIASES, TASK_ORDER
 from planrunner.plan.load import load
 from planrunner.plugins.registry import Registry
@@ -85,11 +85,13 @@ def test_the_schema_has_every_key_of_the_canonical_order_and_every_alias() -> No
 
 
 @pytest.mark.parametrize("path", [*corpus("ok"), *corpus("err"), *corpus("pairs")], ids=lambda path: path.name)
-def test_the_walker_agrees_with_the_jsonschema_library_about_every_plan_of_the_corpus(path: Path) -> None:
+def test_the_check_agrees_with_the_jsonschema_library_about_every_plan_of_the_corpus(path: Path) -> None:
     result = parsed(path)
     if result.tree is None or any(finding.code == "PLAN002" for finding in result.findings):
         pytest.skip("not a tree that both can judge")
-    assert (not schema.check(result.tree)) == VALIDATOR.is_valid(to_json(result.tree))
+    sound = VALIDATOR.is_valid(to_json(result.tree))
+    assert (not schema.check(result.tree)) == sound
+    assert (not validation.faults("plan.schema.json", "#", "the plan", result.tree)) == sound
 
 
 def places(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -168,11 +170,13 @@ def changed(data: Any, path: tuple[Any, ...], verb: str, key: str, value: Any) -
 
 @settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(CHANGES)
-def test_the_walker_agrees_with_the_jsonschema_library_about_plans_that_were_tampered_with(changes: Any) -> None:
+def test_the_check_agrees_with_the_jsonschema_library_about_plans_that_were_tampered_with(changes: Any) -> None:
     data = copy.deepcopy(WHOLE)
     for change in changes:
         changed(data, *change)
-    assert (not schema.check(tree_of(data))) == VALIDATOR.is_valid(data)
+    sound = VALIDATOR.is_valid(data)
+    assert (not schema.check(tree_of(data))) == sound
+    assert (not validation.faults("plan.schema.json", "#", "the plan", tree_of(data))) == sound
 
 
 SMALL: list[dict[str, Any]] = [
@@ -220,7 +224,7 @@ DATA = st.recursive(
 @pytest.mark.parametrize("small", SMALL, ids=lambda part: next(iter(part)) + str(len(str(part))))
 def test_each_keyword_means_the_same_where_parts_are_checked_apart_and_once_a_shape(small: dict[str, Any]) -> None:
     library = jsonschema.Draft7Validator(small)
-    file = schema.File(small)
+    file = validation.File(small)
 
     @settings(max_examples=80, deadline=None)
     @given(DATA)
@@ -237,7 +241,7 @@ def test_every_keyword_of_a_published_schema_has_a_wording(file: str) -> None:
         "defaultSnippets", "patternErrorMessage", "errorMessage", "markdownEnumDescriptions",
         "properties", "items", "allOf", "if", "then",
     }  # fmt: skip
-    assert keywords(json.loads(read_data("schemas", f"{file}.schema.json"))) <= words | schema.WORDINGS.keys()
+    assert keywords(json.loads(read_data("schemas", f"{file}.schema.json"))) <= words | validation.WORDINGS.keys()
 
 
 def keywords(part: dict[str, Any]) -> set[str]:
