@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-PARSERS = {"jinja2", "jsonschema", "lark", "pluggy", "ruamel"}
+PARSERS = {"jinja2", "jsonschema", "jsonschema_rs", "lark", "pluggy", "ruamel"}
 HEAVY = {*PARSERS, "asyncio", "httpx2", "importlib.metadata", "pydantic_ai", "sqlalchemy", "sqlite3"}
 
 _PROBE = """
