@@ -134,7 +134,7 @@ def _writes(ctx: click.Context, param: click.Parameter, value: str | None) -> tu
 def chaos_command(ctx: click.Context, /, **options: Any) -> int:
     """Kill a run at every journal write, resume it, and compare how it ends.
 
-    The run takes place in an imagined world in which all goes well, or by --seed. Codes: 0 the end is always the same,
+    The run is simulated: all goes well, or --seed decides. Codes: 0 the end is always the same,
     1 it is not, with the command that shows it again.
 
     \b

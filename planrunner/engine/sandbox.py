@@ -86,7 +86,7 @@ def _way_out(made: str) -> str:
     """Why a call is shut in that would not be without code that was made while the run went on, and what lets it
     out."""
     return (
-        f"it is shut in because it may run `{made}`, which was made during the run and no person saw; to let it "
+        f"it is confined because it may run `{made}`, which was made during the run and not reviewed; to let it "
         "out, put a gate with that as evidence before it, or add `policy: {sandbox: none}` to the task"
     )
 

@@ -69,7 +69,7 @@ class RunStarted(NamedTuple):
     capability the plan uses its effect class, whether it is instant and whether it has a probe; ``environment`` holds
     engine and schema versions, plugin versions, host, python and platform, policy and profile. ``boot`` ties the time
     of this event to a clock that cannot be set: ``id`` of the boot and ``uptime`` in seconds. An ``attended`` run has a
-    person at its terminal who answers gates: it waits for them and does not park. ``edition`` is the version of the
+    person at its terminal who answers gates: it waits for them and does not pause. ``edition`` is the version of the
     rules by which the run is decided; it keeps the one that it started with."""
 
     plan_digest: str

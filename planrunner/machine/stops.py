@@ -154,7 +154,7 @@ def deadline_text(plan: Plan) -> str:
 
 def stop_text(state: State) -> str:
     """Who stopped the run and why, as a sentence."""
-    words = {"pause": "paused", "rollback": "rolled back", "storage": "parked, its storage failed"}
+    words = {"pause": "paused", "rollback": "rolled back", "storage": "paused, its storage failed"}
     if state.stop_reason == "deadline":
         return deadline_text(state.plan)
     if state.stop_reason == "time":

@@ -108,7 +108,7 @@ def _sound(text: str) -> str:
 
 def chaos_lines(screen: Terminal, found: dict[str, Json]) -> Iterator[str]:
     """The table of what was injected and how each run ended, then the verdict."""
-    world = "a scratch copy of the project" if found.get("real") else f"an imagined world: {found['world']}"
+    world = "a scratch copy of the project" if found.get("real") else f"a simulation: {found['world']}"
     yield f"{harmless(found['plan'])} in {world}; {plural(found['writes'], 'journal write')}, ends as {found['status']}"
     yield ""
     rows = [
@@ -123,7 +123,7 @@ def chaos_lines(screen: Terminal, found: dict[str, Json]) -> Iterator[str]:
     yield from table(screen, ("KILLED", "RUNS", "IN DOUBT", "ENDED"), rows)
     yield ""
     if found["doubts"]:
-        settled = "tried again" if found.get("real") else "settled by what the imagined world knows"
+        settled = "tried again" if found.get("real") else "settled by what the simulation knows"
         yield f"in doubt: {plural(found['doubts'], 'attempt')} of unsafe tasks, {settled}"
     if found["left_out"]:
         yield f"{plural(found['left_out'], 'run')} left out: no time (--time)"

@@ -101,7 +101,7 @@ def test_the_text_shows_a_table_and_says_how_doubts_were_settled(write: Write, c
     code, out, _ = call("chaos", write("p.yaml", PLAN))
     assert code == 0
     assert "KILLED" in out
-    assert "of unsafe tasks, settled by what the imagined world knows" in out
+    assert "of unsafe tasks, settled by what the simulation knows" in out
     assert "the same end every time, nothing lost, nothing unsafe done twice" in out
 
 

@@ -238,7 +238,7 @@ def test_where_user_namespaces_are_off_landlock_holds_and_each_command_says_how_
     cure = "`sysctl user.max_user_namespaces=10000` as root"
     told = somebody.does("doctor", "--sandbox", without=off)
     assert told.returncode == 0, told.stdout
-    assert told.stdout.endswith(f"landlock holds: 40 probes\nbubblewrap would shut in more: {cure}\n")
+    assert told.stdout.endswith(f"landlock holds: 40 probes\nbubblewrap would confine more: {cure}\n")
     assert cure in somebody.does("doctor", without=off).stdout
     asked = somebody.does("exec", "asked.yaml", "--progress", "quiet", without=off)
     assert asked.returncode == 12

@@ -97,7 +97,7 @@ def test_a_run_that_stops_and_parks_says_what_is_left(story, shell_task, screen)
     progress.ended(None)
     assert _lines(stream)[1:] == [
         "interrupted: stopping running tasks (Ctrl-C again to kill)",
-        "◷ parked (interrupted)",
+        "◷ paused (interrupted)",
         "◷ demo paused (interrupted) in 2.0s: 2 pending (run 20231114-2213-abc123)",
         "  2 tasks left: planrunner resume 20231114-2213-abc123",
     ]

@@ -234,4 +234,4 @@ def examine_sandbox() -> Report:
     out = [probe.name for probe in probes if not probe.held]
     if out:
         return Report(available, kind, probes, f"{kind} does not hold: {', '.join(out)}")
-    return Report(available, kind, probes, f"bubblewrap would shut in more: {obstacle(why).cure}" if why else "")
+    return Report(available, kind, probes, f"bubblewrap would confine more: {obstacle(why).cure}" if why else "")

@@ -463,7 +463,7 @@ def _checkpoint(terminal: Terminal, state: State, event: CheckpointTaken, _at: f
 
 def _parked(terminal: Terminal, state: State, event: RunParked, _at: float) -> str:
     names = [label(state, state.index[task]) for task in event.waiting or waiting(state)]
-    return f"{terminal.sign('paused')} parked ({event.reason})" + (f", waits for {listed(names)}" if names else "")
+    return f"{terminal.sign('paused')} paused ({event.reason})" + (f", waits for {listed(names)}" if names else "")
 
 
 def _delayed(terminal: Terminal, state: State, event: TaskDelayed, at: float) -> str:
