@@ -47,6 +47,9 @@ class Shut(Protocol):
 
 INTERRUPTED = Outcome("interrupted", "stopped before it was done")
 
+Sink = Callable[[Outcome], None]
+"""Takes the outcome of a call, once."""
+
 
 class Attempt:
     """A call on its way. It is also the ``Log`` that a capability function writes to and the ``Services`` that it uses,
@@ -66,6 +69,7 @@ class Attempt:
         "reason",
         "record",
         "shut",
+        "sink",
         "started",
         "timer",
         "unnamed",
@@ -82,6 +86,7 @@ class Attempt:
         self.started = time.monotonic()
         self.process: Process | None = None
         self.shut: Shut | None = None
+        self.sink: Sink
         self.job: Job | None = None
         self.timer = 0
         self.pulse: Listener | None = None

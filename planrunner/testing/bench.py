@@ -17,7 +17,8 @@ from planrunner.capabilities.contract import BESIDE, Call, Context, Declaration,
 from planrunner.capabilities.faults import Overdue, within
 from planrunner.engine.attempts import Attempt, markers
 from planrunner.engine.effects import StartCall
-from planrunner.engine.live import LiveEffects, LiveSettings
+from planrunner.engine.executors import LiveSettings
+from planrunner.engine.live import LiveEffects
 from planrunner.engine.output import Record
 from planrunner.engine.services import AttemptServices
 from planrunner.journal.stores import open_journal

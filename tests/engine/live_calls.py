@@ -11,7 +11,8 @@ from typing import Any
 
 from planrunner.capabilities import builtin
 from planrunner.capabilities.contract import Call
-from planrunner.engine.live import LiveEffects, LiveSettings
+from planrunner.engine.executors import LiveSettings
+from planrunner.engine.live import LiveEffects
 from planrunner.plan.model import Task
 
 

@@ -33,7 +33,8 @@ from planrunner.caller import principal, workspace
 from planrunner.engine.background import users_of
 from planrunner.engine.calls import Place, tidy
 from planrunner.engine.effects import Effects
-from planrunner.engine.live import LiveEffects, LiveSettings
+from planrunner.engine.executors import LiveSettings
+from planrunner.engine.live import LiveEffects
 from planrunner.engine.loop import Driver, Inbox, Onlooker
 from planrunner.engine.poller import Clock, StopSwitch, boot
 from planrunner.engine.secrets import Vault
@@ -360,11 +361,15 @@ def _seed(request: ExecRequest, plan: Plan) -> int:
     return plan.seed if plan.seed is not None else int.from_bytes(os.urandom(4), "big")
 
 
+SCHEMA = 1
+"""Version of what a run records about its surroundings."""
+
+
 def _environment(path: str, directory: str, names: tuple[str, ...]) -> dict[str, Json]:
     system = os.uname()
     return {
         "planrunner": __version__,
-        "schema": 1,
+        "schema": SCHEMA,
         "python": sys.version.split()[0],
         "system": f"{system.sysname} {system.release} {system.machine}",
         "host": system.nodename,
