@@ -6,11 +6,13 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+from planrunner import __version__
 from planrunner.app.history.state import begun
 from planrunner.app.people.admission import check_again
 from planrunner.app.runs.control import answer_waiting
 from planrunner.app.runs.doubts import answers, left_alone, with_more
 from planrunner.app.runs.execute import (
+    SCHEMA,
     Held,
     RunResult,
     Site,
@@ -30,10 +32,11 @@ from planrunner.capabilities.builtin import TARGETS
 from planrunner.diagnostics import Diagnostic, arrange
 from planrunner.engine.orphans import reap_run
 from planrunner.engine.poller import StopSwitch, TimeLine, boot
+from planrunner.engine.replay import replay
 from planrunner.engine.secrets import Vault
-from planrunner.errors import PlanInvalid, UsageError
+from planrunner.errors import PlanInvalid, StorageFailed, UsageError
 from planrunner.journal.workspace import find_state, program
-from planrunner.machine.events import Event, PolicyChanged, RunReopened, RunResumed, TasksReset
+from planrunner.machine.events import EDITION, Event, PolicyChanged, RunReopened, RunResumed, TasksReset
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State, TaskState
 from planrunner.machine.statuses import SETTLED, ended
@@ -122,6 +125,7 @@ def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], re
             line.see(entry)
         if state.ended_at is not None and not reopening:
             raise _has_ended(run_id, state.status)  # by another process, before this one had the run
+        doubts = _check_version(site, state)
         keep_profile(directory_of(state), str(state.environment.get("profile", "")), run_id)
         here = boot()
         clock = line.clock(here)
@@ -129,7 +133,7 @@ def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], re
         following = then(state)
         ends = state.stop_reason in FINAL_STOPS  # then it does so whatever the files say
         held_to = [] if ends else changed(state, directory_of(state), following)
-        notes = voided(state, [*held_to, *following], program(site.state_dir))
+        notes = (*doubts, *voided(state, [*held_to, *following], program(site.state_dir)))
         site.registry.project = directory_of(state)
         if reopening != "rollback" and not ends:
             following = _with_services(state, following)
@@ -152,6 +156,23 @@ def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], re
 
 def _has_ended(run_id: str, status: str) -> UsageError:
     return UsageError(ended(f"run {run_id}", status), f"planrunner show {run_id}")
+
+
+def _check_version(site: Site, state: State) -> tuple[str, ...]:
+    """A run that another version of planrunner began is decided again from its record; gives a warning where this
+    version decides differently. Raises StorageFailed for a run that began by rules which this version does not know."""
+    began = str(state.environment.get("planrunner", __version__))
+    if state.edition > EDITION or state.environment.get("schema", SCHEMA) > SCHEMA:
+        message = f"run {state.run_id} began with planrunner {began}, whose rules {__version__} does not know"
+        raise StorageFailed(message, "upgrade planrunner to continue this run; nothing of it has changed")
+    if began == __version__:
+        return ()
+    again, entries = begun(site.journal, state.run_id), list(site.journal.entries(state.run_id))
+    difference = replay(again.plan, state.run_id, entries, again.plans).difference
+    if difference is None:
+        return ()
+    what = f"{__version__} decides event {difference.seq} differently: {difference.message}"
+    return (f"this run began with planrunner {began}; {what} (see: planrunner replay {state.run_id})",)
 
 
 def _check_capabilities(site: Site, state: State, every: bool) -> None:
