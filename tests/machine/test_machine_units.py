@@ -77,3 +77,12 @@ def test_an_empty_list_that_a_task_gave_is_empty_for_its_own_criteria_and_for_ot
     then = {"id": "b", "run": "work", "needs": ["a"], "when": "tasks.a.outputs.value is empty"}
     ran = rehearse(plan(first, then), {"a": [Outcome(outputs={"value": []}, exit_code=0)]})
     assert ran.statuses() == {"a": "completed", "b": "completed"}
+
+
+def test_a_scope_shows_a_result_that_the_state_has_not() -> None:
+    ran = rehearse(plan({"id": "o", "run": "work", "outputs": {"d": "any"}}), {"o": [Outcome(outputs={"d": 1})]})
+    before = ran.state.tasks[0].outcome
+    scope = TaskScope(ran.state, 0, overlay={0: ran.state.tasks[0].with_result(Outcome(outputs={"d": 2}), {"d": 2})})
+    assert render("{{ outputs.d }} {{ tasks.o.outputs.d }}", scope) == "2 2"
+    assert render("{{ outputs.d }} {{ tasks.o.outputs.d }}", TaskScope(ran.state, 0)) == "1 1"
+    assert ran.state.tasks[0].outcome is before
