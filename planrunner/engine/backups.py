@@ -21,8 +21,9 @@ from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.files.scope import Scope, scope_between
 from planrunner.engine import files
 from planrunner.engine.effects import Restore, Save
-from planrunner.engine.files import Refused, inside, is_pattern, listing, matching
+from planrunner.engine.files import Refused, inside, listing, matching
 from planrunner.errors import NotFound, StorageFailed
+from planrunner.globs import is_glob
 from planrunner.journal.workspace import private
 from planrunner.knowledge import directories
 from planrunner.knowledge.artifacts import ArtifactRefused, ArtifactStore, SecretFound
@@ -80,7 +81,7 @@ def save(
     if len(found) > MOST:
         raise Refused(f"{len(found)} files fit the patterns, and at most {MOST} are saved")
     if scope is not None:
-        _require(scope, root, [pattern for pattern in patterns if not is_pattern(pattern)], found)
+        _require(scope, root, [pattern for pattern in patterns if not is_glob(pattern)], found)
     records = tuple(_record(store, root, path) for path in found)
     if redactor is not None:
         _require_no_secret(redactor, records)

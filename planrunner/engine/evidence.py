@@ -14,7 +14,6 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from glob import glob
 from typing import Any, BinaryIO
 
 from planrunner.capabilities.contract import Call, Context, Failure
@@ -27,6 +26,7 @@ from planrunner.capabilities.validate.tests import NoReport, read_cases
 from planrunner.engine.effects import Examine, Weigh
 from planrunner.engine.services import AttemptServices
 from planrunner.errors import PlanInvalid, UsageError
+from planrunner.globs import files
 from planrunner.jsontext import stable_json
 from planrunner.machine.events import GateExamined
 from planrunner.plan.model import Task
@@ -295,16 +295,12 @@ def _named(look: Record, key: str) -> str:
 def _files(look: Record, directory: str, scope: Scope | None) -> Iterator[Record]:
     pattern = _named(look, "path")
     require_inside(directory, pattern)
-    if os.path.lexists(os.path.join(directory, pattern)) or not any(sign in pattern for sign in "*?["):
-        yield file_record(directory, pattern, scope)
-        return
-    names = sorted(glob(pattern, root_dir=directory, recursive=True))
-    files = [name for name in names if os.path.isfile(os.path.join(directory, name))]
-    if not files:
+    names = files(directory, pattern)
+    if not names:
         raise Unfit("no file fits the pattern")
-    if len(files) > MOST:
-        raise Unfit(f"{len(files)} files fit the pattern, and {MOST} may")
-    for name in files:
+    if len(names) > MOST:
+        raise Unfit(f"{len(names)} files fit the pattern, and {MOST} may")
+    for name in names:
         yield file_record(directory, name, scope)
 
 

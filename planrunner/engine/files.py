@@ -6,10 +6,9 @@ import os
 import stat
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-_MAGIC = frozenset("*?[")
+from planrunner.globs import Globs, is_glob, name_fits
 
 
 class Refused(Exception):
@@ -28,11 +27,6 @@ def inside(root: str, directory: str, pattern: str) -> str:
     return relative
 
 
-def is_pattern(text: str) -> bool:
-    """Whether a text stands for whatever fits it, and not for one path alone."""
-    return not _MAGIC.isdisjoint(text)
-
-
 def matching(root: str, pattern: str, *, through: bool = False) -> Iterator[str]:
     """What there is below ``root`` that fits: files, links and folders. A folder stands for all that it holds. With
     ``through`` a link to a folder may stand in the middle of a path."""
@@ -44,17 +38,7 @@ def matching(root: str, pattern: str, *, through: bool = False) -> Iterator[str]
 
 def fits(path: str, pattern: str) -> bool:
     """Whether ``matching`` would give ``path`` for ``pattern``, if it were there."""
-    return _fits(path.split("/"), pattern.split("/"))
-
-
-def _fits(path: Sequence[str], parts: Sequence[str]) -> bool:
-    if not parts:
-        return True  # a folder that fits stands for all that it holds
-    if not path:
-        return False
-    if parts[0] == "**":
-        return len(parts) == 1 or _fits(path, parts[1:]) or _fits(path[1:], parts)
-    return fnmatchcase(path[0], parts[0]) and _fits(path[1:], parts[1:])
+    return Globs([pattern]).covers(path)
 
 
 def _fitting(root: str, at: str, parts: Sequence[str], enters: Callable[[str], bool]) -> Iterator[str]:
@@ -66,8 +50,8 @@ def _fitting(root: str, at: str, parts: Sequence[str], enters: Callable[[str], b
             if _is_folder(os.path.join(folder, name)):
                 yield from _fitting(root, _join(at, name), parts, enters)
         return
-    magic = is_pattern(part)
-    for name in [name for name in _names(folder) if fnmatchcase(name, part)] if magic else [part]:
+    magic = is_glob(part)
+    for name in [name for name in _names(folder) if name_fits(part, name)] if magic else [part]:
         path = os.path.join(folder, name)
         if not rest:
             if os.path.lexists(path):

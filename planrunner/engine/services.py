@@ -6,9 +6,9 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from glob import glob
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from planrunner import globs
 from planrunner.capabilities.contract import Call, Enclosed, Failure, basic_environment
 from planrunner.capabilities.files.beneath import Beneath
 from planrunner.capabilities.files.scope import require_within
@@ -208,20 +208,12 @@ def files_of(artifact: Artifact, directory: str) -> list[tuple[str, str]]:
     if relative.split("/")[0] == "..":
         message = f"the artifact `{artifact.name}` cannot be kept: {artifact.path} is outside the working directory"
         raise Failure(message, "policy", rule="files.beneath")
-    files = fitting(artifact.path, directory)
+    files = globs.files(directory, artifact.path)
     if not files:
         raise Failure(f"the artifact `{artifact.name}` is missing: no file fits {artifact.path}")
     if files == [artifact.path]:
         return [(artifact.name, artifact.path)]
     return [(f"{artifact.name}/{path}", path) for path in files]
-
-
-def fitting(path: str, directory: str) -> list[str]:
-    """The files that a path fits as a pattern; itself if it is not a pattern, or if a file of that very name exists."""
-    if not any(sign in path for sign in "*?[") or os.path.lexists(os.path.join(directory, path)):
-        return [path]
-    found = sorted(glob(path, root_dir=directory, recursive=True))
-    return [each for each in found if os.path.isfile(os.path.join(directory, each))]
 
 
 def keep_beneath(state: str, directory: str, path: str, redactor: Redactor | None = None) -> Mapping[str, Json]:
@@ -259,7 +251,7 @@ def held(call: Call, outcome: Outcome, top: str) -> Outcome:
         return outcome
     try:
         for touch in taken(call.task):
-            for path in fitting(touch.text, call.directory):
+            for path in globs.files(call.directory, touch.text):
                 require_within(call.rights, (top, os.path.join(call.directory, path)))
     except Failure as failure:
         return outcome._replace(failure=failure.failure, message=str(failure), outputs={}, rule=failure.rule)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
+
+from planrunner.globs import through
 
 UNKNOWN = "{{}}"
 """Stands in a word of a command for what is known only when it runs."""
@@ -45,26 +46,6 @@ def path_matches(pattern: str, path: str) -> bool:
 
 def _steps(wanted: str, name: str) -> bool:
     return wanted == "**" or name_matches(wanted, name)
-
-
-def through(reached: Iterable[int], wanted: Sequence[str]) -> set[int]:
-    """The places in a pattern together with those behind each ``**``, which stands for no folder as well."""
-    found = set(reached)
-    for at in sorted(reached):
-        while at < len(wanted) and wanted[at] == "**":
-            at += 1
-            found.add(at)
-    return found
-
-
-def is_glob(text: str) -> bool:
-    """Whether a shell takes a word for a pattern of files."""
-    return any(sign in text for sign in "*?[")
-
-
-def glob_matches(pattern: str, path: str) -> bool:
-    """Whether a path matches the pattern of a shell: ``*``, ``?`` and ``[…]``, none of which matches a ``/``."""
-    return pattern.count("/") == path.count("/") and fnmatchcase(path, pattern)
 
 
 def value_matches(pattern: Any, value: Any, every: bool) -> bool:

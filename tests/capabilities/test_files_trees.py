@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.files.inputs import written
 from planrunner.capabilities.files.walk import Patterns
+from planrunner.globs import files
 
 
 @pytest.fixture
@@ -105,6 +106,30 @@ def test_patterns_mean_what_pathlib_means(parts: list[str], names: list[str]) ->
     assert found.fits(path) == fits(parts, names)
     if found.fits(path):
         assert all(found.enters("/".join(names[:count])) for count in range(1, len(names)))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("*.txt", ["a.txt"]),
+        ("**/*.txt", ["a.txt", "in/b.txt", "in/deep/c.txt", "link/c.txt"]),
+        ("in/**", ["in/b.txt", "in/deep/c.txt"]),
+        (".*/*", [".hidden/d.txt"]),
+        ("x/../in/[ab].txt", ["in/b.txt"]),
+        ("in/deep/c.txt", ["in/deep/c.txt"]),
+        ("not there", ["not there"]),
+        ("../*", ["../*"]),
+    ],
+)
+def test_files_of_a_pattern_are_found_through_links_and_without_hidden_ones(
+    tmp_path: Path, pattern: str, found: list[str]
+) -> None:
+    for path in ("a.txt", "in/b.txt", "in/deep/c.txt", ".hidden/d.txt"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+    (tmp_path / "link").symlink_to("in/deep")
+    (tmp_path / "in/deep/back").symlink_to(tmp_path)
+    assert files(str(tmp_path), pattern) == found
 
 
 class TestTrees:

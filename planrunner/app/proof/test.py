@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from planrunner.app.plans.files import find_plans
@@ -29,6 +28,7 @@ from planrunner.app.proof.world import (
 )
 from planrunner.diagnostics import Diagnostic, has_errors
 from planrunner.errors import NotFound, PlanInvalid, UsageError
+from planrunner.globs import name_fits
 from planrunner.machine.state import State
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan
@@ -206,7 +206,7 @@ class _Bench:
     def _chosen(self, name: str) -> bool:
         if not self._pattern:
             return True
-        return self._pattern in name or fnmatchcase(name, f"*{self._pattern}*")
+        return self._pattern in name or name_fits(f"*{self._pattern}*", name)
 
     def _read(self, path: str) -> Suite | None:
         file = read_regular(path)

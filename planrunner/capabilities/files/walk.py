@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from fnmatch import translate
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.files.beneath import Beneath
-from planrunner.plan.patterns import through
+from planrunner.globs import Globs
 
 Json = Any
 
@@ -203,58 +200,24 @@ def below(tree: Beneath, parts: list[str], way: Literal["read", "write"] = "writ
 
 _MOST = 64
 """Parts of one pattern."""
+_STARS = 8
 
 
-class Patterns:
-    """Several patterns at once, followed name by name, so that only folders are entered that may hold something."""
+class Patterns(Globs):
+    """Patterns as a plan gives them. Raises Failure for what is none, and policy for one that leads out."""
 
-    __slots__ = ("_hidden", "_parts")
+    __slots__ = ()
 
     def __init__(self, patterns: Iterable[str], hidden: bool) -> None:
-        self._parts = [_parts(pattern) for pattern in patterns]
-        self._hidden = hidden
-
-    def fits(self, path: str) -> bool:
-        """Whether the whole path fits one of them."""
-        return any(len(parts) in self._follow(parts, path) for parts in self._parts)
-
-    def enters(self, path: str) -> bool:
-        """Whether something below the path may fit."""
-        return any(min(self._follow(parts, path), default=len(parts)) < len(parts) for parts in self._parts)
-
-    def _follow(self, parts: Sequence[str], path: str) -> set[int]:
-        """How far into a pattern the names of the path lead, in all ways there are."""
-        at = through({0}, parts)
-        for name in path.split("/"):
-            after: set[int] = set()
-            for place in at:
-                if place == len(parts):
-                    continue
-                if parts[place] == "**":
-                    if self._hidden or not name.startswith("."):
-                        after.add(place)
-                elif self._name_fits(parts[place], name):
-                    after.add(place + 1)
-            at = through(after, parts)
-        return at
-
-    def _name_fits(self, part: str, name: str) -> bool:
-        if name.startswith(".") and not (self._hidden or part.startswith(".")):
-            return False
-        return _pattern(part).match(name) is not None
-
-
-def _parts(pattern: str) -> tuple[str, ...]:
-    parts = tuple(part for part in pattern.split("/") if part not in ("", "."))
-    if pattern.startswith("/") or ".." in parts:
-        raise Failure(f"the pattern {pattern} leads out of the working directory", "policy", rule="files.beneath")
-    if not parts or len(parts) > _MOST:
-        raise Failure(f"{pattern!r} is not a pattern: expected names, `*` and `**` with `/` between them")
-    return (*parts, "*") if parts[-1] == "**" else parts  # what lies below a folder is not the folder itself
-
-
-@lru_cache(maxsize=256)
-def _pattern(part: str) -> re.Pattern[str]:
-    if part.count("*") > 8:
-        raise Failure(f"the pattern {part} has more than 8 stars in one name")
-    return re.compile(translate(part))
+        patterns = list(patterns)
+        for pattern in patterns:
+            parts = [part for part in pattern.split("/") if part not in ("", ".")]
+            if pattern.startswith("/") or ".." in parts:
+                message = f"the pattern {pattern} leads out of the working directory"
+                raise Failure(message, "policy", rule="files.beneath")
+            if not parts or len(parts) > _MOST:
+                raise Failure(f"{pattern!r} is not a pattern: expected names, `*` and `**` with `/` between them")
+            for part in parts:
+                if part.count("*") > _STARS:
+                    raise Failure(f"the pattern {part} has more than {_STARS} stars in one name")
+        super().__init__(patterns, hidden)

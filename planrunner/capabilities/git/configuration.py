@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from fnmatch import fnmatchcase
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.git.command import Git, program
 from planrunner.capabilities.programs import Program, run
+from planrunner.globs import name_fits
 
 REFUSED = (
     "include.path", "includeif.*.path",
@@ -90,7 +90,7 @@ def is_refused(key: str, value: str) -> bool:
 
 
 def _fits(key: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(key.lower(), pattern) for pattern in patterns)
+    return any(name_fits(pattern, key.lower()) for pattern in patterns)
 
 
 def _printable(key: str) -> str:

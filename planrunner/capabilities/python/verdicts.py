@@ -3,12 +3,13 @@ Python the project has, and so without anything of planrunner."""
 
 from __future__ import annotations
 
-import fnmatch
 import hashlib
 import json
 import subprocess
 import sys
 from typing import Any
+
+from planrunner.globs import name_fits
 
 ORDER = {"allow": 0, "ask": 1, "deny": 2}
 
@@ -49,7 +50,7 @@ def _said(rule: str, section: Any) -> str:
         entries = section.get(word) or ()
         for entry in (entries,) if isinstance(entries, str) else entries:
             pattern = str(entry)
-            if fnmatch.fnmatchcase(rule, pattern[5:] if pattern.startswith("scan.") else pattern):
+            if name_fits(pattern.removeprefix("scan."), rule):
                 return word
     return ""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from glob import glob
 from typing import Annotated, Any, NamedTuple, TypedDict
 
 from planrunner.capabilities.contract import Context, Doc, Failure
 from planrunner.capabilities.files.scope import require_let
+from planrunner.globs import files
 
 _LONGEST = 1_000
 """Characters of a message."""
@@ -100,12 +100,10 @@ def found_files(context: Context, patterns: Sequence[str]) -> list[str]:
     """The files that names and patterns stand for, in their order. Raises Failure where one stands for none."""
     directory, paths = context.call.directory, []
     for pattern in patterns:
-        whole = os.path.isfile(os.path.join(directory, pattern))
-        files = [pattern] if whole else sorted(glob(pattern, root_dir=directory, recursive=True))
-        files = [path for path in files if os.path.isfile(os.path.join(directory, path))]
-        if not files:
+        found = [path for path in files(directory, pattern) if os.path.isfile(os.path.join(directory, path))]
+        if not found:
             raise Failure(f"no file matches {pattern}")
-        paths += files
+        paths += found
     if len(paths) > _MOST:
         raise Failure(f"{len(paths)} files fit, and {_MOST} may")
     for path in paths:

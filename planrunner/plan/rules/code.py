@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from planrunner.diagnostics import Diagnostic
+from planrunner.globs import is_glob
 from planrunner.plan.model import Capability, Task
-from planrunner.plan.patterns import is_glob
 from planrunner.plan.python.rules import RULES, is_one_template
 from planrunner.plan.python.scan import scan
 from planrunner.plan.rules.texts import Text, has_templates, place_of

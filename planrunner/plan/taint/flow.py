@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
+from planrunner.globs import is_glob, shell_fits
 from planrunner.plan.expressions.functions import FUNCTIONS
 from planrunner.plan.expressions.tree import children
 from planrunner.plan.model import Action, Plan, Task
-from planrunner.plan.patterns import glob_matches, is_glob
 from planrunner.plan.shell.variables import redirected
 from planrunner.plan.taint.levels import KEPT, TOLD, Cell, Key, Levels, Place, meant
 from planrunner.plan.taint.positions import ASKING, asks
@@ -230,7 +230,7 @@ class Flow:
         names = list(self._files or ())
         if len(names) > MANY_FILES:
             return [EVERY_FILE]
-        return [name for name in names if name != pattern and glob_matches(pattern, name)]
+        return [name for name in names if name != pattern and shell_fits(pattern, name)]
 
     def _copied(self, key: Key, inside: str) -> Iterator[Cell]:
         """The files that the writer of a file may take its content from; ``inside`` says which of a folder."""

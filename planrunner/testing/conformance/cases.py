@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fnmatch
 import hashlib
 import os
 import shutil
@@ -15,6 +14,7 @@ from types import GeneratorType
 from typing import Any, NamedTuple, Union
 
 from planrunner.capabilities.contract import declaration_of
+from planrunner.globs import name_fits
 from planrunner.machine.events import Outcome
 from planrunner.testing import bench as benches
 from planrunner.testing.bench import Asked, Bench
@@ -111,7 +111,7 @@ def tree(directory: str, ignore: Sequence[str] = ()) -> Tree:
     """Everything below a directory but what fits a glob of ``ignore``."""
     found: Tree = {}
     for path in _paths(directory, ""):
-        if not any(fnmatch.fnmatch(path, pattern) or fnmatch.fnmatch(path, f"{pattern}/*") for pattern in ignore):
+        if not any(name_fits(pattern, path) or name_fits(f"{pattern}/*", path) for pattern in ignore):
             found[path] = _entry(os.path.join(directory, path))
     return found
 

@@ -1,0 +1,111 @@
+"""Patterns of paths: ``*``, ``?`` and ``[…]`` stand for letters of one name, ``**`` for any number of folders."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import translate
+from functools import lru_cache
+
+_MAGIC = frozenset("*?[")
+
+
+def is_glob(text: str) -> bool:
+    """Whether a text stands for whatever fits it, and not for one path alone."""
+    return not _MAGIC.isdisjoint(text)
+
+
+def name_fits(pattern: str, name: str) -> bool:
+    """Whether one name fits a pattern without ``/``."""
+    return _compiled(pattern).match(name) is not None
+
+
+@lru_cache(maxsize=1024)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(translate(pattern))
+
+
+class Globs:
+    """Several patterns at once, followed name by name, so that only folders are entered that may hold something.
+    Without ``hidden`` a name with a dot in front fits only a pattern that begins with one."""
+
+    __slots__ = ("_hidden", "_parts")
+
+    def __init__(self, patterns: Iterable[str], hidden: bool = True) -> None:
+        self._parts = [_parts(pattern) for pattern in patterns]
+        self._hidden = hidden
+
+    def fits(self, path: str) -> bool:
+        """Whether the whole path fits one of them."""
+        return any(len(parts) in reached for parts, reached in self._followed(path))
+
+    def covers(self, path: str) -> bool:
+        """Whether the path fits one of them, or lies in a folder that does."""
+        names = path.split("/")
+        return any(self.fits("/".join(names[:count])) for count in range(1, len(names) + 1))
+
+    def enters(self, path: str) -> bool:
+        """Whether something below the path may fit."""
+        return any(min(reached, default=len(parts)) < len(parts) for parts, reached in self._followed(path))
+
+    def _followed(self, path: str) -> Iterator[tuple[Sequence[str], set[int]]]:
+        """Each pattern, and how far into it the names of the path lead, in all ways there are."""
+        for parts in self._parts:
+            at = through({0}, parts)
+            for name in path.split("/"):
+                places = [place for place in at if place < len(parts) and self._name_fits(parts[place], name)]
+                at = through({place if parts[place] == "**" else place + 1 for place in places}, parts)
+            yield parts, at
+
+    def _name_fits(self, part: str, name: str) -> bool:
+        if name.startswith(".") and not (self._hidden or part.startswith(".")):
+            return False
+        return part == "**" or name_fits(part, name)
+
+
+def _parts(pattern: str) -> tuple[str, ...]:
+    parts = tuple(part for part in pattern.split("/") if part not in ("", "."))
+    return (*parts, "*") if parts[-1:] == ("**",) else parts  # what lies below a folder is not the folder itself
+
+
+def through(reached: Iterable[int], wanted: Sequence[str]) -> set[int]:
+    """The places in a pattern together with those behind each ``**``, which stands for no folder as well."""
+    found = set(reached)
+    for at in sorted(reached):
+        while at < len(wanted) and wanted[at] == "**":
+            at += 1
+            found.add(at)
+    return found
+
+
+def shell_fits(pattern: str, path: str) -> bool:
+    """Whether a path fits the pattern of a shell, for which ``**`` is ``*``."""
+    parts, names = pattern.split("/"), path.split("/")
+    return len(parts) == len(names) and all(map(name_fits, parts, names))
+
+
+def files(directory: str, pattern: str) -> list[str]:
+    """The files below a directory that a pattern means, in order: itself where it is none or that very name is there,
+    and where it leads out. ``*`` and ``**`` mean no hidden names; links to folders are followed."""
+    path = os.path.normpath(pattern)
+    leads_out = path.startswith("/") or path.split("/")[0] == ".."
+    if leads_out or not is_glob(pattern) or os.path.lexists(os.path.join(directory, pattern)):
+        return [pattern]
+    return sorted(_below(directory, "", Globs([path], hidden=False), ()))
+
+
+def _below(folder: str, at: str, globs: Globs, around: tuple[tuple[int, int], ...]) -> Iterator[str]:
+    """``around`` are the folders that this one lies in, so that a link that leads back is left."""
+    try:
+        found, entries = os.stat(folder), list(os.scandir(folder))
+    except OSError:
+        return
+    place = (found.st_dev, found.st_ino)
+    for entry in entries if place not in around else ():
+        path = at + entry.name
+        if entry.is_file():
+            if globs.fits(path):
+                yield path
+        elif entry.is_dir() and globs.enters(path):
+            yield from _below(entry.path, f"{path}/", globs, (*around, place))
