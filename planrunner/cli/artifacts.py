@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-import time
-from typing import Any
 
 import click
 
 from planrunner.app.history.artifacts import (
     GRACE,
-    Version,
     Wanted,
     collected,
     damaged,
     found,
     listed,
+    origin_object,
     shown,
     verified,
+    version_object,
     written,
 )
 from planrunner.cli.group import CommandGroup, given_settings
-from planrunner.cli.options import Lasting
-from planrunner.cli.output import byte_writer
+from planrunner.cli.options import Lasting, json_option
+from planrunner.cli.output import byte_writer, print_document
 from planrunner.cli.settings import output
 from planrunner.errors import FAILED
 from planrunner.knowledge.directories import unpack
 from planrunner.views.artifacts import checked, details, rows
 from planrunner.views.artifacts import collected as lines
-
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+from planrunner.views.documents import document
 
 
 @click.group("artifacts", cls=CommandGroup, default="list")
@@ -54,15 +51,15 @@ def artifacts_command() -> None:
 @click.option("--type", metavar="TYPE", help="Only artifacts of this type.")
 @click.option("--run", metavar="RUN", help="Only artifacts of this run.")
 @click.option("--limit", type=click.IntRange(1), default=50, metavar="N", help="At most N (50).")
-@_JSON
+@json_option
 @click.pass_context
 def list_artifacts(ctx: click.Context, /, limit: int, as_json: bool, **options: str | None) -> int:
     """List artifacts, the newest version first."""
     settings, wanted = given_settings(ctx), {name: value for name, value in options.items() if value is not None}
     versions = listed(Wanted(**wanted), settings.state)
-    first = [_data(version) for version in versions[:limit]]
+    first = [version_object(version) for version in versions[:limit]]
     if as_json:
-        _print({"artifacts": first, "total": len(versions)})
+        print_document(document(artifacts=first, total=len(versions)))
     elif not versions:
         click.echo("no artifacts match" if wanted else "no run has kept an artifact", err=True)
     else:
@@ -74,7 +71,7 @@ def list_artifacts(ctx: click.Context, /, limit: int, as_json: bool, **options: 
 
 @artifacts_command.command("show")
 @click.argument("ref")
-@_JSON
+@json_option
 @click.pass_context
 def show_artifact(ctx: click.Context, /, ref: str, as_json: bool) -> int:
     """Show where an artifact came from.
@@ -84,9 +81,9 @@ def show_artifact(ctx: click.Context, /, ref: str, as_json: bool) -> int:
     """
     settings = given_settings(ctx)
     origin = shown(ref, settings.state)
-    data = {**_data(origin.version), **{key: value for key, value in origin._asdict().items() if key != "version"}}
+    data = origin_object(origin)
     if as_json:
-        _print(data)
+        print_document(document(**data))
     else:
         output(settings).write("\n".join(details(data)) + "\n")
     return 0
@@ -96,7 +93,7 @@ def show_artifact(ctx: click.Context, /, ref: str, as_json: bool) -> int:
 @click.argument("ref")
 @click.option("-o", "--output", "target", default="", metavar="FILE", help="Where to write; `-` is standard output.")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
-@_JSON
+@json_option
 @click.pass_context
 def get_artifact(ctx: click.Context, /, ref: str, target: str, force: bool, as_json: bool) -> int:
     """Write the content of an artifact to a file. REF is as for `show`."""
@@ -119,14 +116,14 @@ def get_artifact(ctx: click.Context, /, ref: str, target: str, force: bool, as_j
     else:
         written(version, store, target, force)
     if as_json:
-        _print({**_data(version), "file": os.path.abspath(target)})
+        print_document(document(**version_object(version), file=os.path.abspath(target)))
     else:
         click.echo(f"{version.ref} is in {target}", err=True)
     return 0
 
 
 @artifacts_command.command("verify")
-@_JSON
+@json_option
 @click.pass_context
 def verify_artifacts(ctx: click.Context, /, as_json: bool) -> int:
     """Compare the content of all artifacts with their digests; exit code 1 where one is damaged or lost."""
@@ -134,7 +131,7 @@ def verify_artifacts(ctx: click.Context, /, as_json: bool) -> int:
     report = verified(settings.state)
     lost = [version.ref for version in report.lost]
     if as_json:
-        _print({"whole": report.whole, "damaged": report.damaged, "lost": lost, "over": report.over})
+        print_document(document(whole=report.whole, damaged=report.damaged, lost=lost, over=report.over))
     else:
         output(settings).write("\n".join(checked(report.whole, report.damaged, lost, report.over)) + "\n")
     return FAILED if report.damaged or lost else 0
@@ -149,26 +146,14 @@ def verify_artifacts(ctx: click.Context, /, as_json: bool) -> int:
     metavar="TIME",
     help="Keep unreferenced content that is younger than this (1d).",
 )
-@_JSON
+@json_option
 @click.pass_context
 def collect_artifacts(ctx: click.Context, /, dry_run: bool, older_than: float, as_json: bool) -> int:
     """Remove content that nothing refers to."""
     settings = given_settings(ctx)
     report = {**collected(settings.state, older_than, dry_run)._asdict(), "dry_run": dry_run}
     if as_json:
-        _print(report)
+        print_document(document(**report))
     else:
         output(settings).write("\n".join(lines(report)) + "\n")
     return 0
-
-
-def _data(version: Version) -> dict[str, Any]:
-    """One version as data; ``made`` is seconds since 1970."""
-    data = version._asdict()
-    data["run_id"], data["version"] = data.pop("run"), data.pop("number")
-    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(version.made))
-    return {"ref": version.ref, **data, "when": when}
-
-
-def _print(data: dict[str, Any]) -> None:
-    click.echo(json.dumps({"format": 1, **data}, indent=2, ensure_ascii=False))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -16,6 +15,8 @@ from planrunner.app.history.audit import NAME as REFUSED
 from planrunner.app.history.audit import lines, text_of, verify_export
 from planrunner.cli.completion import RUN
 from planrunner.cli.group import CommandGroup, given_settings
+from planrunner.cli.options import json_option
+from planrunner.cli.output import print_document
 from planrunner.cli.settings import output
 from planrunner.errors import MISMATCH, OK, UsageError
 from planrunner.journal.proof import Verdict
@@ -44,7 +45,7 @@ def audit_command() -> None:
     "--head", "heads", multiple=True, metavar="ANCHOR", help="Compare with this anchor, or a file of anchors."
 )
 @click.option("--export", "path", default="", metavar="FILE", help="Verify an exported file instead of the journal.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def verify_journal(ctx: click.Context, /, run: str | None, heads: Sequence[str], path: str, as_json: bool) -> int:
     """Prove that the journal is what was written; exit code 10 where it is not."""
@@ -56,7 +57,7 @@ def verify_journal(ctx: click.Context, /, run: str | None, heads: Sequence[str],
     else:
         verdict, accepted = proof.verify(run, settings.state, heads), proof.accepted(settings.state)
     if as_json:
-        sys.stdout.write(json.dumps(_data(verdict, accepted), indent=2) + "\n")
+        print_document(proof.verdict_document(verdict, accepted))
     else:
         output(settings).write("\n".join([*_text(verdict, journal=not path), *map(_accepted, accepted)]) + "\n")
     return MISMATCH if verdict.breaks else OK
@@ -99,7 +100,7 @@ def head_journal(ctx: click.Context, /, run: str | None) -> int:
 @audit_command.command("accept")
 @click.argument("run", required=False, shell_complete=RUN)
 @click.option("--because", default="", metavar="TEXT", help="The reason, for later readers of the journal (required).")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def accept_journal(ctx: click.Context, /, run: str | None, because: str, as_json: bool) -> int:
     """Accept the journal as it is, with the findings that it has."""
@@ -108,24 +109,12 @@ def accept_journal(ctx: click.Context, /, run: str | None, because: str, as_json
     settings = given_settings(ctx)
     verdict = proof.accept(run, settings.state, because)
     if as_json:
-        sys.stdout.write(json.dumps(_data(verdict, proof.accepted(settings.state)), indent=2) + "\n")
+        print_document(proof.verdict_document(verdict, proof.accepted(settings.state)))
     else:
         count = len(verdict.breaks)
         told = "nothing was wrong" if not count else f"taken as it stands, with {_findings(count)}"
         output(settings).write(f"{told}\n")
     return OK
-
-
-def _data(found: Verdict, accepted: list[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        "format": 1,
-        "intact": not found.breaks,
-        "runs": [each._asdict() for each in found.runs],
-        "breaks": [each._asdict() for each in found.breaks],
-        "pruned": found.pruned,
-        "heads": found.heads,
-        "accepted": accepted,
-    }
 
 
 def _text(found: Verdict, journal: bool) -> list[str]:

@@ -8,15 +8,18 @@ from typing import Any
 import click
 
 from planrunner.app.plans.lint import capability, catalogue, schema_for
-from planrunner.app.plans.reference import example_tasks, explain_rule, input_schema, rule_objects
+from planrunner.app.plans.reference import capability_object, example_tasks, explain_rule, rule_objects
 from planrunner.capabilities.preconditions import described
 from planrunner.cli.completion import completes
 from planrunner.cli.group import given_settings
+from planrunner.cli.options import json_option
+from planrunner.cli.output import print_document
 from planrunner.cli.settings import output
 from planrunner.diagnostics import RULES
 from planrunner.errors import NotFound, UsageError
 from planrunner.machine.ledger import SPENDABLE
 from planrunner.plan.model import Capability, Field
+from planrunner.views.documents import document
 from planrunner.views.terminal import table
 
 
@@ -41,9 +44,8 @@ def capabilities_command(ctx: click.Context, /, name: str | None, as_json: bool)
     """
     found, is_list = _meant(name)
     if as_json:
-        rows = [_object(each) for each in found]
-        data = {"format": 1, "capabilities": rows} if is_list else rows[0]
-        click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+        rows = [capability_object(each) for each in found]
+        print_document(document(capabilities=rows) if is_list else rows[0])
         return 0
     if not is_list:
         click.echo("\n".join(_described(found[0])))
@@ -67,13 +69,6 @@ def _meant(name: str | None) -> tuple[list[Capability], bool]:
         if found := catalogue(name):
             return found, True
         raise
-
-
-def _object(found: Capability) -> dict[str, Any]:
-    data = found._asdict()
-    data["inputs"] = [field._asdict() for field in found.inputs]
-    data["outputs"] = [field._asdict() for field in found.outputs]
-    return {**data, "schema": input_schema(found)}
 
 
 def _described(found: Capability) -> list[str]:
@@ -162,7 +157,7 @@ def schema_command(path: str | None, write: str | None) -> int:
     shell_complete=completes(lambda ctx, word: [(each.code, each.title) for each in RULES.values()]),
 )
 @click.option("--all", "every", is_flag=True, help="Every rule.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def rule_command(code: str | None, every: bool, as_json: bool) -> int:
     """Explain a lint rule, by code or by name.
 
@@ -176,7 +171,7 @@ def rule_command(code: str | None, every: bool, as_json: bool) -> int:
         raise UsageError("name one rule, or ask for --all", "planrunner rule PLAN103")
     found = rule_objects(None if every else code)
     if as_json:
-        click.echo(json.dumps({"format": 1, "rules": found} if every else found[0], indent=2, ensure_ascii=False))
+        print_document(document(rules=found) if every else found[0])
     elif every:
         for rule in found:
             click.echo(f"{rule['code']}  {rule['severity']:<8} {rule['name']:<24} {rule['title']}")

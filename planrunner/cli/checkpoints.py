@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections import Counter
@@ -15,6 +14,7 @@ from planrunner.app.runs.checkpoints import (
     Checkpoint,
     Forked,
     ForkRequest,
+    checkpoint_object,
     checkpoints,
     files_at,
     fork,
@@ -27,10 +27,13 @@ from planrunner.app.runs.revise import ReviseRequest
 from planrunner.cli.completion import RUN
 from planrunner.cli.exec import pairs
 from planrunner.cli.group import given_settings
+from planrunner.cli.options import json_option
+from planrunner.cli.output import print_document
 from planrunner.cli.revise import revised_first
 from planrunner.cli.settings import Settings, output
 from planrunner.errors import StorageFailed, UsageError
 from planrunner.views.checkpoint import columns, lines
+from planrunner.views.documents import document
 from planrunner.views.terminal import harmless, plural, table
 
 if TYPE_CHECKING:
@@ -171,7 +174,7 @@ def _shown(path: str) -> str:
 @click.argument("checkpoint", required=False)
 @click.option("--restore-files", is_flag=True, help="Make the files of the directory what they were at CHECKPOINT.")
 @click.option("--yes", is_flag=True, help="Do not ask before files change.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def checkpoints_command(
     ctx: click.Context, /, run: str, checkpoint: str | None, restore_files: bool, yes: bool, as_json: bool
@@ -196,8 +199,7 @@ def checkpoints_command(
         return 0
     row, found = checkpoints(run, given.state)
     if as_json:
-        listed = [_listed(one) for one in found]
-        click.echo(json.dumps({"format": 1, "run_id": row.run, "checkpoints": listed}, indent=2))
+        print_document(document(run_id=row.run, checkpoints=[checkpoint_object(one) for one in found]))
     elif found:
         click.echo("\n".join(_table(found, given)))
     else:
@@ -211,20 +213,15 @@ def _restore(run: str, checkpoint: str | None, given: Settings, yes: bool, as_js
     request = ForkRequest(run, checkpoint, state=given.state)
     restored = put_back(request, given, Manner(yes, as_json, "nothing was written", over=True))
     if as_json:
-        click.echo(json.dumps({"format": 1, **restored.data()}, indent=2, ensure_ascii=False))
+        print_document(document(**restored.data()))
 
 
 def _show(run: str, checkpoint: str, given: Settings, as_json: bool) -> None:
     found = look(run, checkpoint, given.state)
     if as_json:
-        click.echo(json.dumps(found, indent=2, ensure_ascii=False, default=str))
+        print_document(found)
     else:
         click.echo("\n".join(lines(output(given), found, _clock(found["at"]))))
-
-
-def _listed(one: Checkpoint) -> dict[str, Any]:
-    """One checkpoint as data; ``files`` is null where nothing was kept of the working directory."""
-    return {**one._asdict(), "files": None if one.files is None else one.files._asdict()}
 
 
 def _table(found: list[Checkpoint], given: Settings) -> list[str]:
@@ -254,7 +251,7 @@ def _clock(at: float) -> str:
 )
 @click.option("--restore-files", is_flag=True, help="Make the files of the directory what they were then.")
 @click.option("--yes", is_flag=True, help="Do not ask before files change.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def fork_command(
     ctx: click.Context,
@@ -290,7 +287,7 @@ def fork_command(
         revised_first(given, ReviseRequest(made.run_id, mended, params), as_json)
     if as_json:
         files = {} if restored is None else restored.data()
-        click.echo(json.dumps({"format": 1, **made._asdict(), **files}, indent=2, ensure_ascii=False))
+        print_document(document(**made._asdict(), **files))
         return 0
     where = f"checkpoint {made.checkpoint}" if made.checkpoint else f"entry {made.seq}"
     if at is not None and made.seq != at:

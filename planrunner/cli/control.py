@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 
 import click
@@ -13,17 +12,18 @@ from planrunner.app.runs.resume import resume
 from planrunner.cli.completion import RUN
 from planrunner.cli.gates import amounts
 from planrunner.cli.group import given_settings
+from planrunner.cli.options import json_option
+from planrunner.cli.output import print_document
 from planrunner.cli.runner import report_steered, tell, watch
 from planrunner.cli.settings import Settings, output
 from planrunner.errors import RunHeld, UsageError
-from planrunner.views.budget import budget_table, reserves_object
-from planrunner.views.run import budget_object
+from planrunner.views.budget import budget_document, budget_table
 
 
 @click.command("pause")
 @click.argument("run", shell_complete=RUN)
 @click.option("--reason", default="", metavar="TEXT", help="Why; kept with the run.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def pause_command(ctx: click.Context, /, run: str, reason: str, as_json: bool) -> int:
     """Let running tasks finish, start no more, and pause the run. RUN is an id, the start of one, or `last`.
@@ -49,7 +49,7 @@ def pause_command(ctx: click.Context, /, run: str, reason: str, as_json: bool) -
     help="Stop only what this task does now, or abandon it where it waits for people; the run goes on.",
 )
 @click.option("--now", is_flag=True, help="Kill running tasks immediately and skip `finally`.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def cancel_command(ctx: click.Context, /, run: str, reason: str, task: str, now: bool, as_json: bool) -> int:
     """Stop a run and end it. RUN is an id, the start of one, or `last`.
@@ -92,7 +92,7 @@ def finish(given: Settings, steered: Steered) -> Steered:
 @click.option("--add", multiple=True, metavar="WHAT=AMOUNT", callback=amounts, help="Add to a limit; may be repeated.")
 @click.option("--task", default="", metavar="TASK", help="The limit of this task, not of the plan.")
 @click.option("--reason", default="", metavar="TEXT", help="Why; kept with the run.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def budget_command(
     ctx: click.Context, /, run: str, add: dict[str, float], task: str, reason: str, as_json: bool
@@ -114,9 +114,7 @@ def budget_command(
         return report_steered(steer(run, "budget", body, given.state, tell=tell), as_json)
     found = look(run, given.state)
     if as_json:
-        data = {"format": 1, "run_id": found.row.run, "budget": budget_object(found.state, time.time())}
-        data["rollbacks"] = reserves_object(found.state)
-        click.echo(json.dumps(data, indent=2))
+        print_document(budget_document(found.state, time.time()))
         return 0
     output(given).write("\n".join(budget_table(found.state, time.time())) + "\n")
     return 0

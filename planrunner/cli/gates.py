@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -10,21 +9,22 @@ from typing import Any
 
 import click
 
-from planrunner.app.people.gates import Voted, vote, waiting
+from planrunner.app.people.gates import Voted, vote, vote_document, waiting, waiting_document
 from planrunner.cli.completion import GATE, RUN
 from planrunner.cli.group import given_settings
-from planrunner.cli.options import ResumeOptions, pair, parse_amounts
+from planrunner.cli.options import ResumeOptions, json_option, pair, parse_amounts
+from planrunner.cli.output import print_document
 from planrunner.cli.runner import note, resume_run
 from planrunner.cli.settings import Settings, output
 from planrunner.errors import DENIED, MISMATCH, OK, Denied, PlanrunnerError, RecordMismatch, UsageError
-from planrunner.views.gates import budget_gate_lines, decided_lines, gate_lines, gate_objects, watchdog_lines
+from planrunner.views.gates import budget_gate_lines, decided_lines, gate_lines, watchdog_lines
 
 Json = Any
 
 
 @click.command("gates")
 @click.argument("run", default="", shell_complete=RUN)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def gates_command(ctx: click.Context, /, run: str, as_json: bool) -> int:
     """List what waits for a decision: gates, used-up budgets and slow tasks of all runs, or of RUN with their evidence.
@@ -38,19 +38,7 @@ def gates_command(ctx: click.Context, /, run: str, as_json: bool) -> int:
     given = given_settings(ctx)
     found = waiting(run or None, given.state)
     if as_json:
-        gates = [
-            {"run_id": one.state.run_id, "plan": one.state.plan.id, "held": one.held, **gate}
-            for one in found
-            for gate in gate_objects(one.state, time.time())
-        ]
-        decided = [
-            {"run_id": one.state.run_id, "plan": one.state.plan.id, "held": one.held, "gate": task, "decision": words}
-            for one in found
-            for task, words in ((one.state.specs[number].id, words) for number, words in one.decided.items())
-        ]
-        click.echo(
-            json.dumps({"format": 1, "gates": gates, "decided": decided}, indent=2, ensure_ascii=False, default=str)
-        )
+        print_document(waiting_document(found, time.time()))
         return 0
     screen = output(given)
     lines: list[str] = []
@@ -77,7 +65,7 @@ _OPTIONS = (
         "--shown", default="", metavar="DIGEST", help="Only if this is what is asked: see `planrunner gates`."
     ),
     click.option("--resume", "go_on", is_flag=True, help="Go on with the run at once."),
-    click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+    json_option,
 )
 
 
@@ -103,8 +91,7 @@ def cast(given: Settings, run: str, gate: str, body: dict[str, Json], *, go_on: 
         note(one.steered)
     refused = [one for one in voted if not one.steered.answer.applied]
     if as_json:
-        sys.stdout.write(json.dumps([_as_data(one) for one in voted], ensure_ascii=False) + "\n")
-        sys.stdout.flush()
+        print_document([vote_document(one) for one in voted], line=True)
     else:
         _tell(given, voted)
     if refused:
@@ -113,18 +100,6 @@ def cast(given: Settings, run: str, gate: str, body: dict[str, Json], *, go_on: 
     if go_on and not steered.held and not steered.ended:
         return resume_run(given, ResumeOptions(steered.run_id))
     return OK
-
-
-def _as_data(voted: Voted) -> dict[str, Json]:
-    answer = voted.steered.answer
-    return {
-        "format": 1,
-        "run_id": voted.steered.run_id,
-        "gate": voted.gate,
-        "applied": answer.applied,
-        "message": answer.message,
-        "held": voted.steered.held,
-    }
 
 
 def _tell(given: Settings, voted: list[Voted]) -> None:

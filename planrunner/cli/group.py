@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
-from json import dumps
 from types import MappingProxyType
 from typing import Any
 
@@ -15,9 +14,11 @@ import click
 from click.shell_completion import CompletionItem, shell_complete
 
 from planrunner import __version__
+from planrunner.cli.output import print_document
 from planrunner.cli.settings import COLORS, Settings, output, settings
 from planrunner.cli.table import ALIASES, COMMANDS, MEANT, help_text, module_of
 from planrunner.errors import INTERRUPTED, USAGE
+from planrunner.views.documents import document
 from planrunner.views.terminal import Terminal, cut, harmless, pad, width
 
 
@@ -31,8 +32,7 @@ def write_error(
     if findings is not None:
         error["findings"] = findings
     try:
-        sys.stdout.write(dumps({"format": 1, "error": error}, ensure_ascii=False) + "\n")
-        sys.stdout.flush()
+        print_document(document(error=error), line=True)
     except (OSError, ValueError):
         pass  # it stands on standard error
 

@@ -81,6 +81,8 @@ UNATTENDED = "Never prompt: exit 8 at a gate; roll back tasks in doubt that decl
 
 NO_SANDBOX = "Run without the sandbox even where a policy demands one (terminal only; recorded)."
 
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
 Pairs = tuple[tuple[str, str], ...]
 
 

@@ -11,6 +11,7 @@ from codecs import getincrementaldecoder
 from collections.abc import Callable
 from typing import Any, TextIO
 
+from planrunner.views.documents import document_text
 from planrunner.views.terminal import escaped, quiet
 
 
@@ -75,6 +76,12 @@ def tame(text: str) -> str:
     if text.isprintable():
         return text
     return quiet(_ACTING.sub(_kept, text.replace("\r\n", "\n").replace("\r", "\n")))
+
+
+def print_document(found: Any, line: bool = False) -> None:
+    """Write a document for programs to standard output, indented or as one ``line``."""
+    sys.stdout.write(document_text(found, line))
+    sys.stdout.flush()
 
 
 def byte_writer() -> Callable[[bytes], object]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 
 import click
@@ -22,12 +21,13 @@ from planrunner.app.project.plugins import (
     write,
 )
 from planrunner.cli.group import CommandGroup, given_settings
+from planrunner.cli.options import json_option
+from planrunner.cli.output import print_document
 from planrunner.cli.settings import output
 from planrunner.errors import UsageError
 from planrunner.plugins import reports
+from planrunner.views.documents import document
 from planrunner.views.terminal import harmless, table
-
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group("plugins", cls=CommandGroup, default="list")
@@ -45,14 +45,14 @@ def plugins_command() -> None:
 
 
 @plugins_command.command("list")
-@_JSON
+@json_option
 @click.pass_context
 def list_plugins(ctx: click.Context, /, as_json: bool) -> int:
     """List plugins, and the problems with them."""
     listed = plugins()
     told = reports.fetch()  # they are shown here, beside the plugins they are of
     if as_json:
-        click.echo(json.dumps({"format": 1, "plugins": [plugin_object(each) for each in listed]}, indent=2))
+        print_document(document(plugins=[plugin_object(each) for each in listed]))
         return 0
     if not listed:
         click.echo("no plugins; `planrunner plugins new NAME` writes one")
@@ -67,13 +67,13 @@ def list_plugins(ctx: click.Context, /, as_json: bool) -> int:
 
 @plugins_command.command("show")
 @click.argument("name")
-@_JSON
+@json_option
 def show_plugin(name: str, as_json: bool) -> int:
     """Show a plugin with its capabilities. NAME is a plugin or a family of capabilities."""
     shown = plugin(name)
     reports.fetch()
     if as_json:
-        click.echo(json.dumps({"format": 1, **plugin_object(shown)}, indent=2))
+        print_document(document(**plugin_object(shown)))
         return 0
     click.echo(f"{harmless(shown.name)} {shown.version}".rstrip() + f": {_state(shown)}")
     if shown.families:
@@ -100,7 +100,7 @@ def new_plugin(ctx: click.Context, /, name: str, into: str) -> int:
 @plugins_command.command("check")
 @click.argument("name", default="")
 @click.option("--cases", default="", metavar="FILE", help="Run the conformance suite on the cases of a file.")
-@_JSON
+@json_option
 def check_plugins(name: str, cases: str, as_json: bool) -> int:
     """Check the declarations of a plugin's capabilities; exit code 1 where something is missing. Without NAME, all."""
     checked, verdicts = check(name or None)
@@ -108,11 +108,9 @@ def check_plugins(name: str, cases: str, as_json: bool) -> int:
     faulty = [each for each in verdicts if each.faults]
     broken = [each for each in checked if each.problems]
     if as_json:
-        data = {
-            "problems": [problem for each in broken for problem in each.problems],
-            "capabilities": {each.capability: list(each.faults) for each in verdicts},
-        }
-        click.echo(json.dumps({"format": 1, **data}, indent=2))
+        problems = [problem for each in broken for problem in each.problems]
+        faults = {each.capability: list(each.faults) for each in verdicts}
+        print_document(document(problems=problems, capabilities=faults))
     else:
         for each in broken:
             click.echo("\n".join(f"problem: {problem}" for problem in each.problems))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from shlex import quote
 from typing import Any
@@ -14,6 +13,8 @@ from planrunner.app.plans.path import plan_named
 from planrunner.app.plans.preview import Choice, changes_of, missing_of, preview_object, previewed, write_preview
 from planrunner.cli.exec import pairs
 from planrunner.cli.group import given_settings
+from planrunner.cli.options import json_option
+from planrunner.cli.output import print_document
 from planrunner.cli.settings import output
 from planrunner.views.preview import preview_lines
 
@@ -27,7 +28,7 @@ from planrunner.views.preview import preview_lines
 @click.option("--max-parallel", type=click.IntRange(1), metavar="N", help="At most N tasks at once.")
 @click.option("--save", metavar="FILE", help="Write the preview to a file, for `exec --preview FILE`.")
 @click.option("--changes", is_flag=True, help="Show what capabilities would change now: diffs and exact calls.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def preview_command(ctx: click.Context, /, **options: Any) -> int:
     """Show what a run would do: what runs in which order, who is asked, and the worst case of time and cost.
@@ -59,7 +60,7 @@ def preview_command(ctx: click.Context, /, **options: Any) -> int:
     found["missing"] = missing_of(options["plan"], seen)
     screen = output(given)
     if options["as_json"]:
-        screen.write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+        print_document(found)
     else:
         screen.write("".join(f"{line}\n" for line in preview_lines(screen, found)))
     if options["save"] is not None:

@@ -8,14 +8,25 @@ import os
 import click
 
 from planrunner.app.plans.lint import reaches
-from planrunner.app.project.configuration import Credited, check, configuration, listed, looked_up, yaml_text
-from planrunner.app.project.doctor import examine, examine_sandbox
+from planrunner.app.project.configuration import (
+    Credited,
+    check,
+    configuration,
+    configuration_document,
+    listed,
+    looked_up,
+    yaml_text,
+)
+from planrunner.app.project.doctor import examine, examine_sandbox, sandbox_document
 from planrunner.app.project.init import PLAN, start_project
 from planrunner.cli.group import CommandGroup, given_settings
 from planrunner.cli.lint import print_findings
+from planrunner.cli.options import json_option
+from planrunner.cli.output import print_document
 from planrunner.cli.settings import Settings, output
 from planrunner.diagnostics import Severity
 from planrunner.errors import FAILED
+from planrunner.views.documents import document
 from planrunner.views.rights import rows
 from planrunner.views.terminal import harmless
 
@@ -65,9 +76,7 @@ def show_config(ctx: click.Context, /, section: str | None, origin: bool, form: 
     """Show the effective settings of SECTION, or all. Secrets are not shown."""
     settings, screen = configuration(section), output(given_settings(ctx))
     if form == "json":
-        origins = {row.path: row.place for row in settings.rows}
-        data = {"format": 1, "profile": settings.profile, "settings": settings.data, "origins": origins}
-        screen.write(json.dumps(data, indent=2, ensure_ascii=False, default=str) + "\n")
+        print_document(configuration_document(settings))
         return 0
     if origin:
         values = [(f"{row.path}: {json.dumps(row.value, ensure_ascii=False)}", row.place) for row in settings.rows]
@@ -113,12 +122,11 @@ def secrets_command() -> None:
 
 
 _PLAN = click.argument("plan", type=click.Path(), required=False)
-_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @secrets_command.command("list")
 @_PLAN
-@_AS_JSON
+@json_option
 @click.pass_context
 def list_secrets(ctx: click.Context, /, plan: str | None, as_json: bool) -> int:
     """List credentials and where each comes from; with PLAN, those that its tasks declare."""
@@ -127,7 +135,7 @@ def list_secrets(ctx: click.Context, /, plan: str | None, as_json: bool) -> int:
 
 @secrets_command.command("check")
 @_PLAN
-@_AS_JSON
+@json_option
 @click.pass_context
 def check_secrets(ctx: click.Context, /, plan: str | None, as_json: bool) -> int:
     """Look up each credential; exit code 1 where one is missing. With PLAN, those that its tasks declare."""
@@ -136,8 +144,7 @@ def check_secrets(ctx: click.Context, /, plan: str | None, as_json: bool) -> int
 
 def _credentials(ctx: click.Context, credentials: list[Credited], as_json: bool) -> int:
     if as_json:
-        data = {"format": 1, "credentials": [each._asdict() for each in credentials]}
-        click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+        print_document(document(credentials=[each._asdict() for each in credentials]))
     else:
         screen = output(given_settings(ctx))
         screen.write("".join(f"{line}\n" for line in rows(screen, credentials)))
@@ -159,8 +166,7 @@ def doctor_command(ctx: click.Context, /, as_json: bool, sandbox: bool) -> int:
     checks = examine(given.state)
     healthy = all(check.verdict != "problem" for check in checks)
     if as_json:
-        rows = [check._asdict() for check in checks]
-        click.echo(json.dumps({"format": 1, "ok": healthy, "checks": rows}, indent=2, ensure_ascii=False))
+        print_document(document(ok=healthy, checks=[check._asdict() for check in checks]))
     else:
         screen = output(given)
         for check in checks:
@@ -172,9 +178,7 @@ def doctor_command(ctx: click.Context, /, as_json: bool, sandbox: bool) -> int:
 def _sandbox(given: Settings, as_json: bool) -> int:
     report = examine_sandbox()
     if as_json:
-        probes = [probe._asdict() for probe in report.probes]
-        found = {"format": 1, "ok": report.holds, "kind": report.kind, "available": report.available, "probes": probes}
-        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        print_document(sandbox_document(report))
         return 0 if report.holds else 1
     screen = output(given)
     for name, why in report.available.items():

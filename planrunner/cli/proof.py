@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
-from planrunner.app.history.replay import replay_run
+from planrunner.app.history.replay import replay_document, replay_run
 from planrunner.app.proof.chaos import ChaosRequest, chaos, chaos_object, real_chaos
 from planrunner.app.proof.test import Tested, test_paths, tested_object
 from planrunner.cli.completion import RUN
 from planrunner.cli.exec import pairs
 from planrunner.cli.group import given_settings
+from planrunner.cli.options import json_option
+from planrunner.cli.output import print_document
 from planrunner.cli.prompts import vouch
 from planrunner.cli.settings import messages, output
 from planrunner.errors import FAILED, INVALID, MISMATCH, OK, UsageError
 from planrunner.plan.expressions.quantities import parse_duration, parse_percent
 from planrunner.views.findings import render_text
-from planrunner.views.proof import chaos_lines, junit, replay_lines, replay_object, test_lines
+from planrunner.views.proof import chaos_lines, junit, replay_lines, test_lines
 from planrunner.views.terminal import Terminal
 
 
@@ -37,7 +38,7 @@ def _share(ctx: click.Context, param: click.Parameter, value: str | None) -> flo
 @click.option("--coverage", is_flag=True, help="List what no case reached.")
 @click.option("--min-coverage", callback=_share, metavar="PERCENT", help="Code 1 where a plan is covered less.")
 @click.option("--junit", metavar="FILE", help="Write JUnit XML as well.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def test_command(
     ctx: click.Context, /, paths: tuple[str, ...], pattern: str, coverage: bool, min_coverage: float | None,
@@ -63,7 +64,7 @@ def test_command(
     if junit is not None:
         _write_junit(junit, found)
     if as_json:
-        screen.write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+        print_document(found)
     elif tested.results or not tested.invalid:
         screen.write("".join(f"{line}\n" for line in test_lines(screen, found, coverage)))
     complaints = messages(given_settings(ctx))
@@ -129,7 +130,7 @@ def _writes(ctx: click.Context, param: click.Parameter, value: str | None) -> tu
 @click.option("--only-write", "only", metavar="N", callback=_writes, help="Repeat one run: 17, or 17:after,19:before.")
 @click.option("--after/--before", default=False, help="Whether the entries of --only-write reach the disk.")
 @click.option("--real", is_flag=True, help="Run the real plan in scratch copies of the project: its effects are real.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def chaos_command(ctx: click.Context, /, **options: Any) -> int:
     """Kill a run at every journal write, resume it, and compare how it ends.
@@ -163,7 +164,7 @@ def chaos_command(ctx: click.Context, /, **options: Any) -> int:
     shown.clear()
     screen = output(given)
     if options["as_json"]:
-        screen.write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+        print_document(found)
     else:
         screen.write("".join(f"{line}\n" for line in chaos_lines(screen, found)))
     return OK if found["held"] else FAILED
@@ -191,7 +192,7 @@ class _Shown:
 @click.command("replay")
 @click.argument("run", default="last", shell_complete=RUN)
 @click.option("--plan", type=click.Path(), metavar="FILE", help="Replay with an edited plan instead of the run's own.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def replay_command(ctx: click.Context, /, run: str, plan: str | None, as_json: bool) -> int:
     """Replay the decisions of a run from its recorded outcomes, offline, and report the first difference (exit code
@@ -205,14 +206,7 @@ def replay_command(ctx: click.Context, /, run: str, plan: str | None, as_json: b
     """
     report = replay_run(run, given_settings(ctx).state, plan)
     if as_json:
-        head = {
-            "format": 1,
-            "run_id": report.run_id,
-            "plan": report.plan_id,
-            "revision": report.revision,
-            "edited": report.edited or None,
-        }
-        click.echo(json.dumps({**head, **replay_object(report.replayed)}, indent=2, ensure_ascii=False, default=str))
+        print_document(replay_document(report))
     else:
         click.echo("\n".join(replay_lines(report.run_id, report.replayed, bool(report.edited))))
     return MISMATCH if report.replayed.difference is not None else 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from json import dumps
 from typing import Any
 
 import click
@@ -14,11 +13,13 @@ from planrunner.app.runs.rerun import preview as stale_set
 from planrunner.app.runs.revise import ReviseRequest
 from planrunner.cli.completion import RUN, TASK
 from planrunner.cli.group import given_settings
-from planrunner.cli.options import ACCEPT_POLICY, OUTPUT, OUTPUT_HELP, PROGRESS, UNATTENDED
+from planrunner.cli.options import ACCEPT_POLICY, OUTPUT, OUTPUT_HELP, PROGRESS, UNATTENDED, json_option
+from planrunner.cli.output import print_document
 from planrunner.cli.revise import PARAMS, PLAN, revised_first
 from planrunner.cli.runner import attended, lay_environment, report, tell_edited, watch
 from planrunner.cli.settings import Settings
 from planrunner.errors import OK, UsageError
+from planrunner.views.documents import document
 
 _Command = Callable[..., Any]
 
@@ -29,7 +30,7 @@ _OPTIONS = (
     click.option("--accept-policy", is_flag=True, help=ACCEPT_POLICY),
     click.option("--progress", type=click.Choice(PROGRESS), default="auto", help="How progress is shown."),
     click.option("--output", type=click.Choice(OUTPUT), help=OUTPUT_HELP),
-    click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+    json_option,
     PLAN,
     PARAMS,
 )
@@ -54,7 +55,7 @@ def begin(given: Settings, request: RerunRequest, *, preview: bool, as_json: boo
         tell_edited(given, request.run)
     stale = stale_set(request, given.state, acting=not preview)
     if preview and as_json:
-        sys.stdout.write(dumps({"format": 1, **stale._asdict()}, ensure_ascii=False) + "\n")
+        print_document(document(**stale._asdict()), line=True)
         return OK
     if preview:
         sys.stdout.write(_in_full(stale))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
-from json import dumps
 from typing import Any
 
 import click
@@ -14,9 +13,12 @@ from planrunner.app.runs.revise import ReviseRequest, compared, preview, revise
 from planrunner.cli.completion import RUN
 from planrunner.cli.exec import pairs
 from planrunner.cli.group import given_settings
+from planrunner.cli.options import json_option
+from planrunner.cli.output import print_document
 from planrunner.cli.prompts import consent
 from planrunner.cli.settings import Settings, messages, output
 from planrunner.errors import OK
+from planrunner.views.documents import document
 from planrunner.views.revision import difference_lines, difference_object, revision_lines, revision_object
 
 _Command = Callable[..., Any]
@@ -44,7 +46,7 @@ def plan_options(command: _Command) -> _Command:
 @click.option(
     "--trust", default="", metavar="DIGEST", help="Accept a plan from outside the project if this is its digest."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def revise_command(ctx: click.Context, /, run: str, plan: str, only_preview: bool, as_json: bool, **how: Any) -> int:
     """Give a run its next revision: the plan in the file PLAN. Nothing is started: `planrunner resume` goes on.
@@ -62,7 +64,7 @@ def revise_command(ctx: click.Context, /, run: str, plan: str, only_preview: boo
     request = ReviseRequest(run, plan, ask=partial(consent, given, False), **how)
     made = preview(request, given.state) if only_preview else revise(request, given.state)
     if as_json:
-        sys.stdout.write(dumps(revision_object(made, not only_preview), ensure_ascii=False, default=str) + "\n")
+        print_document(revision_object(made, not only_preview), line=True)
         return OK
     screen = messages(given)
     sys.stdout.write("".join(f"{line}\n" for line in revision_lines(screen, made)))
@@ -83,7 +85,7 @@ def revised_first(given: Settings, request: ReviseRequest, quiet: bool) -> str:
 @click.command("diff")
 @click.argument("one")
 @click.argument("other")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def diff_command(ctx: click.Context, /, one: str, other: str, as_json: bool) -> int:
     """Compare two plans: tasks, edges, gates, budgets, policy, parameters.
@@ -98,8 +100,7 @@ def diff_command(ctx: click.Context, /, one: str, other: str, as_json: bool) -> 
     given = given_settings(ctx)
     found = compared(one, other, given.state)
     if as_json:
-        data = {"format": 1, "one": one, "other": other, "differences": difference_object(found)}
-        sys.stdout.write(dumps(data, ensure_ascii=False, default=str) + "\n")
+        print_document(document(one=one, other=other, differences=difference_object(found)), line=True)
         return 0
     lines = difference_lines(output(given), found) or ["the plans are the same"]
     sys.stdout.write("".join(f"{line}\n" for line in lines))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from json import dumps
-
 import click
 
-from planrunner.app.runs.rollback import RollbackRequest, preview, roll_back
+from planrunner.app.runs.rollback import RollbackRequest, planned_document, preview, roll_back
 from planrunner.cli.completion import RUN
 from planrunner.cli.group import given_settings
-from planrunner.cli.options import OUTPUT, OUTPUT_HELP, PROGRESS
+from planrunner.cli.options import OUTPUT, OUTPUT_HELP, PROGRESS, json_option
+from planrunner.cli.output import print_document
 from planrunner.cli.runner import lay_environment, watch, write_object
 from planrunner.cli.settings import Settings
 from planrunner.errors import FAILED, OK, WAITING
@@ -23,7 +22,7 @@ from planrunner.views.terminal import harmless
 @click.option("--strict/--best-effort", default=None, help="Stop at the first failure, or continue after it.")
 @click.option("--reason", metavar="TEXT", default="", help="The reason, recorded with the run.")
 @click.option("--preview", is_flag=True, help="Only show what would be undone.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.option("--progress", type=click.Choice(PROGRESS), default="auto", help="How progress is shown.")
 @click.option("--output", type=click.Choice(OUTPUT), help=OUTPUT_HELP)
 @click.pass_context
@@ -68,9 +67,7 @@ def rollback_command(
 def _preview(given: Settings, request: RollbackRequest, as_json: bool) -> int:
     planned = preview(request, given.state)
     if as_json:
-        steps = [step._asdict() for step in planned.steps]
-        found = {"format": 1, "run_id": planned.run_id, "strict": planned.strict, "steps": steps, "bare": planned.bare}
-        click.echo(dumps(found, indent=2, ensure_ascii=False))
+        print_document(planned_document(planned))
         return OK
     mode = "strict" if planned.strict else "best effort"
     lines = [f"run {planned.run_id}, {mode}: would undo{', in this order' if planned.steps else ' nothing'}"]

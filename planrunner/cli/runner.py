@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from functools import partial
-from json import dumps
 from shlex import quote
 from time import time
 from typing import TYPE_CHECKING, Any
 
 from planrunner.app.people.admission import Answer
 from planrunner.app.plans.path import plan_named
-from planrunner.app.runs.control import Steered, take_back_pause
+from planrunner.app.runs.control import Steered, steered_document, take_back_pause
 from planrunner.app.runs.execute import ExecRequest, RunResult, Watch, execute
 from planrunner.app.runs.setup import edited_plan
 from planrunner.cli.options import PROGRESS, ExecOptions, ResumeOptions
+from planrunner.cli.output import print_document
 from planrunner.cli.settings import Settings, messages, reworded, terminal
 from planrunner.errors import NO_PLAN, OK, Denied, NotFound, PlanrunnerError, RunHeld, UsageError
 from planrunner.journal.workspace import NAME, find_project, find_state, program, why_outside
@@ -98,15 +98,7 @@ def report_steered(steered: Steered, as_json: bool) -> int:
         kind = NotFound if steered.answer.code == NO_PLAN else UsageError
         raise kind(f"run {steered.run_id}: {steered.answer.message}", f"planrunner show {steered.run_id}")
     if as_json:
-        found = {
-            "format": 1,
-            "run_id": steered.run_id,
-            "applied": True,
-            "message": steered.answer.message,
-            "held": steered.held,
-            "ended": steered.ended or None,
-        }
-        sys.stdout.write(dumps(found, ensure_ascii=False) + "\n")
+        print_document(steered_document(steered), line=True)
     else:
         sys.stderr.write(f"run {steered.run_id}: {steered.answer.message}\n")
     return OK
@@ -249,6 +241,4 @@ def write_object(result: RunResult) -> None:
 
         kept = look(result.run_id, result.state_dir)
         state, entries = kept.state, kept.entries
-    found = run_object(state, result.revision, result.exit_code, time(), entries)
-    sys.stdout.write(dumps(found, ensure_ascii=False, default=str) + "\n")
-    sys.stdout.flush()
+    print_document(run_object(state, result.revision, result.exit_code, time(), entries), line=True)

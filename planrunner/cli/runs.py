@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import Any
 
@@ -11,15 +10,16 @@ import click
 from planrunner.app.history.prune import prune
 from planrunner.app.history.show import STATUSES, RunQuery, digest, recent_runs
 from planrunner.cli.group import CommandGroup, given_settings
-from planrunner.cli.options import Lasting, Moment
+from planrunner.cli.options import Lasting, Moment, json_option
+from planrunner.cli.output import print_document
 from planrunner.cli.settings import note_stranger, output
 from planrunner.views.artifacts import pruned as lines
 from planrunner.views.digest import digest_lines, digest_object
+from planrunner.views.documents import document
 from planrunner.views.run import listed_object
 from planrunner.views.terminal import duration_text, table
 
 _DAY = 86400.0
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group("runs", cls=CommandGroup, default="list")
@@ -42,7 +42,7 @@ def runs_command() -> None:
 @click.option("--plan", metavar="ID", help="Only runs of this plan.")
 @click.option("--since", type=Moment(), metavar="TIME", help="Started then or later: `2h` ago, or a date.")
 @click.option("--until", type=Moment(), metavar="TIME", help="Started before that.")
-@_JSON
+@json_option
 @click.pass_context
 def list_runs(ctx: click.Context, /, as_json: bool, **options: Any) -> int:
     """List runs, the newest first."""
@@ -51,7 +51,7 @@ def list_runs(ctx: click.Context, /, as_json: bool, **options: Any) -> int:
     runs = recent_runs(given.state, query)
     note_stranger(given)
     if as_json:
-        click.echo(json.dumps({"format": 1, "runs": [listed_object(run) for run in runs]}, indent=2))
+        print_document(document(runs=[listed_object(run) for run in runs]))
         return 0
     if not runs:
         click.echo("no runs" if query == RunQuery(limit=query.limit) else "no runs match", err=True)
@@ -73,7 +73,7 @@ def list_runs(ctx: click.Context, /, as_json: bool, **options: Any) -> int:
 
 @runs_command.command("digest")
 @click.option("--since", type=Moment(), metavar="TIME", help="The start of the period (1d ago): `2h` ago, or a date.")
-@_JSON
+@json_option
 @click.pass_context
 def digest_runs(ctx: click.Context, /, since: float | None, as_json: bool) -> int:
     """Summarize progress and blockers of open runs, and of runs that started or ended in the period."""
@@ -82,7 +82,7 @@ def digest_runs(ctx: click.Context, /, since: float | None, as_json: bool) -> in
     runs = digest(start, settings.state)
     note_stranger(settings)
     if as_json:
-        click.echo(json.dumps(digest_object(runs, start), indent=2, ensure_ascii=False))
+        print_document(digest_object(runs, start))
     else:
         screen = output(settings)
         screen.write("\n".join(digest_lines(screen, runs, start, now)) + "\n")
@@ -95,7 +95,7 @@ def digest_runs(ctx: click.Context, /, since: float | None, as_json: bool) -> in
     "--older-than", type=Lasting(), metavar="TIME", help="Remove only runs that ended at least this long ago."
 )
 @click.option("--dry-run", is_flag=True, help="Only list what would be removed.")
-@_JSON
+@json_option
 @click.pass_context
 def prune_runs(ctx: click.Context, /, keep: int | None, older_than: float | None, dry_run: bool, as_json: bool) -> int:
     """Remove runs that have ended, with their events, plans, logs, notes and the artifacts that only they kept.
@@ -109,7 +109,7 @@ def prune_runs(ctx: click.Context, /, keep: int | None, older_than: float | None
     settings = given_settings(ctx)
     report = prune(settings.state, **{name: value for name, value in asked.items() if value is not None})
     if as_json:
-        click.echo(json.dumps({"format": 1, **report}, indent=2, ensure_ascii=False))
+        print_document(document(**report))
     else:
         output(settings).write("\n".join(lines(report)) + "\n")
     return 0

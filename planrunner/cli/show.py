@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from typing import Any
@@ -10,20 +9,33 @@ from typing import Any
 import click
 
 from planrunner.app.history import replay
-from planrunner.app.history.calls import called
-from planrunner.app.history.show import POLL, EntryQuery, Log, journal_entries, logs, look, read_log, wanted, why_task
+from planrunner.app.history.calls import called, calls_document
+from planrunner.app.history.show import (
+    POLL,
+    EntryQuery,
+    Log,
+    journal_entries,
+    logs,
+    look,
+    read_log,
+    shown_document,
+    wanted,
+    why_task,
+)
 from planrunner.cli.completion import RUN, RUN_OR_TASK, TASK, completes
 from planrunner.cli.group import given_settings
-from planrunner.cli.output import byte_writer
+from planrunner.cli.options import json_option
+from planrunner.cli.output import byte_writer, print_document
 from planrunner.cli.runner import tell_edited
 from planrunner.cli.settings import Settings, messages, note_stranger, output
 from planrunner.errors import UsageError
 from planrunner.journal.codec import event_types
 from planrunner.views import run as picture
+from planrunner.views.documents import document
 from planrunner.views.ending import ending
 from planrunner.views.progress.jsonl import entry_line, entry_text, header_line
-from planrunner.views.revision import revision_history, revisions
-from planrunner.views.run import call_lines, run_object
+from planrunner.views.revision import revision_history
+from planrunner.views.run import call_lines
 from planrunner.views.terminal import harmless
 from planrunner.views.tree import tree
 
@@ -58,10 +70,7 @@ def show_command(
     note_stranger(given)
     now = found.now
     if as_json:
-        data = run_object(found.state, found.state.plan_digest, found.exit_code, now, found.entries)
-        if found.state.revision > 1:
-            data["revisions"] = revisions(found.entries)
-        click.echo(json.dumps(data, indent=2, ensure_ascii=False, default=str))
+        print_document(shown_document(found))
         return 0
     screen = output(given)
     lines = tree(screen, found.state, now, whole)
@@ -83,8 +92,7 @@ def _calls(ctx: click.Context, run: str, task: str, inputs: bool, as_json: bool)
     given = given_settings(ctx)
     found = called(run, task, given.state)
     if as_json:
-        data = [{**each._asdict(), "sent": [sent._asdict() for sent in each.sent]} for each in found]
-        click.echo(json.dumps({"format": 1, "calls": data}, indent=2, ensure_ascii=False, default=str))
+        print_document(calls_document(found))
         return 0
     screen = output(given)
     screen.write("\n".join(call_lines(screen, found)) + "\n")
@@ -93,7 +101,7 @@ def _calls(ctx: click.Context, run: str, task: str, inputs: bool, as_json: bool)
 
 @click.command("why")
 @click.argument("words", nargs=-1, required=True, metavar="[RUN] TASK", shell_complete=RUN_OR_TASK)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def why_command(ctx: click.Context, /, words: tuple[str, ...], as_json: bool) -> int:
     """Explain why a task ran, waited, was skipped, was retried or failed. Without RUN it is the last one.
@@ -113,8 +121,7 @@ def why_command(ctx: click.Context, /, words: tuple[str, ...], as_json: bool) ->
     found = look(run, given_settings(ctx).state)
     told = why_task(found, words[-1])
     if as_json:
-        answer = {"format": 1, "run_id": found.row.run, **told._asdict()}
-        click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
+        print_document(document(run_id=found.row.run, **told._asdict()))
     else:
         click.echo("\n".join(harmless(line) for line in told.why))
     return 0

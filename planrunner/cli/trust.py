@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from typing import Any
@@ -18,10 +17,13 @@ from planrunner.app.people.admission import (
     trust_plan,
     trust_project,
 )
-from planrunner.app.plans.policies import explain
+from planrunner.app.plans.policies import explain, explained_document
 from planrunner.cli.group import CommandGroup, given_settings
+from planrunner.cli.options import json_option
+from planrunner.cli.output import print_document
 from planrunner.cli.settings import Settings, output
 from planrunner.errors import DENIED, OK, UsageError
+from planrunner.views.documents import document
 from planrunner.views.rights import LONGEST_PATH, item, powers_lines, render
 
 _JSON = click.option(
@@ -45,7 +47,7 @@ def trust_command() -> None:
 @trust_command.command("add")
 @click.argument("plan", type=click.Path())
 @click.option("--yes", is_flag=True, help="Do not prompt.")
-@_JSON
+@json_option
 @click.pass_context
 def add_trust(ctx: click.Context, /, plan: str, **options: Any) -> int:
     """Show what a plan from outside the project may do, and trust exactly this plan.
@@ -58,14 +60,14 @@ def add_trust(ctx: click.Context, /, plan: str, **options: Any) -> int:
 
 
 @trust_command.command("list")
-@_JSON
+@json_option
 @click.pass_context
 def list_trust(ctx: click.Context, /, as_json: bool) -> int:
     """List trusted plans and projects."""
     trusted = listed()
     screen = output(given_settings(ctx))
     if as_json:
-        screen.write(json.dumps({"format": 1, "trusted": trusted}, indent=2, ensure_ascii=False) + "\n")
+        print_document(document(trusted=trusted))
         return OK
     lines = [f"{row['kind']:<8} {row['digest'][:19]}  {_path(row['path'])}\n" for row in trusted]
     screen.write("".join(lines) or "nothing is trusted\n")
@@ -94,7 +96,7 @@ def policy_command() -> None:
 
 @policy_command.command("explain")
 @click.argument("plan", type=click.Path())
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def explain_(plan: str, as_json: bool) -> int:
     """Show what each task of PLAN may do, and the line that allows it.
 
@@ -106,8 +108,7 @@ def explain_(plan: str, as_json: bool) -> int:
     """
     found, tasks = explain(plan)
     if as_json:
-        told = [{**task._asdict(), "said": [each._asdict() for each in task.said]} for task in tasks]
-        click.echo(json.dumps({"format": 1, "plan": found.id, "tasks": told}, indent=2, ensure_ascii=False))
+        print_document(explained_document(found, tasks))
     else:
         click.echo(render(f"{found.id} ({plan})", tasks))
     return DENIED if any(each.verdict == "deny" for task in tasks for each in task.said) else 0
@@ -127,7 +128,7 @@ def _plan(given: Settings, path: str, options: dict[str, Any]) -> int:
 def _show(given: Settings, found: Examined, as_json: bool) -> None:
     screen = output(given)
     if as_json:
-        screen.write(json.dumps(found.found, indent=2, ensure_ascii=False) + "\n")
+        print_document(found.found)
     else:
         screen.write("".join(f"{line}\n" for line in powers_lines(screen, found.found)))
 
@@ -136,7 +137,7 @@ def _project(given: Settings, path: str, options: dict[str, Any]) -> int:
     found = project_object(path)
     root = _path(found["project"])
     if options["as_json"]:
-        output(given).write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+        print_document(found)
     else:
         sections = ", ".join(map(item, found["sections"])) or "nothing"
         told = f"every plan in {root} would run from anywhere, now and after changes, as it does inside the project"

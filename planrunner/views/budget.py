@@ -9,6 +9,7 @@ from planrunner.machine.budgets import scope_of, shown
 from planrunner.machine.events import BudgetExtended, BudgetWarned
 from planrunner.machine.ledger import units
 from planrunner.machine.state import State
+from planrunner.views.documents import document
 from planrunner.views.run import budget_object
 from planrunner.views.terminal import duration_text, word
 
@@ -59,6 +60,11 @@ def _reserved(state: State) -> list[tuple[str, dict[str, dict[str, float | None]
     if state.compensation_log is None and state.plan.rollback is None:
         return []
     return budgets.rollback_amounts(state)
+
+
+def budget_document(state: State, now: float) -> dict[str, Json]:
+    """What a run has used, reserved and may use at ``now`` (seconds since 1970)."""
+    return document(run_id=state.run_id, budget=budget_object(state, now), rollbacks=reserves_object(state))
 
 
 def reserves_object(state: State) -> list[dict[str, Json]]:

@@ -331,6 +331,18 @@ def test_annotations_stay_text_everywhere() -> None:
     assert not without
 
 
+def test_doors_hand_documents_over_and_make_none() -> None:
+    """What programs read has one form, whichever door gives it: see ``views/documents.py``."""
+    made = [
+        module
+        for module, tree in _modules().items()
+        if _room(module) in {"cli", "server"}
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and node.value == "format" and module != "planrunner.cli.lint"
+    ]
+    assert not made
+
+
 def test_only_the_command_line_prints() -> None:
     prints = [
         f"{module}:{node.lineno}"

@@ -80,6 +80,22 @@ class Provenance(NamedTuple):
     stored: bool
 
 
+def version_object(version: Version) -> dict[str, Json]:
+    """One version as data; ``made`` is seconds since 1970."""
+    data = version._asdict()
+    data["run_id"], data["version"] = data.pop("run"), data.pop("number")
+    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(version.made))
+    return {"ref": version.ref, **data, "when": when}
+
+
+def origin_object(origin: Provenance) -> dict[str, Json]:
+    """A version with where it came from."""
+    return {
+        **version_object(origin.version),
+        **{key: each for key, each in origin._asdict().items() if key != "version"},
+    }
+
+
 def listed(wanted: Wanted, state: str | None) -> list[Version]:
     """The versions that fit, the newest first. Raises NotFound where there are no runs."""
     state_dir = find_state(None, state)

@@ -25,6 +25,7 @@ from planrunner.machine.events import Entry, PlanRefused
 from planrunner.plan.escapes import escaped
 from planrunner.redaction import Redactor, masked
 from planrunner.safety.credentials import Unresolved, read_credentials, value_of
+from planrunner.views.documents import document
 from planrunner.views.status import rfc3339
 
 Json = Any
@@ -86,6 +87,18 @@ def _lines(path: str) -> list[str]:
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not text"
         raise NotFound(f"`{path}` is neither an anchor nor a file of anchors: {why}", _ANCHOR) from error
+
+
+def verdict_document(found: Verdict, accepted: list[dict[str, Json]]) -> dict[str, Json]:
+    """A verdict with what was accepted before, as ``planrunner audit verify --json`` prints it."""
+    return document(
+        intact=not found.breaks,
+        runs=[each._asdict() for each in found.runs],
+        breaks=[each._asdict() for each in found.breaks],
+        pruned=found.pruned,
+        heads=found.heads,
+        accepted=accepted,
+    )
 
 
 def _directory(state: str | None) -> str:

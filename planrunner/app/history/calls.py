@@ -20,6 +20,7 @@ from planrunner.journal.workspace import find_state
 from planrunner.knowledge.artifacts import ArtifactStore
 from planrunner.machine.commands import Start
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, GateExamined
+from planrunner.views.documents import document
 
 Json = Any
 
@@ -50,6 +51,11 @@ class Called(NamedTuple):
     same: bool
     problem: str
     sent: tuple[Sent, ...]
+
+
+def calls_document(calls: list[Called]) -> dict[str, Json]:
+    """What a task was called with, attempt by attempt."""
+    return document(calls=[{**each._asdict(), "sent": [sent._asdict() for sent in each.sent]} for each in calls])
 
 
 def called(wanted: str, task: str, state: str | None) -> list[Called]:

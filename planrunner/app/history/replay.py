@@ -21,6 +21,8 @@ from planrunner.machine.replay import Replayed
 from planrunner.plan.model import Plan
 from planrunner.plan.params import bind_params
 from planrunner.plugins.registry import Registry
+from planrunner.views.documents import document
+from planrunner.views.proof import replay_object
 
 Json = Any
 
@@ -131,6 +133,12 @@ class ReplayReport(NamedTuple):
     revision: str
     edited: str
     replayed: Replayed
+
+
+def replay_document(report: ReplayReport) -> dict[str, Json]:
+    """Whether the decisions of a run follow from its record, and the first difference."""
+    head = document(run_id=report.run_id, plan=report.plan_id, revision=report.revision, edited=report.edited or None)
+    return {**head, **replay_object(report.replayed)}
 
 
 def replay_run(wanted: str, state: str | None, plan: str | None = None) -> ReplayReport:

@@ -40,12 +40,16 @@ from planrunner.machine.state import State
 from planrunner.plan.nearest import nearest
 from planrunner.source import Source
 from planrunner.views.gates import gate_facts
+from planrunner.views.revision import revisions
+from planrunner.views.run import run_object
 from planrunner.views.status import pairs, shown_counts, shown_status
 
 STATUSES = ("running", "paused", "blocked", "completed", "failed", "cancelled")
 """How a run may stand."""
 PLACES = ("/", "#", "[", "@")
 """What follows the path of a task in the path of one that it holds."""
+
+Json = Any
 
 
 class RunQuery(NamedTuple):
@@ -271,6 +275,12 @@ def look(wanted: str, state: str | None) -> Look:
 def exit_code(state: State) -> int:
     """The exit code of the contract for how a run stands."""
     return code(state)
+
+
+def shown_document(found: Look) -> dict[str, Json]:
+    """A run as data, with the revisions of its plan where it has several."""
+    data = run_object(found.state, found.state.plan_digest, found.exit_code, found.now, found.entries)
+    return {**data, "revisions": revisions(found.entries)} if found.state.revision > 1 else data
 
 
 def journal_entries(wanted: str, state: str | None, follow: bool = False) -> Iterator[tuple[RunRow, Entry]]:

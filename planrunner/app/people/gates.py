@@ -21,7 +21,8 @@ from planrunner.machine.names import label
 from planrunner.machine.state import State
 from planrunner.machine.statuses import ended, said
 from planrunner.plan.nearest import nearest
-from planrunner.views.gates import suggestion, waiting_budgets, waiting_gates, waiting_watchdogs
+from planrunner.views.documents import document
+from planrunner.views.gates import gate_objects, suggestion, waiting_budgets, waiting_gates, waiting_watchdogs
 from planrunner.views.terminal import word
 
 Json = Any
@@ -41,6 +42,22 @@ class Waiting(NamedTuple):
     decided: dict[int, str]
     watched: list[int]
     """Tasks that run and that a watchdog asks about."""
+
+
+def waiting_document(found: list[Waiting], now: float) -> dict[str, Json]:
+    """What waits for people, as ``planrunner gates --json`` prints it."""
+
+    def told(one: Waiting, more: dict[str, Json]) -> dict[str, Json]:
+        return {"run_id": one.state.run_id, "plan": one.state.plan.id, "held": one.held, **more}
+
+    return document(
+        gates=[told(one, gate) for one in found for gate in gate_objects(one.state, now)],
+        decided=[
+            told(one, {"gate": one.state.specs[number].id, "decision": words})
+            for one in found
+            for number, words in one.decided.items()
+        ],
+    )
 
 
 def _waiting(state: State, held: bool) -> Waiting:
@@ -137,6 +154,15 @@ class Voted(NamedTuple):
 
     gate: str
     steered: Steered
+
+
+def vote_document(voted: Voted) -> dict[str, Json]:
+    """What became of one vote."""
+    steered = voted.steered
+    answer = steered.answer
+    return document(
+        run_id=steered.run_id, gate=voted.gate, applied=answer.applied, message=answer.message, held=steered.held
+    )
 
 
 def vote(run: str, gate: str, body: dict[str, Json], state: str | None) -> list[Voted]:

@@ -20,6 +20,7 @@ from planrunner.safety.project import levels, policy_records, read_settings
 from planrunner.source import Source
 from planrunner.syntax.notations import parse
 from planrunner.syntax.tree import Mapping, Node, Sequence, to_json
+from planrunner.views.documents import document
 
 Json = Any
 
@@ -44,6 +45,12 @@ class Explained(NamedTuple):
     task: str
     uses: str
     said: tuple[Said, ...]
+
+
+def explained_document(plan: Plan, tasks: list[Explained]) -> dict[str, Json]:
+    """What each task of a plan may do, and the line that allows it."""
+    told = [{**task._asdict(), "said": [each._asdict() for each in task.said]} for task in tasks]
+    return document(plan=plan.id, tasks=told)
 
 
 def explain(path: str) -> tuple[Plan, list[Explained]]:

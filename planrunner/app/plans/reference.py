@@ -78,6 +78,14 @@ def capabilities_schema(capabilities: Sequence[Capability]) -> Schema:
     }
 
 
+def capability_object(found: Capability) -> dict[str, Any]:
+    """A capability as data, with the schema of its inputs."""
+    data = found._asdict()
+    data["inputs"] = [field._asdict() for field in found.inputs]
+    data["outputs"] = [field._asdict() for field in found.outputs]
+    return {**data, "schema": input_schema(found)}
+
+
 def input_schema(capability: Capability) -> Schema:
     """The schema of what stands under ``with`` of a task that calls the capability."""
     return {

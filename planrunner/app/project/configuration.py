@@ -30,6 +30,7 @@ from planrunner.safety.project import SECTIONS, check_files, read_located, read_
 from planrunner.safety.settings import EmptyList, Located
 from planrunner.syntax.notations import write
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
+from planrunner.views.documents import document
 
 Json = Any
 
@@ -54,6 +55,12 @@ class Configuration(NamedTuple):
     profile: str
     data: dict[str, Json]
     rows: list[Shown]
+
+
+def configuration_document(found: Configuration) -> dict[str, Json]:
+    """The effective settings with the place that each comes from."""
+    origins = {row.path: row.place for row in found.rows}
+    return document(profile=found.profile, settings=found.data, origins=origins)
 
 
 def check() -> list[Checked]:

@@ -9,7 +9,7 @@ import shutil
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from planrunner import __version__
 from planrunner.app.project.plugins import plugins
@@ -21,6 +21,7 @@ from planrunner.safety.sandbox import presence
 from planrunner.safety.sandbox.confinement import Kind
 from planrunner.safety.sandbox.presence import obstacle
 from planrunner.safety.sandbox.selftest import Probe, try_out
+from planrunner.views.documents import document
 
 Verdict = Literal["ok", "note", "problem"]
 
@@ -28,6 +29,8 @@ _TOOLS = (("sh", "problem"), ("git", "note"), ("dot", "note"))
 _LEAST_SQLITE = (3, 35, 0)
 _PATIENCE = 5.0
 """Seconds that looking through the journal may take."""
+
+Json = Any
 
 
 class Check(NamedTuple):
@@ -211,6 +214,12 @@ class Report(NamedTuple):
     @property
     def holds(self) -> bool:
         return bool(self.probes) and all(probe.held for probe in self.probes)
+
+
+def sandbox_document(report: Report) -> dict[str, Json]:
+    """Whether the sandbox holds, and each probe of it."""
+    probes = [probe._asdict() for probe in report.probes]
+    return document(ok=report.holds, kind=report.kind, available=report.available, probes=probes)
 
 
 def examine_sandbox() -> Report:

@@ -44,6 +44,11 @@ class Checkpoint(NamedTuple):
     files: CheckpointTaken | None = None
 
 
+def checkpoint_object(one: Checkpoint) -> dict[str, Json]:
+    """One checkpoint as data; ``files`` is null where nothing was kept of the working directory."""
+    return {**one._asdict(), "files": None if one.files is None else one.files._asdict()}
+
+
 class ForkRequest(NamedTuple):
     """From where a run is to go on as another one: ``checkpoint`` (a name, the beginning of one, or a task) or ``at``
     (the seq of an entry); neither is the last checkpoint. ``params`` replace those of the run."""

@@ -20,6 +20,7 @@ from planrunner.machine.events import Entry
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.machine.statuses import ended
+from planrunner.views.documents import document
 
 if TYPE_CHECKING:
     from planrunner.journal.ports import JournalPort
@@ -66,6 +67,14 @@ class Steered(NamedTuple):
     held: bool
     ended: str
     notices: tuple[str, ...] = ()
+
+
+def steered_document(steered: Steered) -> dict[str, Any]:
+    """What became of a request."""
+    answer, ended = steered.answer, steered.ended or None
+    return document(
+        run_id=steered.run_id, applied=answer.applied, message=answer.message, held=steered.held, ended=ended
+    )
 
 
 def steer(

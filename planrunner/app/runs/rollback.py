@@ -18,6 +18,9 @@ from planrunner.machine.compensation_log import Owed
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, Event, RollbackStarted
 from planrunner.machine.state import State
 from planrunner.plan.model import RollbackPolicy
+from planrunner.views.documents import document
+
+Json = Any
 
 
 class RollbackRequest(NamedTuple):
@@ -47,6 +50,12 @@ class Planned(NamedTuple):
     strict: bool
     steps: tuple[Step, ...]
     bare: tuple[str, ...]
+
+
+def planned_document(planned: Planned) -> dict[str, Json]:
+    """What a rollback would undo, in its order."""
+    steps = [step._asdict() for step in planned.steps]
+    return document(run_id=planned.run_id, strict=planned.strict, steps=steps, bare=planned.bare)
 
 
 def preview(request: RollbackRequest, state_dir: str | None) -> Planned:
