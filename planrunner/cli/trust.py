@@ -47,7 +47,7 @@ def trust_command() -> None:
 @trust_command.command("add")
 @click.argument("plan", type=click.Path())
 @click.option("--yes", is_flag=True, help="Do not prompt.")
-@json_option
+@_JSON
 @click.pass_context
 def add_trust(ctx: click.Context, /, plan: str, **options: Any) -> int:
     """Show what a plan from outside the project may do, and trust exactly this plan.
@@ -60,7 +60,7 @@ def add_trust(ctx: click.Context, /, plan: str, **options: Any) -> int:
 
 
 @trust_command.command("list")
-@json_option
+@_JSON
 @click.pass_context
 def list_trust(ctx: click.Context, /, as_json: bool) -> int:
     """List trusted plans and projects."""
