@@ -179,7 +179,7 @@ def _one(url: str, tools: Tools) -> tuple[Page, bytes, bool]:
     if kept is not None:
         checked = seconds_of(kept[0].checked_at)
         if checked >= tools.since or seconds_of(now()) - checked < tools.fresh:
-            return (*kept, True)
+            return (*kept, seconds_of(kept[0].fetched_at) < tools.since)
     return _asked(url, kept, tools, rest)
 
 
