@@ -42,16 +42,16 @@ def capabilities_command(ctx: click.Context, /, name: str | None, as_json: bool)
       planrunner capabilities shell
       planrunner capabilities --json
     """
-    found, is_list = _meant(name)
+    capabilities, is_list = _meant(name)
     if as_json:
-        rows = [capability_object(each) for each in found]
+        rows = [capability_object(each) for each in capabilities]
         print_document(document(capabilities=rows) if is_list else rows[0])
         return 0
     if not is_list:
-        click.echo("\n".join(_described(found[0])))
+        click.echo("\n".join(_described(capabilities[0])))
         return 0
     screen = output(given_settings(ctx))
-    rows_ = [(each.name, each.effect, each.summary) for each in found]
+    rows_ = [(each.name, each.effect, each.summary) for each in capabilities]
     screen.write("\n".join(table(screen, ("NAME", "EFFECT", "WHAT IT DOES"), rows_)) + "\n")
     return 0
 
@@ -62,12 +62,12 @@ def _meant(name: str | None) -> tuple[list[Capability], bool]:
         return catalogue(), True
     name = name.removesuffix(".")
     if "." not in name:
-        return (found, True) if (found := catalogue(name)) else ([capability(name)], False)
+        return (family, True) if (family := catalogue(name)) else ([capability(name)], False)
     try:
         return [capability(name)], False  # for one alone no other plugin is loaded
     except NotFound:
-        if found := catalogue(name):
-            return found, True
+        if family := catalogue(name):
+            return family, True
         raise
 
 
@@ -169,12 +169,12 @@ def rule_command(code: str | None, every: bool, as_json: bool) -> int:
     """
     if every == (code is not None):
         raise UsageError("name one rule, or ask for --all", "planrunner rule PLAN103")
-    found = rule_objects(None if every else code)
+    rules = rule_objects(None if every else code)
     if as_json:
-        print_document(document(rules=found) if every else found[0])
+        print_document(document(rules=rules) if every else rules[0])
     elif every:
-        for rule in found:
+        for rule in rules:
             click.echo(f"{rule['code']}  {rule['severity']:<8} {rule['name']:<24} {rule['title']}")
     else:
-        click.echo(explain_rule(found[0]["code"]))
+        click.echo(explain_rule(rules[0]["code"]))
     return 0

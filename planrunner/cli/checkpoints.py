@@ -85,9 +85,9 @@ def put_back(request: ForkRequest, given: Settings, manner: Manner) -> Restored:
         _ask(given, manner)
         if files_at(request, manner.over) != plan:
             raise UsageError(f"files changed meanwhile: {manner.instead}", "look again, with the same command")
-    found = carry_out(plan)
-    _tell(found, manner)
-    return Restored(tuple(found.done), left_out, found.kept)
+    restored = carry_out(plan)
+    _tell(restored, manner)
+    return Restored(tuple(restored.done), left_out, restored.kept)
 
 
 def _ask(given: Settings, manner: Manner) -> None:
@@ -197,11 +197,11 @@ def checkpoints_command(
     if checkpoint is not None:
         _show(run, checkpoint, given, as_json)
         return 0
-    row, found = checkpoints(run, given.state)
+    row, places = checkpoints(run, given.state)
     if as_json:
-        print_document(document(run_id=row.run, checkpoints=[checkpoint_object(one) for one in found]))
-    elif found:
-        click.echo("\n".join(_table(found, given)))
+        print_document(document(run_id=row.run, checkpoints=[checkpoint_object(one) for one in places]))
+    elif places:
+        click.echo("\n".join(_table(places, given)))
     else:
         click.echo(f"run {row.run} has no checkpoints: no task completed before it ended", err=True)
     return 0
@@ -217,11 +217,11 @@ def _restore(run: str, checkpoint: str | None, given: Settings, yes: bool, as_js
 
 
 def _show(run: str, checkpoint: str, given: Settings, as_json: bool) -> None:
-    found = look(run, checkpoint, given.state)
+    looked = look(run, checkpoint, given.state)
     if as_json:
-        print_document(found)
+        print_document(looked)
     else:
-        click.echo("\n".join(lines(output(given), found, _clock(found["at"]))))
+        click.echo("\n".join(lines(output(given), looked, _clock(looked["at"]))))
 
 
 def _table(found: list[Checkpoint], given: Settings) -> list[str]:

@@ -70,12 +70,12 @@ def _runs(ctx: click.Context, _: str) -> list[tuple[str, str]]:
 
 def _tasks(ctx: click.Context, word: str) -> list[tuple[str, str]]:
     """The tasks of the run; of very many only the outermost."""
-    found = [
+    candidates = [
         task for task in look(ctx.params.get("run") or "last", _state(ctx)).state.specs if task.id.startswith(word)
     ]
-    if len(found) > _MOST:
-        found = sorted(found, key=lambda task: _depth(task.id))[:_MOST]
-    return [(task.id, task.title) for task in found]
+    if len(candidates) > _MOST:
+        candidates = sorted(candidates, key=lambda task: _depth(task.id))[:_MOST]
+    return [(task.id, task.title) for task in candidates]
 
 
 def _depth(path: str) -> int:
@@ -87,9 +87,9 @@ def _runs_and_tasks(ctx: click.Context, word: str) -> list[tuple[str, str]]:
 
 
 def _gates(ctx: click.Context, _: str) -> list[tuple[str, str]]:
-    (found,) = waiting(ctx.params["run"], _state(ctx))
-    gates = [(found.state.specs[number].id, found.state.tasks[number].detail) for number in found.gates]
-    return gates + [(asked.name, asked.ask) for asked in found.budgets]
+    (run,) = waiting(ctx.params["run"], _state(ctx))
+    gates = [(run.state.specs[number].id, run.state.tasks[number].detail) for number in run.gates]
+    return gates + [(asked.name, asked.ask) for asked in run.budgets]
 
 
 RUN = completes(_runs)

@@ -112,9 +112,9 @@ def budget_command(
     if add:
         body = {"add": add, **({"scope": task} if task else {}), **({"reason": reason} if reason else {})}
         return report_steered(steer(run, "budget", body, given.state, tell=tell), as_json)
-    found = look(run, given.state)
+    looked = look(run, given.state)
     if as_json:
-        print_document(budget_document(found.state, time.time()))
+        print_document(budget_document(looked.state, time.time()))
         return 0
-    output(given).write("\n".join(budget_table(found.state, time.time())) + "\n")
+    output(given).write("\n".join(budget_table(looked.state, time.time())) + "\n")
     return 0

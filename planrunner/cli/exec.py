@@ -14,13 +14,13 @@ from planrunner.cli.settings import messages
 
 def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     """The values of ``-p``, each split at its first equals sign."""
-    found = []
+    params = []
     for value in values:
         split = pair(value)
         if split is None:
             raise click.BadParameter(f"`{value}` is not NAME=VALUE", ctx, param)
-        found.append(split)
-    return tuple(found)
+        params.append(split)
+    return tuple(params)
 
 
 @click.command("exec")

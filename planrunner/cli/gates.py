@@ -36,13 +36,13 @@ def gates_command(ctx: click.Context, /, run: str, as_json: bool) -> int:
       planrunner gates --json
     """
     given = given_settings(ctx)
-    found = waiting(run or None, given.state)
+    runs = waiting(run or None, given.state)
     if as_json:
-        print_document(waiting_document(found, time.time()))
+        print_document(waiting_document(runs, time.time()))
         return 0
     screen = output(given)
     lines: list[str] = []
-    for one in found:
+    for one in runs:
         if one.gates or one.budgets or one.decided or one.watched:
             lines.append(f"{one.state.plan.id}  run {one.state.run_id}")
             for number in one.gates:
@@ -165,13 +165,13 @@ def reject_command(ctx: click.Context, /, run: str, gate: str, go_on: bool, as_j
 
 
 def _fields(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    found = {}
+    filled = {}
     for value in values:
         split = pair(value)
         if split is None:
             raise click.BadParameter(f"`{value}` is not FIELD=VALUE", ctx, param)
-        found[split[0]] = split[1]
-    return found
+        filled[split[0]] = split[1]
+    return filled
 
 
 @click.command("answer")

@@ -178,8 +178,8 @@ def meant(word: str, names: list[str]) -> str:
 
 def nearest(word: str, names: list[str]) -> str:
     """``: did you mean `lint`?``, or nothing where no name is close."""
-    found = get_close_matches(word, names, 1, 0.6)
-    return f": did you mean `{found[0]}`?" if found else ""
+    close = get_close_matches(word, names, 1, 0.6)
+    return f": did you mean `{close[0]}`?" if close else ""
 
 
 def _profiles(ctx: click.Context, _: click.Parameter, word: str) -> list[CompletionItem]:
@@ -240,5 +240,5 @@ def _wrong_call(error: click.ClickException, arguments: list[str]) -> int:
 
 def given_settings(ctx: click.Context) -> Settings:
     """The settings that stood before the command."""
-    found = ctx.find_object(Settings)
-    return found if found is not None else settings()
+    given = ctx.find_object(Settings)
+    return given if given is not None else settings()

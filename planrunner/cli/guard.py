@@ -169,8 +169,8 @@ def _invalid(error: PlanInvalid, asked: Sequence[Settings], arguments: Sequence[
     screen.write(render_text(error.findings, error.source, screen.color) + "\n")
     _say(f"error: {error.message}", error.hint)
     if "--json" in arguments:
-        found = findings_data([(error.source, error.findings)])["findings"]
-        write_error(arguments, error.message, error.hint, error.exit_code, found)
+        findings = findings_data([(error.source, error.findings)])["findings"]
+        write_error(arguments, error.message, error.hint, error.exit_code, findings)
     return error.exit_code
 
 

@@ -26,14 +26,14 @@ def parse_amount(what: str, text: str) -> float | None:
 
 def parse_amounts(values: tuple[str, ...]) -> dict[str, float]:
     """The values of ``--add``. Raises ValueError with the first invalid one."""
-    found = {}
+    amounts = {}
     for value in values:
         what, _, text = value.partition("=")
         more = parse_amount(what, text)
         if more is None:
             raise ValueError(f"`{value}` is not 'cost=$2', time=10m, tokens=50k or the like")
-        found[what] = more
-    return found
+        amounts[what] = more
+    return amounts
 
 
 class Lasting(click.ParamType[float]):
@@ -44,10 +44,10 @@ class Lasting(click.ParamType[float]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         if isinstance(value, float):
             return value
-        found = parse_duration(value)
-        if found is None:
+        seconds = parse_duration(value)
+        if seconds is None:
             self.fail(f"`{value}` is not a duration: write `90m`, `12h` or `7d`", param, ctx)
-        return float(found)
+        return float(seconds)
 
 
 class Moment(click.ParamType[float]):

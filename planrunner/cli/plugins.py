@@ -166,18 +166,18 @@ def _state(found: Plugin) -> str:
 
 
 def _examined(examined: Examined) -> list[str]:
-    file, found = examined.file, examined.scan
+    file, scan = examined.file, examined.scan
     lines = [f"{file.name}: {len(file.text)} bytes, {file.text.count(chr(10).encode())} lines; it would be executed"]
-    for each in found.capabilities:
+    for each in scan.capabilities:
         options = f", {', '.join(each.options)}" if each.options else ""
         lines += [
             f"  capability {each.name} (effect {each.effect}{options})",
             f"    {each.signature}, line {each.line}",
         ]
-    lines += [f"  hook {hook}" for hook in found.hooks]
-    if found.imports:
-        lines.append(f"  imports {', '.join(found.imports)}")
-    if not (found.capabilities or found.hooks):
+    lines += [f"  hook {hook}" for hook in scan.hooks]
+    if scan.imports:
+        lines.append(f"  imports {', '.join(scan.imports)}")
+    if not (scan.capabilities or scan.hooks):
         lines.append("  no capability and no hook is written out in it")
     lines.append("  every statement outside its functions runs when it is loaded, and may register more than this")
     if hidden := _hidden(file.text.decode("utf-8", "replace")):
@@ -194,7 +194,7 @@ def _visible(line: str) -> str:
 
 def _hidden(text: str) -> list[str]:
     """The first characters that a reader would not see, each with its line."""
-    found = []
+    hidden = []
     for number, line in enumerate(text.splitlines(), 1):
-        found += [f"U+{ord(char):04X} in line {number}" for char in line if not char.isprintable() and char != "\t"]
-    return found[:5]
+        hidden += [f"U+{ord(char):04X} in line {number}" for char in line if not char.isprintable() and char != "\t"]
+    return hidden[:5]

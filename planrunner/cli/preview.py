@@ -52,17 +52,17 @@ def preview_command(ctx: click.Context, /, **options: Any) -> int:
         params = (*read_params(options["params_file"]), *params)
     chosen = Choice(params, options["only"], options["until"], options["max_parallel"])
     seen = previewed(options["plan"], chosen)
-    found = preview_object(options["plan"], seen)
+    preview = preview_object(options["plan"], seen)
     if options["changes"]:
-        found["changes"] = changes_of(options["plan"], seen, given.state)
+        preview["changes"] = changes_of(options["plan"], seen, given.state)
     if options["save"] is not None:
-        write_preview(options["save"], found)
-    found["missing"] = missing_of(options["plan"], seen)
+        write_preview(options["save"], preview)
+    preview["missing"] = missing_of(options["plan"], seen)
     screen = output(given)
     if options["as_json"]:
-        print_document(found)
+        print_document(preview)
     else:
-        screen.write("".join(f"{line}\n" for line in preview_lines(screen, found)))
+        screen.write("".join(f"{line}\n" for line in preview_lines(screen, preview)))
     if options["save"] is not None:
         words = [given.program, "exec", options["plan"], *_again(options), f"--preview {options['save']}"]
         sys.stderr.write(f"wrote {options['save']}; run exactly this: {' '.join(words)}\n")

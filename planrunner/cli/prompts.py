@@ -81,14 +81,14 @@ def decided(given: Settings, options: ResumeOptions) -> Pairs:
     alone = options.unattended or options.no_wait or given.no_input
     if options.settle or alone or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return options.settle
-    found: list[tuple[str, str]] = []
+    settled: list[tuple[str, str]] = []
     looked = look(options.run, given.state)
     for doubt in () if looked.row.leased or looked.row.status else open_doubts(looked.state):
         answer = _asked(given, doubt)
         if not answer:
             break
-        found.append((doubt.task, answer))
-    return tuple(found)
+        settled.append((doubt.task, answer))
+    return tuple(settled)
 
 
 def _asked(given: Settings, doubt: Doubt) -> str:
@@ -141,9 +141,9 @@ class GateForm:
 
     def stands(self, state: State) -> bool:
         """Whether the question is still the same, and open."""
-        found = state.tasks[self._number]
-        gate = found.gate
-        return found.status == "blocked" and gate is not None and gate.waits and gate.shown == self._shown
+        task = state.tasks[self._number]
+        gate = task.gate
+        return task.status == "blocked" and gate is not None and gate.waits and gate.shown == self._shown
 
     def prompt(self) -> str:
         if not self._body:

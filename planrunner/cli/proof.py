@@ -60,15 +60,15 @@ def test_command(
     """
     tested = test_paths(paths, pattern)
     screen = output(given_settings(ctx))
-    found = tested_object(tested)
+    data = tested_object(tested)
     if junit is not None:
-        _write_junit(junit, found)
+        _write_junit(junit, data)
     if as_json:
-        print_document(found)
+        print_document(data)
     elif tested.results or not tested.invalid:
-        screen.write("".join(f"{line}\n" for line in test_lines(screen, found, coverage)))
+        screen.write("".join(f"{line}\n" for line in test_lines(screen, data, coverage)))
     complaints = messages(given_settings(ctx))
-    return _code(tested, found, min_coverage, complaints)
+    return _code(tested, data, min_coverage, complaints)
 
 
 def _code(tested: Tested, found: dict[str, Any], least: float | None, screen: Terminal) -> int:
@@ -104,20 +104,20 @@ def _kills(ctx: click.Context, param: click.Parameter, value: str) -> int | None
 def _seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
     if value is None:
         return None
-    found = parse_duration(value)
-    if found is None:
+    seconds = parse_duration(value)
+    if seconds is None:
         raise click.BadParameter(f"`{value}` is not a duration such as 60s", ctx, param)
-    return found
+    return seconds
 
 
 def _writes(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[tuple[int, str], ...]:
-    found = []
+    writes = []
     for word in (value or "").split(",") if value else ():
         number, colon, side = word.strip().partition(":")
         if not number.isdigit() or not int(number) or (colon and side not in ("before", "after")):
             raise click.BadParameter(f"`{word}` is not a write such as 17, 17:before or 17:after", ctx, param)
-        found.append((int(number), side))
-    return tuple(found)
+        writes.append((int(number), side))
+    return tuple(writes)
 
 
 @click.command("chaos")
@@ -158,16 +158,16 @@ def chaos_command(ctx: click.Context, /, **options: Any) -> int:
     shown = _Shown(messages(given))
     if options["real"]:
         vouch(given, options["plan"], options["params"])
-        found = real_chaos(request, shown)
+        data = real_chaos(request, shown)
     else:
-        found = chaos_object(request, chaos(request, shown))
+        data = chaos_object(request, chaos(request, shown))
     shown.clear()
     screen = output(given)
     if options["as_json"]:
-        print_document(found)
+        print_document(data)
     else:
-        screen.write("".join(f"{line}\n" for line in chaos_lines(screen, found)))
-    return OK if found["held"] else FAILED
+        screen.write("".join(f"{line}\n" for line in chaos_lines(screen, data)))
+    return OK if data["held"] else FAILED
 
 
 class _Shown:

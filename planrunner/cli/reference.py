@@ -33,9 +33,9 @@ def page() -> str:
 
 
 def _command(name: str) -> click.Command:
-    found = load(name)
-    assert found is not None, f"the table names a command `{name}` that no module declares"
-    return found
+    command = load(name)
+    assert command is not None, f"the table names a command `{name}` that no module declares"
+    return command
 
 
 def _section(name: str, command: click.Command, level: str = "###") -> str:

@@ -27,14 +27,14 @@ from planrunner.cli.revise import plan_options, revised_first
 
 
 def _settled(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    found = []
+    settled = []
     for value in values:
         split = resolution(value)
         if split is None:
             ways = ", ".join(f"TASK={word}" for word in RESOLUTIONS)
             raise click.BadParameter(f"`{value}` is not one of {ways}", ctx, param)
-        found.append(split)
-    return tuple(found)
+        settled.append(split)
+    return tuple(settled)
 
 
 @click.command("resume")

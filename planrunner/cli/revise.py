@@ -98,10 +98,10 @@ def diff_command(ctx: click.Context, /, one: str, other: str, as_json: bool) -> 
       planrunner diff last release.yaml
     """
     given = given_settings(ctx)
-    found = compared(one, other, given.state)
+    difference = compared(one, other, given.state)
     if as_json:
-        print_document(document(one=one, other=other, differences=difference_object(found)), line=True)
+        print_document(document(one=one, other=other, differences=difference_object(difference)), line=True)
         return 0
-    lines = difference_lines(output(given), found) or ["the plans are the same"]
+    lines = difference_lines(output(given), difference) or ["the plans are the same"]
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     return 0

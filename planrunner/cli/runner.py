@@ -141,8 +141,8 @@ def exec_plan(given: Settings, options: ExecOptions) -> int:
     )
     result = _executed(given, options, request._replace(forced=options.force))
     if result.notices and text is None and not options.json and options.progress in ("auto", "tree", "plain"):
-        found = f"{result.notices} findings" if result.notices > 1 else "1 finding"
-        sys.stderr.write(f"lint has {found} about this plan: planrunner lint {options.plan}\n")
+        count = f"{result.notices} findings" if result.notices > 1 else "1 finding"
+        sys.stderr.write(f"lint has {count} about this plan: planrunner lint {options.plan}\n")
     return report(result, options.json)
 
 

@@ -81,16 +81,16 @@ def terminal(stream: TextIO, given: Settings) -> Terminal:
         stream = own  # beside plugins and before a terminal: all that is written here is ours
     is_tty = stream.isatty()
     smart = is_tty and os.environ.get("TERM", "") not in ("", "dumb")
-    found = Terminal(stream, _wants_color(smart, given.color), _has_unicode(stream), smart)
-    found.program = given.program
-    return found
+    screen = Terminal(stream, _wants_color(smart, given.color), _has_unicode(stream), smart)
+    screen.program = given.program
+    return screen
 
 
 def output(given: Settings) -> Terminal:
     """Standard output, which carries data: a failure to write it is an error."""
-    found = terminal(sys.stdout, given)
-    found.strict = True
-    return found
+    screen = terminal(sys.stdout, given)
+    screen.strict = True
+    return screen
 
 
 def messages(given: Settings) -> Terminal:

@@ -66,20 +66,20 @@ def show_command(
     if task or inputs:
         return _calls(ctx, run, task, inputs, as_json)
     given = given_settings(ctx)
-    found = look(run, given.state)
+    looked = look(run, given.state)
     note_stranger(given)
-    now = found.now
+    now = looked.now
     if as_json:
-        print_document(shown_document(found))
+        print_document(shown_document(looked))
         return 0
     screen = output(given)
-    lines = tree(screen, found.state, now, whole)
+    lines = tree(screen, looked.state, now, whole)
     if timeline:
-        lines += ["", *picture.timeline(screen, picture.bars(found.entries, found.state), now), ""]
-    lines += revision_history(screen, found.entries)
-    if found.state.status != "completed":
-        tell_edited(given, found.row.run)
-    screen.write("\n".join([*lines, *ending(screen, found.state, found.row.run, found.source)]) + "\n")
+        lines += ["", *picture.timeline(screen, picture.bars(looked.entries, looked.state), now), ""]
+    lines += revision_history(screen, looked.entries)
+    if looked.state.status != "completed":
+        tell_edited(given, looked.row.run)
+    screen.write("\n".join([*lines, *ending(screen, looked.state, looked.row.run, looked.source)]) + "\n")
     return 0
 
 
@@ -90,12 +90,12 @@ def _calls(ctx: click.Context, run: str, task: str, inputs: bool, as_json: bool)
     if not inputs:
         raise UsageError("a task is shown with --inputs", f"planrunner show {run} {task} --inputs")
     given = given_settings(ctx)
-    found = called(run, task, given.state)
+    calls = called(run, task, given.state)
     if as_json:
-        print_document(calls_document(found))
+        print_document(calls_document(calls))
         return 0
     screen = output(given)
-    screen.write("\n".join(call_lines(screen, found)) + "\n")
+    screen.write("\n".join(call_lines(screen, calls)) + "\n")
     return 0
 
 
@@ -118,10 +118,10 @@ def why_command(ctx: click.Context, /, words: tuple[str, ...], as_json: bool) ->
     if len(words) > 2:
         raise click.UsageError("give a run and a task, or a task")
     run = words[0] if len(words) == 2 else "last"
-    found = look(run, given_settings(ctx).state)
-    told = why_task(found, words[-1])
+    looked = look(run, given_settings(ctx).state)
+    told = why_task(looked, words[-1])
     if as_json:
-        print_document(document(run_id=found.row.run, **told._asdict()))
+        print_document(document(run_id=looked.row.run, **told._asdict()))
     else:
         click.echo("\n".join(harmless(line) for line in told.why))
     return 0
@@ -152,14 +152,14 @@ def logs_command(
     last = b"\n"
     sys.stdout.flush()
     while True:
-        found = look(run, given.state)
-        chosen = logs(found, task, attempt)
+        looked = look(run, given.state)
+        chosen = logs(looked, task, attempt)
         for log in chosen:
             heading = f"==> {log.task}, attempt {log.attempt} <==\n" if task is None or len(chosen) > 1 else ""
             if heading and not last.endswith(b"\n"):
                 heading = f"\n{heading}"
             last = _print(given, log, tail, printed, heading) or last
-        if not (follow and found.row.leased):
+        if not (follow and looked.row.leased):
             return 0
         time.sleep(POLL)
 

@@ -106,22 +106,22 @@ def explain_(plan: str, as_json: bool) -> int:
     Examples:
       planrunner policy explain plans/release.yaml
     """
-    found, tasks = explain(plan)
+    loaded, tasks = explain(plan)
     if as_json:
-        print_document(explained_document(found, tasks))
+        print_document(explained_document(loaded, tasks))
     else:
-        click.echo(render(f"{found.id} ({plan})", tasks))
+        click.echo(render(f"{loaded.id} ({plan})", tasks))
     return DENIED if any(each.verdict == "deny" for task in tasks for each in task.said) else 0
 
 
 def _plan(given: Settings, path: str, options: dict[str, Any]) -> int:
-    found = examined(path)
-    _show(given, found, options["as_json"])
-    if found.found["trusted"] == "trusted":
+    examination = examined(path)
+    _show(given, examination, options["as_json"])
+    if examination.found["trusted"] == "trusted":
         return _say(f"{_path(path)} is already trusted as it is", options)
     if not _agreed(given, options, "trust exactly this plan?"):
         return OK if options["as_json"] else _say("not trusted", options, DENIED)
-    trust_plan(path, found)
+    trust_plan(path, examination)
     return _say(f"{_path(path)} is trusted as it is; after a change it prompts again", options)
 
 
@@ -134,15 +134,15 @@ def _show(given: Settings, found: Examined, as_json: bool) -> None:
 
 
 def _project(given: Settings, path: str, options: dict[str, Any]) -> int:
-    found = project_object(path)
-    root = _path(found["project"])
+    project = project_object(path)
+    root = _path(project["project"])
     if options["as_json"]:
-        print_document(found)
+        print_document(project)
     else:
-        sections = ", ".join(map(item, found["sections"])) or "nothing"
+        sections = ", ".join(map(item, project["sections"])) or "nothing"
         told = f"every plan in {root} would run from anywhere, now and after changes, as it does inside the project"
         output(given).write(f"{told}\nits planrunner.yaml says something about: {sections}\n")
-    if found["trusted"] == "trusted":
+    if project["trusted"] == "trusted":
         return _say(f"{root} is already trusted", options)
     if not _agreed(given, options, "trust the whole project?"):
         return OK if options["as_json"] else _say("not trusted", options, DENIED)

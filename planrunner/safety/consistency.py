@@ -110,7 +110,7 @@ def entries(node: Node | None) -> Iterator[tuple[str, Node]]:
 
 def _known(pieces: Iterable[Piece], user: Part | None) -> dict[str, Names]:
     """The names that each section has, with those that a profile or the user adds."""
-    found: dict[str, Names] = {name: {} for name in _CALLED}
+    names: dict[str, Names] = {name: {} for name in _CALLED}
     sections = [(str(piece.key.value), piece.value) for piece in pieces]
     if user is not None:
         sections += [(str(key.value), value) for key, value in user.sections()]
@@ -118,13 +118,13 @@ def _known(pieces: Iterable[Piece], user: Part | None) -> dict[str, Names]:
         for _, over in entries(value) if name == "profiles" else ():
             sections += [(str(key.value), each) for key, each in over.entries] if isinstance(over, Mapping) else []
     for name, value in sections:
-        if name in found:
-            found[name].update(dict.fromkeys(key for key, _ in entries(value)))
+        if name in names:
+            names[name].update(dict.fromkeys(key for key, _ in entries(value)))
     for name in _NO_MODELS:
-        found["models"].pop(name, None)
-    found["models"].update(dict.fromkeys(_BUILT_IN_MODELS))
-    layers = [name.removesuffix("_store") for name in found["memory"]]
-    return {**found, "memory": dict.fromkeys(layers or _LAYERS)}
+        names["models"].pop(name, None)
+    names["models"].update(dict.fromkeys(_BUILT_IN_MODELS))
+    layers = [name.removesuffix("_store") for name in names["memory"]]
+    return {**names, "memory": dict.fromkeys(layers or _LAYERS)}
 
 
 _OF_AGENTS = {"model": "models", "fallback": "models", "tools": "tools", "memory": "memory", "policy": "profiles"}
@@ -247,11 +247,11 @@ def check_profiles(part: Part, tree: Node, sections: Iterable[Keyed]) -> None:
 
 
 def _together(sections: Iterable[Keyed]) -> dict[str, Json]:
-    found: dict[str, Json] = {}
+    combined: dict[str, Json] = {}
     for key, value in sections:
         name = str(key.value)
-        found[name] = joined(found[name], to_json(value)) if name in found else to_json(value)
-    return found
+        combined[name] = joined(combined[name], to_json(value)) if name in combined else to_json(value)
+    return combined
 
 
 def _of_one(name: str, over: Mapping, base: dict[str, Json], room: _Room) -> Iterator[Diagnostic]:
@@ -265,9 +265,9 @@ def _of_one(name: str, over: Mapping, base: dict[str, Json], room: _Room) -> Ite
             else:
                 yield unknown_key("a profile", key, SECTIONS, over)
             continue
-        found = section_check(_SCHEMA, section, _said(value))
-        yield from (finding for finding in found if finding.code not in _OF_THE_WHOLE)
-        if any(finding.code not in _OF_THE_WHOLE for finding in found):
+        check = section_check(_SCHEMA, section, _said(value))
+        yield from (finding for finding in check if finding.code not in _OF_THE_WHOLE)
+        if any(finding.code not in _OF_THE_WHOLE for finding in check):
             continue
         whole = overlaid(base[section], to_json(value)) if section in base else to_json(_said(value))
         for finding in section_check(_SCHEMA, section, _tree(whole, key.span, value, room)):

@@ -212,16 +212,16 @@ def _under_key(credential: Credential, data: bytes) -> bytes:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise _Absent(f"{credential.path} is not a text, so it has no key `{credential.file_key}`") from None
-    found: Json = _parsed(credential, text)
-    if not (isinstance(found, dict) and credential.file_key in found):
+    value: Json = _parsed(credential, text)
+    if not (isinstance(value, dict) and credential.file_key in value):
         for part in credential.file_key.split("."):
-            found = found.get(part) if isinstance(found, dict) else None
+            value = value.get(part) if isinstance(value, dict) else None
     else:
-        found = found[credential.file_key]
-    if isinstance(found, bool) or not isinstance(found, (str, int)):
-        state = "has no key" if found is None else "has no text under the key"
+        value = value[credential.file_key]
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        state = "has no key" if value is None else "has no text under the key"
         raise _Absent(f"{credential.path} {state} `{credential.file_key}`")
-    return str(found).encode()
+    return str(value).encode()
 
 
 def _parsed(credential: Credential, text: str) -> Json:
@@ -246,14 +246,14 @@ def _tree(credential: Credential, text: str) -> Json:
 
 
 def _assignments(text: str) -> dict[str, str]:
-    found = {}
+    assigned = {}
     for line in text.splitlines():
         name, sign, value = line.strip().removeprefix("export ").partition("=")
         value = value.strip()
         if sign and not name.startswith("#"):
             quoted = len(value) > 1 and value[0] in "\"'" and value[-1] == value[0]
-            found[name.strip()] = value[1:-1] if quoted else value
-    return found
+            assigned[name.strip()] = value[1:-1] if quoted else value
+    return assigned
 
 
 def _from_command(credential: Credential, environment: Mapping[str, str]) -> bytes:

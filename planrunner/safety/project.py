@@ -68,8 +68,8 @@ class Checked(NamedTuple):
 
 def check_project(directory: str) -> Checked | None:
     """What is wrong with the project's file; None without findings. Raises as ``check_files``."""
-    found = check_files(directory)
-    return found[0] if found and os.path.basename(found[0].source.name) == FILE else None
+    checked = check_files(directory)
+    return checked[0] if checked and os.path.basename(checked[0].source.name) == FILE else None
 
 
 def check_files(directory: str) -> tuple[Checked, ...]:
@@ -175,8 +175,8 @@ def unsound(error: PlanInvalid) -> str:
 def _data(tree: Node | None) -> dict[str, Json]:
     if tree is None:
         return {}
-    found = to_json(tree)
-    return found if isinstance(found, dict) else {}
+    sections = to_json(tree)
+    return sections if isinstance(sections, dict) else {}
 
 
 def _faults(
@@ -237,12 +237,12 @@ class Project(NamedTuple):
 def read_project(directory: str) -> Project:
     """What the project's file says. Raises UsageError for one that cannot be read, and PlanInvalid with every finding
     for one with errors: a typing error must not change who may decide."""
-    found = read_settings(directory)
-    data = dict(found.own)
+    settings = read_settings(directory)
+    data = dict(settings.own)
     people = data.pop("people", None)
-    if found.profile:
-        over = [level.data for level in found.levels if level.name == f"profile {found.profile}"]
-        data["profile"] = [found.profile, *over]
+    if settings.profile:
+        over = [level.data for level in settings.levels if level.name == f"profile {settings.profile}"]
+        data["profile"] = [settings.profile, *over]
     digest = sha256(stable_json(data).encode("utf-8", "surrogatepass")).hexdigest()[:32] if data else ""
     return Project(None if people is None else _people(people), digest)
 
@@ -257,26 +257,26 @@ _STRICTER = ("allow", "ask", "deny")
 def policy_records(directory: str) -> list[dict[str, Json]]:
     """The levels that hold in a directory: ``name``, ``file``, ``policy`` as data, and under ``limits`` the budgets and
     the gates for labels as a compiled plan. Raises as ``read_data`` does."""
-    found = []
+    records = []
     for said in read_settings(directory).levels:
         limits = _limits(said.tree)
         record: dict[str, Json] = {"name": said.name, "file": said.file, "policy": said.data}
-        found.append(record if limits is None else {**record, "limits": limits})
-    return found
+        records.append(record if limits is None else {**record, "limits": limits})
+    return records
 
 
 def records_of(directory: str, elsewhere: str, foreign: bool) -> list[dict[str, Json]]:
     """The levels of a run's directory and of the one that it was started from. Where the plan is ``foreign`` its own
     settings are not the operator's: by their name they narrow and never let in more. What holds everywhere, such as the
     user's file, counts once. Empty texts stand for places without settings."""
-    found: list[dict[str, Json]] = []
+    records: list[dict[str, Json]] = []
     for place in filter(None, (directory, elsewhere)):
         for record in policy_records(place):
             if not os.path.isabs(record["name"]):
                 record |= _renamed(record["name"], place, place == directory and foreign, place != directory)
-            if record not in found:
-                found.append(record)
-    return found
+            if record not in records:
+                records.append(record)
+    return records
 
 
 def _renamed(name: str, place: str, foreign: bool, elsewhere: bool) -> dict[str, Json]:
@@ -324,7 +324,7 @@ def env_variables(directory: str) -> dict[str, str]:
     that cannot be read, a line that sets nothing, and a variable that no file may set; PlanInvalid for settings with
     errors."""
     given = read_data(directory).get("env_file") or ()
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for name in (given,) if isinstance(given, str) else given:
         for number, line in enumerate(_text(directory, name).splitlines(), 1):
             if not line.strip() or line.lstrip().startswith("#"):
@@ -338,8 +338,8 @@ def env_variables(directory: str) -> dict[str, str]:
                     f"{name}, line {number}: no environment file sets `{variable}`, by which programs are found or run"
                 )
                 raise UsageError(message, f"set it where planrunner is started: `export {variable}=…`")
-            found[variable] = _value(value.strip())
-    return found
+            variables[variable] = _value(value.strip())
+    return variables
 
 
 def _value(text: str) -> str:

@@ -140,14 +140,14 @@ class _Including:
         for node in _includes(part):
             name, why = _inside(str(node.value))
             why = why or self._refusal(name, trail)
-            found = None
+            content = None
             if not why:
                 self._named[name] = part.place(node)
-                found, why = self._read(name)
-            if found is None:
+                content, why = self._read(name)
+            if content is None:
                 part.findings.append(Diagnostic("PLAN842", why, node.span))
             else:
-                self.follow(found, (*trail, name))
+                self.follow(content, (*trail, name))
 
     def _refusal(self, name: str, trail: tuple[str, ...]) -> str:
         if name in trail:
@@ -173,8 +173,8 @@ class _Including:
 
 def _includes(part: Part) -> Iterator[Scalar]:
     """The paths that a part names; whatever else stands there the schema refuses."""
-    found = part.tree.get("include") if isinstance(part.tree, Mapping) else None
-    for node in found.items if isinstance(found, Sequence) else [found]:
+    include = part.tree.get("include") if isinstance(part.tree, Mapping) else None
+    for node in include.items if isinstance(include, Sequence) else [include]:
         if isinstance(node, Scalar) and isinstance(node.value, str):
             yield node
 
@@ -260,13 +260,13 @@ def overlaid(base: Json, over: Json) -> Json:
     """A section with a profile's over it: mappings at any depth, lists of entries with an ``id`` by that, anything else
     as a whole. An empty value takes a key away."""
     if isinstance(base, dict) and isinstance(over, dict):
-        found = dict(base)
+        merged = dict(base)
         for key, value in over.items():
             if plain(value) is None:
-                found.pop(key, None)
+                merged.pop(key, None)
             else:
-                found[key] = overlaid(found[key], value) if key in found else without_empty(value)
-        return found
+                merged[key] = overlaid(merged[key], value) if key in merged else without_empty(value)
+        return merged
     if isinstance(base, list) and isinstance(over, list) and all(id_of(each) is not None for each in (*base, *over)):
         later = {id_of(each): each for each in over}
         found_ids = {id_of(each) for each in base}
@@ -284,8 +284,8 @@ def without_empty(value: Json) -> Json:
 
 def id_of(entry: Json) -> str | None:
     """The ``id`` of an entry of a list; None where it has none."""
-    found = plain(entry.get("id")) if isinstance(entry, dict) else None
-    return found if isinstance(found, str) else None
+    name = plain(entry.get("id")) if isinstance(entry, dict) else None
+    return name if isinstance(name, str) else None
 
 
 def plain(leaf: Json) -> Json:
@@ -359,11 +359,11 @@ def located(parts: Row[Part], user: Part | None) -> dict[str, Json]:
     """The same sections, each leaf with its place; ``policy`` is a list of the levels that hold together."""
     own, over = _own(parts, chosen_profile(parts), _located_leaf)
     users = _sections(user, _located_leaf) if user is not None else {}
-    found = _over(_below(users, own), over)
+    sections = _over(_below(users, own), over)
     policies = [each["policy"] for each in (users, own, over) if "policy" in each]
     if policies:
-        found["policy"] = policies if len(policies) > 1 else policies[0]
-    return found
+        sections["policy"] = policies if len(policies) > 1 else policies[0]
+    return sections
 
 
 def chosen_profile(parts: Row[Part]) -> str:
@@ -378,14 +378,14 @@ def chosen_profile(parts: Row[Part]) -> str:
 
 def _own(parts: Row[Part], chosen: str, leaf: Leaf) -> tuple[dict[str, Json], dict[str, Json]]:
     """The sections of the project, and those of its profile."""
-    found: dict[str, Json] = {}
+    sections: dict[str, Json] = {}
     for part in parts:
         for name, value in _sections(part, leaf).items():
-            found[name] = joined(found[name], value) if name in found else value
-    named = found.get("profiles")
+            sections[name] = joined(sections[name], value) if name in sections else value
+    named = sections.get("profiles")
     over = named.get(chosen) if chosen and isinstance(named, dict) else None
     return (
-        {name: value for name, value in found.items() if name not in APART},
+        {name: value for name, value in sections.items() if name not in APART},
         {name: value for name, value in over.items() if name != "description"} if isinstance(over, dict) else {},
     )
 
@@ -414,17 +414,17 @@ def _located_leaf(part: Part, node: Scalar | Sequence) -> Json:
 
 def _below(users: dict[str, Json], own: dict[str, Json]) -> dict[str, Json]:
     """The sections of both; the user's policy is a level of its own and stays out."""
-    found = {name: value for name, value in users.items() if name != "policy" and plain(value) is not None}
+    defaults = {name: value for name, value in users.items() if name != "policy" and plain(value) is not None}
     for name, value in own.items():
-        found[name] = beneath(found[name], value) if name in found else value
-    return found
+        defaults[name] = beneath(defaults[name], value) if name in defaults else value
+    return defaults
 
 
 def _over(sections: dict[str, Json], over: dict[str, Json]) -> dict[str, Json]:
     """The sections with those of the profile over them; its policy is a level of its own and stays out."""
     narrowed = {name: value for name, value in over.items() if name != "policy"}
-    found: dict[str, Json] = overlaid(sections, narrowed)
-    return found
+    merged: dict[str, Json] = overlaid(sections, narrowed)
+    return merged
 
 
 def unknown_profile(name: str, where: str, known: Iterable[str]) -> UsageError:

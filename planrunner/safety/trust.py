@@ -50,16 +50,16 @@ def digest(text: bytes) -> str:
 
 def standing(path: str, text: bytes, kind: Kind = "plugin") -> Standing:
     """Whether this text of the file is trusted, or another one was."""
-    found = trusted(path, kind)
-    if found is None:
+    record = trusted(path, kind)
+    if record is None:
         return "untrusted"
-    return "trusted" if found.sha256 == digest(text) else "changed"
+    return "trusted" if record.sha256 == digest(text) else "changed"
 
 
 def trusted(path: str, kind: Kind = "plugin") -> Record | None:
     """What was trusted of a file; None where nothing was, or the record is not the user's own."""
-    found = _read(_place(path, kind))
-    return found if found is not None and found.path == _real(path) else None
+    record = _read(_place(path, kind))
+    return record if record is not None and record.path == _real(path) else None
 
 
 def records(kind: Kind) -> list[Record]:
@@ -69,8 +69,8 @@ def records(kind: Kind) -> list[Record]:
     except OSError:
         return []
     places = [name for name in names if name.endswith(".json") and _kind_of(name) == kind]
-    found = [_read(os.path.join(trust_folder(), name)) for name in places]
-    sound = [each for each in found if each is not None]
+    stored = [_read(os.path.join(trust_folder(), name)) for name in places]
+    sound = [each for each in stored if each is not None]
     return sorted(each for each in sound if os.path.basename(_place(each.path, kind)) in places)
 
 
@@ -118,8 +118,8 @@ def _read(place: str) -> Record | None:
             if not _is_own(os.fstat(descriptor)) or not _is_own(os.stat(trust_folder())):
                 return None
             kept = json.load(file)
-        found = Record(*(kept[field] for field in Record._fields))
-        return found if found.sha256 == digest(_bytes(found.text)) else None
+        record = Record(*(kept[field] for field in Record._fields))
+        return record if record.sha256 == digest(_bytes(record.text)) else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
@@ -148,8 +148,8 @@ def trusted_home(path: str) -> str:
     """The root of the trusted project that a file lies in; empty for a file outside all of them."""
     at = os.path.dirname(os.path.realpath(path))
     while True:
-        found = trusted(at, "project")
-        if found is not None and found.sha256 == digest(settings_text(at)):
+        record = trusted(at, "project")
+        if record is not None and record.sha256 == digest(settings_text(at)):
             return at
         above = os.path.dirname(at)
         if above == at:

@@ -58,12 +58,12 @@ def read_comments(source: Source, tree: Node) -> Comments:
     if source.notation == "json" or "#" not in source.text:
         return NO_COMMENTS
     places, scalars = _places(tree)
-    found = _Found(source.text, tree, places)
+    comments = _Found(source.text, tree, places)
     for start, end in _spans(source.text, scalars):
-        found.add(start, source.text[start:end].rstrip())
-    leading = {at: tuple(lines) for at, lines in found.leading.items()}
-    closing = {at: tuple(lines) for at, lines in found.closing.items()}
-    return Comments(found.modeline, tuple(found.header), leading, found.trailing, closing)
+        comments.add(start, source.text[start:end].rstrip())
+    leading = {at: tuple(lines) for at, lines in comments.leading.items()}
+    closing = {at: tuple(lines) for at, lines in comments.closing.items()}
+    return Comments(comments.modeline, tuple(comments.header), leading, comments.trailing, closing)
 
 
 def _places(tree: Node) -> tuple[list[_Place], list[Scalar]]:
@@ -203,8 +203,8 @@ class Keeper:
         return [*lines, *self._comments.header, ""] if self._comments.header else lines
 
     def leading(self, start: int) -> tuple[str, ...]:
-        found = self._comments.leading.get(start, ())
-        return found if found and self._take(("leading", start)) else ()
+        lines = self._comments.leading.get(start, ())
+        return lines if lines and self._take(("leading", start)) else ()
 
     def is_led(self, start: int) -> bool:
         """Whether lines of comment wait to be written before a place."""
@@ -212,13 +212,13 @@ class Keeper:
 
     def trailing(self, start: int) -> str:
         """The comment behind a place, with two spaces before it, or an empty string."""
-        found = self._comments.trailing.get(start, "")
-        return f"  {found}" if found and self._take(("trailing", start)) else ""
+        comment = self._comments.trailing.get(start, "")
+        return f"  {comment}" if comment and self._take(("trailing", start)) else ""
 
     def closing(self, node: Node) -> tuple[str, ...]:
         key = (node.start, isinstance(node, Sequence))
-        found = self._comments.closing.get(key, ())
-        return found if found and not isinstance(node, Scalar) and self._take(("closing", *key)) else ()
+        lines = self._comments.closing.get(key, ())
+        return lines if lines and not isinstance(node, Scalar) and self._take(("closing", *key)) else ()
 
     def inside(self, node: Node) -> bool:
         """Whether comments stand inside the brackets of a collection, so that one line cannot hold it."""

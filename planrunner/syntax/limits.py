@@ -117,8 +117,8 @@ _UNREADABLE = "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x84\x86-\x9f\ud800-\udfff\uf
 
 def find_unreadable(text: str) -> Diagnostic | None:
     """The finding for the first character that no plan may contain, or None."""
-    found = re.compile(_UNREADABLE).search(text, 1 if text[:1] == "\ufeff" else 0)
-    return None if found is None else unreadable(text, found.start())
+    match = re.compile(_UNREADABLE).search(text, 1 if text[:1] == "\ufeff" else 0)
+    return None if match is None else unreadable(text, match.start())
 
 
 def unreadable(text: str, at: int) -> Diagnostic:

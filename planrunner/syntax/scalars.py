@@ -229,10 +229,10 @@ def word(node: Scalar) -> str | None:
 
 def _says(raw: str, value: float) -> bool:
     try:
-        found = resolve(raw) if raw else None
+        resolved = resolve(raw) if raw else None
     except Unusable:
         return False
-    return type(found) is type(value) and found == value and repr(found) == repr(value)
+    return type(resolved) is type(value) and resolved == value and repr(resolved) == repr(value)
 
 
 def is_plain_text(text: str) -> bool:

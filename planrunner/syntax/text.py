@@ -382,10 +382,10 @@ def _routed(routes: list[Route]) -> list[Entry]:
     """The entries ``on_success``, ``on_failure`` and ``next`` that ``on … ->`` lines stand for."""
     entries = []
     for event, key in _ROUTE_KEYS.items():
-        found = [route for route in routes if route.event.value == event]
-        if found:
-            name = Scalar(key, found[0].start, found[0].event.end, f"on {event}")
-            targets = [_target(route, False) for route in found]
+        matching = [route for route in routes if route.event.value == event]
+        if matching:
+            name = Scalar(key, matching[0].start, matching[0].event.end, f"on {event}")
+            targets = [_target(route, False) for route in matching]
             value = targets[0] if len(targets) == 1 else Sequence(targets, targets[0].start, targets[-1].end)
             entries.append(Entry(name, value))
     others = [route for route in routes if route.event.value not in _ROUTE_KEYS]

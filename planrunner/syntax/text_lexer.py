@@ -119,10 +119,10 @@ class ValueLexer:
 
     def quoted(self, start: int) -> Scalar:
         quote = self._text[start]
-        found = (DOUBLE if quote == '"' else SINGLE).match(self._text, start)
-        if found is None:
+        match = (DOUBLE if quote == '"' else SINGLE).match(self._text, start)
+        if match is None:
             raise Fault(f"this quote ({quote}) is never closed", start, help="close it on the same line")
-        return self.checked(Scalar(self._unquoted(found[0], start), start, found.end(), found[0], quote))
+        return self.checked(Scalar(self._unquoted(match[0], start), start, match.end(), match[0], quote))
 
     def _unquoted(self, raw: str, start: int) -> str:
         try:
@@ -469,4 +469,4 @@ def _meant(line: str, word: str) -> str:
     """The word of the notation that a misspelt one stands for; an arrow behind a short word tells of an edge."""
     if _ROUTE.match(line):
         return "on"
-    return next((found for found in get_close_matches(word, _FIRST_WORDS, n=1, cutoff=0.75) if found != word), "")
+    return next((close for close in get_close_matches(word, _FIRST_WORDS, n=1, cutoff=0.75) if close != word), "")

@@ -238,7 +238,7 @@ class _Writer:
         for line in routes:
             for place in line.places:
                 self._lines.extend(indent + comment for comment in self._keeper.leading(place))
-            behind = [found for place in line.places if (found := self._keeper.trailing(place))]
+            behind = [note for place in line.places if (note := self._keeper.trailing(place))]
             self._lines.extend(indent + more.strip() for more in behind[1:])
             self._lines.append(f"{indent}{line.text}{behind[0] if behind else ''}")
         if routes:

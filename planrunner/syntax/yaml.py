@@ -176,8 +176,8 @@ class ScalarReader:
 
     def after_properties(self, start: int, end: int) -> int:
         """The start of a node itself, behind its anchor and tag (libyaml starts it with those)."""
-        found = _PROPERTIES.match(self._text, start)
-        return min(found.end(), end) if found else start
+        match = _PROPERTIES.match(self._text, start)
+        return min(match.end(), end) if match else start
 
     def check_tag(self, found: Any, begin: int, allowed: tuple[str, ...]) -> str:
         """The core type that a tag names, ``str`` for a lone ``!``, empty without a tag."""
@@ -284,11 +284,11 @@ def merge(node: Mapping, findings: list[Diagnostic]) -> None:
 
 def _merged(value: Node, findings: list[Diagnostic]) -> tuple[Mapping, ...]:
     parts = value.items if isinstance(value, Sequence) else [value]
-    found = tuple(part for part in parts if isinstance(part, Mapping))
-    if len(found) != len(parts):
+    mappings = tuple(part for part in parts if isinstance(part, Mapping))
+    if len(mappings) != len(parts):
         message = "the merge key `<<` takes a mapping or a list of mappings"
         findings.append(Diagnostic("PLAN013", message, value.span, help="name one with an alias: `<<: *name`"))
-    return found
+    return mappings
 
 
 _Items = list[Node]

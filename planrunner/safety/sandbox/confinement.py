@@ -197,9 +197,9 @@ def beneath(path: str, folder: str) -> bool:
 
 def _both(one: list[_Let], other: list[_Let]) -> list[_Let]:
     """What both let in: of two that lie in each other the inner one."""
-    found = [each for each in one if any(beneath(each.path, around.path) for around in other)]
-    found += [each for each in other if any(beneath(each.path, around.path) for around in one)]
-    return list(dict.fromkeys(found))
+    shared = [each for each in one if any(beneath(each.path, around.path) for around in other)]
+    shared += [each for each in other if any(beneath(each.path, around.path) for around in one)]
+    return list(dict.fromkeys(shared))
 
 
 def _outside(levels: Sequence[Level], root: str, *ways: str) -> Iterator[_Let]:
@@ -312,14 +312,14 @@ class Demand(NamedTuple):
 def demand(levels: Sequence[Level], untrusted: bool, made: str = "") -> Demand:
     """How strict a sandbox these levels ask for. Code that was ``made`` while the run went on is shut in unless one of
     them says something of a sandbox. Raises Refused for a profile that there is not."""
-    found = Demand("bubblewrap", False, "a plan from outside the project") if untrusted else Demand("none")
+    wanted = Demand("bubblewrap", False, "a plan from outside the project") if untrusted else Demand("none")
     if made and all(_sandbox(level) is None for level in levels):
-        found = Demand("bubblewrap", False, made)
+        wanted = Demand("bubblewrap", False, made)
     for level in levels:
         said = _demanded(level)
-        if (KINDS.index(said.kind), said.asked) > (KINDS.index(found.kind), found.asked):
-            found = said
-    return found
+        if (KINDS.index(said.kind), said.asked) > (KINDS.index(wanted.kind), wanted.asked):
+            wanted = said
+    return wanted
 
 
 def _demanded(level: Level) -> Demand:
@@ -400,7 +400,7 @@ def _is_empty(section: Json) -> bool:
 def _limits(levels: Sequence[Level], untrusted: bool) -> tuple[Limits, dict[str, str]]:
     """The smallest of each limit and who set it. What a level of the plan says widens the standard only where the plan
     is the project's own."""
-    found: dict[str, Json] = {}
+    lowest: dict[str, Json] = {}
     origins: dict[str, str] = {}
     for level, said in _limited(levels):
         for name in Limits._fields:
@@ -409,9 +409,9 @@ def _limits(levels: Sequence[Level], untrusted: bool) -> tuple[Limits, dict[str,
             value = _amount(level, name, said[name])
             if untrusted and not level.is_operators and (usual := getattr(STANDARD, name)) is not None:
                 value = min(value, usual)
-            if name not in found or value < found[name]:
-                found[name], origins[name] = value, level.name
-    return STANDARD._replace(**found), origins
+            if name not in lowest or value < lowest[name]:
+                lowest[name], origins[name] = value, level.name
+    return STANDARD._replace(**lowest), origins
 
 
 def _amount(level: Level, name: str, value: Json) -> float:

@@ -106,8 +106,8 @@ class Keeper:
             if _signature(path) == before:
                 _remove(path)
         inner = [path for path in _inner(self.confinement) - self._inner if _makes_run(path)]
-        found = [*(path for path in self._absent if os.path.lexists(path)), *sorted(inner)]
-        moved = {path: place for path in found if (place := self._put_aside(path))}
+        paths = [*(path for path in self._absent if os.path.lexists(path)), *sorted(inner)]
+        moved = {path: place for path in paths if (place := self._put_aside(path))}
         if not moved:
             return None
         names = [os.path.relpath(path, self.confinement.root) for path in moved]
@@ -165,12 +165,12 @@ def _makes_run(path: str) -> bool:
 def _make(confinement: Confinement) -> dict[str, tuple[int, ...]]:
     """Make what may be written and is not there: it can only be let in once it exists. Gives the empty files, which
     are taken away again if they are untouched."""
-    found: dict[str, tuple[int, ...]] = {}
+    signatures: dict[str, tuple[int, ...]] = {}
     for path, folder in confinement.missing:
         root = confinement.root if beneath(path, confinement.root) else "/"
         if made(root, path, folder):
-            found[path] = _signature(path)
-    return found
+            signatures[path] = _signature(path)
+    return signatures
 
 
 def _remove(path: str) -> None:
@@ -182,10 +182,10 @@ def _remove(path: str) -> None:
 
 def _signature(path: str) -> tuple[int, ...]:
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except OSError:
         return ()
-    return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def _size(amount: int) -> str:
@@ -221,18 +221,18 @@ class Census:
 
     def take(self) -> Used:
         """Count now. Pages that processes share count for each of them; see ``exact``."""
-        found: dict[int, _Seen] = {}
+        processes: dict[int, _Seen] = {}
         todo = [self._leader, *self._known]
         while todo:
             pid = todo.pop()
-            seen = None if pid in found else _look(pid)
+            seen = None if pid in processes else _look(pid)
             if seen is None or self._known.get(pid, seen.started) != seen.started:
                 continue
-            found[pid] = seen
+            processes[pid] = seen
             todo += _children(pid)
-        self._known = {pid: seen.started for pid, seen in found.items()}
-        memory, ticks = sum(seen.pages for seen in found.values()), sum(seen.ticks for seen in found.values())
-        return Used(len(found), memory * _PAGE, ticks / _TICK)
+        self._known = {pid: seen.started for pid, seen in processes.items()}
+        memory, ticks = sum(seen.pages for seen in processes.values()), sum(seen.ticks for seen in processes.values())
+        return Used(len(processes), memory * _PAGE, ticks / _TICK)
 
     def exact(self) -> int:
         """Bytes of memory with what processes share counted once; slow, so only asked where it matters."""

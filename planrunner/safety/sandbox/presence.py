@@ -54,10 +54,10 @@ def takes_descriptors() -> bool:
 def landlock() -> int:
     """The version of Landlock that the kernel offers; 0 without Landlock."""
     try:
-        found = ctypes.CDLL(None, use_errno=True).syscall(LANDLOCK["create"], None, 0, 1)
+        version = ctypes.CDLL(None, use_errno=True).syscall(LANDLOCK["create"], None, 0, 1)
     except (OSError, AttributeError):
         return 0
-    return max(0, int(found))
+    return max(0, int(version))
 
 
 @functools.cache

@@ -27,8 +27,8 @@ _TIOCSTI = 0x5412
 def main() -> None:
     order = json.loads(sys.argv[1])
     names = set(order["only"] or PROBES).difference(order["left_out"])
-    found = {name: _tried(probe, order) for name, probe in PROBES.items() if name in names}
-    sys.stdout.write(json.dumps(found) + "\n")
+    results = {name: _tried(probe, order) for name, probe in PROBES.items() if name in names}
+    sys.stdout.write(json.dumps(results) + "\n")
     sys.stdout.flush()
 
 
@@ -85,10 +85,10 @@ def send_datagram(order: Any) -> str:
 
 def look_up_name(order: Any) -> str:
     try:
-        found = socket.getaddrinfo("example.com", 80)
+        addresses = socket.getaddrinfo("example.com", 80)
     except OSError:
         return ""
-    return f"example.com is {found[0][4][0]}"
+    return f"example.com is {addresses[0][4][0]}"
 
 
 def raw_socket(order: Any) -> str:

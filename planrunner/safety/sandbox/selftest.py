@@ -121,11 +121,11 @@ def _tried(kind: Kind, outside: _Outside) -> dict[str, str]:
         for each in way.descriptors:
             os.close(each)
     try:
-        found = json.loads(done.stdout)
+        results = json.loads(done.stdout)
     except ValueError:
         said = done.stderr.decode("utf-8", "replace").strip()[-500:]
         raise OSError(f"the probes did not come to their end ({done.returncode}): {said}") from None
-    return dict(found)
+    return dict(results)
 
 
 def _run(way: Wrapped) -> subprocess.CompletedProcess[bytes]:
@@ -137,25 +137,25 @@ def _run(way: Wrapped) -> subprocess.CompletedProcess[bytes]:
 
 def _seen_outside(outside: _Outside) -> dict[str, str]:
     """What probes have done that only shows here, by the name of the probe."""
-    found = {}
+    escapes = {}
     with contextlib.suppress(BlockingIOError):
         outside.datagrams.recv(100)
-        found["send_datagram"] = "a datagram arrived outside"
+        escapes["send_datagram"] = "a datagram arrived outside"
     if outside.victim.poll() is not None:
-        found["signal_everybody"] = "a process outside was ended"
+        escapes["signal_everybody"] = "a process outside was ended"
     if os.path.lexists(outside.order["home_file"]):
-        found["write_home"] = "a file was written into the home directory"
+        escapes["write_home"] = "a file was written into the home directory"
         os.unlink(outside.order["home_file"])
     if set(os.listdir(outside.order["outside"])) != {"secret", "socket"}:
-        found["link_out"] = "a file was written outside"
+        escapes["link_out"] = "a file was written outside"
     deadline = time.monotonic() + 1
     while (left := list(_running(outside.order["daemon"]))) and time.monotonic() < deadline:
         time.sleep(0.05)
     for pid in left:
-        found["daemon"] = "a daemon outlived its task"
+        escapes["daemon"] = "a daemon outlived its task"
         with contextlib.suppress(OSError):
             os.kill(pid, 9)
-    return found
+    return escapes
 
 
 def _running(mark: str) -> Iterator[int]:

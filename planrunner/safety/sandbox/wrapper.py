@@ -112,14 +112,14 @@ def wrapped(confinement: Confinement, command: Command) -> Wrapped:
 
 
 def _held(root: str, paths: Sequence[str]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    handles: dict[str, int] = {}
     try:
         for path in paths:
-            found[path] = opened(root, path)
+            handles[path] = opened(root, path)
     except BaseException:
-        _let_go(found.values())
+        _let_go(handles.values())
         raise
-    return found
+    return handles
 
 
 def _let_go(handles: Iterable[int]) -> None:
@@ -337,18 +337,18 @@ def covers(confinement: Confinement) -> list[tuple[str, str]]:
 
 def _layers(confinement: Confinement) -> list[tuple[str, str]]:
     """Each path and how it is let in, outer ones first; what lies in something denied is not let in again."""
-    found: dict[str, str] = {}
+    chosen: dict[str, str] = {}
     for how in ("readable", "writable", "guarded", "denied"):
         for path in getattr(confinement, how):
             if how == "readable" and any(beneath(path, system) for system in SYSTEM):
                 continue
-            found[path] = how
+            chosen[path] = how
     visible = {
         path: how
-        for path, how in found.items()
+        for path, how in chosen.items()
         if os.path.lexists(path)
         and not any(path != around and beneath(path, around) for around in confinement.denied)
-        and (how != "denied" or _shows(path, found))
+        and (how != "denied" or _shows(path, chosen))
     }
     layers = sorted(visible.items(), key=lambda layer: layer[0].count("/") if layer[0] != "/" else 0)
     return [*layers, *([(confinement.own, "writable")] if confinement.own else [])]
@@ -392,13 +392,13 @@ def opened(root: str, path: str) -> int:
     now, and OSError where nothing does."""
     with _folder(root, os.path.dirname(path) if path != root else root) as folder:
         name = os.path.basename(path) if path != root else "."
-        found = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        handle = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     try:
-        if stat.S_ISLNK(os.fstat(found).st_mode):
+        if stat.S_ISLNK(os.fstat(handle).st_mode):
             raise Refused(f"{path} became a link while it was to be let in", rule="sandbox.files")
-        return fcntl.fcntl(found, fcntl.F_DUPFD_CLOEXEC, _HIGH)
+        return fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, _HIGH)
     finally:
-        os.close(found)
+        os.close(handle)
 
 
 def made(root: str, path: str, folder: bool) -> bool:
@@ -417,14 +417,14 @@ def made(root: str, path: str, folder: bool) -> bool:
 
 def kept(content: bytes) -> int:
     """A descriptor from which these bytes are read, out of memory."""
-    found = os.memfd_create("order", os.MFD_CLOEXEC)
+    handle = os.memfd_create("order", os.MFD_CLOEXEC)
     try:
-        with open(found, "wb", closefd=False) as file:
+        with open(handle, "wb", closefd=False) as file:
             file.write(content)
-        os.lseek(found, 0, os.SEEK_SET)
-        return fcntl.fcntl(found, fcntl.F_DUPFD_CLOEXEC, _HIGH)
+        os.lseek(handle, 0, os.SEEK_SET)
+        return fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, _HIGH)
     finally:
-        os.close(found)
+        os.close(handle)
 
 
 @contextlib.contextmanager
