@@ -42,8 +42,8 @@ def warnings(terminal: Terminal, state: State) -> list[str]:
     """A line for each checkpoint that lacks something."""
     if state.checkpoints is None:
         return []
-    found = state.checkpoints.problems.items()
-    return [f"  {terminal.sign('in_doubt')} {warning(task, *problem)}" for task, problem in found]
+    problems = state.checkpoints.problems.items()
+    return [f"  {terminal.sign('in_doubt')} {warning(task, *problem)}" for task, problem in problems]
 
 
 def lines(terminal: Terminal, found: dict[str, Json], clock: str) -> list[str]:

@@ -39,7 +39,7 @@ def item_text(value: object) -> str:
 
 def around_text(state: State, number: int) -> str:
     """What a task stands in, the outermost first: ``polish (round 2 of 4) > fan (item 3: docs, 1 of 6 failed)``."""
-    found = []
+    parts = []
     frame = state.tasks[number].frame
     while frame.owner >= 0:
         name = local_name(state, frame.owner)
@@ -49,10 +49,10 @@ def around_text(state: State, number: int) -> str:
             name += f" (item {number - frame.first}{f': {value}' if value else ''}{failed})"
         elif text := round_text(state, frame):
             name += f" ({text})"
-        found.append(name)
+        parts.append(name)
         number = frame.owner
         frame = state.tasks[number].frame
-    return " > ".join(reversed(found))
+    return " > ".join(reversed(parts))
 
 
 def settled(frame: Frame) -> int:
@@ -93,15 +93,15 @@ def progress_text(state: State, frame: Frame, active: int = 0) -> str:
 
 def active(state: State, frame: Frame) -> int:
     """How many tasks of a frame run, or hold one that does."""
-    found: set[int] = set()
+    owners: set[int] = set()
     for number in state.running:
         inner = state.tasks[number].frame
         while inner is not frame and inner.owner >= 0:
             number = inner.owner
             inner = state.tasks[number].frame
         if inner is frame:
-            found.add(number)
-    return len(found)
+            owners.add(number)
+    return len(owners)
 
 
 def end_text(state: State, frame: Frame) -> str:
@@ -122,5 +122,5 @@ def counted(state: State, frame: Frame) -> str:
 def words(by_status: dict[str, int]) -> str:
     """Counts by status in words, the most telling order."""
     rest = [status for status in by_status if status not in _ORDER]
-    found = [(status, by_status.get(status, 0)) for status in (*_ORDER, *rest)]
-    return ", ".join(f"{count:,} {status.replace('_', ' ')}" for status, count in found if count) or "no tasks"
+    counts = [(status, by_status.get(status, 0)) for status in (*_ORDER, *rest)]
+    return ", ".join(f"{count:,} {status.replace('_', ' ')}" for status, count in counts if count) or "no tasks"

@@ -81,10 +81,10 @@ def _object(each: Digested) -> dict[str, Json]:
 
 
 def _totals(runs: Sequence[Digested]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    totals: dict[str, int] = {}
     for each in runs:
-        found[each.run.status] = found.get(each.run.status, 0) + 1
-    return found
+        totals[each.run.status] = totals.get(each.run.status, 0) + 1
+    return totals
 
 
 def digest_lines(terminal: Terminal, runs: Sequence[Digested], since: float, now: float) -> list[str]:

@@ -63,11 +63,11 @@ def ending(terminal: Terminal, state: State, run_id: str, source: Source | None 
 
 def _called_off(state: State) -> list[str]:
     """Which tasks were cancelled or abandoned one by one, by whom and why."""
-    found = called_off_inside(state)
+    cancelled = called_off_inside(state)
     lines = [
-        f"  `{label(state, at)}` was {state.tasks[at].status}{_by(state.tasks[at].detail)}" for at in found[:NAMED]
+        f"  `{label(state, at)}` was {state.tasks[at].status}{_by(state.tasks[at].detail)}" for at in cancelled[:NAMED]
     ]
-    more = [f"  and {len(found) - NAMED:,} more"] if len(found) > NAMED else []
+    more = [f"  and {len(cancelled) - NAMED:,} more"] if len(cancelled) > NAMED else []
     return [*map(harmless, lines), *more]
 
 

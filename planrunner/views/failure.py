@@ -220,17 +220,17 @@ def _consequence(state: State, number: int) -> str:
 
 def _fell(state: State, number: int) -> list[int]:
     """The tasks around a failed one that failed because of it, the innermost first."""
-    found: list[int] = []
+    fallen: list[int] = []
     owner = state.tasks[number].frame.owner
     while owner >= 0 and state.tasks[owner].status == "failed":
-        found.append(owner)
+        fallen.append(owner)
         owner = state.tasks[owner].frame.owner
-    return found
+    return fallen
 
 
 def _idle(state: State, number: int) -> set[int]:
     """The tasks that this failure kept from starting: what follows the task, and what the stop of its level cut off."""
-    found = {
+    idle = {
         at
         for at in _following(state, number)
         if state.tasks[at].status in ("omitted", "cancelled", "pending") and state.tasks[at].reason != "not_selected"
@@ -240,8 +240,8 @@ def _idle(state: State, number: int) -> set[int]:
         level = list(range(frame.first, frame.first + frame.size))
         if state.containers:
             level = below(state, level)
-        found.update(at for at in level if _was_cut_off(state.tasks[at]))
-    return found
+        idle.update(at for at in level if _was_cut_off(state.tasks[at]))
+    return idle
 
 
 def _was_cut_off(found: TaskState) -> bool:
@@ -250,13 +250,13 @@ def _was_cut_off(found: TaskState) -> bool:
 
 def _following(state: State, number: int) -> set[int]:
     """Every task that comes after one by needs or routes, directly or not."""
-    shape, found, todo = state.shape, {number}, [number]
+    shape, following, todo = state.shape, {number}, [number]
     while todo:
         at = todo.pop()
-        fresh = {*shape.dependents[at], *(route.target for route in shape.routes_out.get(at, ()))} - found
-        found |= fresh
+        fresh = {*shape.dependents[at], *(route.target for route in shape.routes_out.get(at, ()))} - following
+        following |= fresh
         todo += fresh
-    return found - {number}
+    return following - {number}
 
 
 def _ways_on(program: str, state: State, number: int, run_id: str) -> list[str]:
@@ -333,18 +333,18 @@ def refused_text(outcome: Outcome | None) -> str:
 
 def tolerated_lines(terminal: Terminal, state: State) -> list[str]:
     """What was refused to tasks that did not fail: they did without it."""
-    found = [
+    refused = [
         (number, task.outcome)
         for number, task in enumerate(state.tasks)
         if task.outcome is not None and task.outcome.refused and not task.outcome.failure
     ]
     lines = []
-    for number, outcome in found[:_TASKS]:
+    for number, outcome in refused[:_TASKS]:
         lines.append(f"  refused to `{label(state, number)}`, which went well without:")
         lines += [f"    {harmless(line)}" for line in _lines(outcome, "")]
-    if len(found) > _TASKS:
+    if len(refused) > _TASKS:
         hint = f"{terminal.program} events {state.run_id} --type attempt_ended"
-        lines.append(f"  and to {plural(len(found) - _TASKS, 'task')} more: {hint}")
+        lines.append(f"  and to {plural(len(refused) - _TASKS, 'task')} more: {hint}")
     return lines
 
 

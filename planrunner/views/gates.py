@@ -96,8 +96,8 @@ def watchdog_lines(terminal: Terminal, state: State, number: int) -> list[str]:
 
 def gate_objects(state: State, now: float) -> list[dict[str, Json]]:
     """``gate_facts`` as JSON shows them: points in time by RFC 3339."""
-    found = gate_facts(state, now)
-    return [fact | {name: rfc3339(fact[name]) for name in ("since", "expires") if name in fact} for fact in found]
+    facts = gate_facts(state, now)
+    return [fact | {name: rfc3339(fact[name]) for name in ("since", "expires") if name in fact} for fact in facts]
 
 
 def gate_facts(state: State, now: float) -> list[dict[str, Json]]:

@@ -111,14 +111,14 @@ def _each(fanout: Fanout) -> str:
 
 
 def _arrows(graph: Graph) -> list[Arrow]:
-    found: list[Arrow] = []
+    arrows: list[Arrow] = []
     for at, task in enumerate(graph.tasks):
-        found += [Arrow(need, at, "need", "") for need in graph.needs[at]]
+        arrows += [Arrow(need, at, "need", "") for need in graph.needs[at]]
         for edge in task.edges:
             target = graph.find(edge.target)
             if target >= 0:
-                found.append(Arrow(at, target, edge.on, _label(edge)))
-    return found
+                arrows.append(Arrow(at, target, edge.on, _label(edge)))
+    return arrows
 
 
 def graph_object(drawn: Drawing) -> dict[str, Any]:
@@ -172,22 +172,22 @@ def render_text(plan: Plan, terminal: Terminal, statuses: Mapping[str, str] | No
 
 def _text_rows(tasks: tuple[Task, ...], prefix: str, level: int) -> list[tuple[str, Task, int, str]]:
     """Place in the plan, task, level and what else it comes after, for one level and all below it."""
-    found = []
+    rows = []
     for line in outline(Graph(Plan("", tasks=tasks))):
         task = tasks[line.task]
         names = ", ".join(tasks[other].id for other in line.also)
-        found.append((prefix + task.id, task, level + line.level, f"also after {names}" if names else ""))
-        found += _text_rows(inner(task), f"{prefix}{task.id}/", level + line.level + 1)
-    return found
+        rows.append((prefix + task.id, task, level + line.level, f"also after {names}" if names else ""))
+        rows += _text_rows(inner(task), f"{prefix}{task.id}/", level + line.level + 1)
+    return rows
 
 
 def _text_routes(drawn: Drawing, sign: str) -> dict[int, list[str]]:
-    found: dict[int, list[str]] = {}
+    routes: dict[int, list[str]] = {}
     for arrow in drawn.arrows:
         if arrow.label:
             target = drawn.nodes[arrow.target].id.rpartition("/")[2]
-            found.setdefault(arrow.source, []).append(f"{arrow.label} {sign} {target}")
-    return found
+            routes.setdefault(arrow.source, []).append(f"{arrow.label} {sign} {target}")
+    return routes
 
 
 def _what(task: Task) -> str:
@@ -233,17 +233,17 @@ def _parents(before: Sequence[Sequence[int]]) -> list[int]:
     """The task each one is listed under, -1 for none: the deepest of those it comes after."""
     depth = _depths(before)
     return [
-        max(found, key=lambda other: (depth[other], other)) if found and depth[number] else -1
-        for number, found in enumerate(before)
+        max(needed, key=lambda other: (depth[other], other)) if needed and depth[number] else -1
+        for number, needed in enumerate(before)
     ]
 
 
 def _depths(before: Sequence[Sequence[int]]) -> list[int]:
     """The length of the longest way to each task; tasks in a circle, and behind one, have 0."""
-    waiting = [len(found) for found in before]
+    waiting = [len(needed) for needed in before]
     after: list[list[int]] = [[] for _ in before]
-    for number, found in enumerate(before):
-        for other in found:
+    for number, needed in enumerate(before):
+        for other in needed:
             after[other].append(number)
     depth = [0] * len(before)
     longest = [0] * len(before)

@@ -147,14 +147,14 @@ LONGEST = 300
 
 def replay_lines(run_id: str, replayed: Replayed, edited: bool) -> list[str]:
     """A few lines: that the record is exact, or the first difference with both sides."""
-    found = replayed.difference
-    if found is None:
+    difference = replayed.difference
+    if difference is None:
         counts = f"{replayed.entries} entries, {replayed.decided} decided again, {replayed.inputs} from outside"
         alike = "decides the same with this plan" if edited else "replays exactly"
         return [f"run {run_id} {alike}: {counts}"]
-    lines = [f"run {run_id} differs at entry {found.seq}: {harmless(found.message)}"]
-    facts = [("task", found.task), ("field", found.field)]
-    return [*lines, *(f"  {name:<9}{harmless(value)}" for name, value in facts if value), *_sides(found)]
+    lines = [f"run {run_id} differs at entry {difference.seq}: {harmless(difference.message)}"]
+    facts = [("task", difference.task), ("field", difference.field)]
+    return [*lines, *(f"  {name:<9}{harmless(value)}" for name, value in facts if value), *_sides(difference)]
 
 
 def _sides(found: Difference) -> list[str]:
@@ -182,11 +182,11 @@ def _shown(value: Json) -> str:
 
 def replay_object(replayed: Replayed) -> dict[str, Json]:
     """The same as data; ``difference`` is None where the record is exact."""
-    found = replayed.difference
+    difference = replayed.difference
     return {
-        "exact": found is None,
+        "exact": difference is None,
         "entries": replayed.entries,
         "decided": replayed.decided,
         "inputs": replayed.inputs,
-        "difference": None if found is None else found._asdict(),
+        "difference": None if difference is None else difference._asdict(),
     }

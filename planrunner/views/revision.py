@@ -142,15 +142,15 @@ def revision_object(made: Revision, recorded: bool) -> dict[str, Json]:
 
 def revisions(entries: Iterable[Entry]) -> list[dict[str, Json]]:
     """The revisions in a record, the plan that the run began with first."""
-    found: list[dict[str, Json]] = []
+    listed: list[dict[str, Json]] = []
     for _, at, event in entries:
         if isinstance(event, RunStarted):
             by = event.environment.get("user", "")
-            found.append({"number": 1, "digest": event.plan_digest, "at": at, "by": by, "reason": ""})
+            listed.append({"number": 1, "digest": event.plan_digest, "at": at, "by": by, "reason": ""})
         elif isinstance(event, RunRevised):
             made = {"number": event.number, "digest": event.plan_digest, "at": at, "by": event.by}
-            found.append({**made, "reason": event.reason})
-    return found
+            listed.append({**made, "reason": event.reason})
+    return listed
 
 
 def revision_history(terminal: Terminal, entries: Iterable[Entry]) -> list[str]:

@@ -91,14 +91,14 @@ def _call(row: dict[str, Json]) -> str:
 
 def _worst(worst: dict[str, Json]) -> list[str]:
     """The bounds of what a run uses; what nothing bounds is said to be open."""
-    found = ["any number of attempts" if worst["attempts"] is None else plural(worst["attempts"], "attempt")]
+    parts = ["any number of attempts" if worst["attempts"] is None else plural(worst["attempts"], "attempt")]
     limits = [each for each in (worst["time"], worst["limit"]) if each is not None]
-    found.append(duration_text(min(limits)) if limits else "any time")
+    parts.append(duration_text(min(limits)) if limits else "any time")
     if worst["cost"] is None or worst["cost"] > 0:
-        found.append("any cost" if worst["cost"] is None else f"${worst['cost']:g}")
+        parts.append("any cost" if worst["cost"] is None else f"${worst['cost']:g}")
     if worst["tokens"] is None or worst["tokens"] > 0:
-        found.append("any number of tokens" if worst["tokens"] is None else f"{worst['tokens']:g} tokens")
-    return found
+        parts.append("any number of tokens" if worst["tokens"] is None else f"{worst['tokens']:g} tokens")
+    return parts
 
 
 def _items(names: Iterable[str]) -> list[str]:

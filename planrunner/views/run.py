@@ -115,15 +115,15 @@ def _times(entries: Sequence[Entry]) -> dict[str, Json]:
 
 def _attempts(entries: Sequence[Entry]) -> dict[str, list[dict[str, Json]]]:
     """The attempts of each task, in the order of their start. One whose end was not seen has none, and no outcome."""
-    found: dict[str, dict[int, dict[str, Json]]] = {}
+    attempts: dict[str, dict[int, dict[str, Json]]] = {}
     begun: dict[tuple[str, int], float] = {}
     for _, at, event in entries:
         if isinstance(event, AttemptStarted):
             begun[event.task, event.attempt] = at
-            found.setdefault(event.task, {})[event.attempt] = _attempt(event.attempt, at)
+            attempts.setdefault(event.task, {})[event.attempt] = _attempt(event.attempt, at)
         elif isinstance(event, AttemptEnded):
             outcome, started = event.outcome, begun.get((event.task, event.attempt), at)
-            found.setdefault(event.task, {})[event.attempt] = {
+            attempts.setdefault(event.task, {})[event.attempt] = {
                 **_attempt(event.attempt, started),
                 "ended": rfc3339(at),
                 "duration": lasted(started, at),
@@ -131,7 +131,7 @@ def _attempts(entries: Sequence[Entry]) -> dict[str, list[dict[str, Json]]]:
                 "message": outcome.message,
                 "exit_code": outcome.exit_code,
             }
-    return {task: list(each.values()) for task, each in found.items()}
+    return {task: list(each.values()) for task, each in attempts.items()}
 
 
 def _attempt(number: int, started: float) -> dict[str, Json]:
@@ -148,8 +148,8 @@ def _artifact(state: State, wanted: Artifact) -> dict[str, Json]:
     records = [record for record in outcome.artifacts if "path" in record] if outcome is not None else []
     alike = [record for record in records if record.get("name") == (name or wanted.name)]
     kept = (alike or (records if not name else []))[:2]
-    found = {key: kept[0].get(key) for key in ("sha256", "path", "size", "type")} if len(kept) == 1 else {}
-    return {"name": wanted.name, "from": wanted.source, **found}
+    content = {key: kept[0].get(key) for key in ("sha256", "path", "size", "type")} if len(kept) == 1 else {}
+    return {"name": wanted.name, "from": wanted.source, **content}
 
 
 def _gates(state: State, now: float) -> list[dict[str, Json]]:
@@ -293,15 +293,15 @@ class Bar(NamedTuple):
 
 def bars(entries: Iterable[Entry], state: State) -> list[Bar]:
     """The attempts of a run in the order of their start."""
-    found: dict[tuple[str, int], Bar] = {}
+    attempts: dict[tuple[str, int], Bar] = {}
     for _, at, event in entries:
         if isinstance(event, AttemptStarted):
-            found[event.task, event.attempt] = Bar(_name(state, event), event.attempt, at, None)
+            attempts[event.task, event.attempt] = Bar(_name(state, event), event.attempt, at, None)
         elif isinstance(event, AttemptEnded):
             key = (event.task, event.attempt)
-            started = found[key].started if key in found else at
-            found[key] = Bar(_name(state, event), event.attempt, started, at, event.outcome.failure)
-    return list(found.values())
+            started = attempts[key].started if key in attempts else at
+            attempts[key] = Bar(_name(state, event), event.attempt, started, at, event.outcome.failure)
+    return list(attempts.values())
 
 
 def _name(state: State, event: AttemptStarted | AttemptEnded) -> str:

@@ -117,11 +117,11 @@ class Terminal:
 
     def sign(self, status: str) -> str:
         """The sign of a status, coloured."""
-        found = self._signs.get(status)
-        if found is None:
+        known = self._signs.get(status)
+        if known is None:
             sign, plain, color = SIGNS.get(status, SIGNS["pending"])
-            found = self._signs[status] = self.paint(sign if self.unicode else plain, color)
-        return found
+            known = self._signs[status] = self.paint(sign if self.unicode else plain, color)
+        return known
 
 
 def _number(name: str) -> int:

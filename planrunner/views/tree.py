@@ -84,40 +84,40 @@ def rows(state: State, whole: bool) -> list[Row]:
     fold = not whole and len(state.specs) > WHOLE
     sight = _Sight(state, frames(state), _notable(state), whole, fold)
     tasks = level_tasks(state, state.top)
-    found: list[Row] = []
+    lines: list[Row] = []
     many = fold and len(tasks) > WHOLE
     left = [number for number in tasks if many and (number not in sight.notable or is_idle(state.tasks[number]))]
     for number in tasks if not left else [number for number in tasks if number not in set(left)]:
-        found += _task(sight, number, 0)
+        lines += _task(sight, number, 0)
     idle = sum(is_idle(state.tasks[number]) for number in left)
-    return found + hidden(len(left) - idle, idle)
+    return lines + hidden(len(left) - idle, idle)
 
 
 def _notable(state: State) -> set[int]:
-    found: set[int] = set()
+    notable: set[int] = set()
     for number, task in enumerate(state.tasks):
         never_begun = task.status == "cancelled" and task.frame.kind == "items" and not task.attempts
         if task.status not in DULL and not never_begun:
-            while number >= 0 and number not in found:
-                found.add(number)
+            while number >= 0 and number not in notable:
+                notable.add(number)
                 number = state.tasks[number].frame.owner
-    return found
+    return notable
 
 
 def _task(sight: _Sight, number: int, level: int) -> list[Row]:
     """A task, and below it what it holds."""
-    found = [Row(level, number, name_inside(sight.state, number))]
+    rows = [Row(level, number, name_inside(sight.state, number))]
     opened = sight.frames.get(number, [])
     last = sight.state.tasks[number].inner
     if not opened or (sight.fold and number not in sight.notable):
-        return found
+        return rows
     for at, frame in enumerate(opened):
         if frame is last or sight.whole:
-            found += _frame(sight, frame, level + 1, _heading(sight, opened, at))
+            rows += _frame(sight, frame, level + 1, _heading(sight, opened, at))
         elif at >= len(opened) - MANY:
             text = f"{_heading(sight, opened, at)}  {counted(sight.state, frame)}"
-            found.append(Row(level + 1, -1, text, "failed" if frame.failures else "completed"))
-    return found
+            rows.append(Row(level + 1, -1, text, "failed" if frame.failures else "completed"))
+    return rows
 
 
 def _heading(sight: _Sight, opened: list[Frame], at: int) -> str:
@@ -130,12 +130,12 @@ def _heading(sight: _Sight, opened: list[Frame], at: int) -> str:
 
 def _frame(sight: _Sight, frame: Frame, level: int, heading: str) -> list[Row]:
     state = sight.state
-    found: list[Row] = []
+    rows: list[Row] = []
     if heading:
         going = frame.open or frame.finals_open
         around = shown_status(state, state.tasks[frame.owner])
         status = "failed" if frame.failing else around if going else "completed"
-        found.append(Row(level, -1, heading, status))
+        rows.append(Row(level, -1, heading, status))
         level += 1
     tasks = level_tasks(state, frame)
     few = sight.whole or (len(tasks) <= MANY and not sight.fold)
@@ -143,13 +143,13 @@ def _frame(sight: _Sight, frame: Frame, level: int, heading: str) -> list[Row]:
     left: dict[str, int] = {}
     for number in tasks:
         if few or number in listed:
-            found += _task(sight, number, level)
+            rows += _task(sight, number, level)
         else:
             status = shown_status(state, state.tasks[number])
             left[status] = left.get(status, 0) + 1
-    if left and len(found) > bool(heading):
-        found.append(Row(level, -1, f"  {'  ' * level}others: {words(left)}"))
-    return found
+    if left and len(rows) > bool(heading):
+        rows.append(Row(level, -1, f"  {'  ' * level}others: {words(left)}"))
+    return rows
 
 
 def _listed(sight: _Sight, numbers: list[int]) -> set[int]:
@@ -172,14 +172,14 @@ def tree(terminal: Terminal, state: State, now: float, whole: bool = False) -> l
     """The lines of the tree; ``now`` (seconds since 1970) ends the durations of tasks that still run. With ``whole``
     every task has a line, whatever there is to tell."""
     if state.containers and len(state.specs) > state.top.size:
-        found = rows(state, whole)
+        lines = rows(state, whole)
     else:
-        found = _flat(state, whole)
+        lines = _flat(state, whole)
     columns = terminal.size()[0] if terminal.live else _NO_EDGE
-    longest = max((width(row.name) + 2 * row.level for row in found if row.task >= 0), default=0)
+    longest = max((width(row.name) + 2 * row.level for row in lines if row.task >= 0), default=0)
     column = min(40, columns // 2, longest)
     undone = _undone(state)
-    return [_text(terminal, state, row, (column, columns), now, row.task in undone) for row in found]
+    return [_text(terminal, state, row, (column, columns), now, row.task in undone) for row in lines]
 
 
 def _undone(state: State) -> set[int]:

@@ -169,9 +169,9 @@ class PlainProgress:
 
     def _still_running(self, now: float) -> str:
         assert self._state is not None
-        found = self._state.tasks
+        tasks = self._state.tasks
         numbers = list(self._state.running)
-        names = [f"{label(self._state, at)} ({duration_text(elapsed(found[at], now))})" for at in numbers[:8]]
+        names = [f"{label(self._state, at)} ({duration_text(elapsed(tasks[at], now))})" for at in numbers[:8]]
         more = f" and {len(numbers) - 8} more" if len(numbers) > 8 else ""
         return f"{_clock(now)} still running: {', '.join(names) or 'nothing'}{more}"
 
@@ -286,14 +286,14 @@ class Folds:
 
     def _large(self, number: int) -> Frame | None:
         """The outermost large fan-out around a task."""
-        found = None
+        largest = None
         tasks = self._state.tasks
         frame = tasks[number].frame
         while frame.owner >= 0:
             if frame.kind == "items" and frame.size >= LARGE:
-                found = frame
+                largest = frame
             frame = tasks[frame.owner].frame
-        return found
+        return largest
 
     def _tenth(self, frame: Frame) -> str:
         done = self._done[frame] = self._done.get(frame, 0) + 1

@@ -154,8 +154,8 @@ class TreeProgress:
     def _head(self, state: State, now: float) -> str:
         terminal, columns = self._terminal, self._terminal.size()[0]
         counts = shown_counts(state)
-        found = [(status, counts[status]) for status in _FOLDED if counts.get(status)]
-        parts = [(terminal.sign(status), f"{count:,} {status.replace('_', ' ')}") for status, count in found]
+        counted = [(status, counts[status]) for status in _FOLDED if counts.get(status)]
+        parts = [(terminal.sign(status), f"{count:,} {status.replace('_', ' ')}") for status, count in counted]
         plain = "  ".join(f"* {text}" for _, text in parts)
         limit = state.plan.budgets.time
         spent = duration_text(state.spent_time(now)) + (f" of {duration_text(limit)}" if limit is not None else "")
@@ -225,15 +225,15 @@ def chosen(state: State, trouble: dict[int, None], room: int) -> tuple[list[Row]
 
 def _in_trouble(state: State, trouble: dict[int, None], most: int) -> list[int]:
     """The newest tasks in trouble that still matter."""
-    found: list[int] = []
+    troubled: list[int] = []
     for number in list(reversed(trouble)):
         if state.tasks[number].status not in TROUBLE or not stands(state, number):
             del trouble[number]
         elif number not in state.containers or state.tasks[number].inner is None:
-            found.append(number)
-            if len(found) == most:
+            troubled.append(number)
+            if len(troubled) == most:
                 break
-    return found
+    return troubled
 
 
 class _Picked:
@@ -264,10 +264,10 @@ class _Picked:
         below: dict[int, list[int]] = {}
         for number in sorted(self._shown):
             below.setdefault(self._state.tasks[number].frame.owner, []).append(number)
-        found: list[Row] = []
+        rows: list[Row] = []
         todo = [(number, 0) for number in reversed(below.get(-1, []))]
         while todo:
             number, level = todo.pop()
-            found.append(Row(level, number, name_inside(self._state, number)))
+            rows.append(Row(level, number, name_inside(self._state, number)))
             todo += [(child, level + 1) for child in reversed(below.get(number, []))]
-        return found
+        return rows
