@@ -204,7 +204,7 @@ _STARS = 8
 
 
 class Patterns(Globs):
-    """Patterns as a plan gives them. Raises Failure for what is none, and policy for one that leads out."""
+    """Patterns as a plan gives them. Raises Failure for an invalid one, and policy for one that leads out."""
 
     __slots__ = ()
 
