@@ -86,8 +86,8 @@ def shell_fits(pattern: str, path: str) -> bool:
 
 
 def files(directory: str, pattern: str) -> list[str]:
-    """The files below a directory that a pattern means, in order: itself where it is a plain path or that very name exists,
-    and where it leads out. ``*`` and ``**`` mean no hidden names; links to folders are followed."""
+    """The files below a directory that a pattern means, in order: itself where it is a plain path, where that very name
+    exists, and where it leads out. ``*`` and ``**`` mean no hidden names; links to folders are followed."""
     path = os.path.normpath(pattern)
     leads_out = path.startswith("/") or path.split("/")[0] == ".."
     if leads_out or not is_glob(pattern) or os.path.lexists(os.path.join(directory, pattern)):
