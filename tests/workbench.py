@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 from planrunner.plan.load import Loaded, load
@@ -10,6 +14,7 @@ from planrunner.plan.model import Plan
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 
+ROOT = Path(__file__).resolve().parents[1]
 _WORK = frozenset({"uses", "command", "gate", "run", "subplan", "loop"})
 
 
@@ -29,3 +34,19 @@ def working_plan(*tasks: dict[str, Any], **keys: Any) -> Plan:
     """The same; a task that says nothing of what it does runs ``work``, for an hour at most."""
     filled = [task if _WORK & task.keys() else {"run": "work", **task} for task in tasks]
     return plan(*filled, **{"defaults": {"timeout": "1h"}, **keys})
+
+
+def planrunner(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own, called in a folder with nobody at the terminal."""
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    return subprocess.run(
+        [sys.executable, "-m", "planrunner", *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path, **variables},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="surrogateescape",
+        timeout=600,
+        check=False,
+    )

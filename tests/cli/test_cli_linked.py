@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
+
+import workbench
 
 ROOT = Path(__file__).parents[2]
 MAIN = "plan: main\ntasks:\n  - {id: one, subplan: inner.yaml, timeout: 1m}\noutputs: {said: '{{ tasks.one.outputs.said }}'}\n"
 INNER = "plan: inner\noutputs: {said: '{{ tasks.say.stdout }}'}\ntasks:\n  - {id: say, run: printf WORD, timeout: 1m}\n"
 
 
-def planrunner(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": str(folder / "state")}
-    command = [sys.executable, "-m", "planrunner", *arguments]
-    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=240, check=False)
+def planrunner(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return workbench.planrunner(folder, *words, PLANRUNNER_STATE=str(folder / "state"))
 
 
 def said(folder: Path, plan: str = "main.yaml") -> str:

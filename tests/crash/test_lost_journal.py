@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from workbench import planrunner as does
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAN = """\
@@ -24,12 +23,6 @@ WAYS = {
     "replaced": "rm -rf .planrunner && mkdir .planrunner && touch .planrunner/journal.db",
     "prepared": "rm -rf .planrunner && mkdir -p .planrunner/cache && echo x > .planrunner/cache/known",
 }
-
-
-def does(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "planrunner", *words]
-    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=240, check=False)
 
 
 @pytest.fixture

@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import workbench
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def planrunner(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join(part for part in (str(ROOT), os.environ.get("PYTHONPATH", "")) if part)
-    environment = {**os.environ, "PYTHONPATH": path, "PLANRUNNER_STATE": str(folder / "state"), "NO_COLOR": "1"}
-    return subprocess.run(
-        [sys.executable, "-m", "planrunner", *words],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    return workbench.planrunner(folder, *words, PLANRUNNER_STATE=str(folder / "state"))
 
 
 def run(folder: Path, plan: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import workbench
 from simulator.crashes import die_at, in_child
 
 from planrunner import errors
@@ -77,9 +78,7 @@ def standing(work: Path) -> dict[str, Any]:
 
 
 def planrunner(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": str(folder / "state"), "NO_COLOR": "1"}
-    command = [sys.executable, "-m", "planrunner", *words]
-    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=240, check=False)
+    return workbench.planrunner(folder, *words, PLANRUNNER_STATE=str(folder / "state"))
 
 
 def test_a_feature_whose_tests_fail_is_taken_back_byte_for_byte(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import runpy
 import shutil
 import socket
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import workbench
 
 ROOT = Path(__file__).resolve().parents[2]
 PEER = ROOT / "plans" / "capabilities" / "peers" / "http_shop.py"
@@ -47,15 +47,8 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def planrunner(project: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "planrunner", *words],
-        cwd=project,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": str(project / "state"), "NO_COLOR": "1", **env},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+def planrunner(project: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    return workbench.planrunner(project, *words, **{"PLANRUNNER_STATE": str(project / "state"), **more})
 
 
 def execute(project: Path, plan: str, *words: str, **env: str) -> tuple[int, dict[str, Any]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import workbench
 
 from planrunner.safety.sandbox import presence
 
@@ -49,16 +49,7 @@ class Project:
         self.server.wait()
 
     def planrunner(self, *words: str) -> subprocess.CompletedProcess[str]:
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "PLANRUNNER_STATE": str(self.folder / "state"),
-            "CANARY": CANARY,
-        }
-        return subprocess.run(
-            [sys.executable, "-m", "planrunner", *words],
-            cwd=self.folder, env=environment, capture_output=True, text=True, timeout=240, check=False,
-        )  # fmt: skip
+        return workbench.planrunner(self.folder, *words, PLANRUNNER_STATE=str(self.folder / "state"), CANARY=CANARY)
 
     def run(self, plan: str, *words: str) -> dict[str, Any]:
         shutil.copy(PLANS / plan, self.folder)

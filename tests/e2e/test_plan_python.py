@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
+
+import workbench
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def planrunner(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": str(folder / "state"), "NO_COLOR": "1"}
-    return subprocess.run(
-        [sys.executable, "-m", "planrunner", *words],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=240, check=False,
-    )  # fmt: skip
+    return workbench.planrunner(folder, *words, PLANRUNNER_STATE=str(folder / "state"))
 
 
 def test_functions_and_lines_run_and_replay_the_same_without_their_files(tmp_path: Path) -> None:

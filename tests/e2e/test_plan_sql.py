@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import workbench
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAN = "plans/capabilities/sql.yaml"
@@ -20,17 +21,7 @@ AFTER = [{"name": "ana", "cents": 3750}, {"name": "bob", "cents": 1350}]
 
 
 def planrunner(folder: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "PLANRUNNER_STATE": str(folder / "state"),
-        "NO_COLOR": "1",
-        **more,
-    }
-    return subprocess.run(
-        [sys.executable, "-m", "planrunner", *words],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=240, check=False,
-    )  # fmt: skip
+    return workbench.planrunner(folder, *words, **{"PLANRUNNER_STATE": str(folder / "state"), **more})
 
 
 @pytest.fixture

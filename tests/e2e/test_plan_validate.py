@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import workbench
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def planrunner(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": str(folder / "state"), "NO_COLOR": "1"}
-    return subprocess.run(
-        [sys.executable, "-m", "planrunner", *words],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=240, check=False,
-    )  # fmt: skip
+    return workbench.planrunner(folder, *words, PLANRUNNER_STATE=str(folder / "state"))
 
 
 def test_every_tool_gives_evidence_that_decides_and_it_replays_without_the_tools(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ run ends completed once people have answered what its words ask."""
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import workbench
 
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = ROOT.parent / "shared" / "seeds"
@@ -94,17 +94,7 @@ class Project:
         (folder / "planrunner.yaml").write_text(settings, encoding="utf-8")
 
     def __call__(self, *words: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": str(self.folder / "state")}
-        return subprocess.run(
-            [sys.executable, "-m", "planrunner", *words],
-            cwd=self.folder,
-            stdin=subprocess.DEVNULL,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=240,
-            check=False,
-        )
+        return workbench.planrunner(self.folder, *words, PLANRUNNER_STATE=str(self.folder / "state"))
 
     def run(self) -> tuple[int, list[dict[str, Any]]]:
         """The exit code once nobody is asked any more, and every question that was answered on the way."""

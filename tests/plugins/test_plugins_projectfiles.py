@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
+import workbench
 
 from planrunner.plugins import reports
 from planrunner.plugins.registry import Registry
@@ -54,13 +55,7 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def command(project: Path) -> Command:
-    def run(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "planrunner", *words], cwd=project, stdin=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": str(ROOT), **env}, capture_output=True, text=True, timeout=240,
-        )  # fmt: skip
-
-    return run
+    return partial(workbench.planrunner, project)
 
 
 class TestTrust:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import workbench
 from sandbox_project import Project, needs_bubblewrap
 
 from planrunner.capabilities.contract import Context, capability
@@ -147,14 +148,7 @@ class Command:
         (folder / "p.yaml").write_text(PLAN)
 
     def __call__(self, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "planrunner", *words],
-            cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "WHERE": "three", **env},
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-        )
+        return workbench.planrunner(self.folder, *words, **{"WHERE": "three", **env})
 
 
 @pytest.fixture

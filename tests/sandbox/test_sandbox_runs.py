@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from sandbox_project import needs_bubblewrap
+from workbench import planrunner
 
 from planrunner.safety.sandbox.presence import INSIDE
 
@@ -33,15 +34,6 @@ tasks:
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "p.yaml").write_text(PLAN % "cat .planrunner/journal.db || id -u")
     return tmp_path
-
-
-def planrunner(folder: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "planrunner", *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), **env}
-    return subprocess.run(
-        command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240,
-        check=False,
-    )  # fmt: skip
 
 
 def test_a_policy_shuts_the_tasks_of_a_run_in(folder: Path) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import workbench
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -28,16 +27,8 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def planrunner(project: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "planrunner", *words],
-        cwd=project,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "TOKEN": "tok-under-test-1", **env},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+def planrunner(project: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    return workbench.planrunner(project, *words, **{"TOKEN": "tok-under-test-1", **more})
 
 
 def refused(project: Path, tasks: str) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import workbench
 
 ROOT = Path(__file__).resolve().parents[2]
 SECRET = "tok-under-test-1"
@@ -25,9 +24,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def does(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "TOKEN": SECRET}
-    command = [sys.executable, "-m", "planrunner", *words]
-    return subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, timeout=240, check=False)
+    return workbench.planrunner(project, *words, TOKEN=SECRET)
 
 
 def plan(project: Path, **task: Any) -> str:

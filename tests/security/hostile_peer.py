@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import workbench
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -88,11 +88,7 @@ class Project:
         (folder / "planrunner.yaml").write_text(json.dumps(settings))
 
     def command(self, *words: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": str(self.folder / "state")}
-        return subprocess.run(
-            [sys.executable, "-m", "planrunner", *words],
-            cwd=self.folder, env=environment, capture_output=True, text=True, timeout=240, check=False,
-        )  # fmt: skip
+        return workbench.planrunner(self.folder, *words, PLANRUNNER_STATE=str(self.folder / "state"))
 
     def exec(self, plan: str, *words: str) -> Ended:
         text = plan.replace("PEER", f"http://127.0.0.1:{self.peer.port}")

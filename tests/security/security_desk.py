@@ -3,28 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+from workbench import planrunner
+
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def planrunner(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """The command line as it is called in a folder, with nobody at the terminal."""
-    return subprocess.run(
-        [sys.executable, "-m", "planrunner", *words],
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1", **variables},
-        capture_output=True,
-        text=True,
-        errors="surrogateescape",
-        timeout=240,
-        check=False,
-    )
 
 
 class Desk:

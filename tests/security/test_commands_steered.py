@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from security_desk import planrunner
+from workbench import planrunner
 
 LS = "policy: {capabilities: {allow: [{uses: shell, run: 'ls *'}]}}"
 

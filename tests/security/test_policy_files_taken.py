@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from security_desk import planrunner
+from workbench import planrunner
 
 PATHS = ["secrets/key", "link", "shut/key", "./secrets/../secrets/key"]
 

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from security_desk import planrunner
+from workbench import planrunner
 
 ALL = "policy: {capabilities: {allow: ['*']}, files: {write: ['**']}, network: {allow: ['*', '127.0.0.1', localhost]}}"
 
