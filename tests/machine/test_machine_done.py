@@ -150,7 +150,7 @@ def findings(done: Any, *tasks: dict[str, Any], **keys: Any) -> list[tuple[str, 
         ("true", [work("a")], "PLAN703", "`true` is always true"),
         ("tasks.a.ok", [work("a", needs=[DONE])], "PLAN108", "which is the plan's `done` and runs last"),
         ("tasks.a.ok", [work("a", next=[DONE])], "PLAN108", "starts by itself: no edge leads to it"),
-        ("tasks.a.ok", [work("a"), work(DONE)], "PLAN102", "the name of the task that the plan's `done` stands for"),
+        ("tasks.a.ok", [work("a"), work(DONE)], "PLAN102", "is the id of the task made from the plan's `done`"),
     ],
 )
 def test_lint_looks_at_done(done: str, tasks: list[dict[str, Any]], code: str, words: str) -> None:

@@ -17,7 +17,6 @@ import errno
 import marshal
 import os
 import resource
-import socket
 import sys
 import threading
 
@@ -40,6 +39,7 @@ _READS = _EXECUTE | _READ_FILE | _READ_DIR
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL
 _TCP = 3
 _SCOPES = 3
+_UNIX, _WRITING, _BOTH = 1, 1, 2  # of sockets
 _FAILED = 125
 RELAY = b"sandbox-relay"
 """The name of the process that offers the way to the proxy."""
@@ -243,6 +243,8 @@ def _filter(lines: bytes) -> None:
 
 def _offer(path: str) -> None:
     """A child that hands what comes to a port of the loopback interface on to the proxy's socket at ``path``."""
+    import socket  # a tenth of the time of a small task, which only those with a proxy spend
+
     listening = socket.create_server(("127.0.0.1", 0), backlog=64)
     address = f"http://127.0.0.1:{listening.getsockname()[1]}"
     for name in ("http_proxy", "https_proxy", "all_proxy"):
@@ -269,7 +271,7 @@ def _offer(path: str) -> None:
 def _relay(listening: Any, path: str) -> None:
     while True:
         client, _ = listening.accept()
-        proxy = socket.socket(socket.AF_UNIX)
+        proxy = type(listening)(_UNIX)
         try:
             proxy.connect(path)
         except OSError:
@@ -283,11 +285,11 @@ def _pass(one: Any, other: Any) -> None:
     try:
         while data := one.recv(65536):
             other.sendall(data)
-        other.shutdown(socket.SHUT_WR)
+        other.shutdown(_WRITING)
     except OSError:
         for each in (one, other):
             try:
-                each.shutdown(socket.SHUT_RDWR)
+                each.shutdown(_BOTH)
             except OSError:
                 continue  # it is closed already
 
