@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TextIO
 
-from planrunner.caller import PROFILE_VARIABLE, workspace
+from planrunner.caller import PROFILE_VARIABLE, STATE_VARIABLE
 from planrunner.errors import UsageError
 from planrunner.journal.workspace import find_state
 from planrunner.process import disable_plugins
@@ -57,7 +57,7 @@ def settings(
         disable_plugins()
     program = "planrunner" if directory is None else f"planrunner -C {word(directory)}"
     program += f" --state {word(state)}" if state else ""
-    return Settings(state or workspace().state or None, color, no_input, program)
+    return Settings(state or os.environ.get(STATE_VARIABLE) or None, color, no_input, program)
 
 
 def _enter(directory: str) -> None:

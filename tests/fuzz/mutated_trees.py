@@ -10,7 +10,8 @@ from typing import Any
 
 import hostile_words
 
-from planrunner import fileio, syntax
+from planrunner import fileio
+from planrunner.syntax import limits, notations
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence, to_json
 
 DEEPEST = 90
@@ -20,8 +21,8 @@ Place = tuple[Any, Any]
 
 def data_of(name: str, text: bytes) -> Any:
     """What a plan says, None where it does not parse."""
-    source, _ = syntax.decode(text, name)
-    parsed = syntax.parse(source) if source is not None else None
+    source, _ = limits.decode(text, name)
+    parsed = notations.parse(source) if source is not None else None
     tree = parsed.tree if parsed is not None else None
     return to_json(tree) if isinstance(tree, Mapping) else None
 

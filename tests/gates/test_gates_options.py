@@ -137,4 +137,6 @@ def test_choices_that_cannot_be_had_fail_the_gate(found: Any, why: str) -> None:
 
 def test_the_choices_of_a_parameter_are_written_out() -> None:
     text = json.dumps({"plan": "p", "params": {"a": {"choices": ["{{ params.b }}"]}}, "tasks": [FIND]})
-    assert any("hold no template" in each.message for each in load(Source(text, "p.json", "json"), Registry()).findings)
+    assert any(
+        "cannot hold templates" in each.message for each in load(Source(text, "p.json", "json"), Registry()).findings
+    )

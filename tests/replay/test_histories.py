@@ -91,7 +91,7 @@ def test_what_is_exported_replays_without_the_journal(run: Run, tmp_path: Path) 
 def test_a_file_that_is_no_history_is_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text(text)
-    with pytest.raises(UsageError, match=r"cannot be used: it is (damaged|no history)"):
+    with pytest.raises(UsageError, match=r"cannot be used: it is (damaged|not a history)"):
         read_history(str(path))
 
 
