@@ -13,7 +13,7 @@ from types import FrameType
 import pytest
 from hypothesis import HealthCheck, settings
 
-sys.path += [str(Path(__file__).parent), str(Path(__file__).parent / "secrets")]
+sys.path += [str(Path(__file__).parent), str(Path(__file__).parent / "safety" / "secrets")]
 
 from canaries import EAR, VARIABLE, canary, is_told, told_in
 from slow import ROOMS, has_samples, is_slow

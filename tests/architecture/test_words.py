@@ -9,12 +9,10 @@ import re
 import tokenize
 from collections.abc import Callable, Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
+from workbench import ROOT
 
 RULED_OUT = {
     r"(?i)\b(?:whoever|somebody|(?<!`)nobody)\b": "name the person, the process or the thing",

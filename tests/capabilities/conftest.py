@@ -17,8 +17,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from llm_parts import ANSWERS, Models, Odd
-
-ROOT = Path(__file__).resolve().parents[2]
+from workbench import ROOT
 
 
 @pytest.fixture(scope="session")

@@ -13,14 +13,13 @@ from typing import Any
 
 import pytest
 from llm_parts import CANARY, Attempt, Models, Odd, used
+from workbench import ROOT
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.llm.complete import complete
 from planrunner.capabilities.llm.models import Model, Price
 from planrunner.capabilities.llm.usage import Meter, Noted, Notes, Purse, Tokens, cost
 from planrunner.capabilities.llm.vote import vote
-
-ROOT = Path(__file__).resolve().parents[2]
 
 pytest.importorskip("pydantic_ai", reason="the extra `llm` is not installed")
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from workbench import ROOT
 
 from planrunner.capabilities.contract import Call, Context, Failure
 from planrunner.capabilities.python.run import run
 from planrunner.plan.model import Task
 
-ROOT = Path(__file__).resolve().parents[2]
 SECRET = "'; import os; os.system('touch stolen') #$(touch stolen)"
 
 TOOL = """

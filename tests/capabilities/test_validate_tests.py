@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest as real_pytest
+from workbench import ROOT
 
 from planrunner.capabilities.contract import Call, Context, Failure
 from planrunner.capabilities.validate.tests import Case, NoReport, example, junit, pytest, read_cases
 from planrunner.plan.model import Task
 
-ROOT = Path(__file__).parents[2]
 PLUGIN = "planrunner.testing.pytest_plugin"
 
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
+from workbench import ROOT
 
 
 class Ran(NamedTuple):

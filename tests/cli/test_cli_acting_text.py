@@ -14,10 +14,10 @@ import time
 from pathlib import Path
 
 import pytest
+from workbench import ROOT
 
 from planrunner.cli.output import tame
 
-ROOT = Path(__file__).resolve().parents[2]
 HOSTILE = (
     "\x1b]0;owned\x07\x1b[2J\x1b[1A\x1b[8mhidden\x1b[0m \x9b2J \u202eevil\u2066 \x85 \x7f\x08\x08 \U000e0041 \x1bc"
 )

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from workbench import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 PLAN = """
 plan: art
 params: {word: one}

@@ -9,13 +9,11 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
+from workbench import ROOT
 
 from planrunner.journal.sqlite import open_journal
-
-ROOT = Path(__file__).resolve().parents[2]
 
 PLAN = """\
 plan: p

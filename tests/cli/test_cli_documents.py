@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
+from workbench import ROOT
 
 from planrunner import errors
 from planrunner.cli import reference
 from planrunner.cli.group import load
 from planrunner.cli.guard import PIPE_CLOSED, UNWRITTEN
 from planrunner.cli.table import COMMANDS, GROUPS, help_text
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_reference_of_the_command_line_is_printed_from_the_commands():

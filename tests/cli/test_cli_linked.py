@@ -8,7 +8,6 @@ from pathlib import Path
 
 import workbench
 
-ROOT = Path(__file__).parents[2]
 MAIN = "plan: main\ntasks:\n  - {id: one, subplan: inner.yaml, timeout: 1m}\noutputs: {said: '{{ tasks.one.outputs.said }}'}\n"
 INNER = "plan: inner\noutputs: {said: '{{ tasks.say.stdout }}'}\ntasks:\n  - {id: say, run: printf WORD, timeout: 1m}\n"
 

@@ -9,14 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from workbench import ROOT
 
 from planrunner import __version__
 from planrunner.cli import guard
 from planrunner.cli.crash import write_report
 from planrunner.cli.settings import Settings, terminal
 from planrunner.errors import Fenced, RunHeld, StorageFailed
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_help_without_arguments_and_version_go_to_standard_output(run):

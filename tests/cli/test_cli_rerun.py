@@ -9,11 +9,9 @@ import shlex
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
+from workbench import ROOT
 
 PLAN = """
 plan: p

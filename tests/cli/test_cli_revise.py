@@ -13,8 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
+from workbench import ROOT
 
 RELEASE = """
 plan: release

@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
+from workbench import ROOT
 
 PARSERS = {"jinja2", "jsonschema", "jsonschema_rs", "lark", "pluggy", "ruamel"}
 HEAVY = {*PARSERS, "asyncio", "httpx2", "importlib.metadata", "pydantic_ai", "sqlalchemy", "sqlite3"}

@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
+from workbench import ROOT
 
 PLAN = "plan: p\ntasks:\n  - id: a\n    run: echo hello; echo oops >&2; echo done > made\n    timeout: 10m\n"
 FAILS = PLAN.replace("echo done > made", "exit 3")

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from workbench import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 FOUND = [path for lib in ("lib*", "lib*/*") for path in glob.glob(f"/usr/{lib}/faketime/libfaketime.so.1")]
 
 pytestmark = pytest.mark.skipif(not FOUND, reason="libfaketime is not installed, so no clock can be moved")

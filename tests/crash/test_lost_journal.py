@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from workbench import planrunner as does
 
-ROOT = Path(__file__).resolve().parents[2]
 PLAN = """\
 plan: p
 defaults: {timeout: 1m}

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from workbench import ROOT
 
 from planrunner import errors
 from planrunner.app.history import audit as denials
@@ -46,7 +47,6 @@ from planrunner.safety.sandbox.confinement import Confinement
 from planrunner.safety.sandbox.limits import Keeper
 from planrunner.source import Source
 
-ROOT = Path(__file__).resolve().parents[2]
 RUN = f"run-{os.urandom(6).hex()}"
 """Whoever resumes a run ends what is left of it on the whole machine, by its id: no other test has this one."""
 PLAN = """\

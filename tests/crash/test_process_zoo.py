@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from workbench import ROOT
 
 from planrunner import errors
 
-ROOT = Path(__file__).resolve().parents[2]
 FLOOD = int(os.environ.get("PLANRUNNER_FLOOD", "200000000"))
 """Bytes that one task prints; the figure of the promise is 1000000000."""
 

@@ -15,6 +15,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from workbench import ROOT
 
 from planrunner import errors
 from planrunner.app.history.state import stored_state
@@ -27,7 +28,6 @@ from planrunner.plan.load import load
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 
-ROOT = Path(__file__).resolve().parents[2]
 MARK = f"race-{os.urandom(6).hex()}-"
 """How the ids of runs begin here: whoever resumes a run ends what is left of it on the whole machine, by its id, and
 other tests run beside these."""

@@ -13,12 +13,11 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from workbench import ROOT
 
 from planrunner.safety.sandbox import presence
 from planrunner.source import Source
 from planrunner.syntax.notations import parse
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def _load(name: str) -> ModuleType:

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from workbench import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGE = Path("docs/explanation/performance.md")
 PICTURE = Path("docs/pictures/performance.svg")
 MEASURED_ANEW = """

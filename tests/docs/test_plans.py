@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from workbench import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 PLANS = ROOT / "plans"
 
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import workbench
-
-ROOT = Path(__file__).resolve().parents[2]
+from workbench import ROOT
 
 
 def planrunner(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:

@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 import workbench
 from simulator.crashes import die_at, in_child
+from workbench import ROOT
 
 from planrunner import errors
 from planrunner.app.runs.execute import ExecRequest, Silent, execute
 from planrunner.app.runs.resume import resume
 from planrunner.journal.sqlite import open_journal
 
-ROOT = Path(__file__).resolve().parents[2]
 PLAN = "plans/capabilities/git-feature.yaml"
 FIXED = {
     **{

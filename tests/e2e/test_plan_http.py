@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import pytest
 import workbench
+from workbench import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 PEER = ROOT / "plans" / "capabilities" / "peers" / "http_shop.py"
 PLANS = ROOT / "plans" / "capabilities"
 

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 import workbench
+from workbench import ROOT
 
 from planrunner.safety.sandbox import presence
 
 pytest.importorskip("pydantic_ai", reason="the extra `llm` is not installed")
 
-ROOT = Path(__file__).resolve().parents[2]
 PLANS = ROOT / "plans" / "capabilities"
 CANARY = "sk-canary-c0ffee5eed42"
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 import workbench
+from workbench import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 PLAN = "plans/capabilities/sql.yaml"
 AFTER = [{"name": "ana", "cents": 3750}, {"name": "bob", "cents": 1350}]
 

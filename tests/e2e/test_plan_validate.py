@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 
 import workbench
-
-ROOT = Path(__file__).resolve().parents[2]
+from workbench import ROOT
 
 
 def planrunner(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:

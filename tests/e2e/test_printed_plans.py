@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 import workbench
+from workbench import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 SEEDS = ROOT.parent / "shared" / "seeds"
 OK = ROOT / "tests" / "corpus" / "ok"
 SHAPES = ["http3-research.yaml", "feature-x.yaml", "debug-500.yaml", "plan-build-search.json", "rfc-collect.yaml"]

@@ -18,11 +18,11 @@ from typing import Any, cast
 from unittest.mock import Mock
 
 import pytest
+from workbench import ROOT
 
 from planrunner.engine.background import Background, lacks
 from planrunner.machine.events import Outcome
 
-ROOT = Path(__file__).resolve().parents[2]
 SERVER = """
 import http.server, os, sys
 open("pids", "a").write(f"{os.getpid()}\\n")

@@ -16,7 +16,7 @@ from mutated_text import Pool
 from planrunner.syntax.notations import write
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("plans", "examples", "tests/corpus", "tests/lint/plans", "tests/fuzz/found")
+FOLDERS = ("plans", "examples", "tests/corpus", "tests/plan/rules/plans", "tests/fuzz/found")
 ENDINGS = {".yaml": "yaml", ".yml": "yaml", ".plan": "text", ".json": "json"}
 PROJECT = "planrunner.yaml"
 

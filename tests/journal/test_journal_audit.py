@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from workbench import ROOT
 
 from planrunner.errors import NotFound, RecordMismatch, StorageFailed
 from planrunner.journal.audit import inspect, read_heads, verify_journal
@@ -32,7 +33,6 @@ from planrunner.machine.events import (
 )
 
 EVENTS = 200
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def numbered(after: int, *events: object) -> list[Entry]:

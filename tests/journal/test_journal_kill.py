@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from workbench import ROOT
 
 from planrunner.errors import Fenced, RunHeld
 from planrunner.journal.records import NewRun
@@ -21,7 +22,6 @@ from planrunner.journal.sqlite import open_journal
 from planrunner.machine.events import Entry, RunEnded, RunStarted, TaskQueued
 
 WRITER = Path(__file__).with_name("journal_writer.py")
-ROOT = Path(__file__).parents[2]
 
 
 def start(mode: str, state: Path, run: str, *numbers: int) -> subprocess.Popen[str]:

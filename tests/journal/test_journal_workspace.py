@@ -10,13 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from workbench import ROOT
 
 from planrunner.errors import STORAGE, StorageFailed
 from planrunner.journal.records import new_run_id
 from planrunner.journal.sqlite import open_journal
 from planrunner.journal.workspace import FOLDERS, find_project, find_state, prepare_state, private
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("mark", [".planrunner", "planrunner.yaml", ".git"])

@@ -15,11 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from workbench import ROOT
 
 from planrunner.errors import NotFound, StorageFailed
 from planrunner.knowledge.artifacts import ArtifactRefused, ArtifactStore
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture

@@ -13,12 +13,11 @@ import time
 from pathlib import Path
 
 import pytest
+from workbench import ROOT
 
 from planrunner.errors import StorageFailed, UsageError
 from planrunner.knowledge.artifacts import ArtifactStore, Kept, collect, is_over
 from planrunner.knowledge.directories import unpack
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture

@@ -5,17 +5,15 @@ from __future__ import annotations
 import itertools
 import re
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
 from simulator.rehearsal import Rehearsal, rehearse
-from workbench import working_plan
+from workbench import ROOT, working_plan
 
 from planrunner.machine.events import Outcome, TaskSettled
 from planrunner.machine.explain import why
 
-ROOT = Path(__file__).resolve().parents[2]
 BAD = Outcome("logic", "exit code 1", exit_code=1, duration=1.0)
 SLOW = Outcome(exit_code=0, duration=60.0)
 

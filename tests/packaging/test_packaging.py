@@ -14,8 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
+from workbench import ROOT
 
 pytestmark = pytest.mark.slow
 

@@ -10,8 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
+from workbench import ROOT
 
 CASES = '''
 import os, subprocess, time

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
+from workbench import ROOT
 
 GOOD = """
 from typing import Annotated

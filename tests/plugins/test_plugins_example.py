@@ -9,8 +9,8 @@ import venv
 from pathlib import Path
 
 import pytest
+from workbench import ROOT
 
-ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "planrunner-checksum"
 
 

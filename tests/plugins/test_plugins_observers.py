@@ -13,13 +13,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from workbench import ROOT
 
 from planrunner.app.runs.execute import ExecRequest, Silent, execute
 from planrunner.machine.events import AttemptEnded, Entry, Outcome, TaskQueued
 from planrunner.plugins.observers import Observer, Observers, copied
 from planrunner.plugins.registry import Registry
-
-ROOT = Path(__file__).parents[2]
 
 
 def _entry(number: int = 1) -> Entry:

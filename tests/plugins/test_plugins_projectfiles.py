@@ -11,13 +11,12 @@ from pathlib import Path
 
 import pytest
 import workbench
+from workbench import ROOT
 
 from planrunner.plugins import reports
 from planrunner.plugins.registry import Registry
 from planrunner.plugins.sources import scan
 from planrunner.safety import trust
-
-ROOT = Path(__file__).parents[2]
 
 WEATHER = '''
 """Weather."""

@@ -11,10 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from workbench import ROOT
 
 from planrunner.plugins import registry
-
-ROOT = Path(__file__).parents[2]
 
 PLUGIN = '''
 import os, subprocess, sys

@@ -11,13 +11,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from workbench import ROOT
 
 from planrunner.capabilities.python.scan import judge, worst
 from planrunner.capabilities.python.verdicts import of_bandit, verdict
 from planrunner.plan.python.rules import RULES
 from planrunner.plan.python.scan import LARGEST, scan
-
-ROOT = Path(__file__).resolve().parents[2]
 
 DENIED = {
     "eval('1')": "eval",

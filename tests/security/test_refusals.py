@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
+
+from workbench import ROOT
 
 from planrunner.capabilities.refusals import REFUSALS, listed
 
-ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("capabilities", "engine")
 
 

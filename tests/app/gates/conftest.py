@@ -1,0 +1,69 @@
+"""The real command in real processes. Gates of the machine alone are run by ``simulator.gates``."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from workbench import ROOT
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+COMMAND = [sys.executable, "-m", "planrunner"]
+
+
+class Ran(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def data(self) -> Any:
+        return json.loads(self.out)
+
+
+class Project:
+    """A folder with a plan and a state of its own."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "PLANRUNNER_STATE": str(path / "state"),
+            "USER": "ana",
+        }
+
+    def plan(self, text: str) -> None:
+        (self.path / "p.yaml").write_text(text, encoding="utf-8")
+
+    def start(self, *arguments: str, **extra: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*COMMAND, *arguments],
+            cwd=self.path,
+            env={**self.environment, **extra},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def __call__(self, *arguments: str, **extra: str) -> Ran:
+        process = self.start(*arguments, **extra)
+        out, err = process.communicate(timeout=240)
+        return Ran(process.returncode, out, err)
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        lines = [json.loads(line) for line in self("events", "last", "--json").out.splitlines()]
+        return [line for line in lines if line.get("type") == kind]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Callable[..., Ran]:
+    return Project(tmp_path)
