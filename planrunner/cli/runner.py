@@ -9,7 +9,6 @@ from shlex import quote
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from planrunner.app.people.admission import Answer
 from planrunner.app.plans.path import plan_named
 from planrunner.app.runs.control import Steered, steered_document, take_back_pause
 from planrunner.app.runs.execute import ExecRequest, RunResult, Watch, execute
@@ -29,8 +28,7 @@ from planrunner.views.run import run_object
 from planrunner.views.status import is_dry
 
 if TYPE_CHECKING:
-    from planrunner.app.runs.execute import Watch
-    from planrunner.cli.settings import Settings
+    from planrunner.app.people.admission import Answer
 
 
 def lay_environment(given: Settings, plan: str | None = None) -> None:

@@ -17,7 +17,6 @@ from planrunner.engine.effects import UNDO
 from planrunner.engine.output import TAIL, Record, log_name
 from planrunner.engine.poller import Poller
 from planrunner.engine.secrets import is_apart, told_unnamed
-from planrunner.engine.services import artifacts
 from planrunner.machine.events import Outcome
 from planrunner.plan.expressions.quantities import format_duration
 
@@ -319,6 +318,8 @@ def settled(call: Call, outcome: Outcome, state_dir: str, redactor: Redactor | N
         outcome = outcome._replace(outputs=settle_outputs(task.outputs, outcome.outputs, call.directory))
         if not task.artifacts:
             return outcome
+        from planrunner.engine.services import artifacts
+
         return outcome._replace(artifacts=artifacts(call, outcome.artifacts, state_dir, redactor))
     except Failure as failure:
         refused = outcome._replace(failure=failure.failure, message=str(failure), outputs=failure.outputs)

@@ -6,14 +6,13 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.capabilities.contract import Call, Failure
 from planrunner.capabilities.outputs import typed
 from planrunner.engine.effects import UNDO
-from planrunner.engine.taint import made, refused
 from planrunner.jsontext import stable_json
 from planrunner.machine.admission import done_instead
 from planrunner.machine.budgets import is_limited
@@ -27,15 +26,13 @@ from planrunner.machine.scope import NO_OVERLAY, Overlay, TaskScope, plan_of
 from planrunner.machine.state import State
 from planrunner.plan.expressions.values import EvaluationError, Scope, TemplateError, plain, text_of
 from planrunner.plan.model import Artifact, Output, Plan, Task
-from planrunner.plan.patterns import path_matches
-from planrunner.plan.policy_checks import Wanted, assigned, placed, refusal, uses, variables
-from planrunner.plan.rights import Level, Right, Use
-from planrunner.plan.shell.commands import commands
 from planrunner.plan.shell.script import ScriptError, environment
 from planrunner.plan.templates import holds_template, references, render
 
 if TYPE_CHECKING:
-    from planrunner.capabilities.contract import Call
+    from types import ModuleType
+
+    from planrunner.plan.rights import Level
 
 Json = Any
 
@@ -120,7 +117,8 @@ def prepare(state: State, start: Start, place: Place, shown: bool = False) -> Pr
     try:
         call = call_of(state, task, start, place, key)
         if state.foreign and not shown:
-            refusal = _refused(state, number, place, "degraded" if degraded or number in state.degraded else "")
+            part = "degraded" if degraded or number in state.degraded else ""
+            refusal = _taint().refused(state, number, place.directory, part)
     except no_value() as error:
         hint = "" if state.selected is None else "; tasks that were not selected for this run have no results"
         outcome = Outcome("logic", f"{error}{hint}", usage=dict.fromkeys(reserved, 0), no_value=state.edition > 2)
@@ -130,17 +128,9 @@ def prepare(state: State, start: Start, place: Place, shown: bool = False) -> Pr
     if refusal is not None:
         refusal = refusal._replace(usage=dict.fromkeys(reserved, 0), acted=state.edition < 4)
         return Prepared(AttemptStarted(name, attempt, key, "", effect, reissue, reserved, degraded), None, refusal)
-    undo = task.rollback is not None or bool(task.backup) or (state.saves and _takes_back(state, task))
+    undo = task.rollback is not None or bool(task.backup) or (state.saves and takes_back(state, task))
     intent = _new(AttemptStarted, (name, attempt, key, digest(call), effect, reissue, reserved, degraded, undo))
     return _new(Prepared, (intent, call, None))
-
-
-def _refused(state: State, number: int, place: Place, part: str) -> Outcome | None:
-    return refused(state, number, place.directory, part)
-
-
-def _takes_back(state: State, task: Task) -> bool:
-    return takes_back(state, task)
 
 
 def call_of(state: State, task: Task, start: Start, place: Place, key: str, overlay: Overlay = NO_OVERLAY) -> Call:
@@ -175,17 +165,16 @@ def call_of(state: State, task: Task, start: Start, place: Place, key: str, over
         began=state.started_at,
         stdin=_text_of(rendered(task.stdin, scope)) if task.stdin else "",
         ready=_text_of(rendered(task.ready, scope)) if task.ready else "",
-        approved=_approved(state, start.number) if task.uses in _ASKS_WHAT_WAS_SEEN else (),
-        made=_made(state, start.number) if state.foreign else "",
+        approved=approved(state, start.number) if task.uses in _ASKS_WHAT_WAS_SEEN else (),
+        made=_taint().made(state, start.number) if state.foreign else "",
     )
 
 
-def _made(state: State, number: int) -> str:
-    return made(state, number)
+def _taint() -> ModuleType:
+    """The rules about text from outside, which plans that take none do without."""
+    from planrunner.engine import taint
 
-
-def _approved(state: State, number: int) -> tuple[str, ...]:
-    return approved(state, number)
+    return taint
 
 
 def rights_of(state: State, number: int) -> tuple[Level, ...]:
@@ -374,54 +363,3 @@ def reads_unreached(state: State, frame: Frame, value: Json) -> bool:
     paths = [path for path, _, _ in references(value)] if isinstance(value, str) else []
     read = [frame.index.get(path[1]) for path in paths if path[0] == "tasks" and len(path) > 1]
     return any(number is not None and state.tasks[number].status in _UNREACHED for number in read)
-
-
-def refused_right(call: Call, top: str) -> Outcome | None:
-    """The outcome of a call that its rights do not allow; None for one that may be made. What is to be asked for was
-    asked before the attempt began. ``top`` is where the run works, from which relative paths of a policy count."""
-    for wanted, right in _judged(call, top):
-        if right.verdict == "deny":
-            return Outcome("policy", refusal(wanted, right), rule=right.rule)
-    return None
-
-
-def _judged(call: Call, top: str) -> Iterator[tuple[Wanted, Right]]:
-    runs: tuple[tuple[str, ...], ...] | None = None
-    if call.arguments:
-        runs = (call.arguments,)
-    elif call.script:
-        runs = commands(call.script, call.values, call.task.shell)
-    script = bool(call.script or call.arguments)
-    elsewhere = bool(call.task.cwd) and os.path.abspath(call.directory) != os.path.abspath(top)
-    use = Use(call.task.uses, call.inputs, runs, script, final=True, text=call.script)
-    yield from uses(call.rights, placed(use, call.env, elsewhere))
-    within = assigned(call.rights, call.arguments or call.script or None, call.task.shell)
-    yield from variables(call.rights, dict.fromkeys((*call.env, *within)))
-
-
-RULE = "trust.outside"
-
-
-def strayed(call: Call, root: str, allowed: Sequence[str]) -> Outcome | None:
-    """The refusal of a call that would work outside ``root``, or take an output from there, in a place that none of the
-    ``allowed`` patterns fits; None for any other. Links count as what they lead to."""
-    if not root:
-        return None
-    home = os.path.realpath(root)
-    places = [("works in", call.directory)] if call.task.cwd else []
-    places += [
-        ("takes an output from", os.path.join(call.directory, each.path)) for each in call.task.outputs if each.path
-    ]
-    for what, place in places:
-        real = os.path.realpath(place)
-        inside = real == home or real.startswith(f"{home.rstrip('/')}/")
-        if not inside and not any(path_matches(pattern, real) for pattern in allowed):
-            return Outcome("policy", _message(what, real, home), rule=RULE)
-    return None
-
-
-def _message(what: str, real: str, home: str) -> str:
-    return (
-        f"it {what} {real}, outside the project {home}: `planrunner exec --allow-outside {real}` lets it, or in"
-        f" planrunner.yaml `policy: {{files: {{write: ['**', {real}]}}}}`"
-    )

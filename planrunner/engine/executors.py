@@ -31,7 +31,6 @@ from planrunner.engine.background import Background, is_of
 from planrunner.engine.output import Record, Secrecy
 from planrunner.engine.poller import Clock, Poller, StopSwitch, Workers
 from planrunner.engine.processes import GRACE, Launch, SpawnFailed, Supervisor
-from planrunner.engine.services import AttemptServices
 from planrunner.errors import StorageFailed
 from planrunner.machine.events import Outcome
 from planrunner.plan.rights import visible
@@ -40,6 +39,7 @@ from planrunner.safety.sandbox.refusals import Tally
 if TYPE_CHECKING:
     from planrunner.engine.sandbox import Grounds
     from planrunner.engine.secrets import Vault
+    from planrunner.engine.services import AttemptServices
 
 Json = Any
 
@@ -136,6 +136,8 @@ def begin(attempt: Attempt, launch: Launch, settings: LiveSettings, supervisor: 
 
 def services(settings: LiveSettings, secrecy: Secrecy, call: Call) -> AttemptServices:
     """What the engine does for the capability of a call."""
+    from planrunner.engine.services import AttemptServices
+
     own = {**call.env, **markers(call, settings.epoch)}
     given = settings.environment
     if call.rights:

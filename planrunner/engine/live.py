@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, assert_never
 from planrunner.capabilities.contract import Call
 from planrunner.engine.attempts import INTERRUPTED, Attempt, settled
 from planrunner.engine.background import Background
-from planrunner.engine.calls import refused_right, strayed
 from planrunner.engine.effects import (
     AT_ONCE,
     Cancel,
@@ -35,7 +34,6 @@ from planrunner.engine.poller import Clock, Poller, Signals
 from planrunner.engine.processes import Supervisor, left_behind
 from planrunner.engine.questions import Questions
 from planrunner.engine.secrets import without_secrets
-from planrunner.engine.services import held
 from planrunner.errors import StorageFailed
 from planrunner.machine.events import AttemptEnded, Event, Outcome, StopRequested
 from planrunner.redaction import Redactor
@@ -66,12 +64,12 @@ def cleaned(redactor: Redactor | None, found: Any) -> Any:
 
 def refused(settings: LiveSettings, call: Call) -> Outcome | None:
     """The outcome of a call that may not be made: its rights refuse it, or it would leave the directory of the run."""
-    found: Outcome | None = None
-    if call.rights:
-        found = refused_right(call, settings.directory)
-    if found is None and (call.task.cwd or call.task.outputs):
-        found = strayed(call, settings.directory, settings.outside)
-    return found
+    if not (call.rights or call.task.cwd or call.task.outputs):
+        return None
+    from planrunner.engine.permission import refused_right, strayed
+
+    refused = refused_right(call, settings.directory) if call.rights else None
+    return refused or strayed(call, settings.directory, settings.outside)
 
 
 _REASONS: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "terminated"}
@@ -197,6 +195,8 @@ class LiveEffects:
         if self._calls.pop(call.key, None) is None:
             return
         if call.rights:
+            from planrunner.engine.services import held
+
             outcome = held(call, outcome, self._settings.directory)
         outcome = settled(call, outcome, self._settings.state_dir, self.redactor)
         self._report(call, outcome)

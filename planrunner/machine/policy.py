@@ -14,7 +14,6 @@ from planrunner.machine.state import Governed, State
 from planrunner.machine.statuses import SETTLED, IllegalMove
 from planrunner.plan import compiled
 from planrunner.plan.model import Budgets
-from planrunner.plan.policy_checks import judged
 from planrunner.plan.rights import Level, Right, narrows
 
 Json = Any
@@ -100,6 +99,11 @@ def asked(state: State, number: int) -> Right | None:
     if not task.uses or number in state.containers:
         return None
     frame = state.tasks[number].frame
+    levels = levels_of(state, number)
+    if not levels:
+        return None
+    from planrunner.plan.policy_checks import judged
+
     env = state.plan.env if frame.owner < 0 else plan_of(state, frame)[0].env
-    said = [right for _, right in judged(levels_of(state, number), task, env) if right.verdict == "ask"]
+    said = [right for _, right in judged(levels, task, env) if right.verdict == "ask"]
     return said[0] if said else None

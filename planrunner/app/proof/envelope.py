@@ -4,7 +4,7 @@ of everything, as far as a plan and its parameters can tell."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from planrunner.app.proof.bounds import Bound, attempts_of, bound_of, compared, task_bound, with_slots
@@ -357,3 +357,16 @@ def _undone(sight: Sight, task: Task) -> bool:
 def _asks(sight: Sight, tasks: Sequence[Task]) -> list[str]:
     """Tasks that wait for a person."""
     return [path for path, task in walk(tasks) if asks(task) or path in sight.demanded]
+
+
+def may_run(sight: Sight, selected: Collection[str] | None, open_: Collection[str] | None) -> set[str]:
+    """The written paths of the tasks that may run, as far as parameters tell; ``open_`` are those at the top that have
+    not come to their end."""
+    sight.selected = None if selected is None else frozenset(selected)
+    found: set[str] = set()
+    waiting = [row for row in rows_of(sight) if open_ is None or row["task"] in open_]
+    for row in waiting:
+        if row["what"] not in OUT:
+            found.add(row["task"])
+            waiting += row.get("inner", ())
+    return found

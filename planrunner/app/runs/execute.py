@@ -11,7 +11,6 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from planrunner import __version__, errors
-from planrunner.app.people.admission import Ask, Wish, admit
 from planrunner.app.plans.tasks import select
 from planrunner.app.runs.doubts import left_alone
 from planrunner.app.runs.occupancy import refuse_restoring
@@ -53,6 +52,7 @@ from planrunner.process import is_own_process
 from planrunner.source import Source, notation_of
 
 if TYPE_CHECKING:
+    from planrunner.app.people.admission import Ask
     from planrunner.engine.loop import Onlooker
     from planrunner.journal.ports import JournalPort
     from planrunner.machine.events import Entry
@@ -196,6 +196,8 @@ def let_in(request: ExecRequest, journal: JournalPort, registry: Registry) -> tu
 
 
 def _admitted(request: ExecRequest, registry: Registry, seen: Seen | None) -> tuple[Seen, dict[str, Json]]:
+    from planrunner.app.people.admission import Wish, admit
+
     wish = Wish(request.plan, request.params, request.trust, request.beyond, request.ask)
     return admit(wish, registry, seen)
 

@@ -7,7 +7,6 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from planrunner.app.proof.envelope import OUT, Sight, rows_of
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.preconditions import Ground, Unmet, input_of, require
 from planrunner.engine.processes import SpawnFailed, search
@@ -20,6 +19,7 @@ from planrunner.safety.credentials import lacking, read_credentials
 from planrunner.safety.project import read_data
 
 if TYPE_CHECKING:
+    from planrunner.app.proof.envelope import Sight
     from planrunner.engine.secrets import Vault
 
 Json = Any
@@ -65,6 +65,8 @@ def missing(needs: Needs) -> list[Missing]:
     found = [(path, each) for path, task, around in _every(needs.plan) for each in look.at(path, task, around)]
     if not found:
         return []
+    from planrunner.app.proof.envelope import may_run
+
     going = may_run(look.sight, needs.selected, needs.open)
     makers = made_before(needs.plan, needs.traits)
     rows: dict[tuple[str, str, bool], list[str]] = {}
@@ -120,6 +122,8 @@ class _Look:
     @property
     def sight(self) -> Sight:
         if self._sight is None:
+            from planrunner.app.proof.envelope import Sight
+
             needs = self._needs
             self._sight = Sight(needs.plan, needs.params, needs.traits, needs.env)
         return self._sight
@@ -223,19 +227,6 @@ def _on_path(name: str, where: str) -> bool:
         return bool(search(name, path, where))
     except SpawnFailed:
         return False
-
-
-def may_run(sight: Sight, selected: Collection[str] | None, open_: Collection[str] | None) -> set[str]:
-    """The written paths of the tasks that may run, as far as parameters tell; ``open_`` are those at the top that have
-    not come to their end."""
-    sight.selected = None if selected is None else frozenset(selected)
-    found: set[str] = set()
-    waiting = [row for row in rows_of(sight) if open_ is None or row["task"] in open_]
-    for row in waiting:
-        if row["what"] not in OUT:
-            found.add(row["task"])
-            waiting += row.get("inner", ())
-    return found
 
 
 def made_before(plan: Plan, traits: Mapping[str, Json]) -> set[str]:

@@ -18,17 +18,24 @@ from planrunner.journal.workspace import find_project, find_state, why_outside
 from planrunner.jsontext import read_json, write_json
 from planrunner.machine.events import RunRevised, RunStarted
 from planrunner.plan import compiled
-from planrunner.plan.access import Ground, refused_tasks
 from planrunner.plan.expressions.quantities import parse_count, parse_duration, parse_money
 from planrunner.plan.files import decode
 from planrunner.plan.identity import digest, paths_read
 from planrunner.plan.model import Capability, Plan, Task
-from planrunner.plan.policy_checks import refusal
 from planrunner.plan.rights import Level, visible
 from planrunner.plan.tasks import every
 from planrunner.plan.templates import is_template
 from planrunner.plugins.registry import Registry
 from planrunner.safety.credentials import read_credentials
+from planrunner.safety.project import (
+    asks_inside,
+    levels,
+    policy_records,
+    read_data,
+    read_project,
+    read_settings,
+    records_of,
+)
 from planrunner.source import Source, Span, notation_of
 
 if TYPE_CHECKING:
@@ -213,8 +220,6 @@ def check_project(directory: str) -> None:
     """Let nothing start in a project whose settings have errors: raises PlanInvalid, and UsageError where they cannot
     be read."""
     if has_settings(directory):
-        from planrunner.safety.project import read_project
-
         read_project(directory)
 
 
@@ -229,8 +234,6 @@ def _asks_inside() -> bool:
     project = find_project(None)
     if not has_settings(project):
         return False
-    from planrunner.safety.project import asks_inside
-
     return asks_inside(project)
 
 
@@ -251,14 +254,10 @@ def governing(directory: str, seen: Seen, path: str, capabilities: Registry, for
     own = directory if has_settings(directory) else ""
     if not (own or elsewhere):
         return {}
-    from planrunner.safety.project import levels, records_of
-
     records = records_of(own, elsewhere, foreign)
     if not records:
         return {}
-    from planrunner.plan.access import Ground
-
-    refuse_denied(seen.plan, levels(records), path, Ground(capabilities, directory), seen.digest)
+    _refuse_denied(seen, levels(records), path, capabilities, directory)
     return {"policy": records}
 
 
@@ -268,8 +267,6 @@ def settled(directory: str) -> tuple[dict[str, Json], int | None]:
     as ``check_project``."""
     if not has_settings(directory):
         return {}, None
-    from planrunner.safety.project import read_settings
-
     found = read_settings(directory)
     record: dict[str, Json] = {"profile": found.profile} if found.profile else {}
     models = found.data.get("models") or {}
@@ -283,8 +280,6 @@ def grace(directory: str) -> float:
     what starts nothing (a cancellation) gets to, say nothing."""
     if not has_settings(directory):
         return GRACE
-    from planrunner.safety.project import read_data
-
     try:
         said = (read_data(directory).get("scheduler") or {}).get("grace")
     except PlanInvalid:
@@ -325,20 +320,21 @@ def environment_of(names: tuple[str, ...], directory: str) -> dict[str, str]:
         from planrunner.app.runs.secrets import without_hidden
 
         shown = without_hidden(tuple(found), directory)
-        from planrunner.safety.project import levels, policy_records
-
         return dict(visible(levels(policy_records(directory)), {name: found[name] for name in shown}))
     return found
 
 
-def refuse_denied(plan: Plan, levels: tuple[Level, ...], path: str, ground: Ground, digest: str) -> None:
+def _refuse_denied(seen: Seen, levels: tuple[Level, ...], path: str, capabilities: Registry, directory: str) -> None:
     """Raise Denied, with every refusal, for a plan of which some task can never run under these levels; the rule is
     that of the first."""
-    found = list(refused_tasks(plan, levels, ground))
-    if found:
-        listed = "\n".join(f"  `{name}`: {refusal(wanted, right)}" for name, _, wanted, right in found)
+    from planrunner.plan.access import Ground, refused_tasks
+    from planrunner.plan.policy_checks import refusal
+
+    refused = list(refused_tasks(seen.plan, levels, Ground(capabilities, directory)))
+    if refused:
+        listed = "\n".join(f"  `{name}`: {refusal(wanted, right)}" for name, _, wanted, right in refused)
         message = f"policy does not let `{path}` start\n{listed}"
-        raise Denied(message, f"planrunner policy explain {path}", found[0][-1].rule, path, digest)
+        raise Denied(message, f"planrunner policy explain {path}", refused[0][-1].rule, path, seen.digest)
 
 
 def require_time(plan: Plan, text: str, path: str, now: float) -> None:

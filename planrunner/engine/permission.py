@@ -1,0 +1,64 @@
+"""Whether a call may be made: its rights allow all that it names, and it stays within the directory of the run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+from planrunner.capabilities.contract import Call
+from planrunner.machine.events import Outcome
+from planrunner.plan.patterns import path_matches
+from planrunner.plan.policy_checks import Wanted, assigned, placed, refusal, uses, variables
+from planrunner.plan.rights import Right, Use
+from planrunner.plan.shell.commands import commands
+
+
+def refused_right(call: Call, top: str) -> Outcome | None:
+    """The outcome of a call that its rights do not allow; None for one that may be made. What is to be asked for was
+    asked before the attempt began. ``top`` is where the run works, from which relative paths of a policy count."""
+    for wanted, right in _judged(call, top):
+        if right.verdict == "deny":
+            return Outcome("policy", refusal(wanted, right), rule=right.rule)
+    return None
+
+
+def _judged(call: Call, top: str) -> Iterator[tuple[Wanted, Right]]:
+    runs: tuple[tuple[str, ...], ...] | None = None
+    if call.arguments:
+        runs = (call.arguments,)
+    elif call.script:
+        runs = commands(call.script, call.values, call.task.shell)
+    script = bool(call.script or call.arguments)
+    elsewhere = bool(call.task.cwd) and os.path.abspath(call.directory) != os.path.abspath(top)
+    use = Use(call.task.uses, call.inputs, runs, script, final=True, text=call.script)
+    yield from uses(call.rights, placed(use, call.env, elsewhere))
+    within = assigned(call.rights, call.arguments or call.script or None, call.task.shell)
+    yield from variables(call.rights, dict.fromkeys((*call.env, *within)))
+
+
+RULE = "trust.outside"
+
+
+def strayed(call: Call, root: str, allowed: Sequence[str]) -> Outcome | None:
+    """The refusal of a call that would work outside ``root``, or take an output from there, in a place that none of the
+    ``allowed`` patterns fits; None for any other. Links count as what they lead to."""
+    if not root:
+        return None
+    home = os.path.realpath(root)
+    places = [("works in", call.directory)] if call.task.cwd else []
+    places += [
+        ("takes an output from", os.path.join(call.directory, each.path)) for each in call.task.outputs if each.path
+    ]
+    for what, place in places:
+        real = os.path.realpath(place)
+        inside = real == home or real.startswith(f"{home.rstrip('/')}/")
+        if not inside and not any(path_matches(pattern, real) for pattern in allowed):
+            return Outcome("policy", _message(what, real, home), rule=RULE)
+    return None
+
+
+def _message(what: str, real: str, home: str) -> str:
+    return (
+        f"it {what} {real}, outside the project {home}: `planrunner exec --allow-outside {real}` lets it, or in"
+        f" planrunner.yaml `policy: {{files: {{write: ['**', {real}]}}}}`"
+    )
