@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any
@@ -18,6 +17,7 @@ from planrunner.cli.output import print_document
 from planrunner.cli.settings import COLORS, Settings, output, settings
 from planrunner.cli.table import ALIASES, COMMANDS, MEANT, help_text, module_of
 from planrunner.errors import INTERRUPTED, USAGE
+from planrunner.plan.nearest import nearest as nearest_of
 from planrunner.views.documents import document
 from planrunner.views.terminal import Terminal, cut, harmless, pad, width
 
@@ -178,8 +178,8 @@ def meant(word: str, names: list[str]) -> str:
 
 def nearest(word: str, names: list[str]) -> str:
     """``: did you mean `lint`?``, or nothing where no name is close."""
-    close = get_close_matches(word, names, 1, 0.6)
-    return f": did you mean `{close[0]}`?" if close else ""
+    meant = nearest_of(word, names)
+    return f": did you mean `{meant}`?" if meant else ""
 
 
 def _profiles(ctx: click.Context, _: click.Parameter, word: str) -> list[CompletionItem]:

@@ -93,9 +93,15 @@ class LiveSettings(NamedTuple):
     @property
     def grounds(self) -> Grounds:
         """What the sandbox of an attempt is made from."""
-        from planrunner.engine.sandbox import Grounds
+        grounds: Grounds = _sandbox().Grounds(self.state_dir, self.directory, self.untrusted, self.outside)
+        return grounds
 
-        return Grounds(self.state_dir, self.directory, self.untrusted, self.outside)
+
+def _sandbox() -> Any:
+    """The sandbox, which only what is shut in loads."""
+    from planrunner.engine import sandbox
+
+    return sandbox
 
 
 def is_bound(call: Call, settings: LiveSettings) -> bool:
@@ -109,9 +115,8 @@ def apart(call: Call, settings: LiveSettings) -> Call:
     is looked at when it is called."""
     if not is_bound(call, settings) and (settings.unconfined or not _may_be_made(call)):
         return call
-    from planrunner.engine import sandbox
-
-    return sandbox.apart(call)
+    own: Call = _sandbox().apart(call)
+    return own
 
 
 def _may_be_made(call: Call) -> bool:
@@ -129,9 +134,7 @@ def begin(attempt: Attempt, launch: Launch, settings: LiveSettings, supervisor: 
     if not is_bound(attempt.call, settings) and (settings.unconfined or not launch.spawn.made):
         attempt.process = supervisor.start(launch)
         return
-    from planrunner.engine.sandbox import start
-
-    attempt.process, attempt.shut = start(attempt.call, launch, settings.grounds, supervisor, poller)
+    attempt.process, attempt.shut = _sandbox().start(attempt.call, launch, settings.grounds, supervisor, poller)
 
 
 def services(settings: LiveSettings, secrecy: Secrecy, call: Call) -> AttemptServices:
@@ -146,9 +149,8 @@ def services(settings: LiveSettings, secrecy: Secrecy, call: Call) -> AttemptSer
     found.secrecy = secrecy
     if is_bound(call, settings):
         found.refused = Tally()
-        from planrunner.engine.sandbox import Around, enclosed
-
-        found.enclose = partial(enclosed, Around(call, settings.grounds, found.refused))
+        sandbox = _sandbox()
+        found.enclose = partial(sandbox.enclosed, sandbox.Around(call, settings.grounds, found.refused))
     return found
 
 

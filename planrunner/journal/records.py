@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from planrunner.errors import NotFound
 from planrunner.machine.events import Entry, RunEnded
+from planrunner.plan.nearest import nearest
 from planrunner.source import Notation, Source
 
 AGAIN = "run the command again"
@@ -159,7 +159,7 @@ def no_match(wanted: str, known: Sequence[str]) -> NotFound:
     """The error for an unknown run, with the nearest name among ``known``."""
     if not known:
         return NotFound("there are no runs yet", "start one with `planrunner exec PLAN`")
-    near = difflib.get_close_matches(wanted, known, 1, 0.6)
+    near = nearest(wanted, known)
     listed = "`planrunner runs` lists the runs"
-    hint = f"did you mean `{near[0]}`? {listed}" if near else listed
+    hint = f"did you mean `{near}`? {listed}" if near else listed
     return NotFound(f"there is no run `{wanted}`", hint)

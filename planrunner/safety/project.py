@@ -16,9 +16,6 @@ from planrunner.diagnostics import Diagnostic
 from planrunner.errors import PlanInvalid, UsageError
 from planrunner.jsontext import stable_json
 from planrunner.plan import compiled
-from planrunner.plan.lower import declarations
-from planrunner.plan.lower.declarations import budgets
-from planrunner.plan.lower.values import Lowering
 from planrunner.plan.model import Budgets, Plan
 from planrunner.plan.rights import Level
 from planrunner.plan.taint.traits import STEERING
@@ -305,13 +302,16 @@ def levels(records: list[dict[str, Json]]) -> tuple[Level, ...]:
 
 
 def _limits(node: Node) -> str | None:
+    from planrunner.plan.lower.declarations import budgets, gated
+    from planrunner.plan.lower.values import Lowering
+
     low = Lowering([])
     caps = node.get("budgets") if isinstance(node, Mapping) else None
     most = Budgets() if caps is None else budgets(low, caps, Budgets())
-    gated = declarations.gated(low, node)
-    if not gated and most == Budgets():
+    demanded = gated(low, node)
+    if not demanded and most == Budgets():
         return None
-    return compiled.dump(Plan("policy", budgets=most, gated=gated))
+    return compiled.dump(Plan("policy", budgets=most, gated=demanded))
 
 
 LARGEST = 1 << 20
