@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol, TypeVar
 
+from planrunner.failures import Failure as Failure
 from planrunner.jsontext import shown
 from planrunner.machine.events import Outcome
 from planrunner.plan.expressions.quantities import amount, parse_duration, parse_money, parse_percent, parse_size
@@ -21,33 +22,6 @@ Json = Any
 
 OUTPUT_LIMIT = 1 << 20
 """Bytes of outputs that a task may write to its file, or print where they are read from its standard output."""
-
-
-class Failure(Exception):
-    """Raised by a capability to fail its attempt in a class of its choice; any other exception fails it as ``logic``.
-
-    ``failure`` is ``transient`` (worth another attempt), ``logic``, ``policy`` or a class of the plugin's own. ``rule``
-    names the rule that refuses what was wanted, dotted like ``network.private``; the class is ``policy`` then. Another
-    attempt waits for at least ``retry_after`` seconds; ``retry`` asks for one where the task's own ``retry`` gives none
-    (``attempts`` in all, ``delay`` and ``max_delay`` in seconds).
-    """
-
-    def __init__(
-        self,
-        message: str,
-        failure: str = "logic",
-        outputs: Mapping[str, Json] | None = None,
-        *,
-        rule: str = "",
-        retry_after: float | None = None,
-        retry: Mapping[str, Json] | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.failure = failure
-        self.outputs = dict(outputs or {})
-        self.rule = rule
-        self.retry_after = retry_after
-        self.retry = dict(retry or {})
 
 
 class Log(Protocol):

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.files.scope import Scope, scope_between
-from planrunner.engine import files
 from planrunner.engine.effects import Restore, Save
-from planrunner.engine.files import Refused, inside, listing, matching
 from planrunner.errors import NotFound, StorageFailed
-from planrunner.globs import is_glob
+from planrunner.files import listing as files
+from planrunner.files.listing import Refused, inside, listing, matching
+from planrunner.files.match import is_glob
 from planrunner.journal.workspace import private
 from planrunner.knowledge import directories
 from planrunner.knowledge.artifacts import ArtifactRefused, ArtifactStore, SecretFound

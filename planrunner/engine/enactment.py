@@ -11,11 +11,11 @@ from planrunner.engine import effects
 from planrunner.engine.calls import Place, call_of, digest, no_value, prepare, rendered_text, rights_of
 from planrunner.engine.containers import closed, opened
 from planrunner.engine.effects import UNDO, Cancel, Effect, Examine, Observe, Probe, Restore, StartCall
-from planrunner.engine.files import Refused, inside
 from planrunner.engine.freshness import asks_fresh, forgotten, remembered
 from planrunner.engine.gates import judging, requested
 from planrunner.engine.questions import WORK
 from planrunner.engine.taint import refused
+from planrunner.files.listing import Refused, inside
 from planrunner.machine.checkpoints import asked
 from planrunner.machine.commands import (
     AskFacts,

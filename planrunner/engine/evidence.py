@@ -17,7 +17,6 @@ from functools import partial
 from typing import Any, BinaryIO
 
 from planrunner.capabilities.contract import Call, Context, Failure
-from planrunner.capabilities.files.beneath import Beneath, steps
 from planrunner.capabilities.files.scope import Scope, scope_between
 from planrunner.capabilities.git.command import Git, Refused
 from planrunner.capabilities.git.repository import Repository, open_repository
@@ -26,7 +25,8 @@ from planrunner.capabilities.validate.tests import NoReport, read_cases
 from planrunner.engine.effects import Examine, Weigh
 from planrunner.engine.services import AttemptServices
 from planrunner.errors import PlanInvalid, UsageError
-from planrunner.globs import files
+from planrunner.files.beneath import Beneath, steps
+from planrunner.files.match import files
 from planrunner.jsontext import stable_json
 from planrunner.machine.events import GateExamined
 from planrunner.plan.model import Task

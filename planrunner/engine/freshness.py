@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from planrunner.engine import files
 from planrunner.engine.calls import Place, call_of, digest, no_value, rendered_text
 from planrunner.engine.effects import Forget, Look, Remember
-from planrunner.engine.files import Refused, below, fits, inside, matching
+from planrunner.files import listing as files
+from planrunner.files.listing import Refused, below, fits, inside, matching
 from planrunner.journal.chain import known_chain
 from planrunner.journal.workspace import private
 from planrunner.jsontext import read_json, stable_json, write_json

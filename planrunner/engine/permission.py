@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator, Sequence
 
 from planrunner.capabilities.contract import Call
+from planrunner.files.match import path_matches
 from planrunner.machine.events import Outcome
-from planrunner.plan.patterns import path_matches
 from planrunner.plan.policy_checks import Wanted, assigned, placed, refusal, uses, variables
 from planrunner.plan.rights import Right, Use
 from planrunner.plan.shell.commands import commands

@@ -8,13 +8,13 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from planrunner import globs
 from planrunner.capabilities.contract import Call, Enclosed, Failure, basic_environment
-from planrunner.capabilities.files.beneath import Beneath
 from planrunner.capabilities.files.scope import require_within
 from planrunner.engine.effects import UNDO
 from planrunner.engine.secrets import Grant, conceal, grant, needed
 from planrunner.errors import NotFound, PlanInvalid, UsageError
+from planrunner.files import match
+from planrunner.files.beneath import Beneath
 from planrunner.journal.chain import Chain, known_chain
 from planrunner.journal.inbox import read_note, write_note
 from planrunner.knowledge.artifacts import ArtifactStore, SecretFound
@@ -208,7 +208,7 @@ def files_of(artifact: Artifact, directory: str) -> list[tuple[str, str]]:
     if relative.split("/")[0] == "..":
         message = f"the artifact `{artifact.name}` cannot be kept: {artifact.path} is outside the working directory"
         raise Failure(message, "policy", rule="files.beneath")
-    files = globs.files(directory, artifact.path)
+    files = match.files(directory, artifact.path)
     if not files:
         raise Failure(f"the artifact `{artifact.name}` is missing: no file fits {artifact.path}")
     if files == [artifact.path]:
@@ -251,7 +251,7 @@ def held(call: Call, outcome: Outcome, top: str) -> Outcome:
         return outcome
     try:
         for touch in taken(call.task):
-            for path in globs.files(call.directory, touch.text):
+            for path in match.files(call.directory, touch.text):
                 require_within(call.rights, (top, os.path.join(call.directory, path)))
     except Failure as failure:
         return outcome._replace(failure=failure.failure, message=str(failure), outputs={}, rule=failure.rule)

@@ -15,9 +15,8 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from planrunner.globs import is_glob
+from planrunner.files.match import is_glob, placed, steps
 from planrunner.plan.expressions.values import text_of
-from planrunner.plan.patterns import placed, steps
 from planrunner.plan.policy_checks import Wanted, judged
 from planrunner.plan.rights import Level, Right, narrows, restricts
 from planrunner.plan.rights import path as right_to

@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from planrunner.files.match import name_matches
 from planrunner.plan.nearest import nearest
-from planrunner.plan.patterns import UNKNOWN, name_matches, written
+from planrunner.plan.patterns import UNKNOWN, written
 from planrunner.plan.rights import (
     AS_BEFORE,
     Level,

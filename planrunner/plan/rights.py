@@ -13,11 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+from planrunner.files.match import name_matches, path_matches
 from planrunner.plan.patterns import (
     UNKNOWN,
     Loose,
-    name_matches,
-    path_matches,
     value_matches,
     words_match,
     words_may_match,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from planrunner.escapes import escaped, escaped_line
 from planrunner.jsontext import as_text
-from planrunner.plan.escapes import escaped, escaped_line
 from planrunner.views.terminal import Terminal, cut, duration_text, harmless, plural
 
 Json = Any

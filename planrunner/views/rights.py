@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from planrunner.plan.escapes import escaped
+from planrunner.escapes import escaped
 from planrunner.redaction import masked
 from planrunner.views.terminal import Terminal, cut, duration_text, harmless, plural, table, width
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planrunner.capabilities.contract import Failure
-from planrunner.capabilities.files.patch import Misfit, apply_hunks, parse_diff
+from planrunner.files.patch import Misfit, apply_hunks, parse_diff
 
 SONG = "".join(f"line {number}\n" for number in range(1, 21))
 DIFF = """\

@@ -18,7 +18,7 @@ from files_desk import Desk, hasty, tree  # noqa: F401 (is used by being there)
 from simulator.crashes import in_child
 from test_files_undo import ACTS, missing, prepared
 
-from planrunner.capabilities.files import beneath
+from planrunner.files import beneath
 
 EVERY = 1 if os.environ.get("PLANRUNNER_FAULTS") == "all" else 61
 WRITES = "mkdir rename unlink rmdir link symlink write fsync fchmod chmod".split()

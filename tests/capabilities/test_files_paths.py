@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from test_files_undo import missing
 
 from planrunner.capabilities.contract import Failure
-from planrunner.capabilities.files import beneath
-from planrunner.capabilities.files.beneath import Beneath, steps
+from planrunner.files import beneath
+from planrunner.files.beneath import Beneath, steps
 from planrunner.journal.sqlite import open_journal
 
 WAYS_OUT = {

@@ -20,7 +20,7 @@ from files_desk import Desk, hasty, tree  # noqa: F401 (is used by being there)
 from test_files_undo import missing
 
 from planrunner.capabilities.contract import Failure
-from planrunner.capabilities.files import beneath
+from planrunner.files import beneath
 
 SECONDS = float(os.environ.get("PLANRUNNER_RACE_SECONDS", "0.15"))
 SECRET = "the secret outside\n"

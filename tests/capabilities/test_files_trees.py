@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.files.inputs import written
-from planrunner.capabilities.files.walk import Patterns
-from planrunner.globs import files
+from planrunner.files.match import files
+from planrunner.files.walk import Patterns
 
 
 @pytest.fixture

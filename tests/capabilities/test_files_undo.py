@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from planrunner.capabilities.builtin import TARGETS
 from planrunner.capabilities.contract import Failure
-from planrunner.capabilities.files import beneath, staged
+from planrunner.files import beneath, staged
 
 LEFT_AND_RIGHT = [
     {"path": "docs/a.txt", "search": "two", "replace": "zwei"},
@@ -291,7 +291,7 @@ class TestForeignWork:
     def test_a_file_somebody_writes_while_it_is_replaced_is_put_back(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from planrunner.capabilities.files import staged
+        from planrunner.files import staged
 
         desk = filled(tmp_path)
         swap = staged._swap

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from planrunner.capabilities.files import staged
+from planrunner.files import staged
 
 sys.path.insert(0, str(Path(__file__).parent))
 

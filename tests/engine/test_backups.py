@@ -10,7 +10,7 @@ import pytest
 
 from planrunner.engine.backups import put_back, save
 from planrunner.engine.effects import Restore
-from planrunner.engine.files import Refused, matching
+from planrunner.files.listing import Refused, matching
 
 
 class Bench:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planrunner.plan.patterns import name_matches, path_matches, words_match
+from planrunner.files.match import name_matches, path_matches
+from planrunner.plan.patterns import words_match
 from planrunner.plan.rights import Level, Right, Use, capability, host, named, path
 from planrunner.plan.shell.commands import commands
 

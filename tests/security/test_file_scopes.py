@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from planrunner.capabilities.builtin import TARGETS, description_of, load
 from planrunner.capabilities.contract import Call, Context, Failure
-from planrunner.capabilities.files.beneath import Beneath, scope_in
+from planrunner.capabilities.files.scope import scope_in
 from planrunner.engine.services import AttemptServices
+from planrunner.files.beneath import Beneath
 from planrunner.plan.access import Ground, files, touched
 from planrunner.plan.model import Task
 from planrunner.plan.rights import Level

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from planrunner.caller import principal
 from planrunner.errors import Denied, NotFound, PlanrunnerError, RunHeld, StorageFailed, UsageError
+from planrunner.escapes import escaped
 from planrunner.fileio import read_regular
 from planrunner.journal import foreign
 from planrunner.journal.audit import exported, read_heads, verify_journal
@@ -22,7 +23,6 @@ from planrunner.journal.records import Lease, NewRun
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import check_state, find_project, find_state, is_marked, why_outside
 from planrunner.machine.events import Entry, PlanRefused
-from planrunner.plan.escapes import escaped
 from planrunner.redaction import Redactor, masked
 from planrunner.safety.credentials import Unresolved, read_credentials, value_of
 from planrunner.views.documents import document

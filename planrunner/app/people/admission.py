@@ -15,13 +15,13 @@ from planrunner.app.proof.envelope import Sight
 from planrunner.app.proof.powers import FORMAT, outside, powers, settings_powers
 from planrunner.app.runs.setup import Seen, environment_of, sight
 from planrunner.errors import Denied, NotFound, UsageError
+from planrunner.escapes import escaped
+from planrunner.files.match import path_matches
 from planrunner.journal.memory import MemoryJournal
 from planrunner.journal.workspace import find_project, why_outside
 from planrunner.jsontext import stable_json
-from planrunner.plan.escapes import escaped
 from planrunner.plan.model import Plan
 from planrunner.plan.params import bind_params
-from planrunner.plan.patterns import path_matches
 from planrunner.plan.rights import texts
 from planrunner.plugins.registry import Registry
 from planrunner.safety import trust

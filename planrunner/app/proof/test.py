@@ -28,7 +28,7 @@ from planrunner.app.proof.world import (
 )
 from planrunner.diagnostics import Diagnostic, has_errors
 from planrunner.errors import NotFound, PlanInvalid, UsageError
-from planrunner.globs import name_fits
+from planrunner.files.match import name_fits
 from planrunner.machine.state import State
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from planrunner.engine.backups import MOST, remove, restore
-from planrunner.engine.files import Listing, Refused, fits, listing
 from planrunner.errors import NotFound, StorageFailed, UsageError
+from planrunner.files.listing import Listing, Refused, fits, listing
 from planrunner.knowledge import directories
 from planrunner.knowledge.artifacts import ArtifactStore
 from planrunner.knowledge.directories import Piece

@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, TypedDict
 
 from planrunner.capabilities.contract import Context, Doc, Failure, capability
-from planrunner.capabilities.files.beneath import Beneath
-from planrunner.capabilities.files.changes import Change, Planned, ways
-from planrunner.capabilities.files.patch import (
+from planrunner.capabilities.files.verb import Plan, Verb, undone
+from planrunner.files.beneath import Beneath
+from planrunner.files.changes import Change, Planned, ways
+from planrunner.files.patch import (
     FilePatch,
     Misfit,
     Replacement,
@@ -20,8 +21,7 @@ from planrunner.capabilities.files.patch import (
     apply_replacements,
     parse_diff,
 )
-from planrunner.capabilities.files.verb import Plan, Verb, undone
-from planrunner.capabilities.files.walk import Standing, content, file_of, look
+from planrunner.files.walk import FileState, content, file_of, state_of
 
 Json = Any
 
@@ -51,7 +51,7 @@ class _Desk:
 
     def __init__(self, tree: Beneath) -> None:
         self._tree = tree
-        self._before: dict[str, tuple[Standing | None, str | None]] = {}
+        self._before: dict[str, tuple[FileState | None, str | None]] = {}
         self._now: dict[str, str | None] = {}
         self._modes: dict[str, int] = {}
 
@@ -63,7 +63,7 @@ class _Desk:
         """The text by now, None where the file does not exist. Raises Failure for what is not a text file inside."""
         path = self.key(path)
         if path not in self._now:
-            standing = look(self._tree, path.split("/"))
+            standing = state_of(self._tree, path.split("/"))
             if standing is not None and standing.kind == "link":
                 raise Failure(f"{path} is a link", "policy", rule="files.link")
             if standing is not None and standing.kind != "file":

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import Context
-from planrunner.capabilities.files.changes import Change, Step
-from planrunner.capabilities.files.walk import sha256, standing_of
 from planrunner.errors import StorageFailed
+from planrunner.files.changes import Change, Step
+from planrunner.files.walk import sha256, state_from
 from planrunner.jsontext import read_json, stable_json, write_json
 
 Json = Any
@@ -70,13 +70,13 @@ def storing(place: str) -> Iterator[None]:
 
 def _row(step: Step) -> list[Json]:
     change = step.change
-    sides = [None if side is None else side.told() for side in (change.before, change.after)]
+    sides = [None if side is None else side.as_json() for side in (change.before, change.after)]
     return [change.path, *sides, change.way, change.origin, step.place, step.aside]
 
 
 def _step(row: Sequence[Json]) -> Step:
     path, before, after, way, origin, place, aside = row
-    return Step(Change(path, standing_of(before), standing_of(after), None, way, origin), place, aside)
+    return Step(Change(path, state_from(before), state_from(after), None, way, origin), place, aside)
 
 
 def forget_old(folder: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
-from planrunner.plan.patterns import placed
+from planrunner.files.match import placed
 from planrunner.plan.policy_checks import Wanted, refusal
 from planrunner.plan.rights import Level, restricts
 from planrunner.plan.rights import path as right_to
@@ -35,8 +35,8 @@ class Scope(NamedTuple):
         return all(right_to(self.levels, way, place).verdict != "deny" for place in places)
 
 
-def scope_of(context: Context) -> Scope | None:
-    """The scope of a call; None where no policy says anything about files."""
+def scope_in(context: Context) -> Scope | None:
+    """What a policy leaves of the files to a call; None where it says nothing about them."""
     here = context.call.directory
     return scope_between(
         context.call.rights, context.services.directory() if context.services is not None else here, here

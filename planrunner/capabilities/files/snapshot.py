@@ -16,13 +16,13 @@ from typing import IO, Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Doc, Failure, Preview, capability
 from planrunner.capabilities.files import records
-from planrunner.capabilities.files.beneath import Beneath
-from planrunner.capabilities.files.changes import Change, Planned, ways
 from planrunner.capabilities.files.inputs import check
 from planrunner.capabilities.files.tree import matching, names
 from planrunner.capabilities.files.verb import Plan, Verb, open_tree, read, undone
-from planrunner.capabilities.files.walk import CHUNK, MOST, Patterns, Standing, look, look_in
 from planrunner.fileio import unnamed
+from planrunner.files.beneath import Beneath
+from planrunner.files.changes import Change, Planned, ways
+from planrunner.files.walk import CHUNK, MOST, FileState, Patterns, state_in, state_of
 from planrunner.jsontext import read_json, stable_json
 
 Json = Any
@@ -53,9 +53,9 @@ class _Range(NamedTuple):
     exclude: tuple[str, ...]
 
 
-def _tree(context: Context, tree: Beneath, parts: list[str], what: _Range) -> dict[str, Standing]:
+def _tree(context: Context, tree: Beneath, parts: list[str], what: _Range) -> dict[str, FileState]:
     """Everything in range by its path from the folder on; the folder itself is the empty path."""
-    top = look(tree, parts)
+    top = state_of(tree, parts)
     if top is None:
         return {}
     if top.kind != "folder":
@@ -69,7 +69,7 @@ def _tree(context: Context, tree: Beneath, parts: list[str], what: _Range) -> di
             stat.S_ISREG(entry.found.st_mode) or stat.S_ISDIR(entry.found.st_mode) or stat.S_ISLNK(entry.found.st_mode)
         ):
             continue  # a pipe or a socket has no content
-        standing = look_in(entry.folder, entry.name, entry.path, tree.go_on)
+        standing = state_in(entry.folder, entry.name, entry.path, tree.go_on)
         if standing is not None:
             found[entry.path[start:]] = standing
         if len(found) > MOST:
@@ -108,7 +108,7 @@ def snapshot(
 
 
 def _kept(
-    context: Context, tree: Beneath, parts: list[str], taken: tuple[_Range, dict[str, Standing]]
+    context: Context, tree: Beneath, parts: list[str], taken: tuple[_Range, dict[str, FileState]]
 ) -> dict[str, Json]:
     """Write the snapshot into one file and keep that."""
     what, found = taken
@@ -118,7 +118,7 @@ def _kept(
         if standing.kind == "file" and standing.sha256 not in contents:
             contents[standing.sha256] = (end, "/".join([*parts, name]))
             end += standing.size
-    rows = [[name, standing.told()] for name, standing in sorted(found.items())]
+    rows = [[name, standing.as_json()] for name, standing in sorted(found.items())]
     offsets = {digest: offset for digest, (offset, _) in contents.items()}
     head = {"format": _FORMAT, "folder": _from_run(context, parts), "patterns": what.patterns, "exclude": what.exclude}
     head |= {"entries": rows, "offsets": offsets}
@@ -179,7 +179,7 @@ class _Stored(NamedTuple):
 
     folder: str | None
     what: _Range
-    entries: dict[str, Standing]
+    entries: dict[str, FileState]
     offsets: dict[str, int]
     start: int
 
@@ -192,7 +192,7 @@ def _read(context: Context, digest: str) -> _Stored:
         if head["format"] not in (_FORMAT, _WITHOUT_FOLDER):
             raise ValueError
         folder = None if head["format"] == _WITHOUT_FOLDER else str(head["folder"])
-        entries = {name: Standing(**told) for name, told in head["entries"]}
+        entries = {name: FileState(**told) for name, told in head["entries"]}
         what = _Range(tuple(head["patterns"]), tuple(head["exclude"]))
         return _Stored(folder, what, entries, head["offsets"], len(line))
     except (ValueError, KeyError, TypeError):

@@ -10,12 +10,13 @@ from typing import Annotated, Any, NamedTuple
 from zlib import crc32
 
 from planrunner.capabilities.contract import Context, Doc, Failure, capability, size
-from planrunner.capabilities.files.beneath import Beneath, scope_in
-from planrunner.capabilities.files.changes import Change, Planned, Step, ways
 from planrunner.capabilities.files.inputs import check, permissions
+from planrunner.capabilities.files.scope import scope_in
 from planrunner.capabilities.files.verb import Plan, Verb, open_tree, undone
-from planrunner.capabilities.files.walk import Standing, contents, file_of, look, sha256
-from planrunner.capabilities.files.walk import content as content_of
+from planrunner.files.beneath import Beneath
+from planrunner.files.changes import Change, Planned, Step, ways
+from planrunner.files.walk import FileState, contents, file_of, sha256, state_of
+from planrunner.files.walk import content as content_of
 from planrunner.plan.expressions.values import Names, TemplateError, text_of
 from planrunner.plan.templates import render_text
 
@@ -95,7 +96,7 @@ class Text(NamedTuple):
     parents: bool
 
 
-def _planned(text: Text, make: Callable[[Beneath, list[str], Standing | None], bytes]) -> Plan:
+def _planned(text: Text, make: Callable[[Beneath, list[str], FileState | None], bytes]) -> Plan:
     """A plan that puts what ``make`` gives at the path."""
 
     def plan(_: Context, tree: Beneath) -> Planned:
@@ -103,7 +104,7 @@ def _planned(text: Text, make: Callable[[Beneath, list[str], Standing | None], b
             raise Failure(f"{text.path} names a folder, not a file")
         parts = tree.writable(text.path)
         path = "/".join(parts)
-        before = look(tree, parts)
+        before = state_of(tree, parts)
         if before is not None and before.kind != "file":
             if before.kind == "link":
                 raise Failure(f"{path} is a link", "policy", rule="files.link")
@@ -165,7 +166,7 @@ def write(
 def _append(path: str, content: str, encoding: str = "utf-8", parents: bool = False) -> Plan:
     data = encoded(content, encoding)
 
-    def make(tree: Beneath, parts: list[str], before: Standing | None) -> bytes:
+    def make(tree: Beneath, parts: list[str], before: FileState | None) -> bytes:
         return (content_of(tree, parts, _LARGEST) if before else b"") + data
 
     return _planned(Text(path, encoding, "", parents), make)
@@ -174,7 +175,7 @@ def _append(path: str, content: str, encoding: str = "utf-8", parents: bool = Fa
 def _still_appended(tree: Beneath, steps: Sequence[Step]) -> bool:
     """Whether others have but added to what an earlier attempt left."""
     path, after = next((step.change.path, step.change.after) for step in steps if not step.change.way)
-    now = look(tree, path.split("/"))
+    now = state_of(tree, path.split("/"))
     if after is None or now is None or now.kind != "file" or now.size < after.size:
         return False
     return sha256(content_of(tree, path.split("/"), _LARGEST)[: after.size]) == after.sha256
@@ -222,7 +223,7 @@ def _template(
     if bool(template) == bool(text):
         raise Failure("either `template`, the path of a file, or `text` is needed")
 
-    def make(tree: Beneath, parts: list[str], before: Standing | None) -> bytes:
+    def make(tree: Beneath, parts: list[str], before: FileState | None) -> bytes:
         source = text
         if template:
             try:

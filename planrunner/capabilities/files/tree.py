@@ -8,11 +8,12 @@ from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
 
 from planrunner.capabilities.contract import Context, Doc, Failure, capability
-from planrunner.capabilities.files.beneath import APART, Beneath, scope_in
-from planrunner.capabilities.files.changes import AS_IT_COMES, Change, Planned, ways
 from planrunner.capabilities.files.inputs import check, permissions
+from planrunner.capabilities.files.scope import scope_in
 from planrunner.capabilities.files.verb import Plan, Verb, read, undone
-from planrunner.capabilities.files.walk import Entry, Patterns, Standing, below, entries, look, look_in
+from planrunner.files.beneath import APART, Beneath
+from planrunner.files.changes import AS_IT_COMES, Change, Planned, ways
+from planrunner.files.walk import Entry, FileState, Patterns, below, entries, state_in, state_of
 
 Json = Any
 
@@ -91,12 +92,12 @@ def _kind(entry: Entry) -> str:
 def _described(tree: Beneath, entry: Entry, kind: str, hashed: bool) -> dict[str, Json]:
     told: dict[str, Json] = {"path": entry.path, "kind": kind, "size": entry.found.st_size if kind == "file" else 0}
     if hashed and kind == "file":
-        standing = look_in(entry.folder, entry.name, entry.path, tree.go_on)
+        standing = state_in(entry.folder, entry.name, entry.path, tree.go_on)
         told |= {"sha256": standing.sha256 if standing else "", "size": standing.size if standing else 0}
     return told
 
 
-Tree = dict[str, Standing]
+Tree = dict[str, FileState]
 
 
 class Placed(NamedTuple):
@@ -118,7 +119,7 @@ class Made(NamedTuple):
 
 def _whole(tree: Beneath, parts: list[str], way: Literal["read", "write"] = "write") -> Tree:
     """What stands at a path and below it, by path; empty where there is nothing. ``way`` is what is done with it."""
-    path, top = "/".join(parts), look(tree, parts)
+    path, top = "/".join(parts), state_of(tree, parts)
     if top is None:
         return {}
     return {path: top, **(below(tree, parts, way) if top.kind == "folder" else {})}
@@ -152,7 +153,7 @@ def _files(tree: Tree) -> int:
     return sum(standing.kind != "folder" for standing in tree.values())
 
 
-def _placed(tree: Beneath, path: str, before: Standing | None, what: tuple[str, Standing], move: bool) -> Change:
+def _placed(tree: Beneath, path: str, before: FileState | None, what: tuple[str, FileState], move: bool) -> Change:
     origin, standing = what
     source = partial(read, tree, origin) if standing.kind == "file" else None
     return Change(path, before, standing, source, origin=origin if move and source else "")
@@ -247,10 +248,10 @@ def delete(
 def _mkdir(path: str, mode: str | int = "", parents: bool = False) -> Plan:
     def plan(_: Context, tree: Beneath) -> Planned:
         parts = tree.writable(path)
-        before, wanted = look(tree, parts), permissions(mode)
+        before, wanted = state_of(tree, parts), permissions(mode)
         if before is not None and before.kind != "folder":
             raise Failure(f"{path} is there already, and is a {before.kind}")
-        after = Standing("folder", AS_IT_COMES if wanted is None else wanted)
+        after = FileState("folder", AS_IT_COMES if wanted is None else wanted)
         changed = before is None or (wanted is not None and before.mode != wanted)
         change = Change("/".join(parts), before, after)
         return Planned((*ways(tree, parts, parents), change), Made(path, changed)._asdict())

@@ -10,11 +10,13 @@ from typing import Any
 
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.files import records
-from planrunner.capabilities.files.beneath import Beneath, scope_in
-from planrunner.capabilities.files.changes import Change, Planned, Step, fits, merged, preview, stepped
 from planrunner.capabilities.files.inputs import artifact_name, check
-from planrunner.capabilities.files.staged import perform, settle
-from planrunner.capabilities.files.walk import CHUNK, Standing, at, entries, sha256
+from planrunner.capabilities.files.scope import scope_in
+from planrunner.files.beneath import Beneath
+from planrunner.files.changes import Change, Planned, Step, fits, merged, stepped
+from planrunner.files.diff import unified
+from planrunner.files.staged import perform, settle
+from planrunner.files.walk import CHUNK, FileState, entries, sha256, state_at
 from planrunner.jsontext import read_json, write_json
 
 Json = Any
@@ -79,7 +81,8 @@ class Verb:
     def preview(self, context: Context, **inputs: Json) -> Preview:
         """What would change, as a unified diff."""
         with open_tree(context, looks=True) as tree:
-            return preview(merged(self._planned(inputs)(context, tree).changes), lambda path: read(tree, path))
+            changes = merged(self._planned(inputs)(context, tree).changes)
+            return Preview(*unified(changes, lambda path: read(tree, path)))
 
     def capture(self, context: Context, **inputs: Json) -> dict[str, Json]:
         """What an undo has to know: each path with what stands there before and after, old contents in the store.
@@ -130,7 +133,7 @@ def _keep_replaced(context: Context, tree: Beneath, changes: tuple[Change, ...])
             keep(context, tree, change.path, change.before)
 
 
-def keep(context: Context, tree: Beneath, path: str, standing: Standing) -> None:
+def keep(context: Context, tree: Beneath, path: str, standing: FileState) -> None:
     """Keep the content of a file in the store. Raises Failure (transient) where it is no longer what it was."""
     if standing.size <= _IN_MEMORY:
         record = context.keep(b"".join(read(tree, path)), artifact_name(path))
@@ -202,7 +205,7 @@ def _refuse_foreign(
     """Nothing is put back over what another process has made of a path, before the task replaced it or after.
     ``cut_off``: a kill may have left a path between the two."""
     for change in changes:
-        now = at(tree, change.path)
+        now = state_at(tree, change.path)
         known = fits(now, change.before) or fits(now, change.after) or (change.way and now is None)
         between = now is None or (now.kind == "folder" and "folder" in (_kind(change.before), _kind(change.after)))
         if not (known or (cut_off and between)):
@@ -215,17 +218,17 @@ def _refuse_foreign(
             raise Failure(f"{path} was changed by another process before the task replaced it, so it is not put back")
 
 
-def _kind(standing: Standing | None) -> str:
+def _kind(standing: FileState | None) -> str:
     return "" if standing is None else standing.kind
 
 
-def _moved(changes: Sequence[Change]) -> dict[Standing, str]:
+def _moved(changes: Sequence[Change]) -> dict[FileState, str]:
     """Files that come to stand somewhere new, with their paths: what goes away elsewhere may be found there again."""
     return {change.after: change.path for change in changes if change.after is not None and change.before is None}
 
 
 def _inverse(context: Context, tree: Beneath, change: Change, changes: tuple[Change, ...]) -> Change | None:
-    now = at(tree, change.path)
+    now = state_at(tree, change.path)
     if fits(now, change.before) or (now is None and change.before is None):
         return None
     if now is not None and now.kind == "folder" and (change.before is None or change.before.kind != "folder"):

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.git.command import Git, program
 from planrunner.capabilities.programs import Program, run
-from planrunner.globs import name_fits
+from planrunner.files.match import name_fits
 
 REFUSED = (
     "include.path", "includeif.*.path",

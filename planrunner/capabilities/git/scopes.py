@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Literal
 
 from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.files.beneath import scope_in
+from planrunner.capabilities.files.scope import scope_in
 from planrunner.capabilities.files.verb import open_tree
 from planrunner.capabilities.git.command import Git
 from planrunner.capabilities.git.repository import Repository

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Literal, NamedTuple, TypedDict
 
 from planrunner.capabilities.contract import Context, Doc, Failure, Preview, capability
-from planrunner.capabilities.files.beneath import scope_in
+from planrunner.capabilities.files.scope import scope_in
 from planrunner.capabilities.git import index, scopes
 from planrunner.capabilities.git.checkout import MODULE
 from planrunner.capabilities.git.command import Git, checked_path, checked_reference, plain_call

@@ -16,17 +16,17 @@ from typing import Annotated, Any, BinaryIO, NamedTuple, Unpack, cast
 import httpx2
 
 from planrunner.capabilities.contract import Context, Doc, Failure, Preview, capability
-from planrunner.capabilities.files.beneath import Beneath
-from planrunner.capabilities.files.changes import Change, stepped, ways
 from planrunner.capabilities.files.inputs import artifact_name
 from planrunner.capabilities.files.records import forget_old
-from planrunner.capabilities.files.staged import perform
 from planrunner.capabilities.files.verb import kept, open_tree
-from planrunner.capabilities.files.walk import Standing, look, standing_of
 from planrunner.capabilities.http.answer import Received, name_of
 from planrunner.capabilities.http.exchange import answered, judged, opened, passing, rest
 from planrunner.capabilities.http.inputs import INLINE, Fetching, Url
 from planrunner.capabilities.http.request import Ask, asked, call_of, previewed, size_of
+from planrunner.files.beneath import Beneath
+from planrunner.files.changes import Change, stepped, ways
+from planrunner.files.staged import perform
+from planrunner.files.walk import FileState, state_from, state_of
 
 FOLDER = "http-downloads"
 
@@ -298,7 +298,7 @@ def total_of(headers: Any) -> int:
     return int(total) if total.isascii() and total.isdigit() else -1
 
 
-def standing(context: Context, path: str) -> Standing | None:
+def standing(context: Context, path: str) -> FileState | None:
     """The file at a path, None where it does not exist. Raises Failure for what is not a file, or cannot be
     one; policy for a link, and for a path that plans do not write to."""
     with open_tree(context) as tree:
@@ -306,7 +306,7 @@ def standing(context: Context, path: str) -> Standing | None:
 
 
 def put(
-    context: Context, path: str, wanted: Standing | None, source: Callable[[], Iterable[bytes]] | None, mark: str
+    context: Context, path: str, wanted: FileState | None, source: Callable[[], Iterable[bytes]] | None, mark: str
 ) -> None:
     """Have ``wanted`` stand at a path, with the bytes of ``source``, or nothing. Readers see the one or the other.
 
@@ -331,10 +331,10 @@ def clean(context: Context, path: str, mark: str) -> None:
             os.close(folder)
 
 
-def _standing(tree: Beneath, path: str) -> Standing | None:
+def _standing(tree: Beneath, path: str) -> FileState | None:
     parts = tree.writable(path)
     ways(tree, parts, False, "create it first (files.mkdir with `parents: true`)")
-    found = look(tree, parts)
+    found = state_of(tree, parts)
     if found is None or found.kind == "file":
         return found
     if found.kind == "link":
@@ -369,14 +369,14 @@ def _capture(context: Context, url: str, path: str = "", **options: Any) -> dict
     found = standing(context, path)
     if found is not None and context.keep_file(path, f"before/{artifact_name(path)}")["sha256"] != found.sha256:
         raise Failure(f"{path} is being changed by another process", "transient")
-    return {"path": path, "stood": found and found.told(), "note": _note(context)}
+    return {"path": path, "stood": found and found.as_json(), "note": _note(context)}
 
 
 def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> dict[str, Any] | None:
     """Put back what stood at the path. What another process changed since is left as it is, and fails."""
     if not before:
         return None
-    path, stood = before["path"], standing_of(before["stood"])
+    path, stood = before["path"], state_from(before["stood"])
     clean(context, path, before["note"])
     now = standing(context, path)
     if now == stood:
@@ -484,7 +484,7 @@ def _deliver(context: Context, found: Downloaded, name: str, partial: Partial) -
     if there is not None and there.sha256 == found.sha256:
         return found._replace(changed=False)
     context.note(f"http {_note(context)}", found.sha256)
-    wanted = Standing("file", there.mode if there else 0o644, found.size, found.sha256)
+    wanted = FileState("file", there.mode if there else 0o644, found.size, found.sha256)
     put(context, found.path, wanted, partial.parts, _note(context))
     return found
 

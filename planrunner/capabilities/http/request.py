@@ -15,11 +15,11 @@ import httpx2
 
 from planrunner.capabilities.contract import Context, Failure, Preview, seconds
 from planrunner.capabilities.contract import size as bytes_of
-from planrunner.capabilities.files.beneath import open_inside, scope_in
-from planrunner.capabilities.files.scope import Scope
+from planrunner.capabilities.files.scope import Scope, scope_in
 from planrunner.capabilities.http.headers import header_name, is_line, is_secret
 from planrunner.capabilities.http.inputs import INLINE, Creating
 from planrunner.capabilities.jsonschema import require_schema
+from planrunner.files.beneath import open_inside
 from planrunner.jsontext import shown
 from planrunner.plan.http_forms import parse_status
 from planrunner.redaction import Redactor

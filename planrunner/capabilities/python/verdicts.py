@@ -9,7 +9,7 @@ import subprocess
 import sys
 from typing import Any
 
-from planrunner.globs import name_fits
+from planrunner.files.match import name_fits
 
 ORDER = {"allow": 0, "ask": 1, "deny": 2}
 

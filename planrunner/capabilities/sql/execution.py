@@ -15,7 +15,7 @@ from sqlalchemy import CursorResult
 
 from planrunner.capabilities.contract import OUTPUT_LIMIT, Context, Doc, Failure, Json, Preview, capability
 from planrunner.capabilities.contract import seconds as seconds_of
-from planrunner.capabilities.files.beneath import open_inside, scope_in
+from planrunner.capabilities.files.scope import scope_in
 from planrunner.capabilities.preconditions import require_verbatim
 from planrunner.capabilities.sql.session import Database, Session, find, transaction
 from planrunner.capabilities.sql.statements import (
@@ -29,6 +29,7 @@ from planrunner.capabilities.sql.statements import (
     statements,
     words,
 )
+from planrunner.files.beneath import open_inside
 
 _BATCH = 100
 _ONLY_READS = "sql.query only reads: {} is for sql.execute"

@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple, TypedDict
 
 from planrunner.capabilities.contract import Context, Doc, Failure
 from planrunner.capabilities.files.scope import require_let
-from planrunner.globs import files
+from planrunner.files.match import files
 
 _LONGEST = 1_000
 """Characters of a message."""

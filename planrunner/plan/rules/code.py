@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from planrunner.diagnostics import Diagnostic
-from planrunner.globs import is_glob
+from planrunner.files.match import is_glob
 from planrunner.plan.model import Capability, Task
 from planrunner.plan.python.rules import RULES, is_one_template
 from planrunner.plan.python.scan import scan

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
-from planrunner.globs import is_glob, shell_fits
+from planrunner.files.match import is_glob, shell_fits
 from planrunner.plan.expressions.functions import FUNCTIONS
 from planrunner.plan.expressions.tree import children
 from planrunner.plan.model import Action, Plan, Task

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from planrunner.errors import PlanInvalid, UsageError
+from planrunner.files.match import path_matches
 from planrunner.jsontext import shown
 from planrunner.plan.expressions.quantities import amount, parse_count, parse_duration, parse_size
-from planrunner.plan.patterns import path_matches
 from planrunner.plan.rights import Level, entries, restricts, texts
 from planrunner.safety.project import read_settings, unsound
 

@@ -14,7 +14,7 @@ from types import GeneratorType
 from typing import Any, NamedTuple, Union
 
 from planrunner.capabilities.contract import declaration_of
-from planrunner.globs import name_fits
+from planrunner.files.match import name_fits
 from planrunner.machine.events import Outcome
 from planrunner.testing import bench as benches
 from planrunner.testing.bench import Asked, Bench

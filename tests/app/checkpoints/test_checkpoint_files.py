@@ -13,8 +13,8 @@ import pytest
 from planrunner.engine import backups
 from planrunner.engine.backups import INDEX, taken
 from planrunner.engine.effects import TakeCheckpoint
-from planrunner.engine.files import fits, matching
 from planrunner.errors import StorageFailed
+from planrunner.files.listing import fits, matching
 from planrunner.knowledge import directories
 from planrunner.knowledge.artifacts import ArtifactStore
 from planrunner.knowledge.directories import Manifest, Piece, changes

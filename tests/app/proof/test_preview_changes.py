@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from planrunner.capabilities.files.patch import parse_diff
+from planrunner.files.patch import parse_diff
 
 Write = Callable[[str, str], str]
 Call = Callable[..., tuple[int, str, str]]

@@ -14,11 +14,11 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 
-from planrunner.capabilities.contract import Failure
-from planrunner.capabilities.files import beneath
-from planrunner.capabilities.files.beneath import Beneath
-from planrunner.capabilities.files.changes import AS_IT_COMES, WAY, Step, fits
-from planrunner.capabilities.files.walk import Standing, at, look_in
+from planrunner.failures import Failure
+from planrunner.files import beneath
+from planrunner.files.beneath import Beneath
+from planrunner.files.changes import AS_IT_COMES, WAY, Step, fits
+from planrunner.files.walk import FileState, state_at, state_in
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -51,7 +51,7 @@ def perform(tree: Beneath, steps: Sequence[Step]) -> None:
 def settle(tree: Beneath, steps: Sequence[Step]) -> bool:
     """What became of steps that a kill may have cut off: True when all of them are done. Otherwise those that are done
     are undone, so that they can be done again; what others have changed since is left as it is."""
-    done = all(fits(at(tree, step.change.path), step.change.after) for step in steps)
+    done = all(fits(state_at(tree, step.change.path), step.change.after) for step in steps)
     if done and all(_replaced_as_expected(tree, step) for step in steps):
         clean(tree, steps)
         return True
@@ -80,27 +80,27 @@ def clean(tree: Beneath, steps: Sequence[Step]) -> None:
     for step in steps:
         for name in (step.aside, _older(step)):
             with contextlib.suppress(OSError, Failure), _at(tree, step.place) as folder:
-                aside = look_in(folder, name, step.place)
+                aside = state_in(folder, name, step.place)
                 if aside is not None and (_is_known(aside, step) or _is_partial(tree, aside, step)):
                     os.unlink(name, dir_fd=folder)
 
 
-def _is_known(aside: Standing, step: Step) -> bool:
+def _is_known(aside: FileState, step: Step) -> bool:
     return aside.kind != "folder" and (fits(aside, step.change.before) or fits(aside, step.change.after))
 
 
-def _is_partial(tree: Beneath, aside: Standing, step: Step) -> bool:
+def _is_partial(tree: Beneath, aside: FileState, step: Step) -> bool:
     """Whether this was being prepared when it was cut off: not so once the step is done."""
     if aside.kind != "file" or aside.mode != 0o600:
         return False
-    return not fits(at(tree, step.change.path), step.change.after)
+    return not fits(state_at(tree, step.change.path), step.change.after)
 
 
 def _replaced_as_expected(tree: Beneath, step: Step) -> bool:
     """Whether what lies aside, if anything does, is what was to be replaced."""
     try:
         with _at(tree, step.place) as folder:
-            aside = look_in(folder, step.aside, step.place)
+            aside = state_in(folder, step.aside, step.place)
     except OSError:
         return False  # its folder was there a moment ago
     return aside is None or _is_known(aside, step)
@@ -121,7 +121,7 @@ def _path(step: Step) -> list[str]:
     return step.change.path.split("/")
 
 
-def _kind(standing: Standing | None) -> str:
+def _kind(standing: FileState | None) -> str:
     """Folder, leaf (a file or a link: one can take the place of the other) or nothing."""
     return "" if standing is None else "folder" if standing.kind == "folder" else "leaf"
 
@@ -148,13 +148,13 @@ def _linked(tree: Beneath, aside: int, step: Step) -> bool:
             os.link(name, step.aside, src_dir_fd=folder, dst_dir_fd=aside, follow_symlinks=False)
         except OSError:
             return False
-    if fits(look_in(aside, step.aside, step.change.path), step.change.after):
+    if fits(state_in(aside, step.aside, step.change.path), step.change.after):
         return True
     os.unlink(step.aside, dir_fd=aside)
     return False
 
 
-def _write(tree: Beneath, folder: int, step: Step, after: Standing) -> None:
+def _write(tree: Beneath, folder: int, step: Step, after: FileState) -> None:
     handle = os.open(step.aside, _NEW, 0o600, dir_fd=folder)
     hashed = hashlib.sha256()
     try:
@@ -185,7 +185,7 @@ def _take_away(tree: Beneath, step: Step) -> None:
             _move(folder, name, aside, step.aside)
         except OSError as error:
             raise _changed(path, error) from None
-        if not fits(look_in(aside, step.aside, path), before):
+        if not fits(state_in(aside, step.aside, path), before):
             _move(aside, step.aside, folder, name)
             raise Failure(f"{path} was changed by another process meanwhile")
 
@@ -199,7 +199,7 @@ def _put(tree: Beneath, step: Step) -> None:
                 _make(folder, name, step)
             elif _kind(before) == "leaf":
                 _swap(aside, step, folder, name)
-                if not fits(look_in(aside, step.aside, path), before):
+                if not fits(state_in(aside, step.aside, path), before):
                     _swap(aside, step, folder, name)
                     raise Failure(f"{path} was changed by another process meanwhile")
             else:
@@ -214,7 +214,7 @@ def _make(folder: int, name: str, step: Step) -> None:
     try:
         os.mkdir(name, 0o700 if step.change.after != WAY else 0o755, dir_fd=folder)
     except FileExistsError:
-        if not (step.change.way and _kind(look_in(folder, name, step.change.path)) == "folder"):
+        if not (step.change.way and _kind(state_in(folder, name, step.change.path)) == "folder"):
             raise  # a folder on the way may have been made by a task beside this one
 
 
@@ -229,7 +229,7 @@ def _unput(tree: Beneath, step: Step) -> None:
     path, before, after = step.change.path, step.change.before, step.change.after
     assert after is not None
     with _at(tree, step.place) as aside, _above(tree, path) as (folder, name):
-        now = look_in(folder, name, path)
+        now = state_in(folder, name, path)
         if now is None or fits(now, before):
             return
         if after.kind == "folder" == now.kind:
@@ -239,7 +239,7 @@ def _unput(tree: Beneath, step: Step) -> None:
                 os.rmdir(name, dir_fd=folder)
         elif fits(now, after):
             if _kind(before) == "leaf":
-                if look_in(aside, step.aside, path) is None:  # cut off between the renames of ``_swap``
+                if state_in(aside, step.aside, path) is None:  # cut off between the renames of ``_swap``
                     os.rename(_older(step), step.aside, src_dir_fd=aside, dst_dir_fd=aside)
                 _swap(aside, step, folder, name)
             elif not (step.change.origin and _moved_back(tree, folder, step)):
@@ -263,7 +263,7 @@ def _bring_back(tree: Beneath, step: Step) -> None:
     with _at(tree, step.place) as aside, _above(tree, path) as (folder, name):
         if before.kind != "folder":
             _move(aside, step.aside, folder, name)
-        elif look_in(folder, name, path) is None:
+        elif state_in(folder, name, path) is None:
             os.mkdir(name, 0o700, dir_fd=folder)
         _fsync(folder)
 

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from planrunner.globs import Globs, is_glob, name_fits
+from planrunner.files.match import Globs, is_glob, name_fits
 
 
 class Refused(Exception):

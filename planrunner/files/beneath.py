@@ -9,11 +9,10 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal, Protocol
 
-from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.files.scope import Scope, scope_of
-from planrunner.plan import patterns
+from planrunner.failures import Failure
+from planrunner.files import match
 
 BENEATH = 0x08
 NO_MAGIC_LINKS = 0x02
@@ -98,8 +97,8 @@ def steps(directory: str, path: str) -> list[str]:
     path that leaves it."""
     if "\0" in path or not path:
         raise Failure(f"{path!r} is not a path")
-    parts = patterns.steps(directory, path)
-    if parts is None and (plain := patterns.without_parents(directory, path)):
+    parts = match.steps(directory, path)
+    if parts is None and (plain := match.without_parents(directory, path)):
         why = f"{path} goes up with `..`, and no path does: write `{plain}`"
         raise Failure(why, "policy", rule="files.beneath")
     if parts is None:
@@ -115,11 +114,12 @@ def _none() -> tuple[str, ...]:
     return ()
 
 
-def scope_in(context: Context) -> Scope | None:
-    """What a policy leaves of the files to a call; None where it says nothing about them."""
-    if not context.call.rights:
-        return None
-    return scope_of(context)
+class Scope(Protocol):
+    """What a policy leaves of the files: ``way`` is read or write, ``parts`` are steps from the directory on."""
+
+    def require(self, way: Literal["read", "write"], parts: Sequence[str]) -> None: ...
+
+    def allows(self, way: Literal["read", "write"], path: str) -> bool: ...
 
 
 class Beneath:

@@ -8,9 +8,9 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
-from planrunner.capabilities.contract import Failure
-from planrunner.capabilities.files.beneath import Beneath
-from planrunner.globs import Globs
+from planrunner.failures import Failure
+from planrunner.files.beneath import Beneath
+from planrunner.files.match import Globs
 
 Json = Any
 
@@ -21,7 +21,7 @@ MOST = 100_000
 READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
-class Standing(NamedTuple):
+class FileState(NamedTuple):
     """``kind`` is file (with ``mode``, ``size`` in bytes and ``sha256``), link (with ``target``) or folder (with
     ``mode``). Nothing there is None instead."""
 
@@ -31,7 +31,7 @@ class Standing(NamedTuple):
     sha256: str = ""
     target: str = ""
 
-    def told(self) -> dict[str, Json]:
+    def as_json(self) -> dict[str, Json]:
         """As JSON data, for a journal."""
         if self.kind == "file":
             return {"kind": "file", "mode": self.mode, "size": self.size, "sha256": self.sha256}
@@ -40,25 +40,25 @@ class Standing(NamedTuple):
         )
 
 
-def standing_of(told: dict[str, Json] | None) -> Standing | None:
+def state_from(told: dict[str, Json] | None) -> FileState | None:
     """What ``told`` wrote."""
-    return None if told is None else Standing(**told)
+    return None if told is None else FileState(**told)
 
 
-def file_of(data: bytes, mode: int) -> Standing:
+def file_of(data: bytes, mode: int) -> FileState:
     """A file with this content."""
-    return Standing("file", mode, len(data), sha256(data))
+    return FileState("file", mode, len(data), sha256(data))
 
 
 def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def look(tree: Beneath, parts: list[str]) -> Standing | None:
+def state_of(tree: Beneath, parts: list[str]) -> FileState | None:
     """What stands at the end of the steps, links not followed. Raises Failure for what can be neither read nor kept,
     policy where the way leads through a link."""
     if not parts:
-        return Standing("folder", stat.S_IMODE(os.fstat(tree.root).st_mode))
+        return FileState("folder", stat.S_IMODE(os.fstat(tree.root).st_mode))
     try:
         folder = tree.folder(parts[:-1])
     except (FileNotFoundError, NotADirectoryError):
@@ -66,29 +66,29 @@ def look(tree: Beneath, parts: list[str]) -> Standing | None:
     except OSError as error:
         raise Failure(f"{'/'.join(parts)} cannot be reached: {error.strerror}") from None
     try:
-        return look_in(folder, parts[-1], "/".join(parts), tree.go_on)
+        return state_in(folder, parts[-1], "/".join(parts), tree.go_on)
     finally:
         os.close(folder)
 
 
-def at(tree: Beneath, path: str) -> Standing | None:
+def state_at(tree: Beneath, path: str) -> FileState | None:
     """What stands at a path, nothing where the way to it is gone: for comparing, not for deciding what to do."""
     try:
-        return look(tree, path.split("/"))
+        return state_of(tree, path.split("/"))
     except Failure as failure:
         if failure.failure == "policy":
             return None
         raise
 
 
-def look_in(folder: int, name: str, path: str, go_on: Callable[[], None] = lambda: None) -> Standing | None:
+def state_in(folder: int, name: str, path: str, go_on: Callable[[], None] = lambda: None) -> FileState | None:
     """The same for a name in a folder that is open; ``path`` is for the message, ``go_on`` called now and then."""
     try:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
         if stat.S_ISLNK(found.st_mode):
-            return Standing("link", target=os.readlink(name, dir_fd=folder))
+            return FileState("link", target=os.readlink(name, dir_fd=folder))
         if stat.S_ISDIR(found.st_mode):
-            return Standing("folder", stat.S_IMODE(found.st_mode))
+            return FileState("folder", stat.S_IMODE(found.st_mode))
         if not stat.S_ISREG(found.st_mode):
             raise Failure(f"{path} is not a regular file")
         return _file(folder, name, path, go_on)
@@ -98,7 +98,7 @@ def look_in(folder: int, name: str, path: str, go_on: Callable[[], None] = lambd
         raise Failure(f"{path} cannot be read: {error.strerror}") from None
 
 
-def _file(folder: int, name: str, path: str, go_on: Callable[[], None]) -> Standing:
+def _file(folder: int, name: str, path: str, go_on: Callable[[], None]) -> FileState:
     handle = os.open(name, READ, dir_fd=folder)
     try:
         found = os.fstat(handle)
@@ -109,7 +109,7 @@ def _file(folder: int, name: str, path: str, go_on: Callable[[], None]) -> Stand
             hashed.update(data)
             size += len(data)
             go_on()
-        return Standing("file", stat.S_IMODE(found.st_mode), size, hashed.hexdigest())
+        return FileState("file", stat.S_IMODE(found.st_mode), size, hashed.hexdigest())
     finally:
         os.close(handle)
 
@@ -184,13 +184,13 @@ def _entries(folder: int, path: str, enter: Callable[[str], bool], depth: int) -
             os.close(below)
 
 
-def below(tree: Beneath, parts: list[str], way: Literal["read", "write"] = "write") -> dict[str, Standing]:
+def below(tree: Beneath, parts: list[str], way: Literal["read", "write"] = "write") -> dict[str, FileState]:
     """Everything below a folder as it stands, by path. Raises Failure for more than ``MOST``, for what is not a file,
     link or folder, and (policy) for what plans do not write to, or what a scope does not let be read, or written."""
-    found: dict[str, Standing] = {}
+    found: dict[str, FileState] = {}
     for entry in entries(tree, parts, lambda _: True):
         tree.writable(entry.path, way)
-        standing = look_in(entry.folder, entry.name, entry.path, tree.go_on)
+        standing = state_in(entry.folder, entry.name, entry.path, tree.go_on)
         if standing is not None:
             found[entry.path] = standing
         if len(found) > MOST:

@@ -1,0 +1,1 @@
+"""How files are and putting them back: patterns, walks, paths below an open folder, changes, snapshots, diffs."""
