@@ -38,6 +38,8 @@ from planrunner.machine.stops import GOES_ON, STOPS, outlives
 from planrunner.safety.project import read_project, unsound
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from planrunner.journal.ports import JournalPort
     from planrunner.journal.records import Answer, Lease, Request
     from planrunner.machine.events import Entry
@@ -301,10 +303,15 @@ class Decisions:
             case End():
                 self._end(command)
             case _:
-                from planrunner.engine.enactment import Turn, enact
-
-                for following in enact(command, Turn(self.state, self._place, self._now, self._record, self._todo)):
+                enactment, turn = self._enactment()
+                for following in enactment.enact(command, turn):
                     self._enact(following)
+
+    def _enactment(self) -> tuple[ModuleType, Any]:
+        """What makes events of the commands that most runs do without, and the turn that it acts in."""
+        from planrunner.engine import enactment
+
+        return enactment, enactment.Turn(self.state, self._place, self._now, self._record, self._todo)
 
     def _keep(self, event: Event) -> None:
         if isinstance(event, GateDecided):
@@ -317,9 +324,8 @@ class Decisions:
         else:
             follows = isinstance(event, (AttemptStopping, FrameClosing, UndoSettled))
         if follows:
-            from planrunner.engine.enactment import Turn, follow
-
-            follow(event, Turn(self.state, self._place, self._now, self._record, self._todo))
+            enactment, turn = self._enactment()
+            enactment.follow(event, turn)
 
     def _start(self, command: Start) -> None:
         prepared = prepare(self.state, command, self._place)

@@ -61,6 +61,18 @@ class Sight:
         left = tuple([one for one in task.computed if one.name not in known])
         return with_values(task, known)._replace(computed=left)
 
+    def may_run(self, selected: Collection[str] | None, unsettled: Collection[str] | None) -> set[str]:
+        """The written paths of the tasks that may run, as far as parameters tell; ``unsettled`` are those at the top
+        that have not come to their end (None: all)."""
+        self.selected = None if selected is None else frozenset(selected)
+        paths: set[str] = set()
+        waiting = [row for row in rows_of(self) if unsettled is None or row["task"] in unsettled]
+        for row in waiting:
+            if row["what"] not in OUT:
+                paths.add(row["task"])
+                waiting += row.get("inner", ())
+        return paths
+
     def holds(self, condition: Expression | None) -> bool | None:
         """Whether a condition holds, None where only the run can tell."""
         if condition is None:
@@ -357,16 +369,3 @@ def _undone(sight: Sight, task: Task) -> bool:
 def _asks(sight: Sight, tasks: Sequence[Task]) -> list[str]:
     """Tasks that wait for a person."""
     return [path for path, task in walk(tasks) if asks(task) or path in sight.demanded]
-
-
-def may_run(sight: Sight, selected: Collection[str] | None, open_: Collection[str] | None) -> set[str]:
-    """The written paths of the tasks that may run, as far as parameters tell; ``open_`` are those at the top that have
-    not come to their end."""
-    sight.selected = None if selected is None else frozenset(selected)
-    found: set[str] = set()
-    waiting = [row for row in rows_of(sight) if open_ is None or row["task"] in open_]
-    for row in waiting:
-        if row["what"] not in OUT:
-            found.add(row["task"])
-            waiting += row.get("inner", ())
-    return found

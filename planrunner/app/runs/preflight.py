@@ -65,9 +65,7 @@ def missing(needs: Needs) -> list[Missing]:
     found = [(path, each) for path, task, around in _every(needs.plan) for each in look.at(path, task, around)]
     if not found:
         return []
-    from planrunner.app.proof.envelope import may_run
-
-    going = may_run(look.sight, needs.selected, needs.open)
+    going = look.sight.may_run(needs.selected, needs.open)
     makers = made_before(needs.plan, needs.traits)
     rows: dict[tuple[str, str, bool], list[str]] = {}
     for path, each in found:

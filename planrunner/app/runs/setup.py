@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner import __version__, caller
 from planrunner.app.plans.path import read_regular
+from planrunner.app.runs.secrets import without_hidden
 from planrunner.diagnostics import Diagnostic
 from planrunner.engine.processes import GRACE
 from planrunner.errors import Denied, PlanInvalid, UsageError
@@ -317,8 +318,6 @@ def environment_of(names: tuple[str, ...], directory: str) -> dict[str, str]:
     policy hides."""
     found = {name: os.environ[name] for name in names if name in os.environ}
     if found and has_settings(directory):
-        from planrunner.app.runs.secrets import without_hidden
-
         shown = without_hidden(tuple(found), directory)
         return dict(visible(levels(policy_records(directory)), {name: found[name] for name in shown}))
     return found
