@@ -72,7 +72,18 @@ def conversion(annotation: Any) -> Convert | None:
     if origin in (Required, NotRequired):
         return conversion(arguments[0])
     if origin in (Union, types.UnionType):
-        return _either(arguments)
+        alternatives = [(_classes(schema_of(member)[1]), conversion(member)) for member in arguments]
+        if all(convert is None for _, convert in alternatives):
+            return None
+
+        def convert(value: Json) -> Json:
+            for classes, convert in alternatives:
+                if classes is None or type(value) in classes:
+                    return value if convert is None else convert(value)
+            made = (convert(value) for _, convert in alternatives if convert is not None)
+            return next((one for one in made if type(one) is not type(value)), value)
+
+        return convert
     if is_typeddict(annotation) or hasattr(annotation, "_fields"):
         return _entries({name: conversion(hint) for name, hint in annotations_of(annotation).items()}, None)
     if origin is dict and len(arguments) == 2:
@@ -112,22 +123,6 @@ def _amount(quantity: str, annotation: Any) -> Convert | None:
         if float in kinds:
             return amount
         raise ValueError(f"expected a whole number of {unit}, found {shown(value)}")
-
-    return convert
-
-
-def _either(members: Sequence[Any]) -> Convert | None:
-    """The first member that has values of this class takes the value; else the first that can make one of it."""
-    alternatives = [(_classes(schema_of(member)[1]), conversion(member)) for member in members]
-    if all(convert is None for _, convert in alternatives):
-        return None
-
-    def convert(value: Json) -> Json:
-        for classes, convert in alternatives:
-            if classes is None or type(value) in classes:
-                return value if convert is None else convert(value)
-        made = (convert(value) for _, convert in alternatives if convert is not None)
-        return next((one for one in made if type(one) is not type(value)), value)
 
     return convert
 

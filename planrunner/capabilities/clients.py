@@ -109,9 +109,9 @@ def word(value: object, name: str, pattern: str = r"[^\s\x00-\x1f\x7f]+") -> str
     option, and for what does not fit ``pattern`` as a whole."""
     text = value if isinstance(value, str) else ""
     if text.startswith("-"):
-        raise Failure(f"`{name}` may not start with a dash: {text[:60]!r}", "policy", rule="clients.option")
+        raise Failure(f"`{name}` may not start with a dash: {text[:60]!r}", rule="clients.option")
     if not text or len(text) > _LONGEST or not re.fullmatch(pattern, text):
-        raise Failure(f"`{name}`: {str(value)[:60]!r} is not a valid value", "policy", rule="clients.value")
+        raise Failure(f"`{name}`: {str(value)[:60]!r} is not a valid value", rule="clients.value")
     return text
 
 
@@ -126,7 +126,7 @@ def inside(
     root = os.path.realpath(context.call.directory)
     real = os.path.realpath(os.path.join(root, path))
     if real != root and not real.startswith(root.rstrip("/") + "/"):
-        raise Failure(f"`{name}`: {path} is outside the working directory", "policy", rule="files.beneath")
+        raise Failure(f"`{name}`: {path} is outside the working directory", rule="files.beneath")
     require_let(context, path, way, whole)
     if not os.path.lexists(real):
         raise Failure(f"`{name}`: {path} does not exist")
@@ -140,10 +140,10 @@ def variables(values: object, name: str) -> dict[str, str]:
         raise Failure(f"`{name}`: expected a map of names to values")
     for key in values:
         if not isinstance(key, str) or not _NAME.fullmatch(key):
-            raise Failure(f"`{name}`: {key!r} is not a variable name", "policy", rule="clients.env")
+            raise Failure(f"`{name}`: {key!r} is not a variable name", rule="clients.env")
         if key.upper() in _OF_PROGRAMS or key.upper().startswith(_OF_CLIENTS):
             raise Failure(
-                f"`{name}`: `{key}` would steer the client program; choose another name", "policy", rule="clients.env"
+                f"`{name}`: `{key}` would steer the client program; choose another name", rule="clients.env"
             )
     return {key: _text(value) for key, value in values.items()}
 

@@ -202,7 +202,7 @@ class Context(NamedTuple):
         keeps shows it. Raises Failure (policy) where the task declares none of that name, or it cannot be had."""
         if name not in {wish.id for wish in wishes(self.call.task.secrets)}:
             message = f"the task does not declare the secret `{name}`: add `secrets: [{name}]`"
-            raise Failure(message, "policy", rule="secret.undeclared")
+            raise Failure(message, rule="secret.undeclared")
         return self._served().credential(name)
 
     def credential(self, name: str) -> str:

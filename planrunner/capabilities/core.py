@@ -71,7 +71,16 @@ def shell(context: Context) -> Spawn:
         env["PLANRUNNER_OUTPUT"] = output
 
     def finish(ended: Exit) -> Outcome:
-        return _finish(context, ended, output)
+        failure, message = classify(ended, bool(context.call.arguments))
+        outputs: dict[str, Json] = {}
+        try:
+            written = _written(output) if output else {}
+            if not failure:
+                outputs = {**_printed(context, ended), **written}
+        except Failure as fault:
+            if not failure:
+                failure, message = fault.failure, str(fault)
+        return Outcome(failure, message, outputs, ended.code, ended.duration, ended.stdout, ended.stderr)
 
     given = call.stdin.encode("utf-8", "surrogatepass")
     keep = OUTPUT_LIMIT if call.task.stdout else 65536
@@ -83,19 +92,6 @@ def _script_arguments(interpreter: str, script: str) -> tuple[str, ...]:
     words = interpreter.split()
     options = ("-e", "-c") if os.path.basename(words[0]) in POSIX_SHELLS else ("-c",)
     return (*words, *options, script)
-
-
-def _finish(context: Context, ended: Exit, output: str) -> Outcome:
-    failure, message = classify(ended, bool(context.call.arguments))
-    outputs: dict[str, Json] = {}
-    try:
-        written = _written(output) if output else {}
-        if not failure:
-            outputs = {**_printed(context, ended), **written}
-    except Failure as fault:
-        if not failure:
-            failure, message = fault.failure, str(fault)
-    return Outcome(failure, message, outputs, ended.code, ended.duration, ended.stdout, ended.stderr)
 
 
 def _written(output: str) -> dict[str, Json]:

@@ -236,12 +236,9 @@ def _is_number(value: Json) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _kind(value: Json) -> str:
-    return next((kind for kind, fits in TYPES.items() if fits(value)), type(value).__name__)
-
-
 def _type(wanted: Json, data: Json, _: Any) -> str:
-    return f"expected {' or '.join([wanted] if isinstance(wanted, str) else wanted)}, found {_kind(data)}"
+    kind = next((kind for kind, fits in TYPES.items() if fits(data)), type(data).__name__)
+    return f"expected {' or '.join([wanted] if isinstance(wanted, str) else wanted)}, found {kind}"
 
 
 def _missing(names: list[str], data: Json, _: Any = None) -> str:

@@ -99,7 +99,7 @@ def _split(line: str, number: int) -> tuple[str, str, str]:
     else:
         key, mark, rest = line[: max(equals, 0)], "=", line[equals + 1 :]
     key = key.strip()
-    if not _is_name(key) or (mark == "<<" and not rest.strip()):
+    if not key.replace("-", "_").isidentifier() or (mark == "<<" and not rest.strip()):
         raise Failure(
             f"line {number} of the output file is neither a JSON object, `key=value` nor `key<<END`: {_cut(line)}"
         )
@@ -111,10 +111,6 @@ def _heredoc(lines: list[str], at: int, end: str, key: str) -> tuple[str, int]:
         if lines[index].rstrip("\r") == end:
             return "\n".join(lines[at:index]), index + 1
     raise Failure(f"line {at} of the output file opens `{key}<<{end}` and no line `{end}` closes it")
-
-
-def _is_name(text: str) -> bool:
-    return text.replace("-", "_").isidentifier()
 
 
 def _cut(text: str) -> str:

@@ -20,7 +20,7 @@ from typing import (
     is_typeddict,
 )
 
-from planrunner.capabilities.contract import Declaration, Doc, declaration_of
+from planrunner.capabilities.contract import Doc, declaration_of
 from planrunner.capabilities.soundness import misdescribed
 from planrunner.plan.model import Capability, Field
 
@@ -49,6 +49,7 @@ def describe(function: Callable[..., Any], plugin: str = "planrunner") -> Capabi
     hints = annotations_of(function)
     summary, description, texts = _texts(inspect.getdoc(function) or "")
     inputs = tuple(_inputs(function, hints, texts))
+    gives = get_origin(hints.get("return")) or hints.get("return")  # a plain dict promises no names: any may be in it
     described = Capability(
         name=declaration.name,
         summary=summary,
@@ -59,7 +60,7 @@ def describe(function: Callable[..., Any], plugin: str = "planrunner") -> Capabi
         instant=declaration.instant,
         takes_run=declaration.takes_run,
         open_inputs=declaration.open_inputs or _takes_any(function, hints),
-        open_outputs=declaration.open_outputs or _gives_any(declaration, hints.get("return")),
+        open_outputs=declaration.open_outputs or (not declaration.process and gives is dict),
         probe=declaration.probe is not None,
         risks=declaration.risks,
         spends=declaration.spends,
@@ -165,19 +166,29 @@ def schema_of(annotation: Any) -> tuple[str, Any]:
         doc = doc_of(annotation)
         inner = get_args(annotation)[0]
         if doc and doc.quantity:
-            return _quantity(doc.quantity, inner)
+            classes = {*(get_args(inner) or (inner,))}
+            nothing = ["null"] if type(None) in classes else []
+            number = "integer" if classes - {type(None)} == {int} else "number"
+            return doc.quantity, {"type": ["string", number, *nothing], "format": f"plan-{doc.quantity}"}
         kind, schema = schema_of(inner)
-        return (kind, _formed(schema, doc.form)) if doc and doc.form else (kind, schema)
+        if doc and doc.form:
+            names = [each["type"] for each in schema.get("anyOf", [schema])]
+            schema = {"type": names[0] if len(names) == 1 else names, "format": doc.form}
+        return kind, schema
     if origin in (Required, NotRequired):
         return schema_of(get_args(annotation)[0])
-    if origin is Literal:
-        return _choice(get_args(annotation))
-    if origin in (Union, types.UnionType):
-        return _union(get_args(annotation))
-    if is_typeddict(annotation) or hasattr(annotation, "_fields"):
-        return "map", _members(annotation)
-    kind, schema = _TYPES.get(origin or annotation, ("any", {}))
     arguments = get_args(annotation)
+    if origin is Literal:
+        kinds = {_TYPES.get(type(value), ("any", {}))[0] for value in arguments}
+        return (kinds.pop() if len(kinds) == 1 else "any"), {"enum": list(arguments)}
+    if origin in (Union, types.UnionType):
+        schemas = [schema_of(member) for member in arguments]
+        kinds = {kind for (kind, _), member in zip(schemas, arguments, strict=True) if member is not type(None)}
+        return (kinds.pop() if len(kinds) == 1 else "any"), {"anyOf": [schema for _, schema in schemas]}
+    if is_typeddict(annotation) or hasattr(annotation, "_fields"):
+        hints = get_type_hints(annotation, localns=_NAMES, include_extras=True)
+        return "map", {"type": "object", "properties": {name: schema_of(hint)[1] for name, hint in hints.items()}}
+    kind, schema = _TYPES.get(origin or annotation, ("any", {}))
     if origin is tuple and arguments[-1:] != (Ellipsis,):
         parts = [schema_of(argument)[1] for argument in arguments]
         return kind, {**schema, "prefixItems": parts, "minItems": len(parts), "maxItems": len(parts)}
@@ -188,35 +199,6 @@ def schema_of(annotation: Any) -> tuple[str, Any]:
     return kind, dict(schema)
 
 
-def _quantity(kind: str, annotation: Any) -> tuple[str, Any]:
-    kinds = get_args(annotation) or (annotation,)
-    nothing = ["null"] if type(None) in kinds else []
-    number = "integer" if {*kinds} - {type(None)} == {int} else "number"
-    return kind, {"type": ["string", number, *nothing], "format": f"plan-{kind}"}
-
-
-def _formed(schema: dict[str, Any], form: str) -> dict[str, Any]:
-    """The schema of a text, or of a text or number, that has a form."""
-    types = [each["type"] for each in schema.get("anyOf", [schema])]
-    return {"type": types[0] if len(types) == 1 else types, "format": form}
-
-
-def _choice(values: tuple[Any, ...]) -> tuple[str, Any]:
-    kinds = {_TYPES.get(type(value), ("any", {}))[0] for value in values}
-    return (kinds.pop() if len(kinds) == 1 else "any"), {"enum": list(values)}
-
-
-def _union(members: tuple[Any, ...]) -> tuple[str, Any]:
-    schemas = [schema_of(member) for member in members]
-    kinds = {kind for (kind, _), member in zip(schemas, members, strict=True) if member is not type(None)}
-    return (kinds.pop() if len(kinds) == 1 else "any"), {"anyOf": [schema for _, schema in schemas]}
-
-
-def _members(record: Any) -> dict[str, Any]:
-    hints = get_type_hints(record, localns=_NAMES, include_extras=True)
-    return {"type": "object", "properties": {name: schema_of(hint)[1] for name, hint in hints.items()}}
-
-
 def outputs_of(returned: Any) -> tuple[Field, ...]:
     """The outputs that a return annotation promises."""
     annotation = get_args(returned)[0] if get_origin(returned) is Annotated else returned
@@ -225,25 +207,19 @@ def outputs_of(returned: Any) -> tuple[Field, ...]:
     if is_typeddict(annotation) or hasattr(annotation, "_fields"):
         hints = get_type_hints(annotation, localns=_NAMES, include_extras=True)
         optional: Container[str] = getattr(annotation, "__optional_keys__", ())
-        return tuple(field(name, hint, not _is_optional(name, hint, optional)) for name, hint in hints.items())
+        fields = []
+        for name, hint in hints.items():  # annotations that are kept as text hide their `NotRequired` from the class
+            origin = get_origin(hint)
+            fields.append(field(name, hint, origin is Required or (origin is not NotRequired and name not in optional)))
+        return tuple(fields)
     if schema_of(annotation)[0] in ("map", "any"):
         return ()
     return (field("value", returned, required=True),)
 
 
-def _is_optional(name: str, hint: Any, optional: Container[str]) -> bool:
-    """Annotations that are kept as text hide their ``NotRequired`` from the class of the record."""
-    return get_origin(hint) is NotRequired or (name in optional and get_origin(hint) is not Required)
-
-
 def is_vehicle(annotation: Any) -> bool:
     """Outcome, Spawn and Pause are how a function answers, not what it answers."""
     return getattr(annotation, "__name__", "") in ("Outcome", "Spawn", "Pause")
-
-
-def _gives_any(declaration: Declaration, annotation: Any) -> bool:
-    """A plain dict promises no names, so any output a plan declares may be in it."""
-    return not declaration.process and (get_origin(annotation) or annotation) is dict
 
 
 def _takes_any(function: Callable[..., Any], hints: Mapping[str, Any]) -> bool:

@@ -378,25 +378,21 @@ def _undo_remove(context: Context, before: dict[str, Any], outputs: dict[str, An
         raise Failure(f"`{name}` now names another image, {short(current.id)}")
     changed = current is None
     if find_image(context, engine, was) is None:
-        _load(context, engine, before)
+        if "artifact" not in before:
+            raise Failure(f"`{before['name']}` was removed without a backup: build or pull it again")
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "image.tar")
+            with context.artifact(before["artifact"]["sha256"]) as kept, open(path, "xb") as file:
+                shutil.copyfileobj(kept, file)
+            call(context, request(engine, "image", "load", "--input", path))
+        if find_image(context, engine, before["id"]) is None:
+            raise Failure(f"the backup was loaded, but {engine} has no image {short(before['id'])} now")
         changed = True
     for tag in before["tags"]:
         if find_image(context, engine, tag) is None:
             call(context, request(engine, "image", "tag", "--", was, reference(tag, "tag")))
             changed = True
     return {"changed": changed}
-
-
-def _load(context: Context, engine: str, before: dict[str, Any]) -> None:
-    if "artifact" not in before:
-        raise Failure(f"`{before['name']}` was removed without a backup: build or pull it again")
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "image.tar")
-        with context.artifact(before["artifact"]["sha256"]) as kept, open(path, "xb") as file:
-            shutil.copyfileobj(kept, file)
-        call(context, request(engine, "image", "load", "--input", path))
-    if find_image(context, engine, before["id"]) is None:
-        raise Failure(f"the backup was loaded, but {engine} has no image {short(before['id'])} now")
 
 
 @capability(

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 from planrunner.capabilities.clients import Request, bounded, call, inside, refused, variables, word
 from planrunner.capabilities.contract import Context, Doc, Failure, Preview, capability, size
 from planrunner.capabilities.docker.images import LABEL, Engine, engine_of, key_of, reference, request
-from planrunner.capabilities.programs import Ended
 
 _TARGET = r"/[A-Za-z0-9_./+@-]*"
 _USER = r"[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?"
@@ -61,7 +60,17 @@ def _request(context: Context, engine: str, inputs: _Inputs) -> Request:
     for name in sorted(env):
         arguments += ["--env", name]
     for mount in options.get("mounts") or ():
-        arguments += ["--mount", _mount(context, mount)]
+        if not isinstance(mount, dict) or not {"source", "target"} <= mount.keys() <= {"source", "target", "write"}:
+            raise Failure("`mounts`: expected maps of `source`, `target` and perhaps `write: true`")
+        write = mount.get("write") is True
+        source = inside(context, mount["source"], "mounts.source", "write" if write else "read")
+        if any(sign in source for sign in ',"\n'):
+            raise Failure(
+                f"`mounts`: {mount['source']!r} has a comma or a quote, which no client takes",
+                rule="clients.value"
+            )
+        target = word(mount["target"], "mounts.target", _TARGET)
+        arguments += ["--mount", (f"type=bind,source={source},target={target}" + ("" if write else ",readonly"))]
     command: list[Any] = inputs.command
     if not all(isinstance(part, str) and "\0" not in part for part in command):
         raise Failure("`command`: expected a list of texts")
@@ -81,22 +90,6 @@ def _limits(options: dict[str, Any]) -> list[str]:
     if options.get("pids"):
         arguments += ["--pids-limit", str(int(options["pids"]))]
     return arguments
-
-
-def _mount(context: Context, mount: Any) -> str:
-    """A folder of the project at a place in the container, for reading unless ``write`` is said."""
-    if not isinstance(mount, dict) or not {"source", "target"} <= mount.keys() <= {"source", "target", "write"}:
-        raise Failure("`mounts`: expected maps of `source`, `target` and perhaps `write: true`")
-    write = mount.get("write") is True
-    source = inside(context, mount["source"], "mounts.source", "write" if write else "read")
-    if any(sign in source for sign in ',"\n'):
-        raise Failure(
-            f"`mounts`: {mount['source']!r} has a comma or a quote, which no client takes",
-            "policy",
-            rule="clients.value",
-        )
-    target = word(mount["target"], "mounts.target", _TARGET)
-    return f"type=bind,source={source},target={target}" + ("" if write else ",readonly")
 
 
 def _preview(
@@ -165,7 +158,11 @@ def run(
         raise
     ran = Ran(ended.code, bounded(ended.text), bounded(ended.stderr.decode("utf-8", "replace")), name, client)
     if ended.code:
-        raise _failed(asked, ended, ran)
+        failure = refused(asked, ended)
+        if ended.code != 125:  # 125 is the client's own code, every other one the command's
+            failure = Failure(f"the command in the container ended with {ended.code}: {ended.said}".rstrip(": "))
+        failure.outputs = ran._asdict()
+        raise failure
     return ran
 
 
@@ -177,11 +174,3 @@ def _take_away(context: Context, engine: str, name: str, timeout: float | None =
     except Failure as failure:
         if failure.failure == "cancelled":
             raise
-
-
-def _failed(asked: Request, ended: Ended, ran: Ran) -> Failure:
-    failure = refused(asked, ended)
-    if ended.code != 125:  # 125 is the client's own code, every other one the command's
-        failure = Failure(f"the command in the container ended with {ended.code}: {ended.said}".rstrip(": "))
-    failure.outputs = ran._asdict()
-    return failure

@@ -162,12 +162,15 @@ def answer_of(context: Context, ask: Ask, response: httpx2.Response, received: R
         artifact = received.keep(ask.save or name_of(response.url.path), _type(response))
     hide = ask.credentials.masked
     inline = received.small and not ask.save
+    url = response.url.copy_with(username=None, password=None, fragment=None)
+    first = httpx2.URL(ask.url)
+    same = (first.scheme, first.host, first.port) == (url.scheme, url.host, url.port)
     answer = Answer(
         status=response.status_code,
         headers={name: hide(value) for name, value in public_headers(response).items()},
         json=masked(parsed.data, hide) if inline and parsed.data is not _NO_DATA else None,
         text=hide(text) if inline and text is not None else "",
-        url=hide(_shown(ask, response)),
+        url=hide(str(url if same else url.copy_with(query=None))),
         elapsed=elapsed,
         attempts=context.call.attempt,
         size=received.size,
@@ -229,15 +232,7 @@ def _parsed(ask: Ask, response: httpx2.Response, received: Received) -> Parsed:
     wanted = ask.expected.schema is not None or (_is_json(response) and received.small and not ask.save)
     if not wanted or not received.size:
         return Parsed()
-    return _read(received.all())
-
-
-def _is_json(response: httpx2.Response) -> bool:
-    kind = _type(response)
-    return kind == "application/json" or kind.endswith("+json")
-
-
-def _read(content: bytes) -> Parsed:
+    content = received.all()
     try:
         found = json.loads(content, parse_constant=_refuse)
     except UnicodeDecodeError:
@@ -250,17 +245,14 @@ def _read(content: bytes) -> Parsed:
     return Parsed(problem=problem) if problem else Parsed(found)
 
 
+def _is_json(response: httpx2.Response) -> bool:
+    kind = _type(response)
+    return kind == "application/json" or kind.endswith("+json")
+
+
 def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")
 
 
 def _type(response: httpx2.Response) -> str:
     return str(response.headers.get("content-type", "")).partition(";")[0].strip().lower()
-
-
-def _shown(ask: Ask, response: httpx2.Response) -> str:
-    """The address that answered; where a redirect led elsewhere, the query may be a ticket of that place."""
-    url = response.url.copy_with(username=None, password=None, fragment=None)
-    first = httpx2.URL(ask.url)
-    same = (first.scheme, first.host, first.port) == (url.scheme, url.host, url.port)
-    return str(url if same else url.copy_with(query=None))

@@ -7,21 +7,19 @@ are not looked at. A request that waits ends within a fraction of a second once 
 from __future__ import annotations
 
 import errno
-import math
 import os
 import select
 import socket
 import ssl
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
-import anyio
-import anyio.to_thread
 import httpcore2
 import httpx2
+from anyio import to_thread
 
 from planrunner import __version__
 from planrunner.capabilities.contract import Context, Failure
@@ -134,7 +132,7 @@ class GuardedBackend(httpcore2.NetworkBackend):
     def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
     ) -> httpcore2.NetworkStream:
-        raise Failure(f"refused to connect to the unix socket {path}", "policy", rule="network.socket")
+        raise Failure(f"refused to connect to the unix socket {path}", rule="network.socket")
 
     def sleep(self, seconds: float) -> None:
         until = time.monotonic() + seconds
@@ -224,7 +222,11 @@ class WatchedStream(httpcore2.NetworkStream):
         if info == "ssl_object":
             return getattr(self._socket, "_sslobj", None)
         if info == "is_readable":
-            return _readable(self._socket)
+            if self._socket.fileno() < 0:
+                return True
+            waiting = select.poll()
+            waiting.register(self._socket, select.POLLIN)
+            return bool(waiting.poll(0))
         looks: dict[str, Callable[[], Any]] = {
             "client_addr": self._socket.getsockname,
             "server_addr": self._socket.getpeername,
@@ -250,160 +252,36 @@ class WatchedStream(httpcore2.NetworkStream):
                 raise broken(str(error.strerror or error)) from error
 
 
-def _readable(opened: socket.socket) -> bool:
-    if opened.fileno() < 0:
-        return True
-    waiting = select.poll()
-    waiting.register(opened, select.POLLIN)
-    return bool(waiting.poll(0))
+class ThreadedTransport(httpx2.AsyncBaseTransport):
+    """A transport for asynchronous clients that waits in threads; what is given up ends with its connection."""
 
-
-class AsyncGuardedTransport(httpx2.AsyncHTTPTransport):
-    """A transport without proxy, unix sockets and environment, whose pool connects through ``AsyncGuardedBackend``."""
-
-    def __init__(self, guard: Guard, watch: Watch, tls: ssl.SSLContext) -> None:
-        self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=tls, max_keepalive_connections=20, network_backend=AsyncGuardedBackend(guard, watch)
-        )
+    def __init__(self, transport: GuardedTransport) -> None:
+        self._transport = transport
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        keep_to_origin(request)
-        response = await super().handle_async_request(request)
-        if response.has_redirect_location and isinstance(response.stream, httpx2.AsyncByteStream):
-            response.stream = AsyncFirstBytes(response.stream)
+        await request.aread()
+        response = await to_thread.run_sync(self._transport.handle_request, request, abandon_on_cancel=True)
+        assert isinstance(response.stream, httpx2.SyncByteStream)
+        response.stream = ThreadedStream(response.stream)
         return response
 
+    async def aclose(self) -> None:
+        self._transport.close()
 
-class AsyncFirstBytes(httpx2.AsyncByteStream):
-    """The beginning of the body of a redirect."""
 
-    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+class ThreadedStream(httpx2.AsyncByteStream):
+    """The body of a response, each piece awaited in a thread."""
+
+    def __init__(self, stream: httpx2.SyncByteStream) -> None:
         self._stream = stream
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        async for part in self._stream:
-            yield part
-            size += len(part)
-            if size > REDIRECT_BODY:
-                return
+        pieces = iter(self._stream)
+        while (piece := await to_thread.run_sync(next, pieces, None, abandon_on_cancel=True)) is not None:
+            yield piece
 
     async def aclose(self) -> None:
-        await self._stream.aclose()
-
-
-class AsyncGuardedBackend(httpcore2.AsyncNetworkBackend):
-    """Opens connections where the guard admits them."""
-
-    def __init__(self, guard: Guard, watch: Watch) -> None:
-        self._guard = guard
-        self._watch = watch
-        self._sockets = httpcore2.AnyIOBackend()
-
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,
-    ) -> httpcore2.AsyncNetworkStream:
-        until = time.monotonic() + self._watch.left(timeout)
-        error: Exception = httpcore2.ConnectError(f"{host} has no address")
-        for endpoint in await self._admit(host, port, timeout):
-            try:
-                stream = await watched(self._watch, partial(self._connect, endpoint, port, until))
-            except httpcore2.ConnectError as failed:
-                error = failed
-            else:
-                return AsyncWatchedStream(stream, self._watch)
-        raise error
-
-    async def connect_unix_socket(
-        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
-    ) -> httpcore2.AsyncNetworkStream:
-        raise Failure(f"refused to connect to the unix socket {path}", "policy", rule="network.socket")
-
-    async def sleep(self, seconds: float) -> None:
-        await watched(self._watch, lambda: anyio.sleep(seconds))
-
-    async def _admit(self, host: str, port: int, timeout: float | None) -> list[Endpoint]:
-        async def look() -> list[Endpoint]:
-            with anyio.fail_after(_finite(self._watch.left(timeout))):
-                return await anyio.to_thread.run_sync(self._guard.admit, host, port, abandon_on_cancel=True)
-
-        try:
-            return await watched(self._watch, look)
-        except TimeoutError:
-            raise httpcore2.ConnectTimeout(f"{host} was not found in time") from None
-        except OSError as error:
-            raise httpcore2.ConnectError(f"{host} was not found: {error.strerror or error}") from None
-
-    async def _connect(self, endpoint: Endpoint, port: int, until: float) -> httpcore2.AsyncNetworkStream:
-        left = _finite(max(0.0, until - time.monotonic()))
-        return await self._sockets.connect_tcp(str(endpoint.address[0]), port, timeout=left)
-
-
-class AsyncWatchedStream(httpcore2.AsyncNetworkStream):
-    """A connection whose waits end with the attempt."""
-
-    def __init__(self, stream: httpcore2.AsyncNetworkStream, watch: Watch) -> None:
-        self._stream = stream
-        self._watch = watch
-
-    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        left = _finite(self._watch.left(timeout))
-        return await watched(self._watch, lambda: self._stream.read(max_bytes, left))
-
-    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        left = _finite(self._watch.left(timeout))
-        await watched(self._watch, lambda: self._stream.write(buffer, left))
-
-    async def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> httpcore2.AsyncNetworkStream:
-        left = _finite(self._watch.left(timeout))
-        inner = await watched(self._watch, lambda: self._stream.start_tls(ssl_context, server_hostname, left))
-        return AsyncWatchedStream(inner, self._watch)
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-    def get_extra_info(self, info: str) -> Any:
-        return self._stream.get_extra_info(info)
-
-
-async def watched(watch: Watch, act: Callable[[], Awaitable[Result]]) -> Result:
-    """Await ``act()``; give it up, and raise what the watch says, when waiting longer is pointless."""
-    watch.check()
-    stopped: list[Failure] = []
-    failed: list[Exception] = []
-    results: list[Result] = []
-    async with anyio.create_task_group() as group:
-        group.start_soon(_look, watch, group.cancel_scope, stopped)
-        try:
-            results.append(await act())
-        except Exception as error:  # carried over the group, which would wrap it
-            failed.append(error)
-        group.cancel_scope.cancel()
-    if results:
-        return results[0]
-    raise (stopped or failed)[0]
-
-
-async def _look(watch: Watch, scope: anyio.CancelScope, stopped: list[Failure]) -> None:
-    while True:
-        await anyio.sleep(SLICE)
-        try:
-            watch.check()
-        except Failure as failure:
-            stopped.append(failure)
-            scope.cancel()
-            return
-
-
-def _finite(seconds: float) -> float | None:
-    return None if math.isinf(seconds) else seconds
+        self._stream.close()
 
 
 TIMEOUT: Mapping[str, float | None] = {"connect": 10.0, "read": 30.0, "write": 30.0, "pool": 30.0}
@@ -421,7 +299,7 @@ def client(context: Context, *, timeout: Any = None, base_url: str = "", **optio
     the attempt has set aside no call for another, and ``httpx2.HTTPError``.
     """
     parts, total = _parts(timeout)
-    transport = GuardedTransport(*_made_of(context, total))
+    transport = _transport(context, total)
     return CountingClient(
         context, transport=transport, timeout=httpx2.Timeout(**parts), base_url=base_url, **_options(options)
     )
@@ -430,7 +308,7 @@ def client(context: Context, *, timeout: Any = None, base_url: str = "", **optio
 def async_client(context: Context, *, timeout: Any = None, base_url: str = "", **options: Any) -> httpx2.AsyncClient:
     """The asynchronous counterpart of ``client``, for libraries that want one."""
     parts, total = _parts(timeout)
-    transport = AsyncGuardedTransport(*_made_of(context, total))
+    transport = ThreadedTransport(_transport(context, total))
     return httpx2.AsyncClient(
         transport=transport, timeout=httpx2.Timeout(**parts), base_url=base_url, **_options(options)
     )
@@ -448,9 +326,19 @@ def refusal(error: BaseException) -> Failure | None:
     return None
 
 
-def _made_of(context: Context, total: float | None) -> tuple[Any, Any, ssl.SSLContext]:
+def _transport(context: Context, total: float | None) -> GuardedTransport:
     settings = context.settings("network")
-    return Guard(settings), Watch(context.cancelled, total), _tls(str(settings.get("ca") or ""))
+    ca = str(settings.get("ca") or "")
+    if ca not in _contexts:
+        made = ssl.create_default_context()
+        if ca:
+            try:
+                made.load_verify_locations(cafile=ca)
+            except OSError as error:
+                said = f"planrunner.yaml: `network.ca`: {ca}: {error.strerror or error}"
+                raise Failure(said, rule="settings.network") from None
+        _contexts[ca] = made
+    return GuardedTransport(Guard(settings), Watch(context.cancelled, total), _contexts[ca])
 
 
 def _parts(timeout: Any) -> tuple[dict[str, float | None], float | None]:
@@ -467,32 +355,9 @@ def _options(options: dict[str, Any]) -> dict[str, Any]:
     """The options of a client; those by which it would get around the guard are ours alone."""
     if ours := {"transport", "mounts", "proxy", "trust_env", "verify", "cert"} & options.keys():
         raise TypeError(f"the client sets {', '.join(sorted(ours))} itself")
-    headers = {
-        "accept-encoding": "gzip, deflate",
-        "user-agent": f"planrunner/{__version__}",
-        **dict(options.pop("headers", None) or {}),
-    }
-    return {
-        "headers": headers,
-        "follow_redirects": True,
-        "max_redirects": REDIRECTS,
-        **options,
-        "trust_env": False,
-    }
+    headers = {"accept-encoding": "gzip, deflate", "user-agent": f"planrunner/{__version__}"}
+    headers.update(options.pop("headers", None) or {})
+    return {"headers": headers, "follow_redirects": True, "max_redirects": REDIRECTS, **options, "trust_env": False}
 
 
 _contexts: dict[str, ssl.SSLContext] = {}
-
-
-def _tls(ca: str) -> ssl.SSLContext:
-    """The context for the system's certificates, and those of the file that `network.ca` names; made once."""
-    if ca not in _contexts:
-        made = ssl.create_default_context()
-        if ca:
-            try:
-                made.load_verify_locations(cafile=ca)
-            except OSError as error:
-                said = f"planrunner.yaml: `network.ca`: {ca}: {error.strerror or error}"
-                raise Failure(said, "policy", rule="settings.network") from None
-        _contexts[ca] = made
-    return _contexts[ca]

@@ -229,7 +229,13 @@ def _read(context: Context, ask: Ask, wanted: Wanted, partial: Partial, connecte
         if response.status_code == 206 and have and _start(response) == have:
             partial.resumed = partial.resumed or have
         elif response.status_code == 206 or not ask.expected.good(response.status_code):
-            _refuse(context, ask, response)
+            received = Received(context, INLINE, INLINE)
+            nothing = ask._replace(expected=ask.expected._replace(ranges=()))
+            try:
+                received.take(response)
+                judged(context, nothing, response, received)
+            finally:
+                received.close()
         else:
             partial.begin(validator_of(response.headers))
         _check_announced(ask, wanted, response, partial.size)
@@ -249,17 +255,6 @@ def _check_announced(ask: Ask, wanted: Wanted, response: httpx2.Response, have: 
         raise Failure(f"{ask.shown}: the file has {whole} bytes, more than `max_bytes`, which is {wanted.limit}")
     if wanted.size is not None and whole != wanted.size and not have:
         raise Failure(f"{ask.shown}: the file has {whole} bytes, expected {wanted.size}")
-
-
-def _refuse(context: Context, ask: Ask, response: httpx2.Response) -> None:
-    """Raise the failure of an answer that is not the file."""
-    received = Received(context, INLINE, INLINE)
-    nothing = ask._replace(expected=ask.expected._replace(ranges=()))
-    try:
-        received.take(response)
-        judged(context, nothing, response, received)
-    finally:
-        received.close()
 
 
 def validator_of(headers: Any) -> str:
@@ -338,7 +333,7 @@ def _standing(tree: Beneath, path: str) -> FileState | None:
     if found is None or found.kind == "file":
         return found
     if found.kind == "link":
-        raise Failure(f"{path} is a link", "policy", rule="files.link")
+        raise Failure(f"{path} is a link", rule="files.link")
     raise Failure(f"{path} is a {found.kind}")
 
 
@@ -433,7 +428,14 @@ def download(
         return Downloaded(path, there.size, there.sha256, _plain(ask), False, 0, 0, 0.0, None)
     partial = Partial(context, json.dumps([ask.url, sorted(ask.headers.items()), dict(ask.credentials.shown)]))
     try:
-        _complete(context, ask, wanted, partial)
+        with opened(context, ask) as connected:
+            read_to_end(context, ask, wanted, partial, connected)
+            if wanted.fault(partial) and partial.resumed:  # the beginning may have belonged to another file
+                partial.begin("")
+                read_to_end(context, ask, wanted, partial, connected)
+        if fault := wanted.fault(partial):
+            outputs = {"size": partial.size, "sha256": partial.digest()}
+            raise Failure(f"{ask.shown}: {fault}", "logic", outputs)
         number = context.call.attempt
         found = Downloaded(path, partial.size, partial.digest(), _plain(ask), True, partial.resumed, number, 0.0, None)
         found = _deliver(context, found, artifact or ("" if path else name_of(found.url)), partial)
@@ -461,18 +463,6 @@ def _ask(context: Context, url: str, options: dict[str, Any]) -> Ask:
 
 def _plain(ask: Ask) -> str:
     return ask.url.partition("?")[0]
-
-
-def _complete(context: Context, ask: Ask, wanted: Wanted, partial: Partial) -> None:
-    """Get the whole file and check it. Raises Failure."""
-    with opened(context, ask) as connected:
-        read_to_end(context, ask, wanted, partial, connected)
-        if wanted.fault(partial) and partial.resumed:  # the beginning may have belonged to another file
-            partial.begin("")
-            read_to_end(context, ask, wanted, partial, connected)
-    if fault := wanted.fault(partial):
-        outputs = {"size": partial.size, "sha256": partial.digest()}
-        raise Failure(f"{ask.shown}: {fault}", "logic", outputs)
 
 
 def _deliver(context: Context, found: Downloaded, name: str, partial: Partial) -> Downloaded:

@@ -93,7 +93,9 @@ def answered(ask: Ask, connected: httpx2.Client, more: Mapping[str, str] | None 
     What goes wrong, also in the block, is raised as Failure.
     """
     with ExitStack() as files:
-        request = _request(ask, connected, more, files)
+        arguments = ask.content.arguments(files)
+        headers = {**arguments.pop("headers", {}), **ask.headers, **ask.credentials.headers, **(more or {})}
+        request = connected.build_request(ask.method, ask.url, headers=headers, **arguments)
         try:
             response = connected.send(request, stream=True)
             try:
@@ -104,12 +106,6 @@ def answered(ask: Ask, connected: httpx2.Client, more: Mapping[str, str] | None 
             raise _classified(ask, request, error) from None
 
 
-def _request(ask: Ask, connected: httpx2.Client, more: Mapping[str, str] | None, files: ExitStack) -> httpx2.Request:
-    arguments = ask.content.arguments(files)
-    headers = {**arguments.pop("headers", {}), **ask.headers, **ask.credentials.headers, **(more or {})}
-    return connected.build_request(ask.method, ask.url, headers=headers, **arguments)
-
-
 def _classified(ask: Ask, first: httpx2.Request, error: Exception) -> Failure:
     """The failure that an error of the library stands for. Where the request that went wrong is not the first one, that
     one was answered, by a redirect: it took effect."""
@@ -117,7 +113,7 @@ def _classified(ask: Ask, first: httpx2.Request, error: Exception) -> Failure:
         return failure
     said = ask.credentials.masked(f"{ask.shown}: {_words(error)}")
     if isinstance(error, (httpx2.TimeoutException, httpx2.NetworkError, httpx2.RemoteProtocolError)):
-        if _untrusted(error):
+        if "certificate verify failed" in str(error).lower():
             return Failure(said)
         opening = isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout))
         return passing(ask, Failure(said), sent=not opening or error.request is not first)
@@ -127,8 +123,3 @@ def _classified(ask: Ask, first: httpx2.Request, error: Exception) -> Failure:
 def _words(error: Exception) -> str:
     kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()
     return f"{kind}: {error}" if str(error) else kind
-
-
-def _untrusted(error: Exception) -> bool:
-    """Whether the certificate was the reason: another try would not change it."""
-    return "certificate verify failed" in str(error).lower()

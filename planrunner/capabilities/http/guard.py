@@ -67,7 +67,7 @@ class Guard:
         """
         name = plain_name(host)
         if not name:
-            raise Failure("the address has no host", "policy", rule="network.address")
+            raise Failure("the address has no host", rule="network.address")
         self._refuse_unlisted(name, port)
         self._refuse_by_policy(name, port)
         try:
@@ -86,8 +86,7 @@ class Guard:
             return
         raise Failure(
             f"refused to connect to {name}: {self._missing('allow', _entry(name, port))}",
-            "policy",
-            rule="network.allow",
+            rule="network.allow"
         )
 
     def _refuse(self, name: str, port: int, address: Address) -> None:
@@ -98,23 +97,21 @@ class Guard:
         if allow is not None and not _listed(allow, name, port, real, address):
             raise Failure(
                 f"refused to connect to {shown}: {self._missing('allow', _entry(name, port))}",
-                "policy",
-                rule="network.allow",
+                rule="network.allow"
             )
         why = next((why for one in real if (why := not_public(one))), "")
         if why and not _listed(self._private, name, port, real, address):
             entry = _entry(str(real[0] if len(real) == 1 else address), port)
             raise Failure(
                 f"refused to connect to {shown}, {why}: {self._missing('private', entry)}",
-                "policy",
-                rule="network.private",
+                rule="network.private"
             )
 
     def _refuse_by_policy(self, name: str, port: int) -> None:
         """What the levels of policy say to the name; networks in them wait for its addresses."""
         right = host([limits.level for limits in self._levels], name, port)
         if right.verdict == "deny":
-            raise Failure(refusal(_wanted(name, port), right), "policy", rule=right.rule)
+            raise Failure(refusal(_wanted(name, port), right), rule=right.rule)
 
     def _refuse_address(self, name: str, port: int, address: Address) -> None:
         real = unwrapped(address)
@@ -126,7 +123,7 @@ class Guard:
                 right = Right("deny", "policy.network.allow", "", limits.level)
             else:
                 continue
-            raise Failure(refusal(_wanted(name, port), right), "policy", rule=right.rule)
+            raise Failure(refusal(_wanted(name, port), right), rule=right.rule)
 
     def _missing(self, key: str, entry: str) -> str:
         """The line that would allow it, with what stands there now."""
@@ -205,7 +202,7 @@ def _rules(entries: Any, key: str) -> tuple[Rule, ...]:
         return ()
     if isinstance(entries, str) or not isinstance(entries, Sequence):
         raise Failure(
-            f"planrunner.yaml: `network.{key}` must be a list of hosts and addresses", "policy", rule="settings.network"
+            f"planrunner.yaml: `network.{key}` must be a list of hosts and addresses", rule="settings.network"
         )
     return tuple(_rule(entry, f"network.{key}") for entry in entries)
 
@@ -224,8 +221,7 @@ def _rule(entry: Any, where: str) -> Rule:
         said = "a host, an address or a network such as 10.0.0.0/8, with or without a port"
         raise Failure(
             f"planrunner.yaml: `{where}` has the entry {shown(entry)}, expected {said}",
-            "policy",
-            rule="settings.network",
+            rule="settings.network"
         )
     return Rule(name, None, port)
 

@@ -55,28 +55,18 @@ def keep_to_origin(request: Any) -> None:
     The extensions of a request are handed on to the one that follows a redirect, so the first leaves its origin there.
     Raises Failure (policy) where a body would have gone along.
     """
-    here = _origin(request.url)
+    here = (request.url.scheme, request.url.host, request.url.port or (443 if request.url.scheme == "https" else 80))
     first = request.extensions.setdefault(_MARK, here)
-    if here == first or _upgraded(first, here):
+    if here == first or (first == ("http", here[1], 80) and here == ("https", here[1], 443)):
         return
     if request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers:
         first_url, here_url = (f"{scheme}://{host}:{port}" for scheme, host, port in (first, here))
         raise Failure(
             f"{first_url} redirects the body of the request to {here_url}, which is not followed",
-            "policy",
-            rule="network.redirect",
+            rule="network.redirect"
         )
     for name in [name for name in request.headers if name.lower() not in FOLLOWS]:
         del request.headers[name]
-
-
-def _origin(url: Any) -> tuple[str, str, int]:
-    return url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80)
-
-
-def _upgraded(first: tuple[str, str, int], here: tuple[str, str, int]) -> bool:
-    """The same host over TLS, on the usual ports, may see what was meant for it anyway."""
-    return first == ("http", here[1], 80) and here == ("https", here[1], 443)
 
 
 def is_secret(name: str) -> bool:

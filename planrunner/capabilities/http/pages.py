@@ -203,8 +203,7 @@ def _joined(ask: Ask, reference: str) -> str:
     if (there.scheme, there.host, there.port) != (here.scheme, here.host, here.port) or there.userinfo:
         raise Failure(
             f"{ask.shown}: the next page is at another origin, {there.scheme}://{there.host}",
-            "policy",
-            rule="network.redirect",
+            rule="network.redirect"
         )
     return str(there.copy_with(fragment=None))
 

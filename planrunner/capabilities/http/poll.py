@@ -56,7 +56,22 @@ def poll(
     ask = ask._replace(expected=any_status, inline=ask.limit, retry={})
     failing = None if fail is None else _condition(fail, "fail")
     every, within_seconds = seconds_of(interval, "interval"), seconds_of(within, "within")
-    return _poll(context, ask, Watching(_condition(until, "until"), failing, every, within_seconds))
+    watching = Watching(_condition(until, "until"), failing, every, within_seconds)
+    started, requests = time.monotonic(), 0
+    with opened(context, ask) as connected:
+        while True:
+            requests += 1
+            answer, seen, wanted = _look(context, ask, connected, watching)
+            elapsed = round(time.monotonic() - started, 3)
+            if answer is not None and _holds(watching.until, answer):
+                return _kept(context, answer._replace(attempts=requests, elapsed=elapsed))
+            pause = max(watching.interval, wanted)
+            if elapsed + pause > watching.within:
+                outputs = {} if answer is None else answer._replace(attempts=requests, elapsed=elapsed).brief()
+                message = f"{ask.shown}: not there after {requests} requests in {elapsed} s; the last one saw {seen}"
+                raise Failure(message, "timeout", outputs)
+            context.beat()
+            rest(context, pause)
 
 
 def _condition(given: Any, name: str) -> Expression:
@@ -77,24 +92,6 @@ def _names(answer: Answer) -> Names:
     return Names({"status": answer.status, "headers": answer.headers, "json": answer.json, "body": answer.text})
 
 
-def _poll(context: Context, ask: Ask, watching: Watching) -> Answer:
-    started, requests = time.monotonic(), 0
-    with opened(context, ask) as connected:
-        while True:
-            requests += 1
-            answer, seen, wanted = _look(context, ask, connected, watching)
-            elapsed = round(time.monotonic() - started, 3)
-            if answer is not None and _holds(watching.until, answer):
-                return _kept(context, answer._replace(attempts=requests, elapsed=elapsed))
-            pause = max(watching.interval, wanted)
-            if elapsed + pause > watching.within:
-                outputs = {} if answer is None else answer._replace(attempts=requests, elapsed=elapsed).brief()
-                message = f"{ask.shown}: not there after {requests} requests in {elapsed} s; the last one saw {seen}"
-                raise Failure(message, "timeout", outputs)
-            context.beat()
-            rest(context, pause)
-
-
 def _kept(context: Context, answer: Answer) -> Answer:
     if answer.size <= INLINE or answer.artifact is not None:
         return answer
@@ -113,15 +110,12 @@ def _look(context: Context, ask: Ask, connected: Any, watching: Watching) -> tup
         message = f"{ask.shown} answered {answer.status}, and `fail` holds: `{watching.failing.text}`"
         raise Failure(message, "logic", answer.brief())
     done = _holds(watching.until, answer)
-    if not (done or answer.status in PASSING or answer.status < 400 or _reads_status(watching.until)):
+    if not (
+        done
+        or answer.status in PASSING
+        or answer.status < 400
+        or any(path[:1] == ("status",) for path in watching.until.paths)
+    ):
         raise Failure(f"{ask.shown} answered {answer.status}", "logic", answer.brief())
     wanted = retry_after(answer.headers.get("retry-after", "")) if answer.status in PASSING else None
-    return answer, f"status {answer.status}; {_shown(watching.until, answer)}", wanted or 0.0
-
-
-def _reads_status(condition: Expression) -> bool:
-    return any(path[:1] == ("status",) for path in condition.paths)
-
-
-def _shown(condition: Expression, answer: Answer) -> str:
-    return explain(condition.tree, _names(answer))[:300]
+    return answer, f"status {answer.status}; {explain(watching.until.tree, _names(answer))[:300]}", wanted or 0.0

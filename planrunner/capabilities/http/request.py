@@ -95,17 +95,14 @@ def credentials_of(context: Context, auth: Any) -> Credentials:
     if ways == ["header", "header_env"]:
         return _made(header_name(auth["header"]), "", _line(context, auth["header_env"]))
     if ways in (["credential"], ["credential", "header"]):
-        return _declared(context, str(auth["credential"]), auth.get("header"))
+        name = str(auth["credential"])
+        header = auth.get("header")
+        value = context.secret(name)
+        if not is_line(value):
+            raise Failure(f"the credential `{name}` is not one line of ASCII text", rule="secret.line")
+        made = _made("authorization", "Bearer ", value) if header is None else _made(header_name(header), "", value)
+        return made._replace(redactor=None)
     raise Failure(f"`auth` must be {_WAYS}, found {', '.join(f'`{way}`' for way in ways)}")
-
-
-def _declared(context: Context, name: str, header: Any) -> Credentials:
-    """A credential of the project, as a token or in a header of its own."""
-    value = context.secret(name)
-    if not is_line(value):
-        raise Failure(f"the credential `{name}` is not one line of ASCII text", "policy", rule="secret.line")
-    made = _made("authorization", "Bearer ", value) if header is None else _made(header_name(header), "", value)
-    return made._replace(redactor=None)  # whatever the attempt gives is held against all secrets of the run anyway
 
 
 def shown_of(context: Context, auth: Any) -> Credentials:
@@ -292,7 +289,11 @@ def asked(context: Context, method: str, url: str, options: Mapping[str, Any], k
     if unknown := sorted(options.keys() - known.__annotations__.keys()):
         raise Failure(f"unknown input `{unknown[0]}`")
     given = {name: value for name, value in options.items() if value is not None}
-    spelled = _method(method)
+    if not isinstance(method, str):
+        raise Failure(f"`method` must be text, found {shown(method)}")
+    if not (method.isascii() and method.isalpha() and len(method) <= 20) or method.upper() == "CONNECT":
+        raise Failure(f"`{method[:30]}` is not a method that can be sent")
+    spelled = method.upper()
     credentials = credentials_of(context, given.get("auth"))
     headers = _headers(given.get("headers"))
     key = _key(context, given)
@@ -366,14 +367,6 @@ def _flag(given: Mapping[str, Any], name: str, default: bool) -> bool:
     if not isinstance(value, bool):
         raise Failure(f"`{name}` must be true or false, found {shown(value)}")
     return value
-
-
-def _method(method: Any) -> str:
-    if not isinstance(method, str):
-        raise Failure(f"`method` must be text, found {shown(method)}")
-    if not (method.isascii() and method.isalpha() and len(method) <= 20) or method.upper() == "CONNECT":
-        raise Failure(f"`{method[:30]}` is not a method that can be sent")
-    return method.upper()
 
 
 def _url(url: Any, query: Any) -> str:
@@ -456,14 +449,10 @@ def _content_words(content: Content) -> list[str]:
     words: list[str] = []
     for name, value in (content.form or {}).items():
         for each in value if isinstance(value, list) else [value]:
-            words += [option, f"{name}={_as_text(each)}"]
+            words += [option, f"{name}={(each if isinstance(each, str) else json.dumps(each, ensure_ascii=False))}"]
     for field, each in content.files.items():
         words += ["-F", f"{field}=@{each.path};filename={each.name};type={each.type}"]
     return words
-
-
-def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _cut(text: str) -> str:

@@ -11,6 +11,9 @@ from planrunner.capabilities.http.inputs import FOREIGN, OWN, SHAPED, Answer, Cr
 from planrunner.capabilities.http.request import asked, preview_of, previewed
 
 NETWORK = ("reaches the network",)
+_REQUEST: dict[str, Any] = {
+    "risks": NETWORK, "spends": ("calls",), "foreign": FOREIGN, "own": OWN, "shaped": SHAPED,
+}  # fmt: skip
 
 
 def _previews(method: str, known: Any) -> Callable[..., Preview]:
@@ -24,16 +27,7 @@ def _preview_request(context: Context, method: str, url: str, **options: Any) ->
     return preview_of(previewed(context, method, url, options))
 
 
-@capability(
-    "http.get",
-    effect="read",
-    risks=NETWORK,
-    spends=("calls",),
-    preview=_previews("GET", Reading),
-    foreign=FOREIGN,
-    own=OWN,
-    shaped=SHAPED,
-)
+@capability("http.get", effect="read", preview=_previews("GET", Reading), **_REQUEST)
 def get(context: Context, url: Url, **options: Unpack[Reading]) -> Answer:
     """Get what stands at an address.
 
@@ -45,32 +39,13 @@ def get(context: Context, url: Url, **options: Unpack[Reading]) -> Answer:
     return send(context, asked(context, "GET", url, options, Reading))
 
 
-@capability(
-    "http.head",
-    effect="read",
-    risks=NETWORK,
-    spends=("calls",),
-    preview=_previews("HEAD", Reading),
-    foreign=FOREIGN,
-    own=OWN,
-    shaped=SHAPED,
-)
+@capability("http.head", effect="read", preview=_previews("HEAD", Reading), **_REQUEST)
 def head(context: Context, url: Url, **options: Unpack[Reading]) -> Answer:
     """Get the status and the headers of an address."""
     return send(context, asked(context, "HEAD", url, options, Reading))
 
 
-@capability(
-    "http.put",
-    effect="idempotent",
-    risks=NETWORK,
-    spends=("calls",),
-    preview=_previews("PUT", Sending),
-    irreversible=True,
-    foreign=FOREIGN,
-    own=OWN,
-    shaped=SHAPED,
-)
+@capability("http.put", effect="idempotent", preview=_previews("PUT", Sending), irreversible=True, **_REQUEST)
 def put(context: Context, url: Url, **options: Unpack[Sending]) -> Answer:
     """Put data at an address.
 
@@ -79,17 +54,7 @@ def put(context: Context, url: Url, **options: Unpack[Sending]) -> Answer:
     return send(context, asked(context, "PUT", url, options, Sending))
 
 
-@capability(
-    "http.delete",
-    effect="idempotent",
-    risks=NETWORK,
-    spends=("calls",),
-    preview=_previews("DELETE", Sending),
-    irreversible=True,
-    foreign=FOREIGN,
-    own=OWN,
-    shaped=SHAPED,
-)
+@capability("http.delete", effect="idempotent", preview=_previews("DELETE", Sending), irreversible=True, **_REQUEST)
 def delete(context: Context, url: Url, **options: Unpack[Sending]) -> Answer:
     """Delete what stands at an address.
 
@@ -98,17 +63,7 @@ def delete(context: Context, url: Url, **options: Unpack[Sending]) -> Answer:
     return send(context, asked(context, "DELETE", url, options, Sending))
 
 
-@capability(
-    "http.post",
-    effect="unsafe",
-    risks=NETWORK,
-    spends=("calls",),
-    preview=_previews("POST", Creating),
-    irreversible=True,
-    foreign=FOREIGN,
-    own=OWN,
-    shaped=SHAPED,
-)
+@capability("http.post", effect="unsafe", preview=_previews("POST", Creating), irreversible=True, **_REQUEST)
 def post(context: Context, url: Url, **options: Unpack[Creating]) -> Answer:
     """Post data to an address.
 
@@ -119,17 +74,7 @@ def post(context: Context, url: Url, **options: Unpack[Creating]) -> Answer:
     return send(context, asked(context, "POST", url, options))
 
 
-@capability(
-    "http.patch",
-    effect="unsafe",
-    risks=NETWORK,
-    spends=("calls",),
-    preview=_previews("PATCH", Creating),
-    irreversible=True,
-    foreign=FOREIGN,
-    own=OWN,
-    shaped=SHAPED,
-)
+@capability("http.patch", effect="unsafe", preview=_previews("PATCH", Creating), irreversible=True, **_REQUEST)
 def patch(context: Context, url: Url, **options: Unpack[Creating]) -> Answer:
     """Change what stands at an address.
 
@@ -138,17 +83,7 @@ def patch(context: Context, url: Url, **options: Unpack[Creating]) -> Answer:
     return send(context, asked(context, "PATCH", url, options))
 
 
-@capability(
-    "http.request",
-    effect="unsafe",
-    risks=NETWORK,
-    spends=("calls",),
-    preview=_preview_request,
-    irreversible=True,
-    foreign=FOREIGN,
-    own=OWN,
-    shaped=SHAPED,
-)
+@capability("http.request", effect="unsafe", preview=_preview_request, irreversible=True, **_REQUEST)
 def request(
     context: Context,
     method: Annotated[str, Doc("method, such as OPTIONS or PROPFIND")],

@@ -78,7 +78,7 @@ def _files(context: Context, folder: str, path: str) -> list[str]:
     names = sorted(name for name in os.listdir(folder) if name.endswith(_MANIFESTS))
     files = [os.path.join(folder, name) for name in names]
     if any(os.path.islink(file) for file in files):
-        raise Failure(f"`path`: {path} holds links", "policy", rule="files.link")
+        raise Failure(f"`path`: {path} holds links", rule="files.link")
     for name in names:
         require_let(context, os.path.join(path, name))
     return files
@@ -204,7 +204,26 @@ def restored(context: Context, before: dict[str, Any], ours: Callable[[Object], 
         if old is not None and held is not None and old["metadata"].get("uid") != held["metadata"].get("uid"):
             raise Failure(f"{key(name)} was deleted and created again since: restore it by hand")
     for name, old, held in steps:
-        _step(context, cluster, name, old, held)
+        if old is None:
+            call(
+                context,
+                cluster.request(
+                    "delete", "--filename", "-", "--ignore-not-found", "--wait=true", stdin=as_list([name])
+                ),
+            )
+        elif held is None:
+            stdin = as_list([wanted(old)])
+            call(context, cluster.request("create", "--field-manager", MANAGER, "--filename", "-", stdin=stdin))
+        else:  # with the version we have looked at: the server refuses a later version
+            body = wanted(old)
+            kept = {
+                name: held["metadata"][name] for name in ("resourceVersion", "finalizers") if name in held["metadata"]
+            }
+            body["metadata"] = {**body["metadata"], **kept}
+            call(
+                context,
+                cluster.request("replace", "--field-manager", MANAGER, "--filename", "-", stdin=as_list([body])),
+            )
     return {"changed": [key(name) for name, _, _ in steps]}
 
 
@@ -212,19 +231,3 @@ def _same(old: Object | None, held: Object | None) -> bool:
     if old is None or held is None:
         return old is held
     return old[_SEAL] == digest(held) if _SEAL in old else wanted(old) == wanted(held)
-
-
-def _step(context: Context, cluster: Cluster, name: Object, old: Object | None, held: Object | None) -> None:
-    if old is None:
-        call(
-            context,
-            cluster.request("delete", "--filename", "-", "--ignore-not-found", "--wait=true", stdin=as_list([name])),
-        )
-    elif held is None:
-        stdin = as_list([wanted(old)])
-        call(context, cluster.request("create", "--field-manager", MANAGER, "--filename", "-", stdin=stdin))
-    else:  # with the version we have looked at: the server refuses a later version
-        body = wanted(old)
-        kept = {name: held["metadata"][name] for name in ("resourceVersion", "finalizers") if name in held["metadata"]}
-        body["metadata"] = {**body["metadata"], **kept}
-        call(context, cluster.request("replace", "--field-manager", MANAGER, "--filename", "-", stdin=as_list([body])))

@@ -213,7 +213,7 @@ def _targets(context: Context, cluster: Cluster, what: _What, everything: bool) 
     for item in objects:
         if item["kind"] in _HOLDS_MORE and not everything:
             said = "holds what cannot be made again: say `everything: true` to delete it"
-            raise Failure(f"{key(item)} {said}", "policy", rule="kubectl.everything")
+            raise Failure(f"{key(item)} {said}", rule="kubectl.everything")
     return objects
 
 

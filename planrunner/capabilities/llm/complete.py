@@ -44,7 +44,11 @@ async def shaped(asker: Asker, models: list[Model], asked: Asked, repairs: int, 
             return Shaped(answer, value, attempts)
         models = models[models.index(answer.model) :]
         if why := _why_not(asker, repairs, asked_again):
-            raise _misfit(answer, wrong, attempts, why)
+            outputs = {"text": answer.reply.text, "faults": wrong[:_SHOWN], "attempts": attempts}
+            said = "; ".join(wrong[:3])
+            raise Failure(
+                f"the answer of `{answer.model.name}` does not fit the schema: {said} ({why})", "schema", outputs
+            )
         asked_again += 1
         asker.note(f"the answer does not fit the schema ({wrong[0]}); asking again")
         asked = asked._replace(messages=[*asked.messages, *_repair(answer.reply.text, wrong)])
@@ -58,12 +62,6 @@ def _why_not(asker: Asker, repairs: int, asked_again: int) -> str:
     except Failure as failure:
         return str(failure)
     return ""
-
-
-def _misfit(answer: Answer, wrong: list[str], attempts: list[dict[str, Json]], why: str) -> Failure:
-    outputs = {"text": answer.reply.text, "faults": wrong[:_SHOWN], "attempts": attempts}
-    said = "; ".join(wrong[:3])
-    return Failure(f"the answer of `{answer.model.name}` does not fit the schema: {said} ({why})", "schema", outputs)
 
 
 def _repair(text: str, wrong: list[str]) -> list[Message]:

@@ -140,23 +140,19 @@ async def _batch(
     async def send(exchange: Exchange) -> list[list[float]]:
         response = await asker.client.post(f"{model.base_url}/embeddings", json=body, timeout=model.timeout)
         response.raise_for_status()
-        return _vectors(response.content, len(texts))
+        number = len(texts)
+        document = json.loads(response.content)
+        data = document.get("data") if isinstance(document, dict) else None
+        if not isinstance(data, list) or not all(isinstance(each, dict) for each in data):
+            raise ValueError("it has no list `data`")
+        by_index = {each.get("index", at): each.get("embedding") for at, each in enumerate(data)}
+        vectors = [by_index.get(at) for at in range(number)]
+        if len(data) != number or not all(is_vector(each) for each in vectors):
+            raise ValueError(f"it does not hold one vector of numbers for each of {number} texts")
+        return [list(map(float, each)) for each in vectors if each is not None]
 
     vectors, _ = await asker.exchange(model, 0, send, attempts)
     return vectors
-
-
-def _vectors(reply: bytes, number: int) -> list[list[float]]:
-    """Raises ValueError for a reply that does not hold exactly one vector for each text."""
-    document = json.loads(reply)
-    data = document.get("data") if isinstance(document, dict) else None
-    if not isinstance(data, list) or not all(isinstance(each, dict) for each in data):
-        raise ValueError("it has no list `data`")
-    by_index = {each.get("index", at): each.get("embedding") for at, each in enumerate(data)}
-    vectors = [by_index.get(at) for at in range(number)]
-    if len(data) != number or not all(is_vector(each) for each in vectors):
-        raise ValueError(f"it does not hold one vector of numbers for each of {number} texts")
-    return [list(map(float, each)) for each in vectors if each is not None]
 
 
 LARGEST_BATCH = 256

@@ -138,15 +138,13 @@ def _verdict(criterion: str, material: str, given: list[dict[str, Json]]) -> dic
         return _result(criterion, "unsure", "the model gave several verdicts that differ", [])
     met, reason = given[0]["met"], given[0]["reason"]
     claimed = [quote for verdict in given for quote in verdict["quotes"]]
-    quotes = [quote for quote in dict.fromkeys(claimed) if _stands_in(quote, material)]
+    quotes = [
+        quote for quote in dict.fromkeys(claimed) if (len("".join(quote.split())) >= SHORTEST and quote in material)
+    ]
     if met == "unsure" or quotes:
         return _result(criterion, met, reason, quotes)
     why = "its quotes are not in the material" if claimed else "it has no quotes"
     return _result(criterion, "unsure", f"the model said {met}, but {why} ({reason})", [])
-
-
-def _stands_in(quote: str, material: str) -> bool:
-    return len("".join(quote.split())) >= SHORTEST and quote in material
 
 
 def _result(criterion: str, met: str, reason: str, quotes: list[str]) -> dict[str, Json]:

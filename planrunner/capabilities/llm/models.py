@@ -104,7 +104,32 @@ def read_model(section: Mapping[str, Json], name: str) -> Model:
     if not isinstance(given, dict):
         raise Failure(f"{where} is not a mapping; it has at least `provider` and `model`")
     try:
-        return _model(name, given)
+        if unknown := [field for field in given if field not in _FIELDS]:
+            raise ValueError(f"has the unknown key `{unknown[0]}`; known are {', '.join(_FIELDS)}")
+        provider = given.get("provider")
+        if provider not in PROVIDERS:
+            raise ValueError(f"has `provider: {provider}`; known are {', '.join(PROVIDERS)}")
+        base_url = _text(given, "base_url")
+        if not base_url and provider not in _HOMES:
+            raise ValueError(f"needs a `base_url`, since its provider is `{provider}`")
+        named = base_url or given.get("key_file") or given.get("credential")
+        usual = "" if named else USUAL_KEYS.get(provider, "")
+        return Model(
+            name=name,
+            provider=provider,
+            model=_text(given, "model") or _missing("model"),
+            base_url=(base_url or _HOMES[provider]).rstrip("/"),
+            own_address=bool(base_url),
+            key_env=_text(given, "key_env") or usual,
+            key_file=_text(given, "key_file"),
+            credential=_text(given, "credential"),
+            parameters=_parameters(given.get("parameters") or {}),
+            price=_price(given.get("price")),
+            fallback=_fallback(name, given.get("fallback") or ()),
+            timeout=seconds(given.get("timeout", 300.0)),
+            structured=_structured(given.get("structured", "native")),
+            dimensions=given.get("dimensions"),
+        )
     except ValueError as error:
         raise Failure(f"{where} {error}") from None
 
@@ -116,35 +141,6 @@ def _unknown(section: Mapping[str, Json], name: str) -> str:
     close = nearest(name, named)
     hint = f"did you mean `{close}`?" if close else f"it has {', '.join(named[:8])}"
     return f"planrunner.yaml has no model `{name}` under `models`: {hint}"
-
-
-def _model(name: str, given: Mapping[str, Json]) -> Model:
-    if unknown := [field for field in given if field not in _FIELDS]:
-        raise ValueError(f"has the unknown key `{unknown[0]}`; known are {', '.join(_FIELDS)}")
-    provider = given.get("provider")
-    if provider not in PROVIDERS:
-        raise ValueError(f"has `provider: {provider}`; known are {', '.join(PROVIDERS)}")
-    base_url = _text(given, "base_url")
-    if not base_url and provider not in _HOMES:
-        raise ValueError(f"needs a `base_url`, since its provider is `{provider}`")
-    named = base_url or given.get("key_file") or given.get("credential")
-    usual = "" if named else USUAL_KEYS.get(provider, "")
-    return Model(
-        name=name,
-        provider=provider,
-        model=_text(given, "model") or _missing("model"),
-        base_url=(base_url or _HOMES[provider]).rstrip("/"),
-        own_address=bool(base_url),
-        key_env=_text(given, "key_env") or usual,
-        key_file=_text(given, "key_file"),
-        credential=_text(given, "credential"),
-        parameters=_parameters(given.get("parameters") or {}),
-        price=_price(given.get("price")),
-        fallback=_fallback(name, given.get("fallback") or ()),
-        timeout=seconds(given.get("timeout", 300.0)),
-        structured=_structured(given.get("structured", "native")),
-        dimensions=given.get("dimensions"),
-    )
 
 
 def _text(given: Mapping[str, Json], field: str) -> str:
@@ -198,10 +194,10 @@ def key_of(model: Model, context: Context) -> str:
                 return _key(model, _concealed(context, model.name, file.read().strip()))
         except (OSError, UnicodeDecodeError):
             raise Failure(
-                f"the key of `{model.name}` cannot be read from {model.key_file}", "policy", rule="models.key"
+                f"the key of `{model.name}` cannot be read from {model.key_file}", rule="models.key"
             ) from None
     if why := missing_key(model, os.environ):
-        raise Failure(why, "policy", rule="models.key")
+        raise Failure(why, rule="models.key")
     if not model.key_env:
         return ""
     return _key(model, _concealed(context, model.key_env, os.environ[model.key_env].strip()))
@@ -227,5 +223,5 @@ def _concealed(context: Context, name: str, key: str) -> str:
 def _key(model: Model, key: str) -> str:
     """A key that a header can carry: what is said about another one would hold it."""
     if not is_line(key):
-        raise Failure(f"the key of `{model.name}` is not one line of ASCII text", "policy", rule="models.key")
+        raise Failure(f"the key of `{model.name}` is not one line of ASCII text", rule="models.key")
     return key

@@ -31,7 +31,7 @@ from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
-from planrunner.capabilities.llm.messages import Asked, Message, Reply, Tool, ToolCall
+from planrunner.capabilities.llm.messages import Asked, Message, Reply, ToolCall
 from planrunner.capabilities.llm.models import Model
 from planrunner.capabilities.llm.wire import NO_KEY
 from planrunner.capabilities.soundness import not_json
@@ -71,7 +71,21 @@ def adapter(model: Model, client: httpx2.AsyncClient) -> Adapter:
 
 async def request(adapter: Adapter, model: Model, asked: Asked, on_text: Callable[[str], None] | None) -> Reply:
     """Send one request; with ``on_text`` the text is handed on as it comes. Raises what the library raises."""
-    told = _told(asked.messages if asked.schema is None or is_shaped(adapter, model, asked) else _with_shape(asked))
+    messages = asked.messages if asked.schema is None or is_shaped(adapter, model, asked) else _with_shape(asked)
+    turns: list[ModelMessage] = []
+    pending: list[ModelRequestPart] = []
+    for message in messages:
+        if message.role != "assistant":
+            pending.append(_part(message))
+            continue
+        if pending:
+            turns.append(ModelRequest(parts=pending))
+            pending = []
+        calls = [ToolCallPart(call.name, call.arguments, tool_call_id=call.id) for call in message.calls]
+        turns.append(ModelResponse(parts=[*([TextPart(message.content)] if message.content else []), *calls]))
+    if pending:
+        turns.append(ModelRequest(parts=pending))
+    told = turns
     settings, parameters = _settings(asked.parameters), _parameters(adapter, model, asked)
     if on_text is None:
         return _reply(await model_request(adapter, told, model_settings=settings, model_request_parameters=parameters))
@@ -90,24 +104,6 @@ def _text_of(event: Any) -> str:
     if isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
         return event.delta.content_delta
     return ""
-
-
-def _told(messages: list[Message]) -> list[ModelMessage]:
-    """The messages in the library's words: turns between those of the assistant are one request."""
-    turns: list[ModelMessage] = []
-    pending: list[ModelRequestPart] = []
-    for message in messages:
-        if message.role != "assistant":
-            pending.append(_part(message))
-            continue
-        if pending:
-            turns.append(ModelRequest(parts=pending))
-            pending = []
-        calls = [ToolCallPart(call.name, call.arguments, tool_call_id=call.id) for call in message.calls]
-        turns.append(ModelResponse(parts=[*([TextPart(message.content)] if message.content else []), *calls]))
-    if pending:
-        turns.append(ModelRequest(parts=pending))
-    return turns
 
 
 def _with_shape(asked: Asked) -> list[Message]:
@@ -135,15 +131,14 @@ def _settings(parameters: dict[str, Json]) -> ModelSettings:
 
 
 def _parameters(adapter: Adapter, model: Model, asked: Asked) -> ModelRequestParameters:
-    tools = [_tool(tool) for tool in asked.tools]
+    tools = [
+        ToolDefinition(name=tool.name, parameters_json_schema=tool.schema, description=tool.description or None)
+        for tool in asked.tools
+    ]
     if not is_shaped(adapter, model, asked):
         return ModelRequestParameters(function_tools=tools)
     shape = OutputObjectDefinition(json_schema=asked.schema, name="answer")
     return ModelRequestParameters(function_tools=tools, output_mode="native", output_object=shape)
-
-
-def _tool(tool: Tool) -> ToolDefinition:
-    return ToolDefinition(name=tool.name, parameters_json_schema=tool.schema, description=tool.description or None)
 
 
 def is_shaped(adapter: Adapter, model: Model, asked: Asked) -> bool:
@@ -154,7 +149,11 @@ def is_shaped(adapter: Adapter, model: Model, asked: Asked) -> bool:
 
 
 def _reply(response: ModelResponse) -> Reply:
-    text = _joined("".join(part.content for part in response.parts if isinstance(part, TextPart)))
+    text = (
+        ("".join(part.content for part in response.parts if isinstance(part, TextPart)))
+        .encode("utf-16-le", "surrogatepass")
+        .decode("utf-16-le", "replace")
+    )
     calls = [
         ToolCall(part.tool_call_id, part.tool_name, _arguments(part))
         for part in response.parts
@@ -172,9 +171,3 @@ def _arguments(part: Any) -> dict[str, Json]:
     except (ValueError, AssertionError):
         return {"unreadable": str(part.args)}
     return {"unreadable": str(part.args)} if not_json(arguments) else arguments
-
-
-def _joined(text: str) -> str:
-    """The text with surrogate pairs as the signs they stand for, which may have come in halves; lone halves, which
-    nothing can hold, are replaced."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -54,10 +54,6 @@ def cost(model: Model, input: int, output: int) -> float | None:
     """Dollars for that many tokens, rounded up to a billionth; None where the price is not known."""
     if model.price is not None:
         return _rounded((input * model.price.input + output * model.price.output) / 1e6)
-    return _listed(model, input, output)
-
-
-def _listed(model: Model, input: int, output: int) -> float | None:
     prices = _price_list()
     if prices is None:
         return None
@@ -174,7 +170,14 @@ class Purse:
         worst = cost(model, *most)
         self.check_calls(1)
         if worst is None and "cost" in self._limits:
-            raise Failure(_unpriced(model), "budget")
+            raise Failure(
+                (
+                    f"the price of `{model.name}` ({model.model}) is unknown, and a budget limits the cost: add "
+                    f"`models: {{{model.name}: {{price: {{input: DOLLARS, output: DOLLARS}}}}}}` to planrunner.yaml "
+                    "(dollars for a million tokens)"
+                ),
+                "budget",
+            )
         self._fit("tokens", float(sum(most)), most)
         self._fit("cost", worst or 0.0, most)
         self._notes.add(Noted(1, worst or 0.0, sum(most)))
@@ -258,14 +261,6 @@ class Hold(NamedTuple):
         return used
 
 
-def _unpriced(model: Model) -> str:
-    return (
-        f"the price of `{model.name}` ({model.model}) is unknown, and a budget limits the cost: add "
-        f"`models: {{{model.name}: {{price: {{input: DOLLARS, output: DOLLARS}}}}}}` to planrunner.yaml "
-        "(dollars for a million tokens)"
-    )
-
-
 @contextmanager
 def purse_of(context: Context) -> Iterator[Purse]:
     """The purse of an attempt; what was used is told at the end, also of one that failed."""
@@ -317,7 +312,9 @@ class Meter:
         places = list(_places(document)) if isinstance(document, dict) else []
         for holder, name in places:
             self.odd = self._read(holder[name]) or self.odd
-            holder[name] = dict(_NOTHING) if _is_message(document) else None
+            holder[name] = (
+                dict(_NOTHING) if (document.get("type") in ("message", "message_start", "message_delta")) else None
+            )
         return json.dumps(document).encode() if places else text
 
     def _read(self, usage: Json) -> str:
@@ -339,11 +336,6 @@ def _places(document: dict[str, Json]) -> Iterator[tuple[dict[str, Json], str]]:
             for name in ("usage", "usageMetadata"):
                 if name in holder:
                     yield holder, name
-
-
-def _is_message(document: dict[str, Json]) -> bool:
-    """Whether it is of Anthropic, whose library wants a usage."""
-    return document.get("type") in ("message", "message_start", "message_delta")
 
 
 def _odd_inside(value: Json) -> str:

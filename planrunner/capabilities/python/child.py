@@ -138,46 +138,37 @@ def _plain(value: Any, kind: Any, inner: tuple[Any, ...], where: str) -> Any:
     if kind is float:
         return float(value) if type(value) in (int, float) else _refuse(value, "a number", where)
     if kind in (list, set, frozenset, tuple):
-        return _items(value, kind, inner, where)
+        if not isinstance(value, list):
+            _refuse(value, "a list", where)
+        hints = list(inner[:1] or (Any,)) * len(value)
+        if kind is tuple and inner and inner[-1] is not Ellipsis:
+            if len(inner) != len(value):
+                _refuse(value, f"a list of {len(inner)}", where)
+            hints = list(inner)
+        return kind(fitted(item, hint, f"{where}[{at}]") for at, (item, hint) in enumerate(zip(value, hints)))
     if kind is dict:
         if not isinstance(value, dict):
             _refuse(value, "a map", where)
         hint = inner[1] if len(inner) == 2 else Any
         return {name: fitted(item, hint, f"{where}.{name}") for name, item in value.items()}
     if isinstance(kind, type):
-        return _made(value, kind, where)
+        makers: dict[Any, Any] = {
+            dt.datetime: dt.datetime.fromisoformat,
+            dt.date: dt.date.fromisoformat,
+            dt.time: dt.time.fromisoformat,
+            decimal.Decimal: decimal.Decimal,
+            pathlib.Path: pathlib.Path,
+        }
+        make = kind if issubclass(kind, enum.Enum) else makers.get(kind)
+        if make is None:
+            return value
+        if not isinstance(value, str) and kind in makers and not (kind is decimal.Decimal and type(value) is int):
+            _refuse(value, f"the text of a {kind.__name__}", where)
+        try:
+            return make(value)
+        except (ValueError, ArithmeticError):
+            return _refuse(value, f"a {kind.__name__}", where)
     return value
-
-
-def _items(value: Any, kind: Any, inner: tuple[Any, ...], where: str) -> Any:
-    if not isinstance(value, list):
-        _refuse(value, "a list", where)
-    hints = list(inner[:1] or (Any,)) * len(value)
-    if kind is tuple and inner and inner[-1] is not Ellipsis:
-        if len(inner) != len(value):
-            _refuse(value, f"a list of {len(inner)}", where)
-        hints = list(inner)
-    return kind(fitted(item, hint, f"{where}[{at}]") for at, (item, hint) in enumerate(zip(value, hints)))
-
-
-def _made(value: Any, kind: type, where: str) -> Any:
-    """A value that is written as text, or as the value of an enumeration; other classes get the data as it is."""
-    makers: dict[Any, Any] = {
-        dt.datetime: dt.datetime.fromisoformat,
-        dt.date: dt.date.fromisoformat,
-        dt.time: dt.time.fromisoformat,
-        decimal.Decimal: decimal.Decimal,
-        pathlib.Path: pathlib.Path,
-    }
-    make = kind if issubclass(kind, enum.Enum) else makers.get(kind)
-    if make is None:
-        return value
-    if not isinstance(value, str) and kind in makers and not (kind is decimal.Decimal and type(value) is int):
-        _refuse(value, f"the text of a {kind.__name__}", where)
-    try:
-        return make(value)
-    except (ValueError, ArithmeticError):
-        return _refuse(value, f"a {kind.__name__}", where)
 
 
 _KINDS: dict[Any, str] = {
@@ -265,10 +256,28 @@ def _beside(name: str) -> Any:
 
 def main() -> int:
     order = json.load(sys.stdin)
-    _arrange(order["directory"])
+    directory = order["directory"]
+    own = os.path.dirname(os.path.realpath(__file__))
+    sys.path[:] = [folder for folder in sys.path if os.path.realpath(folder or ".") not in (own, directory)]
+    source = os.path.join(directory, "src")
+    sys.path[:0] = [directory, source] if os.path.isdir(source) else [directory]
     answer = answered(order)
-    _flush()
-    _write(order["result"], answer, order["limit"])
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            continue
+    path = order["result"]
+    limit = order["limit"]
+    data = json.dumps(answer, allow_nan=False).encode()
+    if len(data) > limit:
+        why = f"the result is larger than {limit >> 20} MiB; write it to a file and declare an artifact"
+        answer.update(failure="logic", message=why, outputs={})
+        data = json.dumps(answer).encode()
+    new = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    handle = os.open(path, os.O_WRONLY | (os.O_TRUNC if path.startswith("/proc/") else new), 0o600)
+    with open(handle, "wb") as file:
+        file.write(data)
     return 1 if answer["failure"] else 0
 
 
@@ -298,9 +307,15 @@ def _result(order: dict[str, Any]) -> Any:
         if refused:
             raise Unfit(refused[0], "policy", refused[1])
     if order["memory"]:
-        _bound(order["memory"])
+        memory = order["memory"]
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (memory if hard < 0 else min(memory, hard), hard))
     if kind == "function":
-        return _called(_function(target, order["directory"]), args)
+        function = _function(target, order["directory"])
+        result = function(**arguments(function, args))
+        if inspect.iscoroutine(result):
+            return asyncio.run(result)
+        return result
     if kind == "file":
         return _executed(compile(data, path, "exec", dont_inherit=True), path, args)
     linecache.cache["<code>"] = (len(target), None, target.splitlines(keepends=True), "<code>")
@@ -327,13 +342,6 @@ def _executed(code: types.CodeType, path: str, args: dict[str, Any]) -> Any:
     sys.argv[:] = [path]
     exec(code, module.__dict__)  # noqa: S102 - running the project's code is what this process is for
     return module.__dict__.get("result")
-
-
-def _called(function: Any, args: dict[str, Any]) -> Any:
-    result = function(**arguments(function, args))
-    if inspect.iscoroutine(result):
-        return asyncio.run(result)
-    return result
 
 
 def _function(target: str, directory: str) -> Any:
@@ -366,7 +374,7 @@ def _imported(place: str, directory: str) -> Any:
     parts = place.split(".")
     for count in range(1, len(parts)):  # looking for a module imports the packages around it
         spec = _found(".".join(parts[:count]))
-        if not _is_only_folders(spec):
+        if not (not _origin(spec) and spec.origin in (None, "namespace") and bool(spec.submodule_search_locations)):
             _inside(_origin(spec), directory, place)
     _inside(_origin(_found(place)), directory, place)
     return importlib.import_module(place)
@@ -389,11 +397,6 @@ def _origin(spec: Any) -> str:
     return spec.origin or "" if spec.has_location else ""
 
 
-def _is_only_folders(spec: Any) -> bool:
-    """Whether a package is nothing but folders, so that importing it runs nothing."""
-    return not _origin(spec) and spec.origin in (None, "namespace") and bool(spec.submodule_search_locations)
-
-
 def _inside(path: str, directory: str, name: str) -> str:
     real, root = os.path.realpath(path), os.path.realpath(directory)
     if not path or not real.startswith(root.rstrip("/") + "/"):
@@ -401,19 +404,6 @@ def _inside(path: str, directory: str, name: str) -> str:
     if not os.path.isfile(real):
         raise Unfit(f"{name} does not exist or is not a file")
     return real
-
-
-def _arrange(directory: str) -> None:
-    """The project, not this script's folder, is where modules are found first."""
-    own = os.path.dirname(os.path.realpath(__file__))
-    sys.path[:] = [folder for folder in sys.path if os.path.realpath(folder or ".") not in (own, directory)]
-    source = os.path.join(directory, "src")
-    sys.path[:0] = [directory, source] if os.path.isdir(source) else [directory]
-
-
-def _bound(memory: int) -> None:
-    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    resource.setrlimit(resource.RLIMIT_DATA, (memory if hard < 0 else min(memory, hard), hard))
 
 
 def _exited(code: Any) -> dict[str, Any]:
@@ -427,27 +417,20 @@ def _exited(code: Any) -> dict[str, Any]:
 
 def _failed(failure: str, message: str, error: BaseException | None = None) -> dict[str, Any]:
     if error is not None:
-        _show(error)
+        text = "".join(traceback.format_exception(type(error), error, _own_part(error), limit=-30))
+        sys.stderr.write(text[-16384:])
     elif message:
         sys.stderr.write(f"{message}\n")
     return {"failure": failure, "message": message[:4000], "outputs": {}}
 
 
-def _show(error: BaseException) -> None:
-    """The part of the traceback that is the project's."""
-    text = "".join(traceback.format_exception(type(error), error, _own_part(error), limit=-30))
-    sys.stderr.write(text[-16384:])
-
-
 def _own_part(error: BaseException) -> Any:
     trace = error.__traceback__
-    while trace is not None and _is_foreign(trace.tb_frame.f_code.co_filename):
+    while trace is not None and (
+        trace.tb_frame.f_code.co_filename == __file__ or trace.tb_frame.f_code.co_filename.startswith("<frozen ")
+    ):
         trace = trace.tb_next
     return trace
-
-
-def _is_foreign(name: str) -> bool:
-    return name == __file__ or name.startswith("<frozen ")
 
 
 def _headline(error: BaseException, directory: str) -> str:
@@ -460,26 +443,6 @@ def _headline(error: BaseException, directory: str) -> str:
         trace = trace.tb_next
     said = str(error)
     return f"{type(error).__name__}{': ' + said[:2000] if said else ''}{place}"
-
-
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError, AttributeError):
-            continue  # the project closed it
-
-
-def _write(path: str, answer: dict[str, Any], limit: int) -> None:
-    data = json.dumps(answer, allow_nan=False).encode()
-    if len(data) > limit:
-        why = f"the result is larger than {limit >> 20} MiB; write it to a file and declare an artifact"
-        answer.update(failure="logic", message=why, outputs={})
-        data = json.dumps(answer).encode()
-    new = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    handle = os.open(path, os.O_WRONLY | (os.O_TRUNC if path.startswith("/proc/") else new), 0o600)
-    with open(handle, "wb") as file:
-        file.write(data)
 
 
 if __name__ == "__main__":

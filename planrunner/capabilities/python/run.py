@@ -104,7 +104,16 @@ def run(
     }
 
     def finish(ended: Exit) -> Outcome:
-        return _finish(ended, result)
+        said = _read(result)
+        failure, message, rule = "", "", ""
+        if said is None or (ended.code and not said["failure"]):
+            failure, message = classify(ended)
+            if not failure:
+                failure, message = "logic", "ended without a result: the process was left by os._exit or exec"
+        elif said["failure"]:
+            failure, message, rule = said["failure"], said["message"], str(said.get("rule", ""))
+        outputs: dict[str, Json] = {} if failure or said is None else said["outputs"]
+        return Outcome(failure, message, outputs, ended.code, ended.duration, ended.stdout, ended.stderr, rule=rule)
 
     env = {**call.env, "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONIOENCODING": "utf-8"}
     stdin = json.dumps(order).encode()
@@ -136,20 +145,6 @@ def _bytes(memory: str | int) -> int:
         return size(memory)
     except ValueError as error:
         raise Failure(f"`memory`: {error}") from None
-
-
-def _finish(ended: Exit, result: str) -> Outcome:
-    """The outcome out of what the child wrote; where it wrote nothing the way it ended says why."""
-    said = _read(result)
-    failure, message, rule = "", "", ""
-    if said is None or (ended.code and not said["failure"]):
-        failure, message = classify(ended)
-        if not failure:
-            failure, message = "logic", "ended without a result: the process was left by os._exit or exec"
-    elif said["failure"]:
-        failure, message, rule = said["failure"], said["message"], str(said.get("rule", ""))
-    outputs: dict[str, Json] = {} if failure or said is None else said["outputs"]
-    return Outcome(failure, message, outputs, ended.code, ended.duration, ended.stdout, ended.stderr, rule=rule)
 
 
 def _read(path: str) -> dict[str, Any] | None:

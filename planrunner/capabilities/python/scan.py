@@ -122,7 +122,14 @@ def scan(
     if bandit and not any(each.rule == "unreadable" for each in findings) and (words := bandit_command(context)):
         findings = worst_first([*findings, *_told(context, words, data, levels)])
         tools.append("bandit")
-    report = _report(findings, data, tools)
+    counts = {word: sum(each.verdict == word for each in findings) for word in ("deny", "ask", "allow")}
+    shown: list[Any] = [
+        {key: value for key, value in each._asdict().items() if key != "by"} for each in findings[:_MOST]
+    ]
+    strictest = worst(findings)
+    digest = hashlib.sha256(data).hexdigest()
+    total = {"total": len(findings), **counts}
+    report = Report(strictest, strictest == "allow", total, shown, len(findings) > _MOST, digest, tools)
     if fail and report.worst == "deny":
         raise Failure(denied(file or "the code", findings), "policy", report._asdict(), rule=f"scan.{findings[0].rule}")
     return report
@@ -155,17 +162,6 @@ def _told(context: Context, words: list[str], data: bytes, levels: Any) -> list[
     if findings is None:
         raise Failure(f"Bandit could not look at it: {ended.said or 'it gave no report'}")
     return [Judged(**each) for each in findings]
-
-
-def _report(findings: list[Judged], data: bytes, tools: list[str]) -> Report:
-    counts = {word: sum(each.verdict == word for each in findings) for word in ("deny", "ask", "allow")}
-    shown: list[Any] = [
-        {key: value for key, value in each._asdict().items() if key != "by"} for each in findings[:_MOST]
-    ]
-    strictest = worst(findings)
-    digest = hashlib.sha256(data).hexdigest()
-    total = {"total": len(findings), **counts}
-    return Report(strictest, strictest == "allow", total, shown, len(findings) > _MOST, digest, tools)
 
 
 class Work(NamedTuple):

@@ -29,18 +29,10 @@ def verdict(rule: str, usual: str, levels: Any) -> tuple[str, str]:
     ``levels`` are triples of a name, the section ``python`` of its policy, and whether it is the operator's: only such
     a one may let pass what is usually asked about or denied. Of what several levels say the strictest counts.
     """
-    told = [(_said(rule, section), name, own) for name, section, own in levels]
-    strictest, by = max(
-        ((said, name) for said, name, own in told if own and said), key=_strictness, default=(usual, "")
-    )
-    for said, name, own in told:
-        if said and not own and ORDER[said] > ORDER[strictest]:
-            strictest, by = said, name
-    return strictest, by
-
-
-def _strictness(said: tuple[str, str]) -> int:
-    return ORDER[said[0]]
+    said = [(word, name, own) for name, section, own in levels if (word := _said(rule, section))]
+    operators = [(word, name) for word, name, own in said if own] or [(usual, "")]
+    others = [(word, name) for word, name, own in said if not own]
+    return max((*operators, *others), key=lambda verdict: ORDER[verdict[0]])
 
 
 def _said(rule: str, section: Any) -> str:
@@ -49,8 +41,7 @@ def _said(rule: str, section: Any) -> str:
     for word in ("deny", "ask", "allow"):
         entries = section.get(word) or ()
         for entry in (entries,) if isinstance(entries, str) else entries:
-            pattern = str(entry)
-            if name_fits(pattern.removeprefix("scan."), rule):
+            if name_fits(str(entry).removeprefix("scan."), rule):
                 return word
     return ""
 
@@ -102,12 +93,8 @@ def refusal(guard: dict[str, Any], data: bytes) -> tuple[str, str] | None:
         return None
     findings = of_bandit(asked.stdout.decode("utf-8", "replace"), guard["levels"])
     if findings is None:
-        said = asked.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
-        return f"Bandit could not look at {name}: {''.join(said)[:300]}", "scan.bandit"
-    return _of_findings(guard, findings)
-
-
-def _of_findings(guard: dict[str, Any], findings: list[dict[str, Any]]) -> tuple[str, str] | None:
+        last = asked.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
+        return f"Bandit could not look at {name}: {''.join(last)[:300]}", "scan.bandit"
     for each in sorted(findings, key=lambda each: -ORDER[each["verdict"]]):
         said = f"line {each['line']}: {each['message']} (Bandit {each['rule']})"
         if each["verdict"] == "deny":

@@ -34,9 +34,25 @@ def extract(body: bytes, told: str, charset: str, url: str) -> Extract:
     """The text of a body that the server calls ``told``. Raises Failure (`unsupported`) for what is not text."""
     kind = kind_of(body, told)
     if kind in _HTML:
-        return _html(body, charset, url)
+        page = decoded(body, charset) if charset or _is_utf8(body) else body
+        options: dict[str, Any] = {"with_metadata": True, "include_comments": False, "include_tables": True}
+        found: Any = bare_extraction(page, url=url, **options) if len(body) <= _LARGEST_ARTICLE else None
+        said = {name: str(getattr(found, name, None) or "") for name in ("text", "title", "author", "date")}
+        text, title, plain = said["text"], said["title"], ""
+        if not (text and title):
+            plain_title, plain = _plain(page if isinstance(page, str) else decoded(body, "latin-1"))
+            title = title or plain_title
+        return Extract("text/html", (text or plain).strip(), _line(title), _line(said["author"]), said["date"])
     if kind in _JSON or kind.endswith("+json"):
-        return _json(body, charset, kind)
+        text = decoded(body, charset)
+        try:
+            value = json.loads(text)
+            shown = json.dumps(value, indent=1, ensure_ascii=False)
+            shown.encode()
+        except (ValueError, RecursionError):  # also for half of a surrogate pair
+            return Extract(kind, text)
+        name = value.get("title") or value.get("name") if isinstance(value, dict) else ""
+        return Extract(kind, shown, _line(name if isinstance(name, str) else ""))
     if kind.startswith("text/") or kind.endswith("+xml") or kind == "application/xml":
         return Extract(kind, decoded(body, charset))
     raise Failure(f"{url} is {kind}, of which no text is made", "unsupported")
@@ -61,19 +77,6 @@ def decoded(body: bytes, charset: str) -> str:
         body, charset = body[3:], "utf-8"
     text = body.decode(charset if is_charset(charset) else "utf-8", "replace")
     return text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
-
-
-def _html(body: bytes, charset: str, url: str) -> Extract:
-    page = decoded(body, charset) if charset or _is_utf8(body) else body
-    options: dict[str, Any] = {"with_metadata": True, "include_comments": False, "include_tables": True}
-    found: Any = bare_extraction(page, url=url, **options) if len(body) <= _LARGEST_ARTICLE else None
-    text, title = str(getattr(found, "text", None) or ""), str(getattr(found, "title", None) or "")
-    plain = ""
-    if not (text and title):
-        plain_title, plain = _plain(page if isinstance(page, str) else decoded(body, "latin-1"))
-        title = title or plain_title
-    author, date = str(getattr(found, "author", None) or ""), str(getattr(found, "date", None) or "")
-    return Extract("text/html", (text or plain).strip(), _line(title), _line(author), date)
 
 
 def _is_utf8(body: bytes) -> bool:
@@ -119,18 +122,6 @@ def _plain(page: str) -> tuple[str, str]:
 
 _SILENT = frozenset(("script", "style", "noscript", "template", "svg"))
 _BREAKS = frozenset("p div br li ul ol h1 h2 h3 h4 h5 h6 tr table section article header footer nav main pre".split())
-
-
-def _json(body: bytes, charset: str, kind: str) -> Extract:
-    text = decoded(body, charset)
-    try:
-        value = json.loads(text)
-        shown = json.dumps(value, indent=1, ensure_ascii=False)
-        shown.encode()
-    except (ValueError, RecursionError):  # also for half of a surrogate pair
-        return Extract(kind, text)
-    title = value.get("title") or value.get("name") if isinstance(value, dict) else ""
-    return Extract(kind, shown, _line(title if isinstance(title, str) else ""))
 
 
 def _line(text: str) -> str:

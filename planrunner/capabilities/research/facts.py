@@ -55,13 +55,20 @@ def grouped(facts: list[Fact], likeness: float, cancelled: Callable[[], bool]) -
         if group is None:
             told, numbers = _content(fact.statement)
             candidates = alike.setdefault(numbers, [])
-            group = next((other for other in candidates if _same(other.words, told, likeness)), None)
+            group = next(
+                (
+                    other
+                    for other in candidates
+                    if (bool(other.words) and len(other.words & told) / len(other.words | told) >= likeness)
+                ),
+                None,
+            )
             if group is None:
                 group = _Group(told)
                 groups.append(group)
                 candidates.append(group)
             exact[fact.statement] = group
-        group.facts.setdefault(_document(fact), fact)
+        group.facts.setdefault(str(fact.evidence["text_sha256"] or fact.evidence["url"]), fact)
     entries = [_entry(list(group.facts.values())) for group in groups]
     return sorted(entries, key=lambda entry: (-entry["sources"], -entry["score"]))
 
@@ -71,15 +78,6 @@ def _content(statement: str) -> tuple[frozenset[str], frozenset[str]]:
     found = words(statement)
     told = frozenset(word for word in found if word not in _COMMON)
     return told or frozenset(found), frozenset(word for word in found if any(c.isdigit() for c in word))
-
-
-def _same(one: frozenset[str], other: frozenset[str], likeness: float) -> bool:
-    return bool(one) and len(one & other) / len(one | other) >= likeness
-
-
-def _document(fact: Fact) -> str:
-    """Which text a statement stands in; copies of a text are one document."""
-    return str(fact.evidence["text_sha256"] or fact.evidence["url"])
 
 
 def _entry(facts: list[Fact]) -> dict[str, Any]:
@@ -158,16 +156,6 @@ def facts(
 def _by_patterns(
     items: list[Item], texts: list[str], patterns: list[str], cancelled: Callable[[], bool]
 ) -> Iterator[Fact]:
-    automata = _compiled(patterns)
-    for item, text in zip(items, texts):
-        for sentence in sentences(text):
-            if cancelled():
-                raise Failure("stopped", "interrupted")
-            if any(_searched(automaton, sentence.quote) for automaton in automata):
-                yield _fact(item, text, (sentence.start, sentence.end))
-
-
-def _compiled(patterns: list[str]) -> list[Automaton]:
     if len(patterns) > _MOST_PATTERNS:
         raise Failure(f"`patterns` has more than {_MOST_PATTERNS}")
     found = []
@@ -176,7 +164,13 @@ def _compiled(patterns: list[str]) -> list[Automaton]:
             found.append(compiled(pattern))
         except EvaluationError as error:
             raise Failure(f"`patterns`: `{pattern[:80]}`: {error}") from None
-    return found
+    automata = found
+    for item, text in zip(items, texts):
+        for sentence in sentences(text):
+            if cancelled():
+                raise Failure("stopped", "interrupted")
+            if any(_searched(automaton, sentence.quote) for automaton in automata):
+                yield _fact(item, text, (sentence.start, sentence.end))
 
 
 def _searched(automaton: Automaton, text: str) -> bool:
@@ -335,19 +329,22 @@ def _as_items(facts: Any) -> Any:
     entries = []
     for item in held:
         places = item.get("evidence") if isinstance(item, dict) else None
-        if not (isinstance(places, list) and places and all(_is_place(place) for place in places)):
+        if not (
+            isinstance(places, list)
+            and places
+            and all(
+                (
+                    isinstance(place, dict)
+                    and isinstance(place.get("url"), str)
+                    and isinstance(place.get("quote"), str)
+                    and all(type(place.get(key)) is int and place[key] >= 0 for key in ("start", "end"))
+                )
+                for place in places
+            )
+        ):
             raise Failure("`facts`: expected entries with `evidence`, each with url, start, end and quote")
         entries.append({"url": places[0]["url"], **item})
     return {"query": facts.get("query", ""), "facts": entries} if isinstance(facts, dict) else entries
-
-
-def _is_place(place: Any) -> bool:
-    return (
-        isinstance(place, dict)
-        and isinstance(place.get("url"), str)
-        and isinstance(place.get("quote"), str)
-        and all(type(place.get(key)) is int and place[key] >= 0 for key in ("start", "end"))
-    )
 
 
 def _checked(context: Context, place: Item) -> Item:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple
 import httpx2
 from protego import Protego
 
-from planrunner.capabilities.contract import Context, Doc, Failure, Json, capability, seconds, size
+from planrunner.capabilities.contract import Context, Doc, Failure, capability, seconds, size
 from planrunner.capabilities.http.download import Partial, total_of, validator_of
 from planrunner.capabilities.http.exchange import retry_after
 from planrunner.capabilities.http.request import PASSING
@@ -180,10 +180,6 @@ def _one(url: str, tools: Tools) -> tuple[Page, bytes, bool]:
         checked = seconds_of(kept[0].checked_at)
         if checked >= tools.since or seconds_of(now()) - checked < tools.fresh:
             return (*kept, seconds_of(kept[0].fetched_at) < tools.since)
-    return _asked(url, kept, tools, rest)
-
-
-def _asked(url: str, kept: tuple[Page, bytes] | None, tools: Tools, rest: float) -> tuple[Page, bytes, bool]:
     with tools.pages.part(url) as part, tools.turns.turn(host(url), rest):
         have = part.size if part.validator else 0
         headers = {"accept": _ACCEPT}
@@ -209,7 +205,9 @@ def _answered(url: str, answer: Any, part: Partial, largest: int) -> tuple[Page,
     status, headers = answer.status_code, answer.headers
     if status in (301, 302, 303, 307, 308):
         return Page(url, status, fetched_at=now(), checked_at=now(), moved=_target(url, headers)), b""
-    if status == 206 and _goes_on(headers.get("content-range", ""), part.size):
+    if status == 206 and (
+        part.size > 0 and (headers.get("content-range", "")).strip().lower().startswith(f"bytes {part.size}-")
+    ):
         before = b"".join(part.parts())
     elif status == 200:
         before = b""
@@ -218,9 +216,12 @@ def _answered(url: str, answer: Any, part: Partial, largest: int) -> tuple[Page,
         part.begin("")
         raise _refused(url, status, headers)
     body = _read(answer, before, part, largest)
-    if status == 206 and _is_cut(headers, len(body)):
+    if status == 206 and ((len(body)) < total_of(headers)):
         raise Failure(f"{url} sent a part of the rest only", "transient")
-    kind, charset = _type(headers.get("content-type", ""))
+    told = headers.get("content-type", "")
+    message = Message()
+    message["content-type"] = told or "application/octet-stream"
+    kind, charset = message.get_content_type() if told else "", str(message.get_content_charset() or "")
     stamp = now()
     validators = (headers.get("etag", ""), headers.get("last-modified", ""))
     return Page(url, 200, kind, charset, hashlib.sha256(body).hexdigest(), stamp, stamp, *validators), body
@@ -248,16 +249,6 @@ def _target(url: str, headers: Any) -> str:
         raise Failure(f"{url} redirects to what is not fetched: {failure}", "policy", rule=failure.rule) from None
 
 
-def _goes_on(told: str, have: int) -> bool:
-    """Whether a partial answer starts where we have stopped."""
-    return have > 0 and told.strip().lower().startswith(f"bytes {have}-")
-
-
-def _is_cut(headers: Any, size: int) -> bool:
-    """Whether a partial answer ended before the body did, as far as it tells."""
-    return size < total_of(headers)
-
-
 def _validator(headers: Any) -> str:
     """What says that the rest belongs to the same body; weak tags do not, nor do encoded bodies."""
     if headers.get("content-encoding", "identity").lower() not in ("identity", ""):
@@ -271,13 +262,6 @@ def _refused(url: str, status: int, headers: Any) -> Failure:
     kind = "transient" if passing else "gone" if status in (404, 410) else "logic"
     later = retry_after(headers.get("retry-after", "")) if passing else None
     return Failure(f"{url} answered {status}", kind, {"status": status}, retry_after=later)
-
-
-def _type(told: str) -> tuple[str, str]:
-    """Media type and charset out of a Content-Type."""
-    message = Message()
-    message["content-type"] = told or "application/octet-stream"
-    return message.get_content_type() if told else "", str(message.get_content_charset() or "")
 
 
 _MOST = 200
@@ -339,8 +323,26 @@ def fetch(
     """
     found = given(sources, "sources", query)
     items = _unique(found)
-    limits = _limits(parallel, (delay, max_age), max_bytes, text_limit, len(items))
-    allowed = _allowed(tolerate, len(items))
+    times = (delay, max_age)
+    pages = len(items)
+    try:
+        rest, fresh = (float(seconds(value)) for value in times)
+        largest = int(size(max_bytes))
+    except ValueError as error:
+        raise Failure(str(error)) from None
+    if not 1 <= parallel <= 16:
+        raise Failure("`parallel` is 1 to 16")
+    if not 0 < largest <= _MOST_BYTES:
+        raise Failure("`max_bytes` is 64 MiB at most")
+    if not 0 <= text_limit <= 20_000:
+        raise Failure("`text_limit` is 0 to 20,000")
+    limits = _Limits(largest, fresh, rest, parallel, min(text_limit, _MOST_SHOWN // max(1, pages)))
+    total = len(items)
+    text = str(tolerate).strip()
+    share = text.removesuffix("%")
+    if not share.isdigit() or (text != share and int(share) > 100):
+        raise Failure(f"`tolerate`: expected a number or a share such as 20%, found {shown(tolerate)}")
+    allowed = total * int(share) // 100 if text != share else int(share)
     note = f"{context.call.once or context.call.key} {sorted(item['url'] for item in items)}"
     note = f"research {hashlib.sha256(note.encode()).hexdigest()}"
     noted = context.noted(note)
@@ -368,21 +370,6 @@ def fetch(
     return outputs
 
 
-def _limits(parallel: int, times: tuple[Json, Json], max_bytes: Json, shown: int, pages: int) -> _Limits:
-    try:
-        rest, fresh = (float(seconds(value)) for value in times)
-        largest = int(size(max_bytes))
-    except ValueError as error:
-        raise Failure(str(error)) from None
-    if not 1 <= parallel <= 16:
-        raise Failure("`parallel` is 1 to 16")
-    if not 0 < largest <= _MOST_BYTES:
-        raise Failure("`max_bytes` is 64 MiB at most")
-    if not 0 <= shown <= 20_000:
-        raise Failure("`text_limit` is 0 to 20,000")
-    return _Limits(largest, fresh, rest, parallel, min(shown, _MOST_SHOWN // max(1, pages)))
-
-
 def _unique(found: Given) -> list[Item]:
     """Each address once, in one spelling; what is not an address keeps its reason."""
     items: dict[str, Item] = {}
@@ -395,15 +382,6 @@ def _unique(found: Given) -> list[Item]:
     if len(items) > _MOST:
         raise Failure(f"`sources` has more than {_MOST} pages")
     return list(items.values())
-
-
-def _allowed(tolerate: int | str, total: int) -> int:
-    """How many of ``total`` pages may fail."""
-    text = str(tolerate).strip()
-    share = text.removesuffix("%")
-    if not share.isdigit() or (text != share and int(share) > 100):
-        raise Failure(f"`tolerate`: expected a number or a share such as 20%, found {shown(tolerate)}")
-    return total * int(share) // 100 if text != share else int(share)
 
 
 def _fetched(context: Context, items: list[Item], limits: _Limits, since: float) -> list[Got | Item]:

@@ -96,8 +96,20 @@ def search(asked: Search) -> Found:
         before = len(results)
         for result in answer.get("results") or []:
             if isinstance(result, dict) and isinstance(result.get("url"), str):
-                results.setdefault(result["url"], _result(result))
-        silent.update(_silent(answer))
+                engines = result.get("engines")
+                names = engines if isinstance(engines, list) and engines else [result.get("engine") or ""]
+                found = {
+                    "url": result["url"],
+                    "title": result.get("title") or "",
+                    "snippet": result.get("content") or "",
+                    "engine": ", ".join(sorted(str(name) for name in names)),
+                }
+                published = result.get("publishedDate")
+                results.setdefault(
+                    result["url"], ({**found, "published": published} if isinstance(published, str) else found)
+                )
+        told = answer.get("unresponsive_engines") or []
+        silent.update({str(pair[0]): str(pair[1]) for pair in told if isinstance(pair, list) and len(pair) == 2})
         suggestions += [text for text in answer.get("suggestions") or [] if isinstance(text, str)]
         if len(results) >= asked.limit or len(results) == before:
             break
@@ -121,22 +133,3 @@ def _page(asked: Search, page: int) -> dict[str, Json]:
     if not isinstance(answer, dict) or not isinstance(answer.get("results"), list):
         raise Failure(f"{asked.address} does not answer like a SearXNG server: no `results` in its JSON")
     return answer
-
-
-def _result(result: dict[str, Json]) -> dict[str, Any]:
-    engines = result.get("engines")
-    names = engines if isinstance(engines, list) and engines else [result.get("engine") or ""]
-    found = {
-        "url": result["url"],
-        "title": result.get("title") or "",
-        "snippet": result.get("content") or "",
-        "engine": ", ".join(sorted(str(name) for name in names)),
-    }
-    published = result.get("publishedDate")
-    return {**found, "published": published} if isinstance(published, str) else found
-
-
-def _silent(answer: dict[str, Json]) -> dict[str, str]:
-    """Pairs of engine and reason, as the server tells them."""
-    told = answer.get("unresponsive_engines") or []
-    return {str(pair[0]): str(pair[1]) for pair in told if isinstance(pair, list) and len(pair) == 2}

@@ -261,7 +261,12 @@ def script(
 
 def _given(context: Context, statement: Any, params: Any, database: str, timeout: str | float) -> Work:
     """The work of ``sql.execute``; raises Failure for what cannot be bound."""
-    _require_verbatim(context)
+    task = context.call.task
+    written = task.inputs.get("statement") if isinstance(task.inputs, dict) else None
+    if isinstance(written, list):
+        texts = [each.get("statement") if isinstance(each, dict) else each for each in written]
+        context = context._replace(call=context.call._replace(task=task._replace(inputs={"statement": texts})))
+    require_verbatim(context, "statement", "name a value with `:name` and hand it over in `params`")
     seconds, where = limit(timeout), find(context, database)
     several = statement if isinstance(statement, list) else [statement]
     if isinstance(statement, list) and params:
@@ -278,16 +283,6 @@ def _given(context: Context, statement: Any, params: Any, database: str, timeout
                 shown = json.dumps(row, ensure_ascii=False, sort_keys=True) if row else ""
                 prepared.append(Statement(ready, one, shown, here))
     return Work(where, prepared, seconds)
-
-
-def _require_verbatim(context: Context) -> None:
-    """Like that of ``sql.query``; the values in a list of statements may be templates, as all values may."""
-    task = context.call.task
-    written = task.inputs.get("statement") if isinstance(task.inputs, dict) else None
-    if isinstance(written, list):
-        texts = [each.get("statement") if isinstance(each, dict) else each for each in written]
-        context = context._replace(call=context.call._replace(task=task._replace(inputs={"statement": texts})))
-    require_verbatim(context, "statement", "name a value with `:name` and hand it over in `params`")
 
 
 def _entry(each: Any, params: Any) -> tuple[str, list[dict[str, Any]]]:

@@ -58,7 +58,23 @@ def find(context: Context, database: str) -> Database:
     if not isinstance(database, str):
         raise Failure("`database` must be text: a name from planrunner.yaml, or sqlite:///file of the project")
     if "://" in database:
-        return _of_the_project(context, database)
+        url = _parsed(database, "`database`")
+        if url.drivername != "sqlite":
+            raise Failure(
+                "a plan names such a database by its name in planrunner.yaml, not by its address",
+                "policy",
+                rule="sql.address",
+            )
+        given = url.database or ""
+        root = os.path.realpath(context.call.directory)
+        path = os.path.realpath(os.path.join(root, given))
+        if not given or given == ":memory:" or url.query or not path.startswith(f"{root.rstrip('/')}/"):
+            raise Failure(f"{database} is not a file below the working directory", "policy", rule="files.beneath")
+        with open_tree(context, looks=context.call.dry) as tree:  # as it is written, and where links lead to
+            for way in (os.path.normpath(os.path.join(root, given)), path):
+                if way.startswith(f"{root.rstrip('/')}/"):
+                    tree.writable(os.path.relpath(way, root))
+        return _made(database, url, path)
     settings = entry(context.settings("sql"), database)
     url = _parsed(address(database, settings), f"the address of the database `{database}`")
     context.conceal(str(settings.get("url_env") or database), _password(url))
@@ -77,26 +93,6 @@ def find(context: Context, database: str) -> Database:
 
 def _password(url: URL) -> str:
     return str(url.password or url.query.get("password") or "")
-
-
-def _of_the_project(context: Context, database: str) -> Database:
-    url = _parsed(database, "`database`")
-    if url.drivername != "sqlite":
-        raise Failure(
-            "a plan names such a database by its name in planrunner.yaml, not by its address",
-            "policy",
-            rule="sql.address",
-        )
-    given = url.database or ""
-    root = os.path.realpath(context.call.directory)
-    path = os.path.realpath(os.path.join(root, given))
-    if not given or given == ":memory:" or url.query or not path.startswith(f"{root.rstrip('/')}/"):
-        raise Failure(f"{database} is not a file below the working directory", "policy", rule="files.beneath")
-    with open_tree(context, looks=context.call.dry) as tree:  # as it is written, and where links lead to
-        for way in (os.path.normpath(os.path.join(root, given)), path):
-            if way.startswith(f"{root.rstrip('/')}/"):
-                tree.writable(os.path.relpath(way, root))
-    return _made(database, url, path)
 
 
 def _parsed(written: str, what: str) -> URL:

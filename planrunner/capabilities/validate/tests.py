@@ -70,7 +70,21 @@ class _Reader:
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         if tag == "testcase":
-            self.cases.append(_case(attributes))
+            line = attributes.get("line", "")
+            try:
+                seconds = float(attributes.get("time", "0").replace(",", ""))
+            except ValueError:
+                seconds = 0.0
+            self.cases.append(
+                Case(
+                    name=attributes.get("name", "?"),
+                    result="passed",
+                    suite=attributes.get("classname", ""),
+                    file=attributes.get("file", ""),
+                    line=int(line) + 1 if line.isdecimal() and len(line) < 10 else 0,
+                    seconds=seconds if 0 <= seconds < float("inf") else 0.0,
+                )
+            )
         elif tag in _RESULTS and self.cases:
             self._inside, self._text = tag, []
             last, result = self.cases[-1], _RESULTS[tag]
@@ -87,22 +101,6 @@ class _Reader:
         if tag == self._inside:
             self.cases[-1] = self.cases[-1]._replace(text="".join(self._text)[-LONGEST:])
             self._inside = ""
-
-
-def _case(attributes: dict[str, str]) -> Case:
-    line = attributes.get("line", "")
-    try:
-        seconds = float(attributes.get("time", "0").replace(",", ""))
-    except ValueError:
-        seconds = 0.0
-    return Case(
-        name=attributes.get("name", "?"),
-        result="passed",
-        suite=attributes.get("classname", ""),
-        file=attributes.get("file", ""),
-        line=int(line) + 1 if line.isdecimal() and len(line) < 10 else 0,
-        seconds=seconds if 0 <= seconds < float("inf") else 0.0,
-    )
 
 
 _LARGEST = 64 << 20
