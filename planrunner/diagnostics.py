@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
+from planrunner.record import NamedTuple
 from planrunner.source import Span
 
 Severity: TypeAlias = 'Literal["error", "warning", "note"]'

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from planrunner.record import NamedTuple
 
 Notation = Literal["yaml", "json", "text"]
 

@@ -6,7 +6,9 @@ new version and an upcaster in ``journal/codec.py``.
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, Union, get_args
+from typing import Any, Literal, Union, get_args
+
+from planrunner.record import NamedTuple
 
 Json = Any
 TaskStatus = Literal[

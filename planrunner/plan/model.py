@@ -5,8 +5,9 @@ Durations are seconds, sizes bytes, money US dollars. Spans are left out of the 
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
+from planrunner.record import NamedTuple
 from planrunner.source import NOWHERE, Span
 
 Json = Any

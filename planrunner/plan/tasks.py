@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.plan.model import Task
+from planrunner.record import NamedTuple
 
 Json = Any
 

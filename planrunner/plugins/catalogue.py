@@ -8,7 +8,7 @@ import re
 import types
 from collections import abc
 from collections.abc import Callable, Iterable, Iterator
-from typing import Annotated, Any, Literal, NamedTuple, NotRequired, Required, Union, get_args, get_origin, is_typeddict
+from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_args, get_origin, is_typeddict
 
 from planrunner.capabilities import builtin
 from planrunner.capabilities.contract import BESIDE, Declaration, Doc, declaration_of
@@ -17,6 +17,7 @@ from planrunner.capabilities.signature import annotations_of, describe, is_vehic
 from planrunner.capabilities.soundness import EFFECTS, misdescribed
 from planrunner.plan.model import Capability, Field
 from planrunner.plugins.reports import Problems, one_line
+from planrunner.record import NamedTuple
 
 
 class Known(NamedTuple):

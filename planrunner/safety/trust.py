@@ -14,9 +14,10 @@ import json
 import os
 import stat
 import time
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from planrunner.errors import StorageFailed
+from planrunner.record import NamedTuple
 from planrunner.safety.project import FILE, read_settings
 
 Standing = Literal["trusted", "changed", "untrusted"]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from types import ModuleType
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from planrunner.record import NamedTuple
 
 Dimension = Literal["time", "size", "money", "percent"]
 

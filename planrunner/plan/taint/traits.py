@@ -5,7 +5,9 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
     from planrunner.plan.model import Capability, Field
