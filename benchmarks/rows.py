@@ -129,15 +129,17 @@ def cold_start(bench: Bench) -> list[Line]:
 
 
 def help_and_version(bench: Bench) -> list[Line]:
-    """S2: what people and shells ask without running anything."""
+    """S2: what people and shells ask without running anything; completion as the script of click calls it."""
     folder = bench.work("s2")
     graphs.write(folder, "plan.yaml", graphs.plan_text(graphs.single()))
+    completion = bench.planrunner("completion", folder)
+    words = {"_PLANRUNNER_COMPLETE": "bash_complete", "COMP_WORDS": "planrunner ex", "COMP_CWORD": "1"}
     samples = in_turn(
         [
             bench.python(folder),
             bench.planrunner("--help", folder, "--help"),
             bench.planrunner("--version", folder, "--version"),
-            bench.planrunner("completion", folder, "__complete", "ex"),
+            completion._replace(env={**completion.env, **words}),
         ],
         max(bench.rounds, 11),
     )

@@ -21,14 +21,14 @@ from planrunner.app.history.artifacts import (
     written,
 )
 from planrunner.cli.group import CommandGroup, given_settings
-from planrunner.cli.options import Lasting, json_option
+from planrunner.cli.options import Duration, json_option
 from planrunner.cli.output import byte_writer, print_document
 from planrunner.cli.settings import output
 from planrunner.errors import FAILED
 from planrunner.knowledge.directories import unpack
 from planrunner.views.artifacts import checked, details, rows
 from planrunner.views.artifacts import collected as lines
-from planrunner.views.documents import document
+from planrunner.views.documents import document_of, listing
 
 
 @click.group("artifacts", cls=CommandGroup, default="list")
@@ -59,7 +59,7 @@ def list_artifacts(ctx: click.Context, /, limit: int, as_json: bool, **options: 
     versions = listed(Wanted(**wanted), settings.state)
     first = [version_object(version) for version in versions[:limit]]
     if as_json:
-        print_document(document(artifacts=first, total=len(versions)))
+        print_document(listing("artifacts", first, total=len(versions)))
     elif not versions:
         click.echo("no artifacts match" if wanted else "no run has kept an artifact", err=True)
     else:
@@ -83,7 +83,7 @@ def show_artifact(ctx: click.Context, /, ref: str, as_json: bool) -> int:
     origin = shown(ref, settings.state)
     data = origin_object(origin)
     if as_json:
-        print_document(document(**data))
+        print_document(document_of(data))
     else:
         output(settings).write("\n".join(details(data)) + "\n")
     return 0
@@ -116,7 +116,7 @@ def get_artifact(ctx: click.Context, /, ref: str, target: str, force: bool, as_j
     else:
         written(version, store, target, force)
     if as_json:
-        print_document(document(**version_object(version), file=os.path.abspath(target)))
+        print_document(document_of(version_object(version), {"file": os.path.abspath(target)}))
     else:
         click.echo(f"{version.ref} is in {target}", err=True)
     return 0
@@ -129,19 +129,18 @@ def verify_artifacts(ctx: click.Context, /, as_json: bool) -> int:
     """Compare the content of all artifacts with their digests; exit code 1 where one is damaged or lost."""
     settings = given_settings(ctx)
     report = verified(settings.state)
-    lost = [version.ref for version in report.lost]
     if as_json:
-        print_document(document(whole=report.whole, damaged=report.damaged, lost=lost, over=report.over))
+        print_document(document_of(report))
     else:
-        output(settings).write("\n".join(checked(report.whole, report.damaged, lost, report.over)) + "\n")
-    return FAILED if report.damaged or lost else 0
+        output(settings).write("\n".join(checked(*report)) + "\n")
+    return FAILED if report.damaged or report.lost else 0
 
 
 @artifacts_command.command("gc")
 @click.option("--dry-run", is_flag=True, help="Only list what would be removed.")
 @click.option(
     "--older-than",
-    type=Lasting(),
+    type=Duration(),
     default=GRACE,
     metavar="TIME",
     help="Keep unreferenced content that is younger than this (1d).",
@@ -153,7 +152,7 @@ def collect_artifacts(ctx: click.Context, /, dry_run: bool, older_than: float, a
     settings = given_settings(ctx)
     report = {**collected(settings.state, older_than, dry_run)._asdict(), "dry_run": dry_run}
     if as_json:
-        print_document(document(**report))
+        print_document(document_of(report))
     else:
         output(settings).write("\n".join(lines(report)) + "\n")
     return 0

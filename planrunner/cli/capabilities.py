@@ -19,7 +19,7 @@ from planrunner.diagnostics import RULES
 from planrunner.errors import NotFound, UsageError
 from planrunner.machine.ledger import SPENDABLE
 from planrunner.plan.model import Capability, Field
-from planrunner.views.documents import document
+from planrunner.views.documents import listing
 from planrunner.views.terminal import table
 
 
@@ -45,7 +45,7 @@ def capabilities_command(ctx: click.Context, /, name: str | None, as_json: bool)
     capabilities, is_list = _meant(name)
     if as_json:
         rows = [capability_object(each) for each in capabilities]
-        print_document(document(capabilities=rows) if is_list else rows[0])
+        print_document(listing("capabilities", rows) if is_list else rows[0])
         return 0
     if not is_list:
         click.echo("\n".join(_described(capabilities[0])))
@@ -171,7 +171,7 @@ def rule_command(code: str | None, every: bool, as_json: bool) -> int:
         raise UsageError("name one rule, or ask for --all", "planrunner rule PLAN103")
     rules = rule_objects(None if every else code)
     if as_json:
-        print_document(document(rules=rules) if every else rules[0])
+        print_document(listing("rules", rules) if every else rules[0])
     elif every:
         for rule in rules:
             click.echo(f"{rule['code']}  {rule['severity']:<8} {rule['name']:<24} {rule['title']}")

@@ -14,7 +14,7 @@ from planrunner.cli.gates import amounts
 from planrunner.cli.group import given_settings
 from planrunner.cli.options import json_option
 from planrunner.cli.output import print_document
-from planrunner.cli.runner import report_steered, tell, watch
+from planrunner.cli.runner import report_steered, say, watch
 from planrunner.cli.settings import Settings, output
 from planrunner.errors import RunHeld, UsageError
 from planrunner.views.budget import budget_document, budget_table
@@ -35,7 +35,7 @@ def pause_command(ctx: click.Context, /, run: str, reason: str, as_json: bool) -
       planrunner pause last
       planrunner pause 20261121 --reason "the network is being mended"
     """
-    steered = steer(run, "pause", {"reason": reason} if reason else {}, given_settings(ctx).state, tell=tell)
+    steered = steer(run, "pause", {"reason": reason} if reason else {}, given_settings(ctx).state, tell=say)
     return report_steered(steered, as_json)
 
 
@@ -66,8 +66,8 @@ def cancel_command(ctx: click.Context, /, run: str, reason: str, task: str, now:
     given = given_settings(ctx)
     body = {**({"reason": reason} if reason else {}), **({"now": True} if now else {})}
     if task:
-        return report_steered(steer(run, "cancel", {**body, "task": task}, given.state, tell=tell), as_json)
-    steered = steer(run, "cancel", body, given.state, tell=tell)
+        return report_steered(steer(run, "cancel", {**body, "task": task}, given.state, tell=say), as_json)
+    steered = steer(run, "cancel", body, given.state, tell=say)
     if steered.answer.applied and not steered.held and not steered.ended:
         steered = finish(given, steered)
     return report_steered(steered, as_json)
@@ -111,7 +111,7 @@ def budget_command(
     given = given_settings(ctx)
     if add:
         body = {"add": add, **({"scope": task} if task else {}), **({"reason": reason} if reason else {})}
-        return report_steered(steer(run, "budget", body, given.state, tell=tell), as_json)
+        return report_steered(steer(run, "budget", body, given.state, tell=say), as_json)
     looked = look(run, given.state)
     if as_json:
         print_document(budget_document(looked.state, time.time()))

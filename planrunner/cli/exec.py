@@ -8,24 +8,22 @@ import click
 
 from planrunner.cli import runner
 from planrunner.cli.group import given_settings, plan_missing
-from planrunner.cli.options import NO_SANDBOX, OUTPUT, OUTPUT_HELP, PROGRESS, UNATTENDED, ExecOptions, pair
+from planrunner.cli.options import (
+    PROGRESS,
+    ExecOptions,
+    no_sandbox_option,
+    no_wait_option,
+    output_option,
+    params_option,
+    result_option,
+    unattended_option,
+)
 from planrunner.cli.settings import messages
-
-
-def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """The values of ``-p``, each split at its first equals sign."""
-    params = []
-    for value in values:
-        split = pair(value)
-        if split is None:
-            raise click.BadParameter(f"`{value}` is not NAME=VALUE", ctx, param)
-        params.append(split)
-    return tuple(params)
 
 
 @click.command("exec")
 @click.argument("plan", required=False, type=click.Path())
-@click.option("-p", "--param", "params", multiple=True, metavar="NAME=VALUE", callback=pairs, help="Set a parameter.")
+@params_option()
 @click.option("--params-file", metavar="FILE", help="Read parameters from a YAML or JSON file; -p takes precedence.")
 @click.option("--only", multiple=True, metavar="TASK", help="Run only this task; may be repeated.")
 @click.option("--until", multiple=True, metavar="TASK", help="Run this task and what it needs; may be repeated.")
@@ -36,17 +34,17 @@ def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -
 @click.option("--preview", metavar="FILE", help="Refuse with code 10 unless the run matches this saved preview.")
 @click.option("--trust", metavar="DIGEST", help="Run a plan from outside the project if this is its digest.")
 @click.option("--allow-outside", multiple=True, metavar="PATH", help="Let tasks also act in PATH, outside the project.")
-@click.option("--json", is_flag=True, help="Print one JSON object about the run at the end.")
+@result_option
 @click.option(
     "--progress",
     type=click.Choice(PROGRESS),
     default="auto",
     help="How progress is shown (auto: tree on a terminal, github in its Actions, plain elsewhere).",
 )
-@click.option("--output", type=click.Choice(OUTPUT), help=OUTPUT_HELP)
-@click.option("--unattended", is_flag=True, help=UNATTENDED)
-@click.option("--no-wait", is_flag=True, help="Exit with code 8 at a gate, even at a terminal.")
-@click.option("--no-sandbox", is_flag=True, help=NO_SANDBOX)
+@output_option
+@unattended_option
+@no_wait_option
+@no_sandbox_option
 @click.pass_context
 def exec_command(ctx: click.Context, /, **options: Any) -> int:
     """Run a plan. PLAN is a file, the name of one in `plans/` (`release` for `plans/release.yaml`), or `-` for a plan

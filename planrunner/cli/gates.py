@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 import click
@@ -12,9 +11,9 @@ import click
 from planrunner.app.people.gates import Voted, vote, vote_document, waiting, waiting_document
 from planrunner.cli.completion import GATE, RUN
 from planrunner.cli.group import given_settings
-from planrunner.cli.options import ResumeOptions, json_option, pair, parse_amounts
+from planrunner.cli.options import Pairs, ResumeOptions, json_option, options, pairs, parse_amounts
 from planrunner.cli.output import print_document
-from planrunner.cli.runner import note, resume_run
+from planrunner.cli.runner import report_notices, resume_run
 from planrunner.cli.settings import Settings, output
 from planrunner.errors import DENIED, MISMATCH, OK, Denied, PlanrunnerError, RecordMismatch, UsageError
 from planrunner.views.gates import budget_gate_lines, decided_lines, gate_lines, watchdog_lines
@@ -56,9 +55,7 @@ def gates_command(ctx: click.Context, /, run: str, as_json: bool) -> int:
     return 0
 
 
-_Command = Callable[..., Any]
-
-_OPTIONS = (
+_voting_options = options(
     click.option("--as", "by", metavar="NAME", default="", help="Who you are, where the system does not know."),
     click.option("--role", "roles", multiple=True, metavar="ROLE", help="A role you have; may be repeated."),
     click.option(
@@ -77,18 +74,11 @@ def amounts(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
         raise click.BadParameter(str(error), ctx, param) from None
 
 
-def voting_options(command: _Command) -> _Command:
-    """The options that the three commands have in common."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
-
-
 def cast(given: Settings, run: str, gate: str, body: dict[str, Json], *, go_on: bool, as_json: bool) -> int:
     """Vote, tell what became of it, and go on with the run where that is wanted; the exit code of the contract."""
     voted = vote(run, gate, {name: value for name, value in body.items() if value}, given.state)
     for one in voted:
-        note(one.steered)
+        report_notices(one.steered)
     refused = [one for one in voted if not one.steered.answer.applied]
     if as_json:
         print_document([vote_document(one) for one in voted], line=True)
@@ -125,7 +115,7 @@ def _refusal(given: Settings, voted: Voted) -> PlanrunnerError:
 @click.option(
     "--add", multiple=True, metavar="WHAT=AMOUNT", callback=amounts, help="Of a budget: how much more; may be repeated."
 )
-@voting_options
+@_voting_options
 @click.pass_context
 def approve_command(ctx: click.Context, /, run: str, gate: str, go_on: bool, as_json: bool, **body: Any) -> int:
     """Approve a gate. GATE is the path of a task, the end of one, or a pattern such as `each[*]/sign`.
@@ -148,7 +138,7 @@ def approve_command(ctx: click.Context, /, run: str, gate: str, go_on: bool, as_
 @click.argument("gate", shell_complete=GATE)
 @click.option("--reason", required=True, metavar="TEXT", help="Why; handed to the tasks that are done again.")
 @click.option("--rework", is_flag=True, help="Only if that sends the run back instead of failing the gate.")
-@voting_options
+@_voting_options
 @click.pass_context
 def reject_command(ctx: click.Context, /, run: str, gate: str, go_on: bool, as_json: bool, **body: Any) -> int:
     """Reject a gate: one rejection by a person who may decide is enough.
@@ -164,25 +154,17 @@ def reject_command(ctx: click.Context, /, run: str, gate: str, go_on: bool, as_j
     return cast(given_settings(ctx), run, gate, {"verdict": "reject", **body}, go_on=go_on, as_json=as_json)
 
 
-def _fields(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    filled = {}
-    for value in values:
-        split = pair(value)
-        if split is None:
-            raise click.BadParameter(f"`{value}` is not FIELD=VALUE", ctx, param)
-        filled[split[0]] = split[1]
-    return filled
-
-
 @click.command("answer")
 @click.argument("run", shell_complete=RUN)
 @click.argument("gate", shell_complete=GATE)
 @click.argument("choice", metavar="[OPTION]", default="")
-@click.option("-f", "--field", "fields", multiple=True, metavar="FIELD=VALUE", callback=_fields, help="Fill a field.")
+@click.option("-f", "--field", "fields", multiple=True, metavar="FIELD=VALUE", callback=pairs, help="Fill a field.")
 @click.option("--reason", default="", metavar="TEXT", help="Why; kept with the decision.")
-@voting_options
+@_voting_options
 @click.pass_context
-def answer_command(ctx: click.Context, /, run: str, gate: str, go_on: bool, as_json: bool, **body: Any) -> int:
+def answer_command(
+    ctx: click.Context, /, run: str, gate: str, fields: Pairs, go_on: bool, as_json: bool, **body: Any
+) -> int:
     """Choose an option of a gate, or fill in its form. What you give becomes outputs of the gate.
 
     \b
@@ -190,4 +172,5 @@ def answer_command(ctx: click.Context, /, run: str, gate: str, go_on: bool, as_j
       planrunner answer last way later --reason "after the holidays"
       planrunner answer last limits -f size=50MB -f strict=yes --resume
     """
-    return cast(given_settings(ctx), run, gate, {"verdict": "approve", **body}, go_on=go_on, as_json=as_json)
+    body |= {"verdict": "approve", "fields": dict(fields)}
+    return cast(given_settings(ctx), run, gate, body, go_on=go_on, as_json=as_json)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
-from types import MappingProxyType
 from typing import Any
 
 import click
@@ -15,10 +15,10 @@ from click.shell_completion import CompletionItem, shell_complete
 from planrunner import __version__
 from planrunner.cli.output import print_document
 from planrunner.cli.settings import COLORS, Settings, output, settings
-from planrunner.cli.table import ALIASES, COMMANDS, MEANT, help_text, module_of
+from planrunner.cli.table import ALIASES, COMMANDS, GROUPS, MEANT, module_of
 from planrunner.errors import INTERRUPTED, USAGE
-from planrunner.plan.nearest import nearest as nearest_of
-from planrunner.views.documents import document
+from planrunner.plan.nearest import nearest
+from planrunner.views.documents import error_document
 from planrunner.views.terminal import Terminal, cut, harmless, pad, width
 
 
@@ -26,15 +26,9 @@ def write_error(
     arguments: Sequence[str], message: str, hint: str, code: int, findings: list[dict[str, Any]] | None = None
 ) -> None:
     """The error as an object on standard output, for a call that asks for JSON there."""
-    if "--json" not in arguments:
-        return
-    error: dict[str, Any] = {"message": message, "hint": hint, "exit_code": code}
-    if findings is not None:
-        error["findings"] = findings
-    try:
-        print_document(document(error=error), line=True)
-    except (OSError, ValueError):
-        pass  # it stands on standard error
+    if "--json" in arguments:
+        with suppress(OSError, ValueError):  # standard error has it
+            print_document(error_document(message, hint, code, findings), line=True)
 
 
 def plan_lines(screen: Terminal) -> list[str]:
@@ -48,15 +42,6 @@ def plan_lines(screen: Terminal) -> list[str]:
         cut(f"  {pad(harmless(path), column)}  {harmless(title)}".rstrip(), edge, screen.unicode)
         for path, title in plans
     ]
-
-
-def list_plans(screen: Terminal) -> bool:
-    """Write the plans of the project and what to do with them; False where there are none."""
-    lines = plan_lines(screen)
-    if lines:
-        tips = ["", "run one: planrunner exec PLAN", "all commands: planrunner --help"]
-        screen.write("\n".join([screen.paint("plans of this project", "bold"), *lines, *tips]) + "\n")
-    return bool(lines)
 
 
 def plan_missing(screen: Terminal) -> int:
@@ -82,11 +67,16 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if module_of(args[0]) is None and not args[0].startswith("-"):
-            ctx.fail(f"no command `{args[0]}`{meant(args[0], self.list_commands(ctx))}")
+            close = MEANT.get(args[0]) or nearest(args[0], [*self.list_commands(ctx), *ALIASES])
+            ctx.fail(f"no command `{args[0]}`{did_you_mean(close)}")
         return super().resolve_command(ctx, [ALIASES.get(args[0], args[0]), *args[1:]])
 
-    def get_help(self, ctx: click.Context) -> str:
-        return help_text().rstrip("\n")
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands by group, then the options before the command."""
+        for group, title in GROUPS:
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:<12}", text) for name, _, text, of in COMMANDS if of == group])
+        click.Command.format_options(self, ctx, formatter)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The commands with their line of help, or the options before the command."""
@@ -96,48 +86,28 @@ class LazyGroup(click.Group):
 
 
 class CommandGroup(click.Group):
-    """A command of commands. Without a name among the arguments it calls ``default``, which takes ``words`` if it has
-    arguments of its own; options may stand before the name. ``spellings`` are options that mean a command."""
+    """A command of commands, listed in the order of its module. Where none is named, ``default`` is called."""
 
-    def __init__(
-        self,
-        *args: Any,
-        default: str = "",
-        words: bool = False,
-        spellings: Mapping[str, str] = MappingProxyType({}),
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *args: Any, default: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.default, self.words, self.spellings = default, words, spellings
+        self.default = default
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order of the module."""
         return list(self.commands)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, self._ordered(ctx, args))
+        word = args[0] if args else ""
+        if word in self.commands or word in ctx.help_option_names or (ctx.resilient_parsing and not args):
+            return super().parse_args(ctx, args)
+        if self.default and (word[:1] in ("", "-") or self._default_takes_arguments()):
+            return super().parse_args(ctx, [self.default, *args])
+        if not word:
+            raise click.UsageError(f"`{self.name}` needs a command: {', '.join(self.commands)}", ctx)
+        close = nearest(word, list(self.commands))
+        raise click.UsageError(f"there is no `{self.name} {word}`{did_you_mean(close)}", ctx)
 
-    def _ordered(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """The arguments with the name of the command first."""
-        ordered: list[str] = []
-        for arg in args:
-            option, equals, value = arg.partition("=")
-            ordered += [self.spellings[option], *([value] * bool(equals))] if option in self.spellings else [arg]
-        valued = {name for each in self.commands.values() for name in _valued(each)}
-        index = 0
-        while index < len(ordered) and ordered[index].startswith("-") and ordered[index] not in ("-", "--"):
-            index += 2 if ordered[index] in valued else 1
-        word = ordered[index] if index < len(ordered) else ""
-        if word in self.commands:
-            return [word, *ordered[:index], *ordered[index + 1 :]]
-        helped = any(name in ordered[:index] for name in ctx.help_option_names)
-        if (ctx.resilient_parsing and not ordered) or (helped and not word):
-            return ordered
-        if self.default and (self.words or not word):
-            return [self.default, *ordered]
-        if word:
-            raise click.UsageError(f"there is no `{self.name} {word}`{nearest(word, list(self.commands))}", ctx)
-        raise click.UsageError(f"`{self.name}` needs a command: {', '.join(self.commands)}", ctx)
+    def _default_takes_arguments(self) -> bool:
+        return any(isinstance(param, click.Argument) and param.required for param in self.commands[self.default].params)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The commands, then the options of the default one."""
@@ -155,13 +125,6 @@ class CommandGroup(click.Group):
         return list({item.value: item for item in items}.values())
 
 
-def _valued(command: click.Command) -> Iterator[str]:
-    """The options of a command that take a value."""
-    for param in command.params:
-        if isinstance(param, click.Option) and not param.is_flag:
-            yield from param.opts
-
-
 def load(name: str) -> click.Command | None:
     """The command of that name, None where the table has none."""
     module = module_of(name)
@@ -171,15 +134,8 @@ def load(name: str) -> click.Command | None:
     return command
 
 
-def meant(word: str, names: list[str]) -> str:
-    """As ``nearest``, for commands: what other tools call one counts first."""
-    return f": did you mean `{MEANT[word]}`?" if word in MEANT else nearest(word, [*names, *ALIASES])
-
-
-def nearest(word: str, names: list[str]) -> str:
-    """``: did you mean `lint`?``, or nothing where no name is close."""
-    meant = nearest_of(word, names)
-    return f": did you mean `{meant}`?" if meant else ""
+def did_you_mean(name: str | None) -> str:
+    return f": did you mean `{name}`?" if name else ""
 
 
 def _profiles(ctx: click.Context, _: click.Parameter, word: str) -> list[CompletionItem]:
@@ -188,20 +144,54 @@ def _profiles(ctx: click.Context, _: click.Parameter, word: str) -> list[Complet
     return [CompletionItem(name) for name in profiles() if name.startswith(word)]
 
 
-@click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("-C", "directory", type=click.Path(), metavar="DIR")
-@click.option("--state", type=click.Path(), metavar="DIR")
-@click.option("--color", type=click.Choice(COLORS), default="auto")
-@click.option("--profile", metavar="NAME", shell_complete=_profiles)
-@click.option("--no-input", is_flag=True)
-@click.option("--no-plugins", is_flag=True)
-@click.version_option(__version__, message="planrunner %(version)s")
+@click.group(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Run 'planrunner COMMAND --help' for more about a command.",
+)
+@click.option("-C", "directory", type=click.Path(), metavar="DIR", help="Run as if started in DIR.")
+@click.option(
+    "--state",
+    type=click.Path(),
+    metavar="DIR",
+    help="Where runs are kept (default: PLANRUNNER_STATE, then .planrunner of the project).",
+)
+@click.option(
+    "--profile",
+    metavar="NAME",
+    shell_complete=_profiles,
+    help="Profile of planrunner.yaml to use (default: PLANRUNNER_PROFILE); `none` for no profile.",
+)
+@click.option(
+    "--color",
+    type=click.Choice(COLORS),
+    default="auto",
+    help="Colour of output; NO_COLOR and FORCE_COLOR apply as well.",
+)
+@click.option("--no-input", is_flag=True, help="Never prompt.")
+@click.option("--no-plugins", is_flag=True, help="Disable all plugins.")
+@click.version_option(__version__, message="planrunner %(version)s", help="Print the version.")
+@click.help_option("-h", "--help", help="Print this text.")
 @click.pass_context
 def planrunner(ctx: click.Context, /, **given: Any) -> None:
-    """Write plans as files, lint them and run them with one command."""
+    """People write plans as files, lint them and run them with one command.
+
+    \b
+    Examples:
+      planrunner init                      write plans/hello.yaml
+      planrunner lint plans/hello.yaml     check it
+      planrunner exec plans/hello.yaml     run it
+      planrunner show last                 see how it went
+    """
     ctx.obj = settings(**given)
-    if ctx.invoked_subcommand is None and not list_plans(output(ctx.obj)):
-        click.echo(ctx.get_help())
+    if ctx.invoked_subcommand is None:
+        screen = output(ctx.obj)
+        if lines := plan_lines(screen):
+            tips = ["", "run one: planrunner exec PLAN", "all commands: planrunner --help"]
+            screen.write("\n".join([screen.paint("plans of this project", "bold"), *lines, *tips]) + "\n")
+        else:
+            click.echo(ctx.get_help())
 
 
 COMPLETE = "_PLANRUNNER_COMPLETE"

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from functools import reduce
+from typing import Any, NamedTuple
 
 import click
 
 from planrunner.plan.expressions.quantities import parse_count, parse_duration, parse_money
+
+Command = Callable[..., Any]
 
 ADDABLE = ("time", "cost", "tokens", "calls", "attempts", "iterations")
 
@@ -36,7 +40,7 @@ def parse_amounts(values: tuple[str, ...]) -> dict[str, float]:
     return amounts
 
 
-class Lasting(click.ParamType[float]):
+class Duration(click.ParamType[float]):
     """Seconds of ``90m`` or ``1d``."""
 
     name = "duration"
@@ -50,7 +54,7 @@ class Lasting(click.ParamType[float]):
         return float(seconds)
 
 
-class Moment(click.ParamType[float]):
+class Time(click.ParamType[float]):
     """Seconds since 1970 of ``2h`` (ago), ``2026-11-20`` or ``2026-11-20T14:30``; without a zone it is local time."""
 
     name = "moment"
@@ -76,104 +80,78 @@ PROGRESS = ("auto", "tree", "plain", "github", "jsonl", "quiet")
 OUTPUT = ("grouped", "prefixed", "none")
 OUTPUT_HELP = "Output of tasks (default: none in the tree, which shows the last line of each; else grouped)."
 
-ACCEPT_POLICY = "Apply only the current policy."
-UNATTENDED = "Never prompt: exit 8 at a gate; roll back tasks in doubt that declare a rollback."
-
-NO_SANDBOX = "Run without the sandbox even where a policy demands one (terminal only; recorded)."
-
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 Pairs = tuple[tuple[str, str], ...]
 
 
-class ExecOptions:
-    """What ``planrunner exec`` was told; ``params`` are pairs as written, later ones win."""
+def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> Pairs:
+    """The values of an option such as ``-p NAME=VALUE``, each split at its first equals sign."""
+    split = [value.partition("=") for value in values]
+    for value, (name, equals, _) in zip(values, split, strict=True):
+        if not (name and equals):
+            raise click.BadParameter(f"`{value}` is not {getattr(param, 'metavar', '')}", ctx, param)
+    return tuple((name, text) for name, _, text in split)
 
-    __slots__ = (
-        "allow_outside",
-        "dry_run",
-        "force",
-        "json",
-        "max_parallel",
-        "no_sandbox",
-        "no_wait",
-        "only",
-        "output",
-        "params",
-        "params_file",
-        "plan",
-        "preview",
-        "progress",
-        "seed",
-        "trust",
-        "unattended",
-        "until",
-    )
+
+def params_option(help: str = "Set a parameter.") -> Callable[[Command], Command]:
+    return click.option("-p", "--param", "params", multiple=True, metavar="NAME=VALUE", callback=pairs, help=help)
+
+
+def options(*decorators: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """One decorator for several, in the order in which help lists them."""
+    return lambda command: reduce(lambda inner, decorate: decorate(inner), reversed(decorators), command)
+
+
+output_option = click.option("--output", type=click.Choice(OUTPUT), help=OUTPUT_HELP)
+progress_option = click.option("--progress", type=click.Choice(PROGRESS), default="auto", help="How progress is shown.")
+no_wait_option = click.option("--no-wait", is_flag=True, help="Exit with code 8 at a gate, even at a terminal.")
+no_sandbox_option = click.option(
+    "--no-sandbox",
+    is_flag=True,
+    help="Run without the sandbox even where a policy demands one (terminal only; recorded).",
+)
+unattended_option = click.option(
+    "--unattended",
+    is_flag=True,
+    help="Never prompt: exit 8 at a gate; roll back tasks in doubt that declare a rollback.",
+)
+accept_policy_option = click.option("--accept-policy", is_flag=True, help="Apply only the current policy.")
+result_option = click.option("--json", is_flag=True, help="Print one JSON object about the run at the end.")
+
+
+class ExecOptions(NamedTuple):
+    """The options of ``planrunner exec``; of ``params`` with the same name the last counts."""
 
     plan: str
-    params: Pairs
-    params_file: str | None
-    only: tuple[str, ...]
-    until: tuple[str, ...]
-    max_parallel: int | None
-    dry_run: bool
-    force: bool
-    seed: int | None
-    json: bool
-    progress: str
-    output: str | None
-    preview: str | None
-    no_wait: bool
-    no_sandbox: bool
-    unattended: bool
-    trust: str | None
-    allow_outside: tuple[str, ...]
-
-    def __init__(self, plan: str, **given: object) -> None:
-        """``given`` holds any of the other slots by name."""
-        self.plan = plan
-        self.params = self.only = self.until = self.allow_outside = ()
-        self.params_file = self.max_parallel = self.seed = self.preview = self.trust = self.output = None
-        self.force = self.dry_run = self.json = self.no_wait = self.no_sandbox = self.unattended = False
-        self.progress = "auto"
-        for name, value in given.items():
-            setattr(self, name, value)
+    params: Pairs = ()
+    params_file: str | None = None
+    only: tuple[str, ...] = ()
+    until: tuple[str, ...] = ()
+    max_parallel: int | None = None
+    dry_run: bool = False
+    force: bool = False
+    seed: int | None = None
+    json: bool = False
+    progress: str = "auto"
+    output: str | None = None
+    preview: str | None = None
+    no_wait: bool = False
+    no_sandbox: bool = False
+    unattended: bool = False
+    trust: str | None = None
+    allow_outside: tuple[str, ...] = ()
 
 
-class ResumeOptions:
-    """The options of ``planrunner resume``; ``settle`` pairs a task with retry, completed, failed or
-    rollback; ``unattended`` never asks."""
-
-    __slots__ = ("accept_policy", "json", "no_sandbox", "no_wait", "output", "progress", "run", "settle", "unattended")
+class ResumeOptions(NamedTuple):
+    """The options of ``planrunner resume``; ``settle`` pairs a task with retry, completed, failed or rollback."""
 
     run: str
-    settle: Pairs
-    json: bool
-    progress: str
-    output: str | None
-    no_sandbox: bool
-    no_wait: bool
-    unattended: bool
-    accept_policy: bool
-
-    def __init__(self, run: str, **given: object) -> None:
-        """``given`` holds any of the other slots by name."""
-        self.run = run
-        self.settle = ()
-        self.output = None
-        self.json = self.no_sandbox = self.no_wait = self.unattended = self.accept_policy = False
-        self.progress = "auto"
-        for name, value in given.items():
-            setattr(self, name, value)
-
-
-def resolution(text: str) -> tuple[str, str] | None:
-    """``task=retry`` as a pair, None where it is not one; the values of an item of a matrix have equals signs too."""
-    name, _, how = text.rpartition("=")
-    return (name, how) if name and how in RESOLUTIONS else None
-
-
-def pair(text: str) -> tuple[str, str] | None:
-    """``name=value`` as a pair, None without a name or an equals sign."""
-    name, equals, value = text.partition("=")
-    return (name, value) if equals and name else None
+    settle: Pairs = ()
+    json: bool = False
+    progress: str = "auto"
+    output: str | None = None
+    no_sandbox: bool = False
+    no_wait: bool = False
+    unattended: bool = False
+    accept_policy: bool = False

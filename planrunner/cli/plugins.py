@@ -10,10 +10,10 @@ from planrunner.app.project.plugins import (
     Examined,
     Plugin,
     check,
+    checked_document,
     described,
     examine,
     plugin,
-    plugin_object,
     plugins,
     run_cases,
     trust_file,
@@ -26,7 +26,7 @@ from planrunner.cli.output import print_document
 from planrunner.cli.settings import output
 from planrunner.errors import UsageError
 from planrunner.plugins import reports
-from planrunner.views.documents import document
+from planrunner.views.documents import document_of, listing
 from planrunner.views.terminal import harmless, table
 
 
@@ -52,7 +52,7 @@ def list_plugins(ctx: click.Context, /, as_json: bool) -> int:
     listed = plugins()
     told = reports.fetch()  # they are shown here, beside the plugins they are of
     if as_json:
-        print_document(document(plugins=[plugin_object(each) for each in listed]))
+        print_document(listing("plugins", listed))
         return 0
     if not listed:
         click.echo("no plugins; `planrunner plugins new NAME` writes one")
@@ -73,7 +73,7 @@ def show_plugin(name: str, as_json: bool) -> int:
     shown = plugin(name)
     reports.fetch()
     if as_json:
-        print_document(document(**plugin_object(shown)))
+        print_document(document_of(shown))
         return 0
     click.echo(f"{harmless(shown.name)} {shown.version}".rstrip() + f": {_state(shown)}")
     if shown.families:
@@ -108,9 +108,7 @@ def check_plugins(name: str, cases: str, as_json: bool) -> int:
     faulty = [each for each in verdicts if each.faults]
     broken = [each for each in checked if each.problems]
     if as_json:
-        problems = [problem for each in broken for problem in each.problems]
-        faults = {each.capability: list(each.faults) for each in verdicts}
-        print_document(document(problems=problems, capabilities=faults))
+        print_document(checked_document(checked, verdicts))
     else:
         for each in broken:
             click.echo("\n".join(f"problem: {problem}" for problem in each.problems))

@@ -11,9 +11,8 @@ import click
 from planrunner.app.plans.files import read_params
 from planrunner.app.plans.path import plan_named
 from planrunner.app.plans.preview import Choice, changes_of, missing_of, preview_object, previewed, write_preview
-from planrunner.cli.exec import pairs
 from planrunner.cli.group import given_settings
-from planrunner.cli.options import json_option
+from planrunner.cli.options import json_option, params_option
 from planrunner.cli.output import print_document
 from planrunner.cli.settings import output
 from planrunner.views.preview import preview_lines
@@ -21,7 +20,7 @@ from planrunner.views.preview import preview_lines
 
 @click.command("preview")
 @click.argument("plan", type=click.Path())
-@click.option("-p", "--param", "params", multiple=True, metavar="NAME=VALUE", callback=pairs, help="Set a parameter.")
+@params_option()
 @click.option("--params-file", metavar="FILE", help="Read parameters from a YAML or JSON file; -p takes precedence.")
 @click.option("--only", multiple=True, metavar="TASK", help="Run only this task; may be repeated.")
 @click.option("--until", multiple=True, metavar="TASK", help="Run this task and what it needs; may be repeated.")

@@ -26,7 +26,7 @@ from planrunner.cli.output import print_document
 from planrunner.cli.settings import Settings, output
 from planrunner.diagnostics import Severity
 from planrunner.errors import FAILED
-from planrunner.views.documents import document
+from planrunner.views.documents import listing
 from planrunner.views.rights import rows
 from planrunner.views.terminal import harmless
 
@@ -144,7 +144,7 @@ def check_secrets(ctx: click.Context, /, plan: str | None, as_json: bool) -> int
 
 def _credentials(ctx: click.Context, credentials: list[Credited], as_json: bool) -> int:
     if as_json:
-        print_document(document(credentials=[each._asdict() for each in credentials]))
+        print_document(listing("credentials", credentials))
     else:
         screen = output(given_settings(ctx))
         screen.write("".join(f"{line}\n" for line in rows(screen, credentials)))
@@ -166,7 +166,7 @@ def doctor_command(ctx: click.Context, /, as_json: bool, sandbox: bool) -> int:
     checks = examine(given.state)
     healthy = all(check.verdict != "problem" for check in checks)
     if as_json:
-        print_document(document(ok=healthy, checks=[check._asdict() for check in checks]))
+        print_document(listing("checks", checks, ok=healthy))
     else:
         screen = output(given)
         for check in checks:

@@ -10,14 +10,13 @@ from planrunner.app.history.replay import replay_document, replay_run
 from planrunner.app.proof.chaos import ChaosRequest, chaos, chaos_object, real_chaos
 from planrunner.app.proof.test import Tested, test_paths, tested_object
 from planrunner.cli.completion import RUN
-from planrunner.cli.exec import pairs
 from planrunner.cli.group import given_settings
-from planrunner.cli.options import json_option
+from planrunner.cli.options import Duration, json_option, params_option
 from planrunner.cli.output import print_document
 from planrunner.cli.prompts import vouch
 from planrunner.cli.settings import messages, output
 from planrunner.errors import FAILED, INVALID, MISMATCH, OK, UsageError
-from planrunner.plan.expressions.quantities import parse_duration, parse_percent
+from planrunner.plan.expressions.quantities import parse_percent
 from planrunner.views.findings import render_text
 from planrunner.views.proof import chaos_lines, junit, replay_lines, test_lines
 from planrunner.views.terminal import Terminal
@@ -101,15 +100,6 @@ def _kills(ctx: click.Context, param: click.Parameter, value: str) -> int | None
     return int(value)
 
 
-def _seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
-    if value is None:
-        return None
-    seconds = parse_duration(value)
-    if seconds is None:
-        raise click.BadParameter(f"`{value}` is not a duration such as 60s", ctx, param)
-    return seconds
-
-
 def _writes(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[tuple[int, str], ...]:
     writes = []
     for word in (value or "").split(",") if value else ():
@@ -122,11 +112,11 @@ def _writes(ctx: click.Context, param: click.Parameter, value: str | None) -> tu
 
 @click.command("chaos")
 @click.argument("plan", type=click.Path())
-@click.option("-p", "--param", "params", multiple=True, metavar="NAME=VALUE", callback=pairs, help="Set a parameter.")
+@params_option()
 @click.option("--kills", default="all", metavar="all|N", callback=_kills, help="Every write (all), or N of them.")
 @click.option("--pairs", "pair_count", default=24, type=click.IntRange(0), metavar="N", help="Runs killed twice (24).")
 @click.option("--seed", default=0, type=click.IntRange(0), metavar="N", help="Random durations and failures.")
-@click.option("--time", "limit", metavar="TIME", callback=_seconds, help="Stop after so long, such as 60s.")
+@click.option("--time", "limit", metavar="TIME", type=Duration(), help="Stop after so long, such as 60s.")
 @click.option("--only-write", "only", metavar="N", callback=_writes, help="Repeat one run: 17, or 17:after,19:before.")
 @click.option("--after/--before", default=False, help="Whether the entries of --only-write reach the disk.")
 @click.option("--real", is_flag=True, help="Run the real plan in scratch copies of the project: its effects are real.")

@@ -10,8 +10,8 @@ import sys
 
 import click
 
-from planrunner.cli.group import CommandGroup, load
-from planrunner.cli.table import COMMANDS, GLOBAL_OPTIONS, GROUPS
+from planrunner.cli.group import CommandGroup, load, planrunner
+from planrunner.cli.table import COMMANDS, GROUPS
 
 _HEAD = """\
 # Command line
@@ -25,7 +25,7 @@ Standard output carries data, standard error messages. Every command ends with a
 
 def page() -> str:
     """The Markdown of the reference."""
-    parts = [_HEAD, "## Options before the command\n", _table(GLOBAL_OPTIONS)]
+    parts = [_HEAD, "## Options before the command\n", _options(planrunner)]
     for group, title in GROUPS:
         parts.append(f"## {title}\n")
         parts += [_section(name, _command(name)) for name, _, _, of in COMMANDS if of == group]
@@ -50,28 +50,21 @@ def _section(name: str, command: click.Command, level: str = "###") -> str:
     if text[2]:
         examples = "\n".join(line.strip() for line in text[2].splitlines()[1:])
         parts.append(f"```sh\n{examples}\n```\n")
-    options = [param for param in command.params if isinstance(param, click.Option)]
-    if options:
-        parts.append(_table(tuple((_spelling(option), option.help or "") for option in options)))
+    if any(isinstance(param, click.Option) for param in command.params):
+        parts.append(_options(command))
     if isinstance(command, click.Group):
         parts += [_section(f"{name} {below}", each, "####") for below, each in command.commands.items()]
     return "\n".join(parts)
 
 
-def _spelling(option: click.Option) -> str:
-    names = ", ".join(option.opts)
-    if option.is_flag:
-        return names
-    if isinstance(option.type, click.Choice):
-        return f"{names} {'|'.join(option.type.choices)}"
-    return f"{names} {option.metavar or 'TEXT'}"
-
-
-def _table(rows: tuple[tuple[str, str], ...]) -> str:
+def _options(command: click.Command) -> str:
+    """The options of a command as a table."""
     lines = ["| option | meaning |", "|---|---|"]
-    for name, text in rows:
-        spelling = name.replace("|", "\\|")
-        lines.append(f"| `{spelling}` | {text} |")
+    for option in command.params:
+        if isinstance(option, click.Option):
+            choices = option.type.choices if isinstance(option.type, click.Choice) else ()
+            value = "" if option.is_flag else " " + ("\\|".join(choices) or option.metavar or "TEXT")
+            lines.append(f"| `{', '.join(option.opts)}{value}` | {option.help or ''} |")
     return "\n".join(lines) + "\n"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import click
@@ -13,34 +12,32 @@ from planrunner.app.runs.rerun import preview as stale_set
 from planrunner.app.runs.revise import ReviseRequest
 from planrunner.cli.completion import RUN, TASK
 from planrunner.cli.group import given_settings
-from planrunner.cli.options import ACCEPT_POLICY, OUTPUT, OUTPUT_HELP, PROGRESS, UNATTENDED, json_option
+from planrunner.cli.options import (
+    accept_policy_option,
+    json_option,
+    no_wait_option,
+    options,
+    output_option,
+    progress_option,
+    unattended_option,
+)
 from planrunner.cli.output import print_document
-from planrunner.cli.revise import PARAMS, PLAN, revised_first
+from planrunner.cli.revise import plan_options, revised_first
 from planrunner.cli.runner import attended, lay_environment, report, tell_edited, watch
 from planrunner.cli.settings import Settings
 from planrunner.errors import OK, UsageError
-from planrunner.views.documents import document
+from planrunner.views.documents import document_of
 
-_Command = Callable[..., Any]
-
-_OPTIONS = (
+_rerun_options = options(
     click.option("--preview", is_flag=True, help="Only show what would run again."),
-    click.option("--unattended", is_flag=True, help=UNATTENDED),
-    click.option("--no-wait", is_flag=True, help="Exit with code 8 at a gate, even at a terminal."),
-    click.option("--accept-policy", is_flag=True, help=ACCEPT_POLICY),
-    click.option("--progress", type=click.Choice(PROGRESS), default="auto", help="How progress is shown."),
-    click.option("--output", type=click.Choice(OUTPUT), help=OUTPUT_HELP),
+    unattended_option,
+    no_wait_option,
+    accept_policy_option,
+    progress_option,
+    output_option,
     json_option,
-    PLAN,
-    PARAMS,
+    plan_options,
 )
-
-
-def anew_options(command: _Command) -> _Command:
-    """The options that both commands have."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
 
 
 def begin(given: Settings, request: RerunRequest, *, preview: bool, as_json: bool, **how: Any) -> int:
@@ -55,7 +52,7 @@ def begin(given: Settings, request: RerunRequest, *, preview: bool, as_json: boo
         tell_edited(given, request.run)
     stale = stale_set(request, given.state, acting=not preview)
     if preview and as_json:
-        print_document(document(**stale._asdict()), line=True)
+        print_document(document_of(stale), line=True)
         return OK
     if preview:
         sys.stdout.write(_in_full(stale))
@@ -131,7 +128,7 @@ def _names(names: tuple[str, ...]) -> str:
 @click.option("--downstream", is_flag=True, help="Re-run every task after them, whatever they declare.")
 @click.option("--keep-unchanged", is_flag=True, help="Keep every result after them whose call is the same.")
 @click.option("--only-failed", is_flag=True, help="Leave tasks that went well as they are.")
-@anew_options
+@_rerun_options
 @click.pass_context
 def rerun_command(ctx: click.Context, /, run: str, tasks: tuple[str, ...], **how: Any) -> int:
     """Re-run tasks of a run, also of one that has completed.
@@ -155,7 +152,7 @@ def rerun_command(ctx: click.Context, /, run: str, tasks: tuple[str, ...], **how
 @click.command("retry")
 @click.argument("run", shell_complete=RUN)
 @click.argument("tasks", nargs=-1, metavar="[TASK]...", shell_complete=TASK)
-@anew_options
+@_rerun_options
 @click.pass_context
 def retry_command(ctx: click.Context, /, run: str, tasks: tuple[str, ...], **how: Any) -> int:
     """Retry tasks that failed, were cancelled or were undone, with the tasks that did not run because of them, and

@@ -9,31 +9,32 @@ import click
 from planrunner.app.runs.checkpoints import ForkRequest, fork
 from planrunner.app.runs.revise import ReviseRequest
 from planrunner.cli import runner
-from planrunner.cli.checkpoints import Manner, put_back, tell_of_files
+from planrunner.cli.checkpoints import Restoration, restore, tell_of_files
 from planrunner.cli.completion import RUN
 from planrunner.cli.group import given_settings
 from planrunner.cli.options import (
-    ACCEPT_POLICY,
-    NO_SANDBOX,
-    OUTPUT,
-    OUTPUT_HELP,
-    PROGRESS,
     RESOLUTIONS,
-    UNATTENDED,
     ResumeOptions,
-    resolution,
+    accept_policy_option,
+    no_sandbox_option,
+    no_wait_option,
+    output_option,
+    progress_option,
+    result_option,
+    unattended_option,
 )
 from planrunner.cli.revise import plan_options, revised_first
 
 
 def _settled(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """``task=retry`` as pairs; the values of an item of a matrix have equals signs too."""
     settled = []
     for value in values:
-        split = resolution(value)
-        if split is None:
+        name, _, resolution = value.rpartition("=")
+        if not name or resolution not in RESOLUTIONS:
             ways = ", ".join(f"TASK={word}" for word in RESOLUTIONS)
             raise click.BadParameter(f"`{value}` is not one of {ways}", ctx, param)
-        settled.append(split)
+        settled.append((name, resolution))
     return tuple(settled)
 
 
@@ -46,7 +47,7 @@ def _settled(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
     callback=_settled,
     help="Settle a task in doubt, or all inside a container: retry, completed, failed or rollback.",
 )
-@click.option("--unattended", is_flag=True, help=UNATTENDED)
+@unattended_option
 @click.option(
     "--from",
     "checkpoint",
@@ -54,13 +55,13 @@ def _settled(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
     help="Continue from a checkpoint as a new run; this run stays unchanged.",
 )
 @click.option("--restore-files", is_flag=True, help="With --from: restore the files of the checkpoint.")
-@click.option("--yes", is_flag=True, help="Do not ask before files change.")
-@click.option("--accept-policy", is_flag=True, help=ACCEPT_POLICY)
-@click.option("--json", is_flag=True, help="Print one JSON object about the run at the end.")
-@click.option("--progress", type=click.Choice(PROGRESS), default="auto", help="How progress is shown.")
-@click.option("--output", type=click.Choice(OUTPUT), help=OUTPUT_HELP)
-@click.option("--no-wait", is_flag=True, help="Exit with code 8 at a gate, even at a terminal.")
-@click.option("--no-sandbox", is_flag=True, help=NO_SANDBOX)
+@click.option("--yes", is_flag=True, help="Do not prompt before files change.")
+@accept_policy_option
+@result_option
+@progress_option
+@output_option
+@no_wait_option
+@no_sandbox_option
 @plan_options
 @click.pass_context
 def resume_command(
@@ -93,12 +94,12 @@ def resume_command(
     if checkpoint is not None:
         request = ForkRequest(options["run"], checkpoint, state=given.state)
         if restore_files:
-            put_back(request, given, Manner(yes, options["json"]))
+            restore(request, given, Restoration(yes, options["json"]))
         made = fork(request)
         if made.files:
             tell_of_files(made)
         options["run"] = made.run_id
-        click.echo(f"run {made.run_id} goes on from checkpoint {made.checkpoint} of {made.parent}", err=True)
+        click.echo(f"run {made.run_id} continues from checkpoint {made.checkpoint} of {made.parent}", err=True)
     if mended is not None:
         revision = ReviseRequest(options["run"], mended, params, settle=options.pop("settle"))
         options["run"] = revised_first(given, revision, options["progress"] == "quiet")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -11,35 +10,25 @@ import click
 
 from planrunner.app.runs.revise import ReviseRequest, compared, preview, revise
 from planrunner.cli.completion import RUN
-from planrunner.cli.exec import pairs
 from planrunner.cli.group import given_settings
-from planrunner.cli.options import json_option
+from planrunner.cli.options import json_option, options, params_option
 from planrunner.cli.output import print_document
 from planrunner.cli.prompts import consent
 from planrunner.cli.settings import Settings, messages, output
 from planrunner.errors import OK
-from planrunner.views.documents import document
-from planrunner.views.revision import difference_lines, difference_object, revision_lines, revision_object
-
-_Command = Callable[..., Any]
+from planrunner.views.revision import difference_document, difference_lines, revision_lines, revision_object
 
 PLAN = click.option(
     "--plan", "mended", metavar="FILE", type=click.Path(), help="Revise the run first: continue with this changed plan."
 )
-PARAMS = click.option(
-    "-p", "--param", "params", multiple=True, metavar="NAME=VALUE", callback=pairs, help="With --plan: set a parameter."
-)
-
-
-def plan_options(command: _Command) -> _Command:
-    """The options by which a command revises the run that it goes on with."""
-    return PLAN(PARAMS(command))
+plan_options = options(PLAN, params_option("With --plan: set a parameter."))
+"""The options by which a command revises the run that it continues."""
 
 
 @click.command("revise")
 @click.argument("run", shell_complete=RUN)
 @click.argument("plan", type=click.Path())
-@click.option("-p", "--param", "params", multiple=True, metavar="NAME=VALUE", callback=pairs, help="Set a parameter.")
+@params_option()
 @click.option("--reason", default="", metavar="TEXT", help="Why; kept with the run.")
 @click.option("--keep-unchanged", is_flag=True, help="Keep every result whose call is the same.")
 @click.option("--preview", "only_preview", is_flag=True, help="Only show what would change and what would run again.")
@@ -100,7 +89,7 @@ def diff_command(ctx: click.Context, /, one: str, other: str, as_json: bool) -> 
     given = given_settings(ctx)
     difference = compared(one, other, given.state)
     if as_json:
-        print_document(document(one=one, other=other, differences=difference_object(difference)), line=True)
+        print_document(difference_document(one, other, difference), line=True)
         return 0
     lines = difference_lines(output(given), difference) or ["the plans are the same"]
     sys.stdout.write("".join(f"{line}\n" for line in lines))

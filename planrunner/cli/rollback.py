@@ -7,7 +7,7 @@ import click
 from planrunner.app.runs.rollback import RollbackRequest, planned_document, preview, roll_back
 from planrunner.cli.completion import RUN
 from planrunner.cli.group import given_settings
-from planrunner.cli.options import OUTPUT, OUTPUT_HELP, PROGRESS, json_option
+from planrunner.cli.options import json_option, output_option, progress_option
 from planrunner.cli.output import print_document
 from planrunner.cli.runner import lay_environment, watch, write_object
 from planrunner.cli.settings import Settings
@@ -23,8 +23,8 @@ from planrunner.views.terminal import harmless
 @click.option("--reason", metavar="TEXT", default="", help="The reason, recorded with the run.")
 @click.option("--preview", is_flag=True, help="Only show what would be undone.")
 @json_option
-@click.option("--progress", type=click.Choice(PROGRESS), default="auto", help="How progress is shown.")
-@click.option("--output", type=click.Choice(OUTPUT), help=OUTPUT_HELP)
+@progress_option
+@output_option
 @click.pass_context
 def rollback_command(
     ctx: click.Context,

@@ -19,13 +19,13 @@ from planrunner.cli.settings import Settings, messages, reworded, terminal
 from planrunner.errors import NO_PLAN, OK, Denied, NotFound, PlanrunnerError, RunHeld, UsageError
 from planrunner.journal.workspace import NAME, find_project, find_state, program, why_outside
 from planrunner.machine.events import Entry
-from planrunner.machine.state import State
 from planrunner.safety.project import env_variables
 from planrunner.views.progress.github import GithubProgress
 from planrunner.views.progress.jsonl import JsonLinesProgress
 from planrunner.views.progress.plain import PlainProgress, QuietProgress
 from planrunner.views.run import run_object
 from planrunner.views.status import is_dry
+from planrunner.views.terminal import plural
 
 if TYPE_CHECKING:
     from planrunner.app.people.admission import Answer
@@ -44,9 +44,17 @@ def lay_environment(given: Settings, plan: str | None = None) -> None:
 
 
 def watch(given: Settings, mode: str, output: str | None = None) -> Watch:
-    """The renderer for a progress mode; only that one is imported. JSON lines are data and go to standard output.
-    ``output`` is how the output of tasks is shown; None leaves it to the renderer."""
-    mode = _mode(given, mode)
+    """The renderer for a progress mode. ``auto`` is PLANRUNNER_PROGRESS, else groups in GitHub Actions, a tree where
+    the cursor can be moved, and lines elsewhere. ``output`` is how the output of tasks is shown; None leaves it to the
+    renderer. JSON lines are data and go to standard output."""
+    if mode == "auto":
+        mode = os.environ.get("PLANRUNNER_PROGRESS") or "auto"
+        if mode not in PROGRESS:
+            raise UsageError(f"PLANRUNNER_PROGRESS is `{mode}`", f"it may be {', '.join(PROGRESS)}")
+    screen = messages(given)
+    if mode == "auto":
+        in_github = os.environ.get("GITHUB_ACTIONS") == "true"
+        mode = "github" if in_github else "tree" if screen.live else "plain"
     if output not in (None, "none") and mode in ("jsonl", "quiet"):
         raise UsageError(
             f"--output {output} has no effect with --progress {mode}", "it works with tree, plain and github"
@@ -54,51 +62,35 @@ def watch(given: Settings, mode: str, output: str | None = None) -> Watch:
     if mode == "tree":
         from planrunner.views.progress.tree import TreeProgress
 
-        return TreeProgress(messages(given), output or "none")
+        return TreeProgress(screen, output or "none")
     if mode == "jsonl":
         return JsonLinesProgress(terminal(sys.stdout, given))
     if mode == "github":
-        return GithubProgress(messages(given), output or "grouped")
-    if mode == "quiet":
-        return QuietProgress(messages(given))
-    return PlainProgress(messages(given), output=output or "grouped")
+        return GithubProgress(screen, output or "grouped")
+    return QuietProgress(screen) if mode == "quiet" else PlainProgress(screen, output or "grouped")
 
 
-def _mode(given: Settings, mode: str) -> str:
-    """``auto`` is PLANRUNNER_PROGRESS, else groups in GitHub Actions, a tree where the cursor can be moved, and lines
-    elsewhere."""
-    if mode == "auto":
-        mode = os.environ.get("PLANRUNNER_PROGRESS") or "auto"
-        if mode not in PROGRESS:
-            raise UsageError(f"PLANRUNNER_PROGRESS is `{mode}`", f"it may be {', '.join(PROGRESS)}")
-    if mode == "auto":
-        in_github = os.environ.get("GITHUB_ACTIONS") == "true"
-        mode = "github" if in_github else "tree" if messages(given).live else "plain"
-    return mode
-
-
-def tell(sentence: str) -> None:
-    """Say on standard error why there is no answer yet."""
+def say(sentence: str) -> None:
+    """Write a line to standard error at once."""
     sys.stderr.write(f"{sentence}\n")
     sys.stderr.flush()
 
 
-def note(steered: Steered) -> None:
-    """Tell what else came up when a run was asked."""
+def report_notices(steered: Steered) -> None:
     for notice in steered.notices:
-        tell(f"note: {notice}")
+        say(f"note: {notice}")
 
 
 def report_steered(steered: Steered, as_json: bool) -> int:
-    """Tell what became of a request; raises UsageError where it was refused, NotFound for a task that there is not."""
-    note(steered)
+    """Print what became of a request. Raises UsageError where it was refused, NotFound for an unknown task."""
+    report_notices(steered)
     if not steered.answer.applied:
         kind = NotFound if steered.answer.code == NO_PLAN else UsageError
         raise kind(f"run {steered.run_id}: {steered.answer.message}", f"planrunner show {steered.run_id}")
     if as_json:
         print_document(steered_document(steered), line=True)
     else:
-        sys.stderr.write(f"run {steered.run_id}: {steered.answer.message}\n")
+        say(f"run {steered.run_id}: {steered.answer.message}")
     return OK
 
 
@@ -109,19 +101,19 @@ STDIN = "<stdin>"
 def exec_plan(given: Settings, options: ExecOptions) -> int:
     """Run a plan; the exit code of the contract."""
     given.on_paper = options.dry_run
-    text = None
-    if options.plan == "-":
-        text, options.plan = sys.stdin.buffer.read(), STDIN
-    elif not os.path.isfile(options.plan):
-        options.plan = plan_named(options.plan)
-    lay_environment(given, None if text is not None else options.plan)
+    plan, text = options.plan, None
+    if plan == "-":
+        plan, text = STDIN, sys.stdin.buffer.read()
+    elif not os.path.isfile(plan):
+        plan = plan_named(plan)
+    lay_environment(given, None if text is not None else plan)
     params = options.params
     if options.params_file is not None:
         from planrunner.app.plans.files import read_params
 
         params = (*read_params(options.params_file), *params)
     request = ExecRequest(
-        options.plan,
+        plan,
         params,
         options.only,
         options.until,
@@ -131,37 +123,34 @@ def exec_plan(given: Settings, options: ExecOptions) -> int:
         options.seed,
         options.preview,
         options.unattended,
-        options.no_sandbox and _at_terminal(options.plan),
+        options.no_sandbox and _at_terminal(plan),
         options.trust or "",
         options.allow_outside,
         partial(_ask, given, options.unattended),
+        forced=options.force,
         text=text,
     )
-    result = _executed(given, options, request._replace(forced=options.force))
-    if result.notices and text is None and not options.json and options.progress in ("auto", "tree", "plain"):
-        count = f"{result.notices} findings" if result.notices > 1 else "1 finding"
-        sys.stderr.write(f"lint has {count} about this plan: planrunner lint {options.plan}\n")
-    return report(result, options.json)
-
-
-def _executed(given: Settings, options: ExecOptions, request: ExecRequest) -> RunResult:
     if not given.state:  # the plan of another project leaves its runs there
-        there = program(find_state(options.plan))
+        there = program(find_state(plan))
         given.program = there if there != "planrunner" else given.program
-    seen = watch(given, options.progress, options.output)
-    alone = options.no_wait or options.unattended or options.dry_run
+    progress = watch(given, options.progress, options.output)
+    if not (options.no_wait or options.unattended or options.dry_run):
+        progress = attended(given, progress)
     try:
-        return execute(request, seen if alone else attended(given, seen))
+        result = execute(request, progress)
     except PlanrunnerError as error:
         if not given.state:
             error.hint = reworded(error.hint, given.program)
         raise
+    if result.notices and text is None and not options.json and options.progress in ("auto", "tree", "plain"):
+        say(f"lint has {plural(result.notices, 'finding')} about this plan: planrunner lint {plan}")
+    return report(result, options.json)
 
 
-def _ask(given: Settings, alone: bool, found: dict[str, Any]) -> Answer:
+def _ask(given: Settings, alone: bool, request: dict[str, Any]) -> Answer:
     from planrunner.cli.prompts import consent
 
-    return consent(given, alone, found)
+    return consent(given, alone, request)
 
 
 def _at_terminal(what: str) -> bool:
@@ -177,54 +166,50 @@ def _at_terminal(what: str) -> bool:
 
 
 def resume_run(given: Settings, options: ResumeOptions) -> int:
-    """Go on with a run; the exit code of the contract."""
-    lay_environment(given)
-    seen = watch(given, options.progress, options.output)
-    onlooker = seen if options.no_wait or options.unattended else attended(given, seen)
-    tell_edited(given, options.run)
+    """Continue a run; the exit code of the contract."""
+    from planrunner.app.runs.resume import Manner, resume
     from planrunner.cli.prompts import decided
 
+    lay_environment(given)
+    progress = watch(given, options.progress, options.output)
+    if not (options.no_wait or options.unattended):
+        progress = attended(given, progress)
+    tell_edited(given, options.run)
     settle = decided(given, options)
-    from planrunner.app.runs.resume import Manner, resume
-
     manner = Manner(options.unattended, options.accept_policy, options.no_sandbox and _at_terminal(options.run))
     try:
-        result = resume(options.run, settle, given.state, onlooker, manner)
+        result = resume(options.run, settle, given.state, progress, manner)
     except RunHeld:
         taken_back = None if settle or manner != Manner() else take_back_pause(options.run, given.state)
         if taken_back is None:
             raise
         if taken_back.answer.applied:
             return report_steered(taken_back, options.json)
-        result = resume(options.run, (), given.state, onlooker)  # it has paused meanwhile
+        result = resume(options.run, (), given.state, progress)  # it has paused meanwhile
     return report(result, options.json)
 
 
 def tell_edited(given: Settings, run: str) -> None:
-    """That the plan file has changed, and how the run goes on with it."""
+    """Say that the plan file has changed, and how the run continues with it."""
     edited = edited_plan(run, given.state)
-    if edited is None:
-        return
-    path = quote(edited.path)
-    sys.stderr.write(
-        f"{edited.path} has changed since run {edited.run_id} started; "
-        f"continue with it: {given.program} resume {edited.run_id} --plan {path}\n"
-    )
+    if edited is not None:
+        command = f"{given.program} resume {edited.run_id} --plan {quote(edited.path)}"
+        say(f"{edited.path} has changed since run {edited.run_id} started; continue with it: {command}")
 
 
-def attended(given: Settings, seen: Watch) -> Watch:
-    """The watch that also asks what gates ask, at a terminal; else the watch alone."""
+def attended(given: Settings, progress: Watch) -> Watch:
+    """The watch that also prompts for gates, at a terminal; else the watch alone."""
     if given.no_input or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return seen
+        return progress
     from planrunner.cli.prompts import Desk
 
-    return Desk(given, seen)
+    return Desk(given, progress)
 
 
 def report(result: RunResult, as_json: bool) -> int:
-    """Tell of the state directory, print the object of a run where it is asked for; the exit code."""
+    """Print warnings, and the object of a run where it is asked for; the exit code."""
     for warning in result.warnings:
-        sys.stderr.write(f"note: {warning}\n")
+        say(f"note: {warning}")
     if as_json:
         write_object(result)
     return result.exit_code
@@ -232,11 +217,11 @@ def report(result: RunResult, as_json: bool) -> int:
 
 def write_object(result: RunResult) -> None:
     """The object of a run as a line on standard output; its journal adds times, parameters and attempts."""
-    state: State = result.state
+    state = result.state
     entries: tuple[Entry, ...] = ()
     if not is_dry(state):
         from planrunner.app.history.show import look
 
-        kept = look(result.run_id, result.state_dir)
-        state, entries = kept.state, kept.entries
+        recorded = look(result.run_id, result.state_dir)
+        state, entries = recorded.state, recorded.entries
     print_document(run_object(state, result.revision, result.exit_code, time(), entries), line=True)

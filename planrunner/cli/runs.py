@@ -10,12 +10,12 @@ import click
 from planrunner.app.history.prune import prune
 from planrunner.app.history.show import STATUSES, RunQuery, digest, recent_runs
 from planrunner.cli.group import CommandGroup, given_settings
-from planrunner.cli.options import Lasting, Moment, json_option
+from planrunner.cli.options import Duration, Time, json_option
 from planrunner.cli.output import print_document
 from planrunner.cli.settings import note_stranger, output
 from planrunner.views.artifacts import pruned as lines
 from planrunner.views.digest import digest_lines, digest_object
-from planrunner.views.documents import document
+from planrunner.views.documents import document_of, listing
 from planrunner.views.run import listed_object
 from planrunner.views.terminal import duration_text, table
 
@@ -40,8 +40,8 @@ def runs_command() -> None:
 @click.option("--skip", type=click.IntRange(0), metavar="N", help="Skip the first N: the next page.")
 @click.option("--status", type=click.Choice(STATUSES), help="Only runs of this status.")
 @click.option("--plan", metavar="ID", help="Only runs of this plan.")
-@click.option("--since", type=Moment(), metavar="TIME", help="Started then or later: `2h` ago, or a date.")
-@click.option("--until", type=Moment(), metavar="TIME", help="Started before that.")
+@click.option("--since", type=Time(), metavar="TIME", help="Started then or later: `2h` ago, or a date.")
+@click.option("--until", type=Time(), metavar="TIME", help="Started before that.")
 @json_option
 @click.pass_context
 def list_runs(ctx: click.Context, /, as_json: bool, **options: Any) -> int:
@@ -51,7 +51,7 @@ def list_runs(ctx: click.Context, /, as_json: bool, **options: Any) -> int:
     runs = recent_runs(given.state, query)
     note_stranger(given)
     if as_json:
-        print_document(document(runs=[listed_object(run) for run in runs]))
+        print_document(listing("runs", map(listed_object, runs)))
         return 0
     if not runs:
         click.echo("no runs" if query == RunQuery(limit=query.limit) else "no runs match", err=True)
@@ -72,7 +72,7 @@ def list_runs(ctx: click.Context, /, as_json: bool, **options: Any) -> int:
 
 
 @runs_command.command("digest")
-@click.option("--since", type=Moment(), metavar="TIME", help="The start of the period (1d ago): `2h` ago, or a date.")
+@click.option("--since", type=Time(), metavar="TIME", help="The start of the period (1d ago): `2h` ago, or a date.")
 @json_option
 @click.pass_context
 def digest_runs(ctx: click.Context, /, since: float | None, as_json: bool) -> int:
@@ -92,7 +92,7 @@ def digest_runs(ctx: click.Context, /, since: float | None, as_json: bool) -> in
 @runs_command.command("prune")
 @click.option("--keep", type=click.IntRange(0), metavar="N", help="Keep the N newest runs.")
 @click.option(
-    "--older-than", type=Lasting(), metavar="TIME", help="Remove only runs that ended at least this long ago."
+    "--older-than", type=Duration(), metavar="TIME", help="Remove only runs that ended at least this long ago."
 )
 @click.option("--dry-run", is_flag=True, help="Only list what would be removed.")
 @json_option
@@ -109,7 +109,7 @@ def prune_runs(ctx: click.Context, /, keep: int | None, older_than: float | None
     settings = given_settings(ctx)
     report = prune(settings.state, **{name: value for name, value in asked.items() if value is not None})
     if as_json:
-        print_document(document(**report))
+        print_document(document_of(report))
     else:
         output(settings).write("\n".join(lines(report)) + "\n")
     return 0

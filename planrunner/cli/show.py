@@ -31,7 +31,7 @@ from planrunner.cli.settings import Settings, messages, note_stranger, output
 from planrunner.errors import UsageError
 from planrunner.journal.codec import event_types
 from planrunner.views import run as picture
-from planrunner.views.documents import document
+from planrunner.views.documents import document_of
 from planrunner.views.ending import ending
 from planrunner.views.progress.jsonl import entry_line, entry_text, header_line
 from planrunner.views.revision import revision_history
@@ -121,7 +121,7 @@ def why_command(ctx: click.Context, /, words: tuple[str, ...], as_json: bool) ->
     looked = look(run, given_settings(ctx).state)
     told = why_task(looked, words[-1])
     if as_json:
-        print_document(document(run_id=looked.row.run, **told._asdict()))
+        print_document(document_of({"run_id": looked.row.run}, told._asdict()))
     else:
         click.echo("\n".join(harmless(line) for line in told.why))
     return 0

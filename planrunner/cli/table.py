@@ -1,4 +1,4 @@
-"""The commands: name, module, one line of help and group. Top-level help and completion are printed from this table."""
+"""The commands: name, module, one line of help and group. Help and completion are printed from this table."""
 
 from __future__ import annotations
 
@@ -79,41 +79,6 @@ MEANT = {
     "validate": "lint",
 }
 """What other tools call a command, and what it is called here."""
-
-GLOBAL_OPTIONS: tuple[tuple[str, str], ...] = (
-    ("-C DIR", "Run as if started in DIR."),
-    ("--state DIR", "Where runs are kept (else PLANRUNNER_STATE, else .planrunner of the project)."),
-    ("--profile NAME", "Profile of planrunner.yaml to use (else PLANRUNNER_PROFILE); `none` for no profile."),
-    ("--color auto|always|never", "Colour of output; NO_COLOR and FORCE_COLOR apply as well."),
-    ("--no-input", "Never ask anything."),
-    ("--no-plugins", "Disable all plugins."),
-    ("--version", "Print the version."),
-    ("-h, --help", "Print this text."),
-)
-
-USAGE = "Usage: planrunner [OPTIONS] COMMAND [ARGS]..."
-
-
-def help_text() -> str:
-    """What ``planrunner --help`` prints."""
-    lines = [
-        USAGE,
-        "",
-        "  People write plans as files, lint them and run them with one command.",
-        "",
-        "Examples:",
-        "  planrunner init                      write plans/hello.yaml",
-        "  planrunner lint plans/hello.yaml     check it",
-        "  planrunner exec plans/hello.yaml     run it",
-        "  planrunner show last                 see how it went",
-    ]
-    for group, title in GROUPS:
-        lines += ["", f"{title}:"]
-        lines += [f"  {name:<14}{text}" for name, _, text, of in COMMANDS if of == group]
-    lines += ["", "Options:"]
-    lines += [f"  {option:<28}{text}" for option, text in GLOBAL_OPTIONS]
-    lines += ["", "Run 'planrunner COMMAND --help' for more about a command."]
-    return "\n".join(lines) + "\n"
 
 
 def module_of(name: str) -> str | None:

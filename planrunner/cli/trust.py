@@ -23,7 +23,7 @@ from planrunner.cli.options import json_option
 from planrunner.cli.output import print_document
 from planrunner.cli.settings import Settings, output
 from planrunner.errors import DENIED, OK, UsageError
-from planrunner.views.documents import document
+from planrunner.views.documents import listing
 from planrunner.views.rights import LONGEST_PATH, item, powers_lines, render
 
 _JSON = click.option(
@@ -31,7 +31,7 @@ _JSON = click.option(
 )
 
 
-@click.group("trust", cls=CommandGroup, default="add", words=True, spellings={"--list": "list", "--forget": "forget"})
+@click.group("trust", cls=CommandGroup, default="add")
 def trust_command() -> None:
     """Trust plans from outside the project, list what is trusted, and revoke trust.
 
@@ -67,7 +67,7 @@ def list_trust(ctx: click.Context, /, as_json: bool) -> int:
     trusted = listed()
     screen = output(given_settings(ctx))
     if as_json:
-        print_document(document(trusted=trusted))
+        print_document(listing("trusted", trusted))
         return OK
     lines = [f"{row['kind']:<8} {row['digest'][:19]}  {_path(row['path'])}\n" for row in trusted]
     screen.write("".join(lines) or "nothing is trusted\n")

@@ -6,14 +6,12 @@ from __future__ import annotations
 from planrunner.jsontext import as_text
 from planrunner.machine.events import FrameOpened
 from planrunner.machine.graph import Frame
-from planrunner.machine.names import counts, held_tasks, item_label, local_name
+from planrunner.machine.names import held_tasks, item_label, local_name
 from planrunner.machine.state import State
 from planrunner.views.terminal import cut, harmless, plural
 
 ITEM = 28
 """Columns that the value of an item takes at most."""
-
-_ORDER = ("completed", "failed", "in_doubt", "blocked", "running", "queued", "pending", "skipped", "omitted")
 
 
 def name_inside(state: State, number: int) -> str:
@@ -112,15 +110,3 @@ def end_text(state: State, frame: Frame) -> str:
         return plural(frame.round, "round") + most
     text = plural(frame.size, "item" if frame.kind == "items" else "task")
     return f"{text}, {len(frame.failures)} failed" if frame.failures else text
-
-
-def counted(state: State, frame: Frame) -> str:
-    """``12 completed, 1 failed``: the tasks of a frame by status."""
-    return words(counts(state, frame))
-
-
-def words(by_status: dict[str, int]) -> str:
-    """Counts by status in words, the most telling order."""
-    rest = [status for status in by_status if status not in _ORDER]
-    counts = [(status, by_status.get(status, 0)) for status in (*_ORDER, *rest)]
-    return ", ".join(f"{count:,} {status.replace('_', ' ')}" for status, count in counts if count) or "no tasks"

@@ -7,6 +7,7 @@ together beside what it tells of, in ``views`` or in the use case; a door only h
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 Json = Any
@@ -20,6 +21,25 @@ def document(**fields: Json) -> dict[str, Json]:
     return {"format": FORMAT, **fields}
 
 
-def document_text(found: Json, line: bool = False) -> str:
+def document_of(record: Json, *more: dict[str, Json]) -> dict[str, Json]:
+    """A document with the fields of a record, which is a NamedTuple or a mapping, and of ``more`` mappings."""
+    fields = record if isinstance(record, dict) else record._asdict()
+    return {"format": FORMAT, **fields, **{name: value for each in more for name, value in each.items()}}
+
+
+def listing(name: str, records: Iterable[Json], **more: Json) -> dict[str, Json]:
+    """A document that lists records under a name."""
+    return {"format": FORMAT, name: [each if isinstance(each, dict) else each._asdict() for each in records], **more}
+
+
+def error_document(
+    message: str, hint: str, code: int, findings: list[dict[str, Json]] | None = None
+) -> dict[str, Json]:
+    """What a failed call prints; ``findings`` are those of an invalid plan."""
+    error = {"message": message, "hint": hint, "exit_code": code}
+    return {"format": FORMAT, "error": error if findings is None else {**error, "findings": findings}}
+
+
+def document_text(data: Json, line: bool = False) -> str:
     """A document as text that ends with a line break: indented for readers, or as one ``line`` for streams."""
-    return json.dumps(found, indent=None if line else 2, ensure_ascii=False, default=str) + "\n"
+    return json.dumps(data, indent=None if line else 2, ensure_ascii=False, default=str) + "\n"

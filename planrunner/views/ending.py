@@ -11,34 +11,12 @@ from planrunner.views.checkpoint import warnings
 from planrunner.views.failure import failure_blocks, tolerated_lines
 from planrunner.views.gates import next_commands
 from planrunner.views.rollback import rollback_lines
-from planrunner.views.status import NAMED, is_dry, listed, shown_counts, waiting
+from planrunner.views.status import NAMED, counts_text, is_dry, listed, shown_counts, waiting
 from planrunner.views.terminal import Terminal, duration_text, harmless, plural
 
-ORDER = (
-    "completed",
-    "failed",
-    "in_doubt",
-    "blocked",
-    "skipped",
-    "omitted",
-    "cancelled",
-    "abandoned",
-    "rolled_back",
-    "running",
-    "paused",
-    "queued",
-    "pending",
-)
 DRY = "dry run: nothing was done, nothing is kept"
 """What stands for the id of a run that only happened on paper."""
 _LEFT = ("pending", "queued", "running", "paused", "blocked", "in_doubt")
-
-
-def counts_text(state: State) -> str:
-    """``12 completed, 1 failed, 3 omitted``: every status that occurs."""
-    counts = shown_counts(state)
-    counted = [(status, counts.get(status, 0)) for status in ORDER]
-    return ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in counted if count) or "no tasks"
 
 
 def ending(terminal: Terminal, state: State, run_id: str, source: Source | None = None) -> list[str]:
@@ -83,7 +61,7 @@ def summary(terminal: Terminal, state: State, run_id: str, now: float | None = N
     why = f" ({state.reason})" if state.reason not in ("", state.status) and state.status != "completed" else ""
     head = terminal.paint(f"{state.plan.id} {state.status}", "bold")
     which = DRY if is_dry(state) else f"run {run_id}"
-    return f"{terminal.sign(state.status)} {head}{why}{took}: {counts_text(state)} ({which})"
+    return f"{terminal.sign(state.status)} {head}{why}{took}: {counts_text(shown_counts(state))} ({which})"
 
 
 def _next_steps(terminal: Terminal, state: State, run_id: str) -> list[str]:

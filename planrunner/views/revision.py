@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.machine.events import Entry, RunRevised, RunStarted
 from planrunner.redaction import masked
+from planrunner.views.documents import FORMAT, document
 from planrunner.views.status import listed
 from planrunner.views.terminal import Terminal, cut, harmless, plural
 
@@ -79,6 +80,11 @@ def difference_object(found: Iterable[Difference]) -> list[dict[str, Json]]:
     ]
 
 
+def difference_document(one: str, other: str, differences: Iterable[Difference]) -> dict[str, Json]:
+    """How two plans differ, as data."""
+    return document(one=one, other=other, differences=difference_object(differences))
+
+
 def revision_lines(terminal: Terminal, made: Revision) -> list[str]:
     """What a revision changes and what it means, for people."""
     if not made.changed:
@@ -118,7 +124,7 @@ def _many(words: str, count: int) -> str:
 def revision_object(made: Revision, recorded: bool) -> dict[str, Json]:
     """A revision as data; ``recorded`` is False for a preview."""
     return {
-        "format": 1,
+        "format": FORMAT,
         "run_id": made.run_id,
         "plan": made.plan,
         "revision": made.number,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from planrunner.jsontext import as_text
@@ -91,6 +91,30 @@ def shown_counts(state: State) -> dict[str, int]:
 
 def _own_trouble(state: State, number: int) -> bool:
     return state.tasks[number].status in ("failed", "in_doubt", "blocked") and by_its_own(state, number)
+
+
+ORDER = (
+    "completed",
+    "failed",
+    "in_doubt",
+    "blocked",
+    "running",
+    "queued",
+    "pending",
+    "paused",
+    "skipped",
+    "omitted",
+    "cancelled",
+    "abandoned",
+    "rolled_back",
+)
+"""The order in which counts of statuses are listed."""
+
+
+def counts_text(counts: Mapping[str, int]) -> str:
+    """``12 completed, 1 failed, 3 omitted``: every status that occurs."""
+    counted = [(status, counts.get(status, 0)) for status in ORDER]
+    return ", ".join(f"{count:,} {status.replace('_', ' ')}" for status, count in counted if count) or "no tasks"
 
 
 def pairs(state: State) -> Iterator[tuple[Task, TaskState]]:

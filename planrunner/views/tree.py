@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from planrunner.machine.compensation import undone_holders
 from planrunner.machine.graph import Frame
-from planrunner.machine.names import frames, labelled
+from planrunner.machine.names import counts, frames, labelled
 from planrunner.machine.state import State, TaskState
-from planrunner.views.containers import counted, end_text, name_inside, progress_text, round_text, words
+from planrunner.views.containers import end_text, name_inside, progress_text, round_text
 from planrunner.views.graph import outlined
 from planrunner.views.run import reason_text
-from planrunner.views.status import attempt_text, elapsed, is_resting, shown_status
+from planrunner.views.status import attempt_text, counts_text, elapsed, is_resting, shown_status
 from planrunner.views.terminal import Terminal, cut, duration_text, harmless, pad, width
 
 WHOLE = 60
@@ -115,7 +115,7 @@ def _task(sight: _Sight, number: int, level: int) -> list[Row]:
         if frame is last or sight.whole:
             rows += _frame(sight, frame, level + 1, _heading(sight, opened, at))
         elif at >= len(opened) - MANY:
-            text = f"{_heading(sight, opened, at)}  {counted(sight.state, frame)}"
+            text = f"{_heading(sight, opened, at)}  {counts_text(counts(sight.state, frame))}"
             rows.append(Row(level + 1, -1, text, "failed" if frame.failures else "completed"))
     return rows
 
@@ -148,7 +148,7 @@ def _frame(sight: _Sight, frame: Frame, level: int, heading: str) -> list[Row]:
             status = shown_status(state, state.tasks[number])
             left[status] = left.get(status, 0) + 1
     if left and len(rows) > bool(heading):
-        rows.append(Row(level, -1, f"  {'  ' * level}others: {words(left)}"))
+        rows.append(Row(level, -1, f"  {'  ' * level}others: {counts_text(left)}"))
     return rows
 
 
@@ -224,7 +224,7 @@ def _facts(terminal: Terminal, state: State, number: int, now: float) -> list[st
         facts.append(attempt_text(task, found.attempts, found.past))
     if found.inner is not None:
         facts.append(end_text(state, found.inner) if found.standing else progress_text(state, found.inner))
-        facts += [counted(state, found.inner)] if status == "cancelled" else []
+        facts += [counts_text(counts(state, found.inner))] if status == "cancelled" else []
     if found.visit > 1:
         facts.append(f"visit {found.visit}")
     if status != "completed" and not _told_inside(found):

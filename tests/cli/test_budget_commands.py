@@ -196,7 +196,7 @@ def test_what_is_silent_or_runs_too_long_is_stopped(tmp_path: Path, run: Callabl
         "nap": "failed",
     }
     assert "watched still runs after 200ms" in done.err
-    assert "watched still runs after 300ms: let it go on, or end it with `planrunner cancel" in done.err
+    assert "watched still runs after 300ms: let it continue, or end it with `planrunner cancel" in done.err
     why = run("why", "silent").out
     assert "(stalled): it gave no sign of life for 400ms" in why
     assert "its watchdog stopped it" in run("why", "nap").out

@@ -116,7 +116,7 @@ def test_a_resume_takes_a_pause_back_while_it_comes_to_rest(run, plan, start, tm
     (tmp_path / "go").touch()
     _, told = going.communicate(timeout=240)
     assert going.returncode == 0
-    assert "the pause is taken back for ann" in told
+    assert "pause withdrawn for ann" in told
     assert order(tmp_path) == ["a", "b", "tidy"]
     assert [stop["reason"] for stop in stops(run)] == ["pause", ""]
     assert run("replay", "last").code == 0

@@ -18,6 +18,7 @@ from planrunner.machine.events import (
     BudgetExtended,
     BudgetWarned,
     DoubtSettled,
+    Entry,
     FrameClosing,
     Outcome,
     RunResumed,
@@ -30,7 +31,7 @@ from planrunner.machine.explain import why
 from planrunner.machine.requests import reply
 from planrunner.machine.state import State
 from planrunner.plan.model import Budgets, Plan
-from planrunner.views.progress import plain
+from planrunner.views.progress import lines
 from planrunner.views.run import run_object
 from planrunner.views.terminal import Terminal
 from planrunner.views.tree import tree
@@ -402,7 +403,7 @@ def test_what_is_done_instead_is_told() -> None:
     screen = Terminal(io.StringIO(), unicode=False)
     assert "did its `degraded` action" in "\n".join(tree(screen, ran.state, 0.0))
     [start] = [each for each in events(ran, AttemptStarted) if each.degraded]
-    assert "its `degraded` action runs instead" in plain._started(screen, ran.state, start, 0.0)
+    assert "its `degraded` action runs instead" in lines.line_of(screen, ran.state, Entry(1, 0.0, start))
 
 
 # Items that are tried again

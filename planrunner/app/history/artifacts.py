@@ -325,7 +325,7 @@ class Checked(NamedTuple):
 
     whole: int
     damaged: tuple[str, ...]
-    lost: tuple[Version, ...]
+    lost: tuple[str, ...]
     over: int
 
 
@@ -342,7 +342,7 @@ def verified(state: str | None) -> Checked:
     damaged = tuple(sha256 for sha256 in there if not store.is_whole(sha256))
     known = set(there)
     missing = [version for version in every if version.sha256 not in known]
-    lost = tuple(version for version in missing if not version.over)
+    lost = tuple(version.ref for version in missing if not version.over)
     return Checked(len(there) - len(damaged), damaged, lost, len(missing) - len(lost))
 
 

@@ -142,7 +142,7 @@ def _admitted(wish: Wish, examined: Examined) -> tuple[Seen, dict[str, Json]]:
 
 def check_again(environment: Mapping[str, Json]) -> None:
     """Whether a run may go on: what was said for it holds, but for what was taken back since, by the policy or by
-    `planrunner trust --forget`. ``environment`` is what its record says. Raises Denied."""
+    `planrunner trust forget`. ``environment`` is what its record says. Raises Denied."""
     noted, path = environment["trust"], str(environment.get("plan", ""))
     rule = rule_for("outside" if noted.get("origin") == "outside" else "inside")
     kept = trust.trusted(path, "plan") is not None
@@ -290,7 +290,7 @@ def forget(named: str) -> list[str]:
     real = os.path.realpath(named)
     rows = [row for row in listed() if row["path"] == real or row["digest"] == f"sha256:{digest}"]
     if not rows:
-        raise NotFound(f"nothing is trusted as `{named}`", "`planrunner trust --list` lists what is")
+        raise NotFound(f"nothing is trusted as `{named}`", "`planrunner trust list` lists what is")
     for row in rows:
         trust.untrust(row["path"], row["kind"])
     return [str(row["path"]) for row in rows]

@@ -25,6 +25,7 @@ from planrunner.plugins.catalogue import faults_of, undocumented, unsound
 from planrunner.plugins.registry import Registry
 from planrunner.plugins.sources import CAPABILITIES, ProjectFile, Scan, read_file
 from planrunner.safety import trust
+from planrunner.views.documents import document
 
 State = Literal["ready", "left out", "untrusted", "changed"]
 
@@ -100,6 +101,12 @@ def check(name: str | None) -> tuple[list[Plugin], list[Verdict]]:
     ]
 
 
+def checked_document(checked: Iterable[Plugin], verdicts: Iterable[Verdict]) -> dict[str, Any]:
+    """The problems of plugins, and the faults of each capability."""
+    problems = [problem for each in checked for problem in each.problems]
+    return document(problems=problems, capabilities={each.capability: each.faults for each in verdicts})
+
+
 def examine(path: str) -> Examined:
     """A file as it is reviewed before it is trusted. Raises NotFound, and UsageError for anything but a Python file."""
     file = _read(path)
@@ -157,11 +164,6 @@ def _loaded(registry: Registry, found: Plugin) -> Plugin:
     capabilities = registry.registered(found.name)
     state: State = "ready" if capabilities or hooks or not problems else "left out"
     return found._replace(state=state, hooks=hooks, capabilities=capabilities, problems=problems)
-
-
-def plugin_object(found: Plugin) -> dict[str, Any]:
-    """A plugin as JSON data."""
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in found._asdict().items()}
 
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from planrunner.app.history.state import plan_after, stored_state
 from planrunner.app.runs.occupancy import Restoring, directory_of, refuse_runs
-from planrunner.app.runs.restore import Rewind, rewind
+from planrunner.app.runs.restore import Rewind, readable, rewind
 from planrunner.caller import principal
 from planrunner.errors import NotFound, RunHeld, StorageFailed, UsageError
 from planrunner.journal.ports import Journal
@@ -25,6 +25,7 @@ from planrunner.machine.state import State
 from planrunner.machine.verdicts import unmet
 from planrunner.plan.nearest import nearest
 from planrunner.plan.params import bind_params
+from planrunner.views.documents import document
 
 Json = Any
 
@@ -44,9 +45,10 @@ class Checkpoint(NamedTuple):
     files: CheckpointTaken | None = None
 
 
-def checkpoint_object(one: Checkpoint) -> dict[str, Json]:
-    """One checkpoint as data; ``files`` is null where nothing was kept of the working directory."""
-    return {**one._asdict(), "files": None if one.files is None else one.files._asdict()}
+def checkpoints_document(run_id: str, places: Sequence[Checkpoint]) -> dict[str, Json]:
+    """The checkpoints of a run; ``files`` of one is null where nothing was kept of the working directory."""
+    rows = [{**one._asdict(), "files": None if one.files is None else one.files._asdict()} for one in places]
+    return document(run_id=run_id, checkpoints=rows)
 
 
 class ForkRequest(NamedTuple):
@@ -361,8 +363,3 @@ def _changes(store: ArtifactStore, since: str, files: str) -> dict[str, Json]:
     except (NotFound, StorageFailed, ValueError) as problem:
         return {"added": [], "changed": [], "removed": [], "lost": str(problem)}
     return {name: [readable(path) for path in paths] for name, paths in found._asdict().items()}
-
-
-def readable(path: str) -> str:
-    """A path as text, with an escape for each undecodable byte."""
-    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -211,6 +212,31 @@ def carry_out(plan: Rewind) -> CarriedOut:
         if step.piece is not None and step.piece.kind == "folder":
             done += [found for found in [_tried(store, plan.directory, step, "", last=True)] if found.problem]
     return CarriedOut(done, kept)
+
+
+def restored_object(plan: Rewind, carried: CarriedOut) -> dict[str, Json]:
+    """What became of each path, as data; ``kept`` lists the replaced files."""
+    counts = Counter("removed" if done.step.how == "removed" else "wrote" for done in carried.done)
+    paths = [
+        (done.step.path, "removed" if done.step.how == "removed" else "wrote", done.step.how, done.before or None)
+        for done in carried.done
+    ]
+    left_out = [step for step in plan.steps if not (step.writes or step.how == "removed")]
+    paths += [(step.path, "left out", step.how, None) for step in left_out]
+    return {
+        "written": counts["wrote"],
+        "removed": counts["removed"],
+        "left_out": len(left_out),
+        "kept": carried.kept or None,
+        "paths": [
+            {"path": readable(path), "did": did, "why": why, "before": before} for path, did, why, before in paths
+        ],
+    }
+
+
+def readable(path: str) -> str:
+    """A path as text, with an escape for each undecodable byte."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _listed(store: ArtifactStore, kept: dict[str, str]) -> str:

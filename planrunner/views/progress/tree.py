@@ -12,9 +12,9 @@ from planrunner.machine.state import State
 from planrunner.plan.model import Plan
 from planrunner.views.containers import active, name_inside, progress_text
 from planrunner.views.ending import ending
+from planrunner.views.progress.lines import line_of, stopping_text
 from planrunner.views.progress.output import TaskOutput
-from planrunner.views.progress.plain import line_of, stopping_text
-from planrunner.views.status import attempt_text, elapsed, shown_counts
+from planrunner.views.status import ORDER, attempt_text, elapsed, shown_counts
 from planrunner.views.terminal import Terminal, cut, duration_text, harmless, notes, pad, width
 from planrunner.views.tree import TROUBLE, Row, tree
 
@@ -22,24 +22,11 @@ FRAME = 0.125
 """Seconds between two frames at least: eight a second."""
 
 _KEPT = 4096
-_FOLDED = (
-    "completed",
-    "running",
-    "queued",
-    "pending",
-    "blocked",
-    "skipped",
-    "omitted",
-    "cancelled",
-    "in_doubt",
-    "failed",
-)
 
 
 class TreeProgress:
     """A watch of a run for terminals. Frames never exceed the window; the whole tree is printed once, at the end. The
-    ``output`` of tasks stays above the picture: ``grouped`` after each attempt, ``prefixed`` line by line, or ``none``
-    of it."""
+    ``output`` of tasks stays above the picture: ``grouped``, ``prefixed`` or ``none``, as for ``PlainProgress``."""
 
     def __init__(self, terminal: Terminal, output: str = "none") -> None:
         self._terminal = terminal
@@ -59,20 +46,26 @@ class TreeProgress:
         self._run_id = run_id
         if self._output != "none":
             self._written = TaskOutput(self._terminal, state, run_id, self._output == "prefixed")
-        self._trouble = {number: None for number, found in enumerate(state.tasks) if found.status in TROUBLE}
+        self._trouble = {number: None for number, task in enumerate(state.tasks) if task.status in TROUBLE}
 
     def warn(self, texts: Sequence[str]) -> None:
         notes(self._terminal, texts)
 
     def event(self, entry: Entry) -> None:
         """The state is read when the next frame is drawn; a frame is due after an event as well as at a tick."""
-        if self._state is not None and isinstance(entry.event, (TaskSettled, GateOpened)):
-            self._tails.pop(entry.event.task, None)
-            if isinstance(entry.event, GateOpened) or entry.event.status in TROUBLE:
-                self._trouble[self._state.index[entry.event.task]] = None
-        if self._state is not None and self._written is not None:
-            self._tell(self._state, self._written, entry)
-        self._draw_when_due(entry.at)
+        event, state, written = entry.event, self._state, self._written
+        if state is not None and isinstance(event, (TaskSettled, GateOpened)):
+            self._tails.pop(event.task, None)
+            if isinstance(event, GateOpened) or event.status in TROUBLE:
+                self._trouble[state.index[event.task]] = None
+        if state is not None and written is not None:
+            if isinstance(event, (AttemptEnded, UndoEnded)):
+                self._above += written.end(event)
+            elif line := line_of(self._terminal, state, entry):
+                groups = written.due(event)
+                self._above += [line] if groups else []
+                self._above += [text for group in groups for text in group.indented()]
+        self.tick(entry.at)
 
     def output(self, task: str, attempt: int, _stream: str, data: bytes) -> None:
         """It is drawn at the next tick: a question may stand below the picture."""
@@ -80,18 +73,14 @@ class TreeProgress:
         if self._written is not None:
             self._above += self._written.take(task, attempt, data)
 
-    def _tell(self, state: State, written: TaskOutput, entry: Entry) -> None:
-        """Put what an attempt wrote above the picture, below a line that tells how it ended."""
-        if isinstance(entry.event, (AttemptEnded, UndoEnded)):
-            self._above += written.end(entry.event)
-            return
-        if line := line_of(self._terminal, state, entry):
-            groups = written.due(entry.event)
-            self._above += [line] if groups else []
-            self._above += [text for group in groups for text in group.indented()]
-
     def tick(self, now: float) -> None:
-        self._draw_when_due(now)
+        """Draw when a frame is due; ``now`` is on the time line of the run, as entries and ticks tell it."""
+        self._now = now
+        moment = monotonic()
+        if self._state is None or moment < self._next:
+            return
+        self._next = moment + FRAME
+        self._draw(self._frame(self._state, now))
 
     def let_go(self) -> None:
         """Leave what is drawn where it is: the next output comes below it."""
@@ -100,22 +89,11 @@ class TreeProgress:
     def ended(self, result: Any) -> None:
         if self._state is None:
             return
-        # Late: only the end of a run needs them.
-        told = (self._terminal, self._state, self._run_id, result and result.source)
         for group in self._written.rest() if self._written is not None else ():
             self._above += [f"output of {group.name}:", *group.indented()]
-        lines = tree(self._terminal, self._state, self._now) + ending(*told)
-        self._draw(lines)
+        lines = tree(self._terminal, self._state, self._now)
+        self._draw(lines + ending(self._terminal, self._state, self._run_id, result and result.source))
         self._drawn = 0
-
-    def _draw_when_due(self, now: float) -> None:
-        """``now`` is on the time line of the run, as entries and ticks tell it."""
-        self._now = now
-        moment = monotonic()
-        if self._state is None or moment < self._next:
-            return
-        self._next = moment + FRAME
-        self._draw(self._frame(self._state, now))
 
     def _draw(self, lines: list[str]) -> None:
         """Write over the last frame line by line and erase what is left of it: a screen that is erased as a whole
@@ -133,10 +111,10 @@ class TreeProgress:
             lines.append(self._cut(harmless(stopping_text(state.stop_reason, state.stop_by, state.stop_comment))))
             rows = max(rows - 1, 4)
         if state.containers:
-            found, hidden = chosen(state, self._trouble, rows - 3)
+            shown, hidden = chosen(state, self._trouble, rows - 3)
         else:
-            found, hidden = self._flat(state, rows - 3)
-        lines += [self._row(state, row, now) for row in found]
+            shown, hidden = self._flat(state, rows - 3)
+        lines += [self._row(state, row, now) for row in shown]
         if hidden:
             lines.append(self._cut(f"  and {hidden:,} more running"))
         return lines[: self._terminal.size()[1] - 1]
@@ -154,7 +132,7 @@ class TreeProgress:
     def _head(self, state: State, now: float) -> str:
         terminal, columns = self._terminal, self._terminal.size()[0]
         counts = shown_counts(state)
-        counted = [(status, counts[status]) for status in _FOLDED if counts.get(status)]
+        counted = [(status, counts[status]) for status in ORDER if counts.get(status)]
         parts = [(terminal.sign(status), f"{count:,} {status.replace('_', ' ')}") for status, count in counted]
         plain = "  ".join(f"* {text}" for _, text in parts)
         limit = state.plan.budgets.time
@@ -168,31 +146,29 @@ class TreeProgress:
         return terminal.paint(title, "bold") + f" [{done}]  " + "  ".join(f"{sign} {text}" for sign, text in parts)
 
     def _row(self, state: State, row: Row, now: float) -> str:
-        task, found = state.specs[row.task], state.tasks[row.task]
-        status = found.status
-        if found.inner is not None and status != "pending":
-            return self._line(status, row, progress_text(state, found.inner, active(state, found.inner)), "")
-        if status == "running":
-            facts = [duration_text(elapsed(found, now))]
-            if found.attempts - found.past > 1:
-                facts.append(attempt_text(task, found.attempts, found.past))
-            return self._line(status, row, " ".join(facts), _last_line(self._tails.get(task.id, b"")))
-        if status in TROUBLE:
-            return self._line(status, row, status.replace("_", " "), found.detail or found.reason)
-        rest = duration_text(max(0.0, (found.due or now) - now))
-        fact = f"{attempt_text(task, found.attempts + 1, found.past)} in {rest}"
-        return self._line("retrying", row, fact, found.outcome.message if found.outcome else "")
-
-    def _line(self, status: str, row: Row, fact: str, text: str) -> str:
         """``● name  fact  text``, cut to the window: the sign takes one column."""
-        terminal, columns = self._terminal, self._terminal.size()[0]
-        room = columns - 3
-        name = "  " * row.level + row.name
-        name = cut(name, max(8, room // 3), terminal.unicode)
+        spec, task = state.specs[row.task], state.tasks[row.task]
+        sign: str = task.status
+        text = ""
+        if task.inner is not None and task.status != "pending":
+            fact = progress_text(state, task.inner, active(state, task.inner))
+        elif task.status == "running":
+            attempt = attempt_text(spec, task.attempts, task.past) if task.attempts - task.past > 1 else ""
+            fact = f"{duration_text(elapsed(task, now))} {attempt}".rstrip()
+            text = _last_line(self._tails.get(spec.id, b""))
+        elif task.status in TROUBLE:
+            fact, text = task.status.replace("_", " "), task.detail or task.reason
+        else:
+            rest = duration_text(max(0.0, (task.due or now) - now))
+            fact = f"{attempt_text(spec, task.attempts + 1, task.past)} in {rest}"
+            text, sign = task.outcome.message if task.outcome else "", "retrying"
+        terminal = self._terminal
+        room = terminal.size()[0] - 3
+        name = cut("  " * row.level + row.name, max(8, room // 3), terminal.unicode)
         line = f"{pad(name, min(24, room // 3))}  {fact}"
-        rest = room - width(line) - 2
-        text = terminal.paint(cut(harmless(text), rest, terminal.unicode), "dim") if rest > 8 and text else ""
-        return f"{terminal.sign(status)} {cut(line, room, terminal.unicode)}" + (f"  {text}" if text else "")
+        rest_room = room - width(line) - 2
+        text = terminal.paint(cut(harmless(text), rest_room, terminal.unicode), "dim") if rest_room > 8 and text else ""
+        return f"{terminal.sign(sign)} {cut(line, room, terminal.unicode)}" + (f"  {text}" if text else "")
 
     def _cut(self, text: str) -> str:
         return cut(text, self._terminal.size()[0], self._terminal.unicode)

@@ -62,14 +62,14 @@ def test_everything_is_as_it_was_after_files_are_put_back(project: Project) -> N
     assert project.tree() != before
     done = project.run("fork", "last", "--from", "make", "--restore-files", "--yes")
     assert project.tree() == before, done.err
-    assert "remove came/since/file: it came since" in done.err
-    assert "write src/one.txt: it has another content" in done.err
-    assert "write run.sh: it has another mode than 755" in done.err
-    assert "write secret: it is something else" in done.err
+    assert "remove came/since/file: added since" in done.err
+    assert "write src/one.txt: its content differs" in done.err
+    assert "write run.sh: its mode is not 755" in done.err
+    assert "write secret: it is another kind of file" in done.err
     assert "write new\\nline: it is missing" in done.err
-    assert "write bad\\udcffname: it has another content" in done.err
+    assert "write bad\\udcffname: its content differs" in done.err
     again = project.run("fork", "last", "--from", "make", "--restore-files")  # the new run knows the same places
-    assert "no file has to be put back" in again.err
+    assert "no file has to be restored" in again.err
 
 
 def test_what_is_overwritten_or_removed_is_kept_first(project: Project) -> None:
@@ -94,7 +94,7 @@ def test_who_does_not_ask_for_the_files_is_told_that_they_differ(project: Projec
     making(project)
     spoilt = project.tree()
     done = project.run("fork", "last", "--from", "make")
-    assert "paths are not as at the checkpoint: --restore-files shows which and puts them back" in done.err
+    assert "paths differ from the checkpoint: --restore-files lists and restores them" in done.err
     assert project.tree() == spoilt
 
 

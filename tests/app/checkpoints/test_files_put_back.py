@@ -158,12 +158,12 @@ def test_the_files_of_the_last_task_are_put_back_without_going_on(project: Proje
     refused = project.run("fork", "last", "--from", "only", "--restore-files", "--yes", code=errors.USAGE)
     assert f"`planrunner checkpoints {project.first_run()} cp-only-" in refused.err
     shown = project.run("checkpoints", "last", "only", "--restore-files", code=errors.USAGE)
-    assert "write x: it has another content" in shown.err and "nothing was written\n" in shown.err
+    assert "write x: its content differs" in shown.err and "nothing was written\n" in shown.err
     assert (project.folder / "x").read_text() == "mine\n"
     project.run("checkpoints", "last", "only", "--restore-files", "--yes")
     assert (project.folder / "x").read_text() == "1\n" and not (project.folder / "came").exists()
     assert len(project.data("runs")["runs"]) == 1
-    assert "no file has to be put back" in project.run("checkpoints", "last", "only", "--restore-files").err
+    assert "no file has to be restored" in project.run("checkpoints", "last", "only", "--restore-files").err
 
 
 def test_nothing_is_done_that_was_not_shown_when_files_change_during_the_question(project: Project) -> None:

@@ -46,7 +46,7 @@ def test_without_a_yes_files_are_only_shown_and_no_run_is_made(run: Run, ran: st
     before = run("runs", "--json").out
     done = run("fork", ran, "--from", "make", "--restore-files")
     assert done.code == 2
-    assert "write out/a.txt: it has another content" in done.err
+    assert "write out/a.txt: its content differs" in done.err
     assert "write out/b.txt: it is missing" in done.err
     assert "--yes" in done.err
     assert (tmp_path / "out" / "a.txt").read_text() == "second\n"
@@ -58,7 +58,7 @@ def test_files_are_as_they_were_and_what_was_there_is_kept(run: Run, ran: str, t
     (tmp_path / "out" / "a.txt").chmod(0o640)
     done = run("resume", ran, "--from", "make", "--restore-files", "--yes")
     assert done.code == 0, done.err
-    assert "wrote out/a.txt; what it was is kept as artifact" in done.err
+    assert "wrote out/a.txt; its content is artifact" in done.err
     assert "wrote out/b.txt\n" in done.err
     assert (tmp_path / "log").read_text() == "second\nsecond\n"  # the task after the checkpoint ran again
     kept = {path.read_text() for path in (tmp_path / "state" / "artifacts" / "sha256").rglob("*") if path.is_file()}

@@ -223,14 +223,14 @@ class TestTheStore:
         path = place.plan()
         for named in (path, digest_of(place)):
             place("trust", path, "--yes")
-            rows = json.loads(place("trust", "--list", "--json").out)["trusted"]
+            rows = json.loads(place("trust", "list", "--json").out)["trusted"]
             assert [(row["kind"], row["path"], row["digest"]) for row in rows] == [
                 ("plan", str(place.other / "p.yaml"), digest_of(place))
             ]
-            assert place("trust", "--forget", named).code == 0
+            assert place("trust", "forget", named).code == 0
             assert place("exec", path).code == 12
-        assert place("trust", "--forget", path).code == 3
-        assert place("trust", "--list").out == "nothing is trusted\n"
+        assert place("trust", "forget", path).code == 3
+        assert place("trust", "list").out == "nothing is trusted\n"
 
     def test_a_record_that_others_could_have_written_counts_for_nothing(self, place) -> None:
         path = place.plan()
@@ -305,7 +305,7 @@ class TestGoingOn:
     def test_it_does_not_go_on_when_trust_was_taken_back(self, place) -> None:
         place("trust", place.plan(self.GATE), "--yes")
         path = self.waiting(place)
-        assert place("trust", "--forget", path).code == 0
+        assert place("trust", "forget", path).code == 0
         for words in (("resume", "last"), ("rerun", "last", "ask"), ("retry", "last", "ask")):
             done = place(*words)
             assert done.code == 12
