@@ -13,7 +13,8 @@ from planrunner.cli.completion import GATE, RUN
 from planrunner.cli.group import given_settings
 from planrunner.cli.options import Pairs, ResumeOptions, json_option, options, pairs, parse_amounts
 from planrunner.cli.output import print_document
-from planrunner.cli.runner import report_notices, resume_run
+from planrunner.cli.resume import resume_run
+from planrunner.cli.runner import report_notices
 from planrunner.cli.settings import Settings, output
 from planrunner.errors import DENIED, MISMATCH, OK, Denied, PlanrunnerError, RecordMismatch, UsageError
 from planrunner.views.gates import budget_gate_lines, decided_lines, gate_lines, watchdog_lines

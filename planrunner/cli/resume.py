@@ -7,8 +7,9 @@ from typing import Any
 import click
 
 from planrunner.app.runs.checkpoints import ForkRequest, fork
+from planrunner.app.runs.control import take_back_pause
+from planrunner.app.runs.resume import Manner, resume
 from planrunner.app.runs.revise import ReviseRequest
-from planrunner.cli import runner
 from planrunner.cli.checkpoints import Restoration, restore, tell_of_files
 from planrunner.cli.completion import RUN
 from planrunner.cli.group import given_settings
@@ -23,7 +24,19 @@ from planrunner.cli.options import (
     result_option,
     unattended_option,
 )
+from planrunner.cli.prompts import decided
 from planrunner.cli.revise import plan_options, revised_first
+from planrunner.cli.runner import (
+    attended,
+    lay_environment,
+    may_leave_sandbox,
+    report,
+    report_steered,
+    tell_edited,
+    watch,
+)
+from planrunner.cli.settings import Settings
+from planrunner.errors import RunHeld
 
 
 def _settled(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
@@ -106,4 +119,25 @@ def resume_command(
         options["settle"] = ()
     elif params:
         raise click.UsageError("-p goes with --plan")
-    return runner.resume_run(given, ResumeOptions(**options))
+    return resume_run(given, ResumeOptions(**options))
+
+
+def resume_run(given: Settings, options: ResumeOptions) -> int:
+    """Continue a run; the exit code of the contract."""
+    lay_environment(given)
+    progress = watch(given, options.progress, options.output)
+    if not (options.no_wait or options.unattended):
+        progress = attended(given, progress)
+    tell_edited(given, options.run)
+    settle = decided(given, options)
+    manner = Manner(options.unattended, options.accept_policy, options.no_sandbox and may_leave_sandbox(options.run))
+    try:
+        result = resume(options.run, settle, given.state, progress, manner)
+    except RunHeld:
+        taken_back = None if settle or manner != Manner() else take_back_pause(options.run, given.state)
+        if taken_back is None:
+            raise
+        if taken_back.answer.applied:
+            return report_steered(taken_back, options.json)
+        result = resume(options.run, (), given.state, progress)  # it has paused meanwhile
+    return report(result, options.json)

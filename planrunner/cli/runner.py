@@ -9,20 +9,22 @@ from shlex import quote
 from time import time
 from typing import TYPE_CHECKING, Any
 
+from planrunner.app.history.show import look
 from planrunner.app.plans.path import plan_named
-from planrunner.app.runs.control import Steered, steered_document, take_back_pause
+from planrunner.app.runs.control import Steered, steered_document
 from planrunner.app.runs.execute import ExecRequest, RunResult, Watch, execute
 from planrunner.app.runs.setup import edited_plan
-from planrunner.cli.options import PROGRESS, ExecOptions, ResumeOptions
+from planrunner.cli.options import PROGRESS, ExecOptions
 from planrunner.cli.output import print_document
 from planrunner.cli.settings import Settings, messages, reworded, terminal
-from planrunner.errors import NO_PLAN, OK, Denied, NotFound, PlanrunnerError, RunHeld, UsageError
+from planrunner.errors import NO_PLAN, OK, Denied, NotFound, PlanrunnerError, UsageError
 from planrunner.journal.workspace import NAME, find_project, find_state, program, why_outside
 from planrunner.machine.events import Entry
 from planrunner.safety.project import env_variables
 from planrunner.views.progress.github import GithubProgress
 from planrunner.views.progress.jsonl import JsonLinesProgress
 from planrunner.views.progress.plain import PlainProgress, QuietProgress
+from planrunner.views.progress.tree import TreeProgress
 from planrunner.views.run import run_object
 from planrunner.views.status import is_dry
 from planrunner.views.terminal import plural
@@ -60,8 +62,6 @@ def watch(given: Settings, mode: str, output: str | None = None) -> Watch:
             f"--output {output} has no effect with --progress {mode}", "it works with tree, plain and github"
         )
     if mode == "tree":
-        from planrunner.views.progress.tree import TreeProgress
-
         return TreeProgress(screen, output or "none")
     if mode == "jsonl":
         return JsonLinesProgress(terminal(sys.stdout, given))
@@ -123,7 +123,7 @@ def exec_plan(given: Settings, options: ExecOptions) -> int:
         options.seed,
         options.preview,
         options.unattended,
-        options.no_sandbox and _at_terminal(plan),
+        options.no_sandbox and may_leave_sandbox(plan),
         options.trust or "",
         options.allow_outside,
         partial(_ask, given, options.unattended),
@@ -153,7 +153,7 @@ def _ask(given: Settings, alone: bool, request: dict[str, Any]) -> Answer:
     return consent(given, alone, request)
 
 
-def _at_terminal(what: str) -> bool:
+def may_leave_sandbox(what: str) -> bool:
     """Whether standard input is a terminal. Raises Denied elsewhere if ``what`` is to run unconfined."""
     if sys.stdin is not None and sys.stdin.isatty():
         return True
@@ -163,30 +163,6 @@ def _at_terminal(what: str) -> bool:
         "sandbox.off",
         what,
     )
-
-
-def resume_run(given: Settings, options: ResumeOptions) -> int:
-    """Continue a run; the exit code of the contract."""
-    from planrunner.app.runs.resume import Manner, resume
-    from planrunner.cli.prompts import decided
-
-    lay_environment(given)
-    progress = watch(given, options.progress, options.output)
-    if not (options.no_wait or options.unattended):
-        progress = attended(given, progress)
-    tell_edited(given, options.run)
-    settle = decided(given, options)
-    manner = Manner(options.unattended, options.accept_policy, options.no_sandbox and _at_terminal(options.run))
-    try:
-        result = resume(options.run, settle, given.state, progress, manner)
-    except RunHeld:
-        taken_back = None if settle or manner != Manner() else take_back_pause(options.run, given.state)
-        if taken_back is None:
-            raise
-        if taken_back.answer.applied:
-            return report_steered(taken_back, options.json)
-        result = resume(options.run, (), given.state, progress)  # it has paused meanwhile
-    return report(result, options.json)
 
 
 def tell_edited(given: Settings, run: str) -> None:
@@ -220,8 +196,6 @@ def write_object(result: RunResult) -> None:
     state = result.state
     entries: tuple[Entry, ...] = ()
     if not is_dry(state):
-        from planrunner.app.history.show import look
-
         recorded = look(result.run_id, result.state_dir)
         state, entries = recorded.state, recorded.entries
     print_document(run_object(state, result.revision, result.exit_code, time(), entries), line=True)
