@@ -1,6 +1,15 @@
-"""What holds for the whole process, set once by the door it was started through."""
+"""What holds for the whole process: what its door says once, and its standard streams, which plugins do not get."""
 
 from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from io import FileIO
+from typing import Any
 
 _own: list[bool] = []
 _without_plugins: list[bool] = []
@@ -26,3 +35,66 @@ def disable_plugins() -> None:
 def plugins_disabled() -> bool:
     """Whether ``disable_plugins`` was called."""
     return bool(_without_plugins)
+
+
+_in_plugin: ContextVar[bool] = ContextVar("in plugin code", default=False)
+
+
+@contextmanager
+def plugin_code() -> Iterator[None]:
+    """Around calls of code that a plugin may have brought, in the main thread; other threads are for such code."""
+    before = _in_plugin.set(True)
+    try:
+        yield
+    finally:
+        _in_plugin.reset(before)
+
+
+def keep_streams() -> None:
+    """Keep standard output and input away from plugins: what they print goes to standard error, and nothing is there to
+    read. Nothing happens the second time, or where they are not the streams of the process."""
+    if isinstance(sys.stdout, _Shared):
+        return
+    try:
+        sys.stdout.flush()
+        _share("stdout", 1, sys.stderr, os.dup(2))
+        _share("stdin", 0, open(os.devnull, encoding="utf-8"), os.open(os.devnull, os.O_RDONLY))  # noqa: SIM115
+    except (OSError, ValueError, AttributeError):
+        return  # a stream is closed or something else stands there: it stays as it is
+
+
+def _share(name: str, number: int, foreign: Any, instead: int) -> None:
+    """Move a stream of planrunner to a descriptor of its own and put another file in the place of the old one. In this
+    order nothing is lost or goes astray, whatever other threads write meanwhile."""
+    try:
+        own = getattr(sys, name)
+        raw: FileIO = getattr(own.buffer, "raw", own.buffer)
+        if own.fileno() == number and not raw.closefd:
+            raw.__init__(os.dup(number), raw.mode, closefd=False)  # type: ignore[misc]
+            os.dup2(instead, number)
+            shared = _Shared(own, foreign)
+            setattr(sys, name, shared)
+            setattr(sys, f"__{name}__", shared)
+    finally:
+        os.close(instead)
+
+
+class _Shared:
+    """A standard stream that is planrunner's ``own`` in its hands and another file in those of plugins."""
+
+    def __init__(self, own: Any, foreign: Any) -> None:
+        self.own = own
+        self._foreign = foreign
+
+    def _file(self) -> Any:
+        is_foreign = _in_plugin.get() or threading.get_ident() != threading.main_thread().ident
+        return self._foreign if is_foreign else self.own
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file(), name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._file())
+
+    def close(self) -> None:
+        """It stays open: the result is still to be written."""

@@ -13,6 +13,7 @@ from planrunner.capabilities.preconditions import require_for
 from planrunner.capabilities.soundness import failed, legible, no_process, sound, unfit
 from planrunner.errors import StorageFailed
 from planrunner.machine.events import Outcome
+from planrunner.process import plugin_code
 from planrunner.record import NamedTuple
 
 _OWN = "planrunner.capabilities."
@@ -116,7 +117,8 @@ def _call(binding: Binding, inputs: dict[str, Json] | None, context: Context | N
         inputs = fitted(binding.typed, inputs)
     if binding.renamed:
         inputs = {binding.renamed.get(name, name): value for name, value in inputs.items()}
-    return binding.function(context, **inputs) if binding.wants_context else binding.function(**inputs)
+    with plugin_code():
+        return binding.function(context, **inputs) if binding.wants_context else binding.function(**inputs)
 
 
 def outcome_of(returned: Any) -> Outcome | Spawn | Pause:

@@ -15,6 +15,7 @@ from planrunner.capabilities.contract import Failure
 from planrunner.fileio import read_data
 from planrunner.jsontext import read_json
 from planrunner.plan.model import Capability, Field
+from planrunner.process import plugin_code
 
 TARGETS: dict[str, str] = {
     "docker.build": "planrunner.capabilities.docker.images:build",
@@ -105,6 +106,7 @@ EXTRAS = {"llm": "llm", "research": "web", "sql": "sql"}
 """Families whose libraries an extra of planrunner brings, with its name."""
 
 
+@plugin_code()
 def load(target: str) -> Callable[..., Any]:
     """The function that ``module:function`` names.
 

@@ -19,6 +19,7 @@ from planrunner.engine.poller import Poller
 from planrunner.engine.secrets import is_apart, told_unnamed
 from planrunner.machine.events import Outcome
 from planrunner.plan.expressions.quantities import format_duration
+from planrunner.process import plugin_code
 
 if TYPE_CHECKING:
     from planrunner.capabilities.binding import Result
@@ -326,6 +327,7 @@ def settled(call: Call, outcome: Outcome, state_dir: str, redactor: Redactor | N
         return refused._replace(rule=failure.rule)
 
 
+@plugin_code()
 def finished(spawn: Spawn, ended: Exit) -> Outcome:
     """The outcome of a process that ended by itself, as its capability sees it."""
     if spawn.finish is None:

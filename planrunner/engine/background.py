@@ -20,19 +20,24 @@ if TYPE_CHECKING:
 
 
 class Host(Protocol):
-    """What the services need of the effects that hold them."""
+    """The effects of the run: they make calls, report what they came to, and do something aside in a thread."""
 
     def aside(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None: ...
 
     def begin(self, call: Call) -> None: ...
+
+    def report(self, call: Call, outcome: Outcome) -> None: ...
+
+
+class Attempts(Protocol):
+    """The attempts under way: whether one has not ended, the end of one whose process goes on, and the failure of those
+    of a task."""
 
     def is_open(self, attempt: Attempt) -> bool: ...
 
     def serve(self, attempt: Attempt) -> None: ...
 
     def fail(self, task: str, message: str) -> None: ...
-
-    def report(self, call: Call, outcome: Outcome) -> None: ...
 
 
 AGAIN = 0.05
@@ -56,12 +61,29 @@ def users_of(plan: Plan) -> dict[str, tuple[str, ...]]:
 class Background:
     """The services of one run, by the id of their task. Calls that need one which is being started again wait here."""
 
-    __slots__ = ("_host", "_over", "_poller", "_seen", "_serving", "_supervisor", "_users", "_waiting", "closed")
+    __slots__ = (
+        "_attempts",
+        "_host",
+        "_over",
+        "_poller",
+        "_seen",
+        "_serving",
+        "_supervisor",
+        "_users",
+        "_waiting",
+        "closed",
+    )
 
     def __init__(
-        self, host: Host, poller: Poller, supervisor: Supervisor, users: Mapping[str, tuple[str, ...]]
+        self,
+        host: Host,
+        attempts: Attempts,
+        poller: Poller,
+        supervisor: Supervisor,
+        users: Mapping[str, tuple[str, ...]],
     ) -> None:
         self._host = host
+        self._attempts = attempts
         self._poller = poller
         self._supervisor = supervisor
         self._users = users
@@ -119,7 +141,7 @@ class Background:
             self._ask(attempt)
 
     def _ask(self, attempt: Attempt) -> None:
-        if self._host.is_open(attempt):
+        if self._attempts.is_open(attempt):
             self._host.aside(partial(lacks, attempt.call.ready), partial(self._answered, attempt))
 
     def _answered(self, attempt: Attempt, lack: str) -> None:
@@ -131,12 +153,12 @@ class Background:
 
     def _is_ready(self, attempt: Attempt) -> None:
         process = attempt.process
-        if process is None or process.pidfd < 0 or process.forced or not self._host.is_open(attempt):
+        if process is None or process.pidfd < 0 or process.forced or not self._attempts.is_open(attempt):
             return
         self._poller.cancel(process.timer)
         self._serving[attempt.call.task.id] = attempt
         attempt.record.keep_to_itself()
-        self._host.serve(attempt)
+        self._attempts.serve(attempt)
         waiting, self._waiting = self._waiting, []
         for call in waiting:
             self._host.begin(call)
@@ -159,7 +181,7 @@ class Background:
         self._over[name] = message
         for task, wanted in self._users.items():
             if name in wanted:
-                self._host.fail(task, message)
+                self._attempts.fail(task, message)
         waiting, self._waiting = self._waiting, []
         for call in waiting:
             self._host.begin(call)

@@ -25,7 +25,7 @@ from planrunner.machine.policy import levels_of
 from planrunner.machine.scope import NO_OVERLAY, Overlay, TaskScope, plan_of
 from planrunner.machine.state import State
 from planrunner.plan.expressions.values import EvaluationError, Scope, TemplateError, plain, text_of
-from planrunner.plan.model import Artifact, Output, Plan, Task
+from planrunner.plan.model import Output, Task
 from planrunner.plan.shell.script import ScriptError, environment
 from planrunner.plan.templates import holds_template, references, render
 from planrunner.record import NamedTuple
@@ -40,10 +40,6 @@ Json = Any
 
 _new = tuple.__new__
 """Makes a NamedTuple in half the time of its constructor: every attempt takes three."""
-
-
-_ASKS_WHAT_WAS_SEEN = ("python.run",)
-"""Capabilities that run what a person may have to have seen."""
 
 
 class Place(NamedTuple):
@@ -87,13 +83,8 @@ class _Names:
         return self._scope.resolve(name)
 
 
-def no_value() -> tuple[type[Exception], ...]:
-    """What a template raises that has no value. An ``except`` that calls this does so once something was raised."""
-    return TemplateError, EvaluationError
-
-
-def _unfit(message: str) -> TemplateError:
-    return TemplateError(message)
+NO_VALUE = (TemplateError, EvaluationError)
+"""What a template raises that has no value."""
 
 
 class Prepared(NamedTuple):
@@ -120,7 +111,7 @@ def prepare(state: State, start: Start, place: Place, shown: bool = False) -> Pr
         if state.foreign and not shown:
             part = "degraded" if degraded or number in state.degraded else ""
             refusal = _taint().refused(state, number, place.directory, part)
-    except no_value() as error:
+    except NO_VALUE as error:
         hint = "" if state.selected is None else "; tasks that were not selected for this run have no results"
         outcome = Outcome("logic", f"{error}{hint}", usage=dict.fromkeys(reserved, 0), no_value=state.edition > 2)
         outcome = outcome._replace(acted=state.edition < 4)
@@ -138,11 +129,15 @@ def call_of(state: State, task: Task, start: Start, place: Place, key: str, over
     """The call of a task, or of what undoes it, with every template filled in as the task of ``start`` sees it; raises
     TemplateError and EvaluationError."""
     scope = _Names(state, start.number, 0 if task.id.startswith(UNDO) else start.attempt, overlay)
-    plan = _plan_around(state, start.number)
+    frame = state.tasks[start.number].frame
+    plan = state.plan if frame.owner < 0 else plan_of(state, frame)[0]
     if task.artifacts or task.outputs:
         task = _with_paths(task, scope)
     script, arguments, values = _script(task, scope)
     directory = place.directory
+    accounts = {} if state.ledger is None or task.id.startswith(UNDO) else state.ledger.accounts
+    spent = accounts[start.number].seconds if start.number in accounts else 0.0
+    file_name = task.id if len(task.id) <= 100 else sha256(task.id.encode()).hexdigest()[:32]
     if task.cwd:
         directory = os.path.normpath(os.path.join(directory, rendered_text(task.cwd, scope)))
     return Call(
@@ -154,19 +149,17 @@ def call_of(state: State, task: Task, start: Start, place: Place, key: str, over
         script=script,
         arguments=arguments,
         values=values,
-        env=_environment(plan, task, scope) if plan.env or task.env else {},
+        env={name: rendered_text(value, scope) for name, value in (*plan.env, *task.env)},
         directory=directory,
-        scratch=f"{place.scratch}/{_file_name(task.id)}.{start.attempt}",
-        timeout=timeout_of(
-            task if state.ledger is None or task.id.startswith(UNDO) else _time_left(state, start.number, task)
-        ),
+        scratch=f"{place.scratch}/{file_name}.{start.attempt}",
+        timeout=timeout_of(task, spent),
         once=f"{state.run_id}:{task.id}:{state.tasks[start.number].visit}",
-        reserved=_limited(state, start) if start.reserved else {},
+        reserved={what: n for what, n in start.reserved.items() if is_limited(state, start.number, what)},
         rights=rights_of(state, start.number),
         began=state.started_at,
-        stdin=_text_of(rendered(task.stdin, scope)) if task.stdin else "",
-        ready=_text_of(rendered(task.ready, scope)) if task.ready else "",
-        approved=approved(state, start.number) if task.uses in _ASKS_WHAT_WAS_SEEN else (),
+        stdin=text_of(rendered(task.stdin, scope)) if task.stdin else "",
+        ready=text_of(rendered(task.ready, scope)) if task.ready else "",
+        approved=approved(state, start.number) if task.uses == "python.run" else (),
         made=_taint().made(state, start.number) if state.foreign else "",
     )
 
@@ -185,36 +178,20 @@ def rights_of(state: State, number: int) -> tuple[Level, ...]:
     return levels_of(state, number)
 
 
-def _limited(state: State, start: Start) -> dict[str, Json]:
-    """What an attempt has set aside of whatever a budget limits."""
-    return {what: amount for what, amount in start.reserved.items() if is_limited(state, start.number, what)}
-
-
-def _plan_around(state: State, number: int) -> Plan:
-    frame = state.tasks[number].frame
-    if frame.owner < 0:
-        return state.plan
-    return plan_of(state, frame)[0]
-
-
-def _environment(plan: Plan, task: Task, scope: Scope) -> dict[str, str]:
-    return {name: rendered_text(value, scope) for name, value in (*plan.env, *task.env)}
-
-
 def _with_paths(task: Task, scope: Scope) -> Task:
-    """The task with the paths of its artifacts and outputs filled in."""
+    """The task with the paths of its artifacts and outputs filled in. The path of an artifact without a name of its own
+    is its name too."""
     if any(holds_template(artifact.path) for artifact in task.artifacts):
-        kept = tuple(_placed(each, rendered_text(each.path, scope)) for each in task.artifacts)
-        task = task._replace(artifacts=kept)
+        artifacts = []
+        for artifact in task.artifacts:
+            path = rendered_text(artifact.path, scope)
+            name = path if artifact.name == artifact.path else artifact.name
+            artifacts.append(artifact._replace(path=path, name=name))
+        task = task._replace(artifacts=tuple(artifacts))
     if any(holds_template(output.path) for output in task.outputs):
-        given = tuple(each._replace(path=rendered_text(each.path, scope)) for each in task.outputs)
-        task = task._replace(outputs=given)
+        outputs = tuple(output._replace(path=rendered_text(output.path, scope)) for output in task.outputs)
+        task = task._replace(outputs=outputs)
     return task
-
-
-def _placed(artifact: Artifact, path: str) -> Artifact:
-    """The artifact with its path filled in, which is its name too where it has none of its own."""
-    return artifact._replace(path=path, name=path if artifact.name == artifact.path else artifact.name)
 
 
 def with_values(state: State, event: AttemptEnded) -> AttemptEnded:
@@ -233,7 +210,7 @@ def with_declared(state: State, number: int, outcome: Outcome) -> Outcome:
     scope = _Names(state, number, overlay={number: found.with_result(outcome, found.outputs)})
     try:
         return outcome._replace(outputs={**outcome.outputs, **values_of(declared, scope)})
-    except no_value() as error:
+    except NO_VALUE as error:
         return outcome._replace(failure="logic", message=f"an output has no value: {error}", no_value=True)
 
 
@@ -242,17 +219,12 @@ def values_of(declared: Sequence[Output], scope: Scope) -> dict[str, Json]:
     EvaluationError."""
     values: dict[str, Json] = {}
     for output in declared:
-        value = plain_data(rendered(output.value, scope))
+        value = plain(rendered(output.value, scope))
         try:
             values[output.name] = value if output.type == "any" else typed(output.name, output.type, value)
         except Failure as failure:
-            raise _unfit(str(failure)) from None
+            raise TemplateError(str(failure)) from None
     return values
-
-
-def plain_data(value: Json) -> Json:
-    """Data fit for the journal: quantities become text."""
-    return plain(value)
 
 
 def rendered(value: Json, scope: Scope) -> Json:
@@ -264,7 +236,10 @@ def rendered(value: Json, scope: Scope) -> Json:
 
 def rendered_text(value: Json, scope: Scope) -> str:
     """The text that a value with its templates filled in stands for: a path, an argument, a variable."""
-    return _text(rendered(value, scope))
+    text = text_of(rendered(value, scope))
+    if "\0" in text:
+        raise TemplateError("a value holds a NUL character, which no argument and no environment variable can carry")
+    return text
 
 
 def _script(task: Task, scope: Scope) -> tuple[str, tuple[str, ...], Mapping[str, str]]:
@@ -275,7 +250,7 @@ def _script(task: Task, scope: Scope) -> tuple[str, tuple[str, ...], Mapping[str
         return "", tuple(rendered_text(part, scope) for part in task.run), {}
     script = task.script
     if script is None:
-        raise _unfit("the script cannot get its values safely")
+        raise TemplateError("the script cannot get its values safely")
     if script.simple is not None and not task.shell:
         return task.run, tuple(rendered_text(part, scope) for part in script.simple), {}
     if not script.values:
@@ -283,43 +258,16 @@ def _script(task: Task, scope: Scope) -> tuple[str, tuple[str, ...], Mapping[str
     try:
         values = environment(script, {name: rendered(template, scope) for name, template in script.values})
     except ScriptError as error:
-        raise _unfit(str(error)) from error
+        raise TemplateError(str(error)) from error
     return script.text, (), values
 
 
-def _text_of(value: Json) -> str:
-    return value if isinstance(value, str) else _written(value)
-
-
-def _text(value: Json) -> str:
-    text = _text_of(value)
-    if "\0" in text:
-        raise _unfit("a value holds a NUL character, which no argument and no environment variable can carry")
-    return text
-
-
-def _written(value: Json) -> str:
-    return text_of(value)
-
-
-def _time_left(state: State, number: int, task: Task) -> Task:
-    """The task with what is left of its own time budget after the attempts it had."""
-    if state.ledger is None or task.budgets.time is None or number not in state.ledger.accounts:
-        return task
-    left = task.budgets.time - state.ledger.accounts[number].seconds
-    return task._replace(budgets=task.budgets._replace(time=max(left, 0.001)))
-
-
-def timeout_of(task: Task) -> float | None:
-    """The seconds that an attempt of the task may take."""
-    timeout, whole = task.timeout, task.budgets.time
-    if timeout is None or whole is None:
-        return whole if timeout is None else timeout
-    return min(timeout, whole)
-
-
-def _file_name(task_id: str) -> str:
-    return task_id if len(task_id) <= 100 else sha256(task_id.encode()).hexdigest()[:32]
+def timeout_of(task: Task, spent: float = 0.0) -> float | None:
+    """The seconds that an attempt of the task may take, of whose own time budget so many seconds are spent."""
+    left = None if task.budgets.time is None else max(task.budgets.time - spent, 0.001)
+    if task.timeout is None or left is None:
+        return left if task.timeout is None else task.timeout
+    return min(task.timeout, left)
 
 
 def digest(call: Call) -> str:
@@ -346,7 +294,7 @@ def plan_outputs(state: State) -> tuple[dict[str, Json], str]:
     for output in state.plan.outputs:
         try:
             outputs |= {output.name: None} if output.value is None else values_of((output,), scope)
-        except no_value() as error:
+        except NO_VALUE as error:
             outputs[output.name] = None
             if not reads_unreached(state, state.top, output.value):
                 problems.append(f"the output `{output.name}` of the plan has no value: {error}")

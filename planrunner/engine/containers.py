@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any
 
 from planrunner.capabilities.outputs import stdout_outputs
-from planrunner.engine.calls import plain_data, reads_unreached, rendered, values_of
+from planrunner.engine.calls import NO_VALUE, reads_unreached, rendered, values_of
 from planrunner.jsontext import shown, stable_json
 from planrunner.machine.commands import Close, Open
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Event, FrameOpened, Outcome
@@ -17,8 +17,8 @@ from planrunner.machine.graph import Frame
 from planrunner.machine.scope import FrameScope, TaskScope
 from planrunner.machine.state import State
 from planrunner.plan.expressions.evaluate import evaluate
-from planrunner.plan.expressions.values import EvaluationError, Scope, TemplateError
-from planrunner.plan.model import MAX_ITEMS, Expression, Fanout, Loop, Output, Task
+from planrunner.plan.expressions.values import EvaluationError, Scope, plain
+from planrunner.plan.model import MAX_ITEMS, Expression, Fanout, Loop, Task
 from planrunner.plan.params import bind_params
 from planrunner.plan.templates import holds_template
 
@@ -43,7 +43,7 @@ def opened(state: State, command: Open) -> list[Event]:
                 return [AttemptEnded(task.id, attempt, Outcome("breaker", message))]
             return [FrameOpened(task.id, attempt, "round", round_, values)]
         frame = _first_frame(state, number, attempt)
-    except (_Unfit, TemplateError, EvaluationError) as error:
+    except (_Unfit, *NO_VALUE) as error:
         ended = AttemptEnded(task.id, attempt, Outcome("logic", str(error), no_value=state.edition > 2))
         return [ended] if round_ > 1 else [_started(state, task, attempt, None), ended]
     return [_started(state, task, attempt, frame.values), frame]
@@ -62,16 +62,12 @@ def _first_frame(state: State, number: int, attempt: int) -> FrameOpened:
         return FrameOpened(task.id, attempt, "items", 0, items(task.fanout, scope))
     if task.loop is not None:
         return FrameOpened(task.id, attempt, "round", 1, _carried(task.loop, scope, first=True))
-    return FrameOpened(task.id, attempt, "subplan", 0, _parameters(task, scope))
-
-
-def _parameters(task: Task, scope: TaskScope) -> dict[str, Json] | None:
     if task.sub is None:
-        return None
-    bound = bind_params(task.sub, plain_data(rendered(task.params or {}, scope)))
+        return FrameOpened(task.id, attempt, "subplan", 0, None)
+    bound = bind_params(task.sub, plain(rendered(task.params or {}, scope)))
     if bound.problems:
         raise _Unfit("; ".join(bound.problems))
-    return bound.values
+    return FrameOpened(task.id, attempt, "subplan", 0, bound.values)
 
 
 def _carried(loop: Loop, scope: Scope, *, first: bool) -> dict[str, Json]:
@@ -80,9 +76,9 @@ def _carried(loop: Loop, scope: Scope, *, first: bool) -> dict[str, Json]:
     found = {}
     for name, given in (loop.carry or {}).items():
         if isinstance(given, dict) and given.keys() <= {"first", "next"}:
-            found[name] = plain_data(rendered(given.get("first" if first else "next"), scope))
+            found[name] = plain(rendered(given.get("first" if first else "next"), scope))
         else:
-            found[name] = None if first and holds_template(given) else plain_data(rendered(given, scope))
+            found[name] = None if first and holds_template(given) else plain(rendered(given, scope))
     return found
 
 
@@ -95,7 +91,7 @@ def items(fanout: Fanout, scope: TaskScope) -> list[Json]:
     else:
         found = _listed(rendered(fanout.items, scope), "`foreach`")
     _check_number(len(found), fanout.max_items or MAX_ITEMS)
-    return list(plain_data(found))
+    return list(plain(found))
 
 
 def _check_number(count: int, most: int) -> None:
@@ -124,13 +120,13 @@ def _combinations(fanout: Fanout, scope: TaskScope) -> list[Json]:
     for itself."""
     matrix: dict[str, Json] = fanout.matrix
     given = {axis.name: axis.expression for axis in fanout.axes if axis.expression is not None}
-    axes = {
-        name: _axis(name, axis, scope)
-        if name not in given
-        else _evaluated(given[name], f"{_named(name)}, `{given[name].text}`,", scope)
-        for name, axis in matrix.items()
-        if name not in ("include", "exclude")
-    }
+    axes: dict[str, list[Json]] = {}
+    for name, axis in matrix.items():
+        if name in given:
+            what = f"the axis `{name}` of the matrix, `{given[name].text}`,"
+            axes[name] = _evaluated(given[name], what, scope)
+        elif name not in ("include", "exclude"):
+            axes[name] = _listed(rendered(axis, scope), f"the axis `{name}` of the matrix")
     left_out = rendered(matrix.get("exclude") or [], scope)
     most = fanout.max_items or MAX_ITEMS
     # before any is made: a few axes have millions of combinations; what `exclude` leaves is counted afterwards
@@ -146,15 +142,6 @@ def _combinations(fanout: Fanout, scope: TaskScope) -> list[Json]:
         if not fitting:
             found.append(dict(extra))
     return found
-
-
-def _axis(name: str, axis: Json, scope: TaskScope) -> list[Json]:
-    value = rendered(axis, scope)
-    return _listed(value, _named(name))
-
-
-def _named(name: str) -> str:
-    return f"the axis `{name}` of the matrix"
 
 
 def _fits(one: dict[str, Json], pattern: dict[str, Json]) -> bool:
@@ -173,28 +160,29 @@ def closed(state: State, command: Close) -> AttemptEnded:
             outputs = _outputs(state, task, frame)
             if task.loop is not None and task.loop.at_bound == "continue":
                 outputs = {**outputs, "reached": not message}
-        except (TemplateError, EvaluationError) as error:
+        except NO_VALUE as error:
             failure, message = "logic", f"an output has no value: {error}"
     return AttemptEnded(task.id, found.attempts, Outcome(failure, message, outputs))
 
 
 def _outputs(state: State, task: Task, frame: Frame) -> dict[str, Json]:
+    """What a container gives; a fan-out a list for each output of its items, in their order, None where an item has
+    none."""
     if frame.kind == "items":
         item = state.containers[frame.owner]
         assert item is not None, "a fan-out has the task it multiplies"
         declared = item.outputs if item.sub is None else (*item.sub.outputs, *item.outputs)
-        return {**(_of_no_items(item) if not frame.size else {}), **_collected(state, frame, declared)}
+        rows = [state.tasks[number].outputs for number in range(frame.first, frame.first + frame.size)]
+        names = dict.fromkeys(output.name for output in declared)
+        if not rows and item.stdout in ("text", "lines"):
+            names |= dict.fromkeys(stdout_outputs(item.stdout, "", item.outputs))
+        for row in rows:
+            names |= dict.fromkeys(row)
+        return {name: [row.get(name) for row in rows] for name in names}
     scope = FrameScope(state, frame)
     declared = task.outputs if task.sub is None else (*task.sub.outputs, *task.outputs)
     own = {} if task.loop is None else {**_last_carried(state, task.loop, frame), "rounds": frame.round}
     return {**own, **values_of(declared, scope)}
-
-
-def _of_no_items(item: Task) -> dict[str, Json]:
-    """The lists that a fan-out over nothing gives under names that are not declared: those of its standard output."""
-    if item.stdout not in ("text", "lines"):
-        return {}
-    return {name: [] for name in stdout_outputs(item.stdout, "", item.outputs)}
 
 
 def _last_carried(state: State, loop: Loop, frame: Frame) -> dict[str, Json]:
@@ -205,15 +193,8 @@ def _last_carried(state: State, loop: Loop, frame: Frame) -> dict[str, Json]:
     for name, given in (loop.carry or {}).items():
         try:
             carried |= _carried(loop._replace(carry={name: given}), scope, first=False)
-        except (TemplateError, EvaluationError):
+        except NO_VALUE:
             if not reads_unreached(state, frame, given):
                 raise
             carried[name] = (frame.values or {}).get(name)
     return carried
-
-
-def _collected(state: State, frame: Frame, declared: tuple[Output, ...]) -> dict[str, Json]:
-    """Each output of the items as a list in the order of the items, None where an item has none."""
-    rows = [state.tasks[number].outputs for number in range(frame.first, frame.first + frame.size)]
-    names = dict.fromkeys([*[output.name for output in declared], *[name for row in rows for name in row]])
-    return {name: [row.get(name) for row in rows] for name in names}

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from planrunner.engine.calls import Place, call_of, digest, no_value, rendered_text
+from planrunner.engine.calls import NO_VALUE, Place, call_of, digest, rendered_text
 from planrunner.engine.effects import Forget, Look, Remember
 from planrunner.files import listing as files
 from planrunner.files.listing import Refused, below, fits, inside, matching
@@ -123,12 +123,12 @@ def asks_fresh(state: State, number: int, place: Place) -> tuple[FreshnessAsked,
         if number not in state.containers:
             made = call_of(state, task, Start(number, 1), place, "")
             directory, call = made.directory, digest(made)
-    except no_value():
+    except NO_VALUE:
         by_files = False
     try:
         inputs = tuple([rendered_text(pattern, scope) for pattern in inputs])
         outputs = tuple([rendered_text(pattern, scope) for pattern in outputs])
-    except no_value() as error:
+    except NO_VALUE as error:
         fault = f"a pattern has no value: {error}"
     root, name = os.path.normpath(place.directory), _name(state, task.id)
     look = Look(task.id, name, call, root, directory, inputs, outputs, by_files, fresh.gitignore, fault)

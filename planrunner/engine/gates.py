@@ -9,7 +9,7 @@ from typing import Any
 from planrunner.capabilities.binding import Binding, invoke
 from planrunner.capabilities.contract import Call, Context, Failure
 from planrunner.engine.attempts import Attempt, located
-from planrunner.engine.calls import Place, no_value, plain_data, prepare, rendered, rights_of, with_declared
+from planrunner.engine.calls import NO_VALUE, Place, prepare, rendered, rights_of, with_declared
 from planrunner.engine.effects import Examine, Weigh
 from planrunner.engine.evidence import examine, examined
 from planrunner.engine.output import Record
@@ -29,7 +29,7 @@ from planrunner.machine.state import State
 from planrunner.machine.verdicts import KIND, judge_allowance, llm_judge
 from planrunner.plan.access import looks_at
 from planrunner.plan.expressions.evaluate import evaluate
-from planrunner.plan.expressions.values import EvaluationError, Scope, TemplateError, text_of
+from planrunner.plan.expressions.values import EvaluationError, Scope, TemplateError, plain, text_of
 from planrunner.plan.model import Budgets, Expression, Gate, Option, Task
 
 Json = Any
@@ -72,11 +72,11 @@ def request(state: State, number: int, stage: str, place: Place) -> dict[str, Js
     looks = looks_at(written.kind, _filled("evidence", written.evidence, scope))
     if words and (model := llm_judge(state, stage)):
         looks.append({"kind": KIND, "name": model})
-    if state.foreign and stage == "gate" and (against := _decides(state, number)):
+    if state.foreign and stage == "gate" and (against := decides(state, number)):
         looks.append(against)
     if looks:
         asked["looks"] = looks
-    found: dict[str, Json] = plain_data(asked)
+    found: dict[str, Json] = plain(asked)
     return found
 
 
@@ -91,10 +91,6 @@ def with_values(state: State, event: Event) -> Event:
         return event
     outcome = with_declared(state, number, Outcome(outputs=event.outputs))
     return event._replace(outputs=outcome.outputs, problem=outcome.message)
-
-
-def _decides(state: State, number: int) -> dict[str, Json] | None:
-    return decides(state, number)
 
 
 def renewed(state: State, task: str, place: Place, weighed: Weigh | None = None) -> GateReopened | None:
@@ -184,7 +180,7 @@ def _inputs(state: State, number: int, stage: str, place: Place) -> dict[str, Js
 
 
 def _short(value: Json) -> Json:
-    text = stable_json(plain_data(value))
+    text = stable_json(plain(value))
     if len(text) <= SMALL:
         return value
     return {"digest": sha256(text.encode("utf-8", "surrogatepass")).hexdigest(), "size": len(text), "start": text[:200]}
@@ -194,7 +190,7 @@ def _filled(key: str, value: Json, scope: Scope) -> Json:
     """With its templates filled in: a text without a value cannot be decided."""
     try:
         return rendered(value, scope)
-    except no_value() as error:
+    except NO_VALUE as error:
         raise TemplateError(f"`{key}` has no value: {error}") from error
 
 
@@ -212,7 +208,7 @@ def _field(field: dict[str, Json], scope: Scope) -> dict[str, Json]:
     field.pop("span")
     found = {key: _filled("form", value, scope) for key, value in field.items() if value not in (None, "", (), False)}
     if "choices" in found:
-        found["choices"] = _choices(str(field["name"]), plain_data(found["choices"]))
+        found["choices"] = _choices(str(field["name"]), plain(found["choices"]))
     return found
 
 
@@ -236,7 +232,7 @@ def options_of(each: Expression, scope: Scope) -> list[dict[str, Json]]:
     """The options as a gate shows them. Raises TemplateError."""
     text = f"`options: {each.text}`"
     try:
-        given = plain_data(evaluate(each.tree, scope))
+        given = plain(evaluate(each.tree, scope))
     except EvaluationError as error:
         raise TemplateError(f"{text} has no value: {error}") from None
     if not isinstance(given, (list, tuple)) or not given:
@@ -289,9 +285,16 @@ def judging(state: State, event: GateRequested, place: Place) -> Call | None:
     inputs: dict[str, Json] = {}
     room = bool(event.reserved) or judge_allowance(state, number) is not None
     if room:
+        outcome = _outcome(state, number)
+        parts = []
+        if outcome.outputs:
+            parts.append(f"outputs: {stable_json(plain(outcome.outputs))}")
+        for name, text in (("standard output", outcome.stdout), ("standard error", outcome.stderr)):
+            if text.strip():
+                parts.append(f"{name}:\n{text}")
         inputs = {
             "criteria": list(event.request["words"]),
-            "material": _said(state, number),
+            "material": parts,
             "artifacts": _outcome(state, number).artifacts,
             "model": state.environment["judge"],
             "fail": False,
@@ -303,18 +306,6 @@ def judging(state: State, event: GateRequested, place: Place) -> Call | None:
     )
     call = Call(state.run_id, asks, event.attempt, key, inputs, "", (), {}, {}, directory, "", task.timeout, once=key)
     return call._replace(reserved=event.reserved)
-
-
-def _said(state: State, number: int) -> list[str]:
-    """What an attempt gave and printed, which is to be judged."""
-    outcome = _outcome(state, number)
-    parts = []
-    if outcome.outputs:
-        parts.append(f"outputs: {stable_json(plain_data(outcome.outputs))}")
-    for name, text in (("standard output", outcome.stdout), ("standard error", outcome.stderr)):
-        if text.strip():
-            parts.append(f"{name}:\n{text}")
-    return parts
 
 
 def _outcome(state: State, number: int) -> Outcome:

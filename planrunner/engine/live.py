@@ -10,7 +10,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any, assert_never
 
 from planrunner.capabilities.contract import Call
-from planrunner.engine.attempts import INTERRUPTED, Attempt, settled
+from planrunner.engine.attempts import INTERRUPTED, settled
 from planrunner.engine.background import Background
 from planrunner.engine.effects import (
     AT_ONCE,
@@ -29,9 +29,9 @@ from planrunner.engine.effects import (
     Weigh,
 )
 from planrunner.engine.executors import LiveSettings, LocalExecutor, Resources, services
-from planrunner.engine.output import Record, Secrecy, log_name
-from planrunner.engine.poller import Clock, Poller, Signals
-from planrunner.engine.processes import Supervisor, left_behind
+from planrunner.engine.output import Record, log_name
+from planrunner.engine.poller import Clock, Signals
+from planrunner.engine.processes import left_behind
 from planrunner.engine.questions import Questions
 from planrunner.engine.secrets import without_secrets
 from planrunner.errors import StorageFailed
@@ -39,92 +39,12 @@ from planrunner.machine.events import AttemptEnded, Event, Outcome, StopRequeste
 from planrunner.redaction import Redactor
 
 if TYPE_CHECKING:
-    from planrunner.engine.services import AttemptServices
+    pass
 
 Json = Any
 
 
-def remark_on_end(settings: LiveSettings, secrecy: Secrecy, attempt: tuple[str, str], names: list[str]) -> None:
-    """Tell in the log of an attempt what of it the end of the run ended."""
-    task, number = attempt
-    words = left_behind(names, "run")
-    if words and task and number.isascii() and number.isdigit() and len(number) < 9:
-        path = f"{settings.state_dir}/logs/{settings.run_id}/{log_name(task, int(number))}"
-        record = Record(path, None, secrecy)
-        record.remark(words)
-        record.close()
-
-
-def cleaned(redactor: Redactor | None, found: Any) -> Any:
-    """What is told to the loop, without the secrets of the run."""
-    if redactor is None:
-        return found
-    return without_secrets(redactor, found)
-
-
-def refused(settings: LiveSettings, call: Call) -> Outcome | None:
-    """The outcome of a call that may not be made: its rights refuse it, or it would leave the directory of the run."""
-    if not (call.rights or call.task.cwd or call.task.outputs):
-        return None
-    from planrunner.engine.permission import refused_right, strayed
-
-    refused = refused_right(call, settings.directory) if call.rights else None
-    return refused or strayed(call, settings.directory, settings.outside)
-
-
 _REASONS: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "terminated"}
-
-
-def _questions(
-    poller: Poller, settings: LiveSettings, serve: Callable[[Call], AttemptServices], done: Callable[[Any], None]
-) -> Questions:
-    from planrunner.engine.observation import asking
-
-    return Questions(poller, settings.grace, partial(asking, settings.resolve, serve), done)
-
-
-class _Host:
-    """What the services of a run may do with its effects."""
-
-    __slots__ = ("_live",)
-
-    def __init__(self, live: LiveEffects) -> None:
-        self._live = live
-
-    def aside(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        """Do something in a thread that no attempt waits for."""
-        resources = self._live._resources
-
-        def back(result: Any) -> None:
-            resources.thread_ended()
-            done(result)
-
-        resources.threads().submit(work, back)
-
-    def begin(self, call: Call) -> None:
-        """Make a call that waited for a service."""
-        self._live._start(call)
-
-    def is_open(self, attempt: Attempt) -> bool:
-        """Whether an attempt has not ended."""
-        return self._live._local.is_open(attempt)
-
-    def serve(self, attempt: Attempt) -> None:
-        """The attempt of a service is over, and its process goes on."""
-        self._live._local.serve(attempt)
-
-    def fail(self, task: str, message: str) -> None:
-        """End what runs for a task at the top of the plan."""
-        self._live._local.fail(task, message)
-
-    def report(self, call: Call, outcome: Outcome) -> None:
-        self._live._report(call, outcome)
-
-
-def _background(live: LiveEffects, settings: LiveSettings) -> Background | None:
-    if not settings.users:
-        return None
-    return Background(_Host(live), live._resources.poller, live._resources.supervisor, settings.users)
 
 
 class LiveEffects:
@@ -140,7 +60,11 @@ class LiveEffects:
         self._clock = settings.clock or Clock(time.time())
         self._resources = Resources(settings)
         self._local = LocalExecutor(settings, self._resources, self)
-        self._local.background = self._background = _background(self, settings)
+        self._background: Background | None = None
+        if settings.users:
+            resources = self._resources
+            self._background = Background(self, self._local, resources.poller, resources.supervisor, settings.users)
+        self._local.background = self._background
         self._executor = settings.executor or self._local
         self._calls: dict[str, tuple[Call, Any]] = {}
         """The calls that are under way by their keys, with their handles."""
@@ -162,23 +86,55 @@ class LiveEffects:
         self._thread = get_ident()
         for effect in effects:
             if isinstance(effect, StartCall):
-                self._start(effect.call)
+                self.begin(effect.call)
             else:
-                _act(self, effect)
+                self._act(effect)
+
+    def _act(self, effect: Effect) -> None:
+        from planrunner.engine.observation import act, beside
+
+        match effect:
+            case StartCall():
+                self.begin(effect.call)
+            case Cancel():
+                self._cancel(effect)
+            case Probe():
+                self._ask(effect)
+            case Save() | Examine() if effect.call is not None:
+                self._ask(effect)
+            case Examine() | Weigh() | TakeCheckpoint():
+                work, into = beside(self._settings.state_dir, effect, self.redactor)
+                self._examined += 1
+                self._resources.threads().submit(work, partial(self._seen, into))
+            case Observe() | Look() | Remember() | Forget() | Save() | Restore():
+                events = act(self._settings.state_dir, effect, self.redactor)
+                self._events += [self._without_secrets(event) for event in events]
+            case _:
+                assert_never(effect)
 
     def _ask(self, effect: Probe | Save | Examine) -> None:
         if self._questions is None:
-            serve = partial(services, self._settings, self)
-            self._questions = _questions(self._resources.poller, self._settings, serve, partial(self._seen, None))
+            from planrunner.engine.observation import asking
+
+            ask = partial(asking, self._settings.resolve, partial(services, self._settings, self))
+            seen = partial(self._seen, None)
+            self._questions = Questions(self._resources.poller, self._settings.grace, ask, seen)
         self._examined += 1
         self._questions.ask(effect, self._resources.threads())
 
-    def _start(self, call: Call) -> None:
+    def begin(self, call: Call) -> None:
+        """Make a call, where the services that it needs are there, its rights allow it and it stays in the directory of
+        the run."""
         if self._background is not None and not self._background.admits(call):
             return
-        if refusal := refused(self._settings, call):
-            self._report(call, refusal._replace(acted=False))
-            return
+        if call.rights or call.task.cwd or call.task.outputs:
+            from planrunner.engine.permission import refused_right, strayed
+
+            directory = self._settings.directory
+            refusal = refused_right(call, directory) if call.rights else None
+            if refusal := refusal or strayed(call, directory, self._settings.outside):
+                self.report(call, refusal._replace(acted=False))
+                return
         self._calls[call.key] = call, None
         handle = self._executor.submit(call, partial(self._sink, call))
         if call.key in self._calls:
@@ -199,13 +155,18 @@ class LiveEffects:
 
             outcome = held(call, outcome, self._settings.directory)
         outcome = settled(call, outcome, self._settings.state_dir, self.redactor)
-        self._report(call, outcome)
+        self.report(call, outcome)
         if outcome.failure == "unstarted":
             self._events.append(StopRequested("storage", comment=outcome.message))
 
-    def _aside(self, work: Callable[[], Any], into: list[Any] | None = None) -> None:
-        self._examined += 1
-        self._resources.threads().submit(work, partial(self._seen, into))
+    def aside(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        """Do something in a thread that no attempt waits for."""
+
+        def back(result: Any) -> None:
+            self._resources.thread_ended()
+            done(result)
+
+        self._resources.threads().submit(work, back)
 
     def _seen(self, into: list[Any] | None, found: Any) -> None:
         self._examined -= 1
@@ -213,10 +174,13 @@ class LiveEffects:
         if isinstance(found, StorageFailed):
             raise found
         if found is not None:
-            (self._events if into is None else into).append(cleaned(self.redactor, found))
+            (self._events if into is None else into).append(self._without_secrets(found))
 
-    def _report(self, call: Call, outcome: Outcome) -> None:
-        self._events.append(cleaned(self.redactor, AttemptEnded(call.task.id, call.attempt, outcome)))
+    def report(self, call: Call, outcome: Outcome) -> None:
+        self._events.append(self._without_secrets(AttemptEnded(call.task.id, call.attempt, outcome)))
+
+    def _without_secrets(self, value: Any) -> Any:
+        return value if self.redactor is None else without_secrets(self.redactor, value)
 
     def wait(self, until: float | None) -> list[Event]:
         """See ``Effects``; returns nothing at once when nothing is on its way and no time is given."""
@@ -258,7 +222,7 @@ class LiveEffects:
         if self._background is not None:
             self._background.drop(INTERRUPTED)
 
-    def _call_off(self, effect: Cancel) -> None:
+    def _cancel(self, effect: Cancel) -> None:
         """Stop one attempt permanently; one that has ended keeps its outcome."""
         outcome = Outcome(effect.failure, effect.message)
         for call, handle in list(self._calls.values()):
@@ -275,38 +239,21 @@ class LiveEffects:
         self.stop(forced=True)
         if self._background is not None:
             self._background.stop(self.forced)
-        _let_end(self._resources.supervisor, self._resources.poller, self._settings.grace)
-        for attempt, names in self._resources.supervisor.sweep_run(self._settings.run_id, self._settings.epoch).items():
-            remark_on_end(self._settings, self, attempt, names)
+        deadline = time.monotonic() + self._settings.grace + 5
+        while self._resources.supervisor.running and time.monotonic() < deadline:
+            self._resources.poller.turn(0.1)
+        left = self._resources.supervisor.sweep_run(self._settings.run_id, self._settings.epoch)
+        for (task, number), names in left.items():
+            self._remark(task, number, left_behind(names, "run"))
         self._resources.workers.close()
         self._signals.close()
         self._resources.supervisor.close()
         self._resources.poller.close()
 
-
-def _let_end(supervisor: Supervisor, poller: Poller, grace: float) -> None:
-    """Wait for processes that were killed or, after the grace, will be; not for ever."""
-    deadline = time.monotonic() + grace + 5
-    while supervisor.running and time.monotonic() < deadline:
-        poller.turn(0.1)
-
-
-def _act(live: LiveEffects, effect: Effect) -> None:
-    from planrunner.engine.observation import act, beside
-
-    match effect:
-        case StartCall():
-            live._start(effect.call)
-        case Cancel():
-            live._call_off(effect)
-        case Probe():
-            live._ask(effect)
-        case Save() | Examine() if effect.call is not None:
-            live._ask(effect)
-        case Examine() | Weigh() | TakeCheckpoint():
-            live._aside(*beside(live._settings.state_dir, effect, live.redactor))
-        case Observe() | Look() | Remember() | Forget() | Save() | Restore():
-            events = act(live._settings.state_dir, effect, live.redactor)
-            live._events += [cleaned(live.redactor, event) for event in events]
-        case _:
-            assert_never(effect)
+    def _remark(self, task: str, number: str, words: str) -> None:
+        """Add to the log of an attempt which processes of it the end of the run ended."""
+        if words and task and number.isascii() and number.isdigit() and len(number) < 9:
+            path = f"{self._settings.state_dir}/logs/{self._settings.run_id}/{log_name(task, int(number))}"
+            record = Record(path, None, self)
+            record.remark(words)
+            record.close()

@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
-from planrunner.capabilities.contract import Call
-from planrunner.engine.calls import Place, no_value, plan_outputs, prepare, rights_of, with_values
+from planrunner.engine.calls import NO_VALUE, Place, plan_outputs, prepare, rights_of, with_values
 from planrunner.engine.effects import AT_ONCE, UNDO, Cancel, Effect, Effects, StartCall, Weigh
 from planrunner.errors import MISMATCH, PlanInvalid, UsageError
 from planrunner.journal.records import Answer, Request
@@ -84,6 +83,7 @@ class Driver:
         "_place",
         "_seq",
         "_todo",
+        "_turn",
         "_weighing",
         "inbox",
         "state",
@@ -98,12 +98,12 @@ class Driver:
         self._onlooker = onlooker
         self._place = place
         self._seq = seq
+        self._turn = seq + 1
         self._fresh: list[Entry] = []
         self._todo: list[Effect] = []
         self._decisions = Decisions(state, place, self._record)
         self._batch: float | None = None
-        """The time of what came from outside since the last decision: all of it carries one time, so that the record
-        shows between which entries nothing was decided."""
+        """The time of what came from outside since the last decision: all of it carries one time."""
         self._answers: list[tuple[int, Answer]] = []
         self._weighing: dict[int, tuple[Request, Weigh]] = {}
         """Requests whose evidence is looked at again before they are answered."""
@@ -119,7 +119,7 @@ class Driver:
     def _record(self, event: Event, now: float) -> None:
         evolve(self.state, event, now)
         self._seq += 1
-        self._fresh.append(Entry(self._seq, now, event))
+        self._fresh.append(Entry(self._seq, now, event, self._turn))
 
     def run(self) -> None:
         """Loop until the run ended or parked. What was decided but not written when storage fails never took effect."""
@@ -142,6 +142,7 @@ class Driver:
         self._batch = None
         if self._decisions.settle(now, self._todo):
             self._effects.stop()
+        self._turn = self._seq + 1
 
     def _gather(self) -> bool:
         """Take in what has happened meanwhile, so that more of it shares the commit that comes."""
@@ -164,25 +165,27 @@ class Driver:
             self._append(entries)
         for entry in entries:
             self._onlooker.event(entry)
-        if effects and not self._stopping():
-            self._effects.start(effects)
-        elif effects:
+        if effects and self._stopping():
             self._leave_out(effects)
+        elif effects:
+            self._effects.start(effects)
 
     def _stopping(self) -> bool:
         """Whether a stop was requested before these effects began."""
         return self.state.stop_reason not in ("", "budget")
 
     def _leave_out(self, effects: Sequence[Effect]) -> None:
-        left = [effect.call for effect in effects if isinstance(effect, StartCall) and not self._outlives(effect.call)]
-        self.record(*(_undone(AttemptEnded(call.task.id, call.attempt, NOT_BEGUN)) for call in left))
-        self._effects.start([each for each in effects if not (isinstance(each, StartCall) and each.call in left)])
-
-    def _outlives(self, call: Call) -> bool:
-        """Whether a call begins though the run is stopped: what undoes something, and what stands under ``finally``."""
-        if call.task.id.startswith(UNDO):
-            return self.state.stop_reason in GOES_ON
-        return outlives(self.state, self.state.index[call.task.id])
+        """A stop was requested before these effects began: of the calls only those are made that outlive it, which undo
+        something or stand under ``finally``."""
+        left: list[StartCall] = []
+        for effect in effects:
+            if isinstance(effect, StartCall):
+                task, stop = effect.call.task.id, self.state.stop_reason
+                if not (stop in GOES_ON if task.startswith(UNDO) else outlives(self.state, self.state.index[task])):
+                    left.append(effect)
+        ended = [AttemptEnded(each.call.task.id, each.call.attempt, NOT_BEGUN) for each in left]
+        self.record(*map(_undone, ended))
+        self._effects.start([effect for effect in effects if effect not in left])
 
     def _wait(self) -> list[Event]:
         """What happens next; empty when a timer is due or the time budget is used up."""
@@ -394,7 +397,7 @@ def looks(state: State, request: Request, place: Place) -> tuple[dict[str, Json]
 
     try:
         return tuple(asked(state, number, gate.stage, place).get("looks", ()))
-    except no_value():
+    except NO_VALUE:
         return ()  # which the answer says
 
 
@@ -402,15 +405,13 @@ def answer(state: State, request: Request, place: Place, now: float, weighed: We
     """What a request comes to at ``now`` (seconds since 1970 on the run's time line); ``weighed`` is what was looked at
     for it already."""
     if not request.ours:
-        return _foreign()
+        said = "the request bears no seal of your audit key, so it counts for nothing (`state.foreign`)"
+        return Reply(
+            (), False, f"{said}: ask with the XDG_DATA_HOME or the PLANRUNNER_AUDIT_KEY_FILE of the run", MISMATCH
+        )
     if request.kind != "vote":
         return reply(state, request.kind, request.body, request.by)
     return _weigh(state, request, place, now, weighed)
-
-
-def _foreign() -> Reply:
-    said = "the request bears no seal of your audit key, so it counts for nothing (`state.foreign`)"
-    return Reply((), False, f"{said}: ask with the XDG_DATA_HOME or the PLANRUNNER_AUDIT_KEY_FILE of the run", MISMATCH)
 
 
 def _weigh(state: State, request: Request, place: Place, now: float, weighed: Weigh | None) -> Reply:
@@ -434,7 +435,7 @@ def _weigh(state: State, request: Request, place: Place, now: float, weighed: We
 
     try:
         event = renewed(state, str(body["gate"]), place, weighed)
-    except no_value() as error:
+    except NO_VALUE as error:
         return refused(f"what is asked cannot be shown any more: {error}")
     if event is None:
         return reply(state, "vote", body, by)

@@ -108,7 +108,13 @@ class Poller:
             if handler is not None:
                 handler(mask)
         if self._timers and self._soonest <= time.monotonic():
-            self._fire()
+            now = time.monotonic()
+            due = sorted(number for number, (when, _) in self._timers.items() if when <= now)
+            for number in due:
+                timer = self._timers.pop(number, None)
+                if timer is not None:
+                    timer[1]()
+            self._soonest = min((when for when, _ in self._timers.values()), default=0.0)
 
     def close(self) -> None:
         """Threads may go on calling ``wake``."""
@@ -119,15 +125,6 @@ class Poller:
         os.close(self._wake_read)
         self._handlers.clear()
         self._timers.clear()
-
-    def _fire(self) -> None:
-        now = time.monotonic()
-        due = sorted(number for number, (when, _) in self._timers.items() if when <= now)
-        for number in due:
-            timer = self._timers.pop(number, None)
-            if timer is not None:
-                timer[1]()
-        self._soonest = min((when for when, _ in self._timers.values()), default=0.0)
 
     def _woken(self, _: int) -> None:
         self.on_wake(os.read(self._wake_read, 65536))

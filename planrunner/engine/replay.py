@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from planrunner.capabilities.contract import Call
-from planrunner.engine.calls import Place, Prepared, prepare, with_values
+from planrunner.engine.calls import Place, prepare, with_values
 from planrunner.engine.containers import opened
 from planrunner.engine.effects import Effect, StartCall
 from planrunner.engine.loop import Decisions
@@ -67,9 +67,8 @@ def origin(run_id: str, entries: Sequence[Entry]) -> str:
 class Replay:
     """The walk of one run, entry by entry.
 
-    Inputs that arrived together carry one time, and a runner decides before it waits for more. So a decision is made
-    again before anything that was decided, at the time of that, and between inputs of different times, where it must
-    have no effect.
+    A decision is made again before anything that was decided, at the time of that, and between inputs of different
+    turns, where it must have no effect. In journals without turns, inputs that arrived together carry one time.
     """
 
     __slots__ = ("_ahead", "_batch", "_decisions", "_inputs", "_seen", "effects", "got", "state")
@@ -103,7 +102,7 @@ class Replay:
                 return differ(entry, None)
         got = self._ahead.popleft()
         self.got = got.event
-        if got.event == entry.event or _stored(got.event) == entry.event:
+        if got.event == entry.event or decode(*encode(got.event)) == entry.event:
             return differ(entry, got) if got.at != entry.at else None
         return differ(entry, got)
 
@@ -129,7 +128,10 @@ class Replay:
         taken_up = isinstance(entry.event, _TAKEN_UP)
         if batch is not None:
             stored_alone = isinstance(batch.event, _ALONE) or (taken_up and not isinstance(batch.event, _SEEN))
-            if batch.at == entry.at or (stored_alone and not isinstance(entry.event, _SEEN)):
+            together = batch.shares_turn(entry)
+            if together is None:
+                together = batch.at == entry.at
+            if together or (stored_alone and not isinstance(entry.event, _SEEN)):
                 return
             yield min(batch.at, entry.at)
         due = next_time(self.state, entry.at)
@@ -216,11 +218,6 @@ def place_of(state: State) -> Place:
     return Place(str(state.environment.get("directory") or "/"), "/")
 
 
-def _stored(event: Event) -> Event:
-    """The event as the journal gives it back: tuples in data are lists there."""
-    return decode(*encode(event))
-
-
 def replay_edited(pinned: Plan, edited: Plan, run_id: str, entries: Sequence[Entry], started: RunStarted) -> Replayed:
     """Walk a run of ``pinned`` with the plan ``edited``; ``started`` is the first event as it would be with that."""
     began = origin(run_id, entries)
@@ -260,9 +257,17 @@ class _Comparison:
             return known and self._compare_frames(known, number, event.attempt)
         start = Start(number, event.attempt, event.reissue, event.reserved, event.degraded)
         before = prepare(self.pinned, start, place_of(self.pinned))
-        after = self._call(event)
+        if self.replay.effects is not self._effects:
+            self._effects = self.replay.effects
+            calls = [effect.call for effect in self._effects if isinstance(effect, StartCall)]
+            self._calls = {(call.task.id, call.attempt): call for call in calls}
+        after = self._calls.get((event.task, event.attempt))
         if before.call is None or after is None:
-            return known and known._replace(**_unrendered(before, self.replay.reason()))
+            was = before.outcome.message if before.outcome is not None else None
+            message = "the call can be rendered by one plan only"
+            return known and known._replace(
+                field="message", expected=was, got=self.replay.reason() or None, message=message
+            )
         one, other = _asked(before.call), _asked(after)
         if one == other:
             return known
@@ -282,13 +287,6 @@ class _Comparison:
         message = f"`{known.task}` would begin with another `{where}`"
         return known._replace(field=where, expected=expected, got=got, message=message)
 
-    def _call(self, event: AttemptStarted) -> Call | None:
-        if self.replay.effects is not self._effects:
-            self._effects = self.replay.effects
-            calls = [effect.call for effect in self._effects if isinstance(effect, StartCall)]
-            self._calls = {(call.task.id, call.attempt): call for call in calls}
-        return self._calls.get((event.task, event.attempt))
-
     def explain(self, difference: Difference, entry: Entry | None) -> Difference:
         """Say of a task that only one of the plans has that this is so."""
         got = self.replay.got
@@ -302,13 +300,6 @@ class _Comparison:
             message = f"task `{gone}` is not in the plan any more"
             return difference._replace(task=gone, field="task", expected=gone, got=None, message=message)
         return difference
-
-
-def _unrendered(before: Prepared, reason: str) -> dict[str, Json]:
-    """What differs where only one of the plans can render the call."""
-    was = before.outcome.message if before.outcome is not None else None
-    now = reason or None
-    return {"field": "message", "expected": was, "got": now, "message": "the call can be rendered by one plan only"}
 
 
 def _asked(call: Call) -> Json:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities.contract import Call, Failure, Spawn
 from planrunner.fileio import path_for_children, unnamed
-from planrunner.machine.events import AttemptEnded, BackupMade, Outcome, UndoEnded
+from planrunner.machine.events import AttemptEnded, BackupMade, UndoEnded
 from planrunner.plan.tasks import Wish, wishes
 from planrunner.record import NamedTuple
 from planrunner.redaction import SHORTEST, Redactor
@@ -151,25 +151,22 @@ def _with(found: Grant, wish: Wish, vault: Vault, call: Call, again: bool) -> Gr
     if wish.way == "file":
         path = f"{call.scratch}.{os.urandom(6).hex()}.secret"
         found = found._replace(files=(*found.files, path))
-        _write(call, path, value)
+        if not call.scratch:
+            raise Failure(
+                "a call without a folder for scratch files is given no secret in a file",
+                "policy",
+                rule="secret.missing",
+            )
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(value)
         return found._replace(env={**found.env, variable: path})
     if wish.way == "fd":
         given = f"/dev/fd/{_FIRST + len(found.descriptors)}"
         descriptors = (*found.descriptors, _memory(value))
         return found._replace(env={**found.env, variable: given}, descriptors=descriptors)
     return found._replace(env={**found.env, variable: os.fsdecode(value)})
-
-
-def _write(call: Call, path: str, value: bytes) -> None:
-    """A private file of the attempt."""
-    if not call.scratch:
-        raise Failure(
-            "a call without a folder for scratch files is given no secret in a file", "policy", rule="secret.missing"
-        )
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(value)
 
 
 def is_apart(call: Call) -> bool:
@@ -211,7 +208,16 @@ def without_secrets(redactor: Redactor, found: Any) -> Any:
     """An event, or what a thread found out for one, without the secrets that the redactor knows. What was noted to undo
     a task is refused where it holds one: put back without it, it would not be what was there."""
     if isinstance(found, (AttemptEnded, UndoEnded)):
-        return found._replace(outcome=_outcome(redactor, found.outcome))
+        return found._replace(
+            outcome=found.outcome._replace(
+                message=redactor.text(found.outcome.message),
+                outputs=redactor.data(found.outcome.outputs),
+                stdout=redactor.text(found.outcome.stdout),
+                stderr=redactor.text(found.outcome.stderr),
+                artifacts=_clean(redactor, found.outcome.artifacts),
+                refused=_clean(redactor, found.outcome.refused),
+            )
+        )
     if isinstance(found, BackupMade):
         return _backup(redactor, found)
     if hasattr(found, "_fields"):
@@ -225,17 +231,6 @@ def _clean(redactor: Redactor, value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(_clean(redactor, each) for each in value)
     return redactor.data(value)
-
-
-def _outcome(redactor: Redactor, outcome: Outcome) -> Outcome:
-    return outcome._replace(
-        message=redactor.text(outcome.message),
-        outputs=redactor.data(outcome.outputs),
-        stdout=redactor.text(outcome.stdout),
-        stderr=redactor.text(outcome.stderr),
-        artifacts=_clean(redactor, outcome.artifacts),
-        refused=_clean(redactor, outcome.refused),
-    )
 
 
 def _backup(redactor: Redactor, made: BackupMade) -> BackupMade:

@@ -56,18 +56,14 @@ def made(state: State, number: int) -> str:
     """A file of code with text from outside that a task of the run wrote, and that people did not see before the task
     of ``number``: what it starts may import it, test it or build it. Empty where there is none."""
     flow = _flow(state)
-    names = _code(flow)
+    global _made
+    if _made is None or _made[0] is not flow:
+        _made = flow, written_code(flow)
+    names = _made[1]
     if not names:
         return ""
     seen = shown(flow.levels.task(_key(state, number)), lambda gate: _agreed(state, number, gate))
     return next((name for name, sink in names.items() if whence(flow, sink, seen) and _is_written(state, name)), "")
-
-
-def _code(flow: Flow) -> dict[str, Sink]:
-    global _made
-    if _made is None or _made[0] is not flow:
-        _made = flow, written_code(flow)
-    return _made[1]
 
 
 def _is_written(state: State, name: str) -> bool:

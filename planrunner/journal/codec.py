@@ -1,4 +1,6 @@
-"""Events to rows and back: kind in snake case, version, body as JSON without the fields that have their default.
+"""Entries to rows and back: kind in snake case, version, body as JSON without the fields that have their default.
+
+The turn of an entry stands in its body beside the fields of the event, where the chain covers it.
 
 A stored event is never rewritten. When the fields of a kind change, its version goes up in ``VERSIONS`` and
 ``UPCASTERS`` gets a function for the old one; ``tests/journal/histories`` holds rows of every version there ever was.
@@ -229,9 +231,12 @@ def encode_rows(base: int, entries: Iterable[Entry]) -> list[Row]:
     """Rows for the table ``entries``, each with ``base`` added to its seq; raises like ``encode``."""
     rows: list[Row] = []
     writers, add = _WRITERS, rows.append
-    for seq, at, event in entries:
+    for seq, at, event, turn in entries:
         kind, version, render = writers[event.__class__]
-        add((base + seq, at, kind, version, render(event)))
+        body = render(event)
+        if turn:
+            body = f'{body[:-1]},"turn":{turn}}}' if len(body) > 2 else f'{{"turn":{turn}}}'
+        add((base + seq, at, kind, version, body))
     return rows
 
 
@@ -249,12 +254,17 @@ def decode_rows(rows: Sequence[Row]) -> list[Entry]:
         bodies = loads(f"[{','.join([row[4] for row in rows])}]")
         if len(bodies) == len(rows):
             return [
-                Entry(seq, at, _READERS[kind, version](body))
+                _entry(seq, at, (kind, version), body)
                 for (seq, at, kind, version, _), body in zip(rows, bodies, strict=True)
             ]
     except (ValueError, TypeError, KeyError, AttributeError):
         pass  # one of them is old, new or damaged: find out which
-    return [_careful(row, loads) for row in rows]
+    return [_careful(row) for row in rows]
+
+
+def _entry(seq: int, at: float, form: tuple[str, int], body: Body) -> Entry:
+    turn = body.pop("turn", 0)
+    return Entry(seq, at, _READERS[form](body), turn)
 
 
 def kind_of(event: type) -> str:
@@ -277,12 +287,12 @@ def version_of(kind: str) -> int:
     return VERSIONS.get(kind, 1)
 
 
-def _careful(row: Row, loads: Callable[[str], Json]) -> Entry:
+def _careful(row: Row) -> Entry:
     seq, at, kind, version, text = row
     where = f"event {seq} (`{kind}`)" if seq else f"an event `{kind}`"
     try:
         kind, version, body = _upcast(kind, version, loads(text))
-        return Entry(seq, at, _READERS[kind, version](body))
+        return _entry(seq, at, (kind, version), body)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise StorageFailed(f"{where} in the journal is damaged: {error}", _DAMAGED) from error
 

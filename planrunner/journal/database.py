@@ -193,7 +193,12 @@ _FAILURES = {
 
 
 def _open_writer(path: str, begin: Callable[[Connection], None]) -> Connection:
-    _create_private(path)
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise StorageFailed(f"the journal `{path}` cannot be made: {error.strerror}", _ELSEWHERE) from error
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
     try:
         version = _version(connection, path)
@@ -206,7 +211,21 @@ def _open_writer(path: str, begin: Callable[[Connection], None]) -> Connection:
             connection.execute("PRAGMA fullfsync=ON")
         check_layout(connection, path)
         if version < len(MIGRATIONS):
-            _migrate(connection, path, begin)
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                before = _version(connection, path)  # asked again: another process may have been first
+                for statements in MIGRATIONS[before:]:
+                    for statement in statements:
+                        connection.execute(statement)
+                if before < CHAINED <= len(MIGRATIONS):
+                    begin(connection)
+                connection.execute(f"PRAGMA application_id={APPLICATION}")
+                connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
     except BaseException:
         connection.close()
         raise
@@ -250,15 +269,6 @@ def _no_runs(path: str) -> NotFound:
     return NotFound(f"there are no runs in `{os.path.dirname(path)}`", "start one with `planrunner exec PLAN`")
 
 
-def _create_private(path: str) -> None:
-    try:
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    except FileExistsError:
-        pass
-    except OSError as error:
-        raise StorageFailed(f"the journal `{path}` cannot be made: {error.strerror}", _ELSEWHERE) from error
-
-
 def _version(connection: Connection, path: str) -> int:
     """The version of the tables, 0 where there are none yet."""
     alone = not connection.in_transaction
@@ -283,24 +293,6 @@ def _version(connection: Connection, path: str) -> int:
             "a newer planrunner wrote it: upgrade planrunner",
         )
     return version
-
-
-def _migrate(connection: Connection, path: str, begin: Callable[[Connection], None]) -> None:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        before = _version(connection, path)  # asked again: another process may have been first
-        for statements in MIGRATIONS[before:]:
-            for statement in statements:
-                connection.execute(statement)
-        if before < CHAINED <= len(MIGRATIONS):
-            begin(connection)
-        connection.execute(f"PRAGMA application_id={APPLICATION}")
-        connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
 
 
 def _pragma(connection: Connection, name: str) -> int:
@@ -385,20 +377,17 @@ class Store:
             write()
             self._connection.execute("COMMIT")
         except BaseException as error:
-            self._undo()
+            try:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+            except sqlite3.Error:
+                pass  # a failing disk: the transaction has no commit mark and is void in any case
             if isinstance(error, sqlite3.Error):
                 raise failure(error, self._path, then) from error
             raise
         finally:
             if synchronous != "FULL":
                 self._connection.execute("PRAGMA synchronous=FULL")
-
-    def _undo(self) -> None:
-        try:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-        except sqlite3.Error:
-            pass  # a failing disk: the transaction has no commit mark and is void in any case
 
     def _query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         try:

@@ -55,31 +55,37 @@ def event_schema() -> dict[str, Json]:
             "version": {"type": "integer", "minimum": 1},
             "body": {"type": "object", "description": "fields that have their default are left out"},
         },
-        "oneOf": [_line(kind) for kind in kinds],
-        "$defs": {"outcome": _record(Outcome), **{kind: _record(event) for kind, event in kinds.items()}},
+        "oneOf": [
+            {
+                "properties": {
+                    "kind": {"const": kind},
+                    "version": {"const": version_of(kind)},
+                    "body": {"$ref": f"#/$defs/{kind}"},
+                }
+            }
+            for kind in kinds
+        ],
+        "$defs": {"outcome": _record(Outcome)} | {kind: _record(event, _TURN) for kind, event in kinds.items()},
     }
 
 
-def _line(kind: str) -> Json:
-    body = {"$ref": f"#/$defs/{kind}"}
-    return {"properties": {"kind": {"const": kind}, "version": {"const": version_of(kind)}, "body": body}}
+_TURN = {"turn": {"type": "integer", "minimum": 1, "description": "seq of the first event that was decided with it"}}
 
 
-def _record(record: Any) -> Json:
+def _record(record: Any, more: dict[str, Json] | None = None) -> Json:
+    if more is None:
+        more = {}
     hints = get_type_hints(record, localns=_NAMES)
-    described = {"description": " ".join(record.__doc__.split())} if _has_own_text(record) else {}
+    # NamedTuple invents a docstring that repeats the signature
+    own = record.__doc__ and not record.__doc__.startswith(f"{record.__name__}(")
+    described = {"description": " ".join(record.__doc__.split())} if own else {}
     return {
         **described,
         "type": "object",
         "required": [name for name in record._fields if name not in record._field_defaults],
-        "properties": {name: _value(hints[name]) for name in record._fields},
+        "properties": {name: _value(hints[name]) for name in record._fields} | more,
         "additionalProperties": False,
     }
-
-
-def _has_own_text(record: Any) -> bool:
-    """NamedTuple invents a docstring that repeats the signature."""
-    return bool(record.__doc__) and not record.__doc__.startswith(f"{record.__name__}(")
 
 
 def _value(hint: Any) -> Json:

@@ -48,14 +48,10 @@ def adopt(connection: Connection, chain: Chain, row: Sealed) -> tuple[int, bytes
         "UPDATE runs SET since = ?, seal = ? WHERE number = ?", (now.since, chain.seal(*now[:-1]), row.number)
     )
     for digest in plans_of(connection, row):
-        _seal_plans(connection.execute(f"{_PLANS} WHERE digest = ?", (digest,)).fetchall(), connection, chain)
+        for plan in connection.execute(f"{_PLANS} WHERE digest = ?", (digest,)).fetchall():
+            connection.execute("UPDATE plans SET seal = ? WHERE digest = ?", (chain.seal(*plan), plan[0]))
     cover_waiting(connection, chain, row.run)
     return seq, link
-
-
-def _seal_plans(plans: list[tuple[object, ...]], connection: Connection, chain: Chain) -> None:
-    for plan in plans:
-        connection.execute("UPDATE plans SET seal = ? WHERE digest = ?", (chain.seal(*plan), plan[0]))
 
 
 _BELIEVED = ("artifacts", "cache", "tmp")

@@ -125,9 +125,9 @@ def check_order(entries: Sequence[Entry], first: int) -> None:
 def ending(entries: Sequence[Entry]) -> tuple[str, float | None]:
     """Status and time of a run whose last entries these are: empty and None unless the very last is its end."""
     if entries:
-        _, at, event = entries[-1]
-        if isinstance(event, RunEnded):
-            return event.status, at
+        last = entries[-1]
+        if isinstance(last.event, RunEnded):
+            return last.event.status, last.at
     return "", None
 
 

@@ -154,7 +154,7 @@ class Records(Requests):
             return str(newest[0][0])
         if self._query("SELECT 1 FROM runs WHERE run = ?", wanted):
             return wanted
-        like = _literal(wanted)
+        like = wanted.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
         for pattern in (f"{like}%", f"%-{like}"):
             found = self._query(_LIKE, pattern)
             if found and wanted:
@@ -419,10 +419,6 @@ def _overtaken(run: Lease) -> Fenced:
 
 def _going_on(run: Lease) -> str:
     return f"go on with `planrunner resume {run.run}`"
-
-
-def _literal(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
 def _prune(connection: Connection, chain: Chain, row: RunRow, at: float, by: str) -> None:

@@ -221,19 +221,15 @@ def mend_modes(state: str) -> tuple[str, ...]:
         if mode & 0o077:
             os.chmod(state, 0o700)
         for path, _ in inside:
-            _close_to_others(path)
+            try:
+                os.chmod(path, 0o700 if os.path.isdir(path) else 0o600)
+            except FileNotFoundError:
+                pass  # the last one out has just taken the log away
     except OSError as error:
         raise unusable(state, error) from error
     if not mode & 0o077:
         return ()  # what lies in it could not be reached
     return (f"the state directory `{state}` had mode {mode:o}, so others could look into it: now it has 700",)
-
-
-def _close_to_others(path: str) -> None:
-    try:
-        os.chmod(path, 0o700 if os.path.isdir(path) else 0o600)
-    except FileNotFoundError:
-        pass  # the last one out has just taken the log away
 
 
 def private(path: str, flags: int) -> int:

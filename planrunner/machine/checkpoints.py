@@ -145,12 +145,15 @@ def positions(entries: Sequence[Entry]) -> list[Position]:
 
 
 def rest_after(entries: Sequence[Entry], seq: int) -> int:
-    """The first entry from ``seq`` on after which the runner had decided all there was to decide: what is decided
-    together carries one time, and what arrived is followed by what was decided on it."""
+    """The last entry of the turn of ``seq``: after it the runner had decided all there was to decide. In journals
+    without turns what was decided together carries one time, and follows what arrived."""
     while seq < len(entries):
         last, following = entries[seq - 1], entries[seq]
-        undecided = isinstance(last.event, _ARRIVED) and not isinstance(following.event, _ARRIVED)
-        if last.at != following.at and not undecided:
+        together = last.shares_turn(following)
+        if together is None:
+            undecided = isinstance(last.event, _ARRIVED) and not isinstance(following.event, _ARRIVED)
+            together = last.at == following.at or undecided
+        if not together:
             break
         seq += 1
     return seq

@@ -737,3 +737,10 @@ class Entry(NamedTuple):
     seq: int
     at: float
     event: Event
+    turn: int = 0
+    """The seq of the first entry of its turn: what arrived since the last decision, and what was decided on it. 0 in
+    older journals, and for entries that no loop recorded."""
+
+    def shares_turn(self, other: Entry) -> bool | None:
+        """Whether two entries were recorded in one turn; None where that was not recorded."""
+        return self.turn == other.turn if self.turn and other.turn else None

@@ -15,8 +15,9 @@ from planrunner.capabilities.contract import BESIDE, Declaration, Doc, declarati
 from planrunner.capabilities.faults import interrupts
 from planrunner.capabilities.signature import annotations_of, describe, is_vehicle, schema_of
 from planrunner.capabilities.soundness import EFFECTS, misdescribed
-from planrunner.plan.model import Capability, Field
+from planrunner.plan.model import Capability
 from planrunner.plugins.reports import Problems, one_line
+from planrunner.process import plugin_code
 from planrunner.record import NamedTuple
 
 
@@ -58,6 +59,7 @@ class Catalogue:
 
         return register
 
+    @plugin_code()
     def take_marked(self, plugin: object, name: str, family: str) -> None:
         """Register every function of a plugin that is marked."""
         register = self.registrar(name, family)
@@ -75,6 +77,7 @@ class Catalogue:
                     raise
                 self.problems.add(name, f"the plugin {name}: {one_line(error)}")
 
+    @plugin_code()
     def described(self, name: str, known: Known) -> Known:
         """With its description; one that cannot be described is left out."""
         target: Any = known.target
@@ -136,7 +139,22 @@ def unsound(found: Capability) -> Iterator[str]:
     """What is wrong with its declaration."""
     yield from misnamed(found)
     for field in found.inputs:
-        yield from _misfit(field)
+        if not field.name.isidentifier() or (keyword.iskeyword(field.name) and not field.name.islower()):
+            yield f"the input `{field.name}` has no name that a plan can write"
+        if field.required and field.default is not None:
+            yield f"the input `{field.name}` is required and has a default"
+        wanted: dict[str, tuple[type, ...]] = {
+            "string": (str,),
+            "int": (int,),
+            "number": (int, float),
+            "bool": (bool,),
+            "list": (list, tuple),
+            "map": (dict,),
+        }
+        if not field.required and not (
+            field.default is None or isinstance(field.default, wanted.get(field.type, (object,)))
+        ):
+            yield f"the default of the input `{field.name}` is not of its type {field.type}"
     yield from uncertain(found)
 
 
@@ -164,27 +182,6 @@ def uncertain(found: Capability) -> Iterator[str]:
         yield "it has an `undo` and says that it is irreversible"
     if not (found.undo or found.irreversible):
         yield "it changes something: give it `capture` and `undo`, or say `irreversible=True`"
-
-
-def _misfit(field: Field) -> Iterator[str]:
-    if not field.name.isidentifier() or (keyword.iskeyword(field.name) and not field.name.islower()):
-        yield f"the input `{field.name}` has no name that a plan can write"
-    if field.required and field.default is not None:
-        yield f"the input `{field.name}` is required and has a default"
-    if not field.required and not _fits(field.default, field):
-        yield f"the default of the input `{field.name}` is not of its type {field.type}"
-
-
-def _fits(value: object, field: Field) -> bool:
-    wanted: dict[str, tuple[type, ...]] = {
-        "string": (str,),
-        "int": (int,),
-        "number": (int, float),
-        "bool": (bool,),
-        "list": (list, tuple),
-        "map": (dict,),
-    }
-    return value is None or isinstance(value, wanted.get(field.type, (object,)))
 
 
 _ANYTHING = (None, Any, object, type(None))
@@ -251,22 +248,17 @@ def _kind(function: object, what: str) -> Iterator[str]:
 def _annotation(annotation: Any, what: str) -> Iterator[str]:
     for extra in getattr(annotation, "__metadata__", ()):
         if isinstance(extra, Doc):
-            yield from _doc(extra, what)
-    if not _quantified(annotation) and (wrong := _no_data(annotation)) is not None:
+            for part in ("text", "quantity", "code"):
+                value: object = getattr(extra, part)
+                if not isinstance(value, str):
+                    yield f"the {part} of the Doc of {what} is not a text but {type(value).__name__}"
+            if extra.quantity and str(extra.quantity) not in QUANTITIES:
+                yield f"the quantity `{extra.quantity}` of {what} is not one of {', '.join(QUANTITIES)}"
+    if (
+        not any(isinstance(extra, Doc) and extra.quantity for extra in getattr(annotation, "__metadata__", ()))
+        and (wrong := _no_data(annotation)) is not None
+    ):
         yield f"{what} has the type {wrong}, which JSON has no form for: it may be {_DATA}"
-
-
-def _doc(doc: Doc, what: str) -> Iterator[str]:
-    for part in ("text", "quantity", "code"):
-        value: object = getattr(doc, part)
-        if not isinstance(value, str):
-            yield f"the {part} of the Doc of {what} is not a text but {type(value).__name__}"
-    if doc.quantity and str(doc.quantity) not in QUANTITIES:
-        yield f"the quantity `{doc.quantity}` of {what} is not one of {', '.join(QUANTITIES)}"
-
-
-def _quantified(annotation: Any) -> bool:
-    return any(isinstance(extra, Doc) and extra.quantity for extra in getattr(annotation, "__metadata__", ()))
 
 
 def _bare(annotation: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 import pluggy
@@ -14,6 +13,7 @@ from planrunner.plan.nearest import nearest
 from planrunner.plugins.observers import Observer
 from planrunner.plugins.reports import Problems, fault_of, one_line
 from planrunner.plugins.sources import HOOKS
+from planrunner.process import plugin_code
 
 PREFIX = "planrunner_"
 _PART = "\0"
@@ -75,6 +75,7 @@ class Hooks:
         found = [caller for plugin in plugins for caller in self._manager.get_hookcallers(plugin) or ()]
         return tuple(sorted({caller.name for caller in found}))
 
+    @plugin_code()
     def call(self, hook: str, only: object = None, **arguments: Any) -> None:
         """Call a hook of every plugin (or ``only`` one), last registered first; what one raises is reported once."""
         for implementation in reversed(getattr(self._manager.hook, hook).get_hookimpls()):
@@ -86,12 +87,10 @@ class Hooks:
             except BaseException as error:  # a plugin's fault stays with the plugin
                 if interrupts(error):
                     raise
-                self._report(_name(implementation), hook, error)
-
-    def _report(self, plugin: str, hook: str, error: BaseException) -> None:
-        if (plugin, hook) not in self._reported:
-            self._reported.add((plugin, hook))
-            self._problems.add(plugin, fault_of(plugin, hook, error))
+                plugin = _name(implementation)
+                if (plugin, hook) not in self._reported:
+                    self._reported.add((plugin, hook))
+                    self._problems.add(plugin, fault_of(plugin, hook, error))
 
 
 def _misfit(plugin: object) -> str:
@@ -117,17 +116,13 @@ def _fault(name: str, value: object) -> str:
     if inspect.isgeneratorfunction(value):
         return f"`{name}` is a generator: a hook is a plain function"
     allowed = tuple(inspect.signature(spec).parameters)
-    wrong = [each for each in _arguments(value) if each not in allowed]
+    given = inspect.signature(value).parameters.values()
+    open_ended = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    needed = [one.name for one in given if one.default is one.empty and one.kind not in open_ended]
+    wrong = [name for name in needed if name not in allowed]
     if wrong:
         return f"`{name}` takes an argument `{wrong[0]}`: it may take {' and '.join(f'`{one}`' for one in allowed)}"
     return ""
-
-
-def _arguments(function: Callable[..., object]) -> list[str]:
-    """What a call has to give: parameters without a default."""
-    given = inspect.signature(function).parameters.values()
-    open_ended = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return [one.name for one in given if one.default is one.empty and one.kind not in open_ended]
 
 
 def _name(implementation: pluggy.HookImpl) -> str:

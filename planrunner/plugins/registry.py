@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from io import FileIO
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from planrunner.api import SUPPORTED
@@ -23,7 +19,7 @@ from planrunner.plugins.observers import Observers
 from planrunner.plugins.reports import Loading, one_line
 from planrunner.plugins.rules import rules_of
 from planrunner.plugins.sources import CAPABILITIES, PLUGINS, Installed, ProjectFile, installed, load, project_files
-from planrunner.process import is_own_process, plugins_disabled
+from planrunner.process import is_own_process, keep_streams, plugin_code, plugins_disabled
 
 if TYPE_CHECKING:
     from planrunner.plan.rules.view import PlanView
@@ -85,17 +81,12 @@ class Registry(_Mapping):
                 why = self.missing(name)
                 raise ImportError(why) if why else KeyError(name)
             target = known.target
-        elif name in builtin.SEAMS:
-            self._open_seam(name)
-        return builtin.load(target) if isinstance(target, str) else target
-
-    def _open_seam(self, name: str) -> None:
-        """Let plugins add to a built-in; once for each registry."""
-        if name not in self._opened:
+        elif name in builtin.SEAMS and name not in self._opened:
             self._opened.add(name)
             if self._load_general():
                 hook, register = builtin.SEAMS[name]
                 self.hooks().call(hook, register=builtin.load(register))
+        return builtin.load(target) if isinstance(target, str) else target
 
     def built_in(self) -> tuple[str, ...]:
         """The capabilities that come with planrunner; loads nothing."""
@@ -256,16 +247,23 @@ class Registry(_Mapping):
         if fault := self._take(file.name, f"`{file.name}`", lambda: load(file), "", f"`{file.command('untrust')}`"):
             self._faults |= dict.fromkeys(file.scan().families(), fault)
 
+    @plugin_code()
     def _take(self, name: str, what: str, load: Callable[[], object], family: str, without: str = "") -> str:
         """Load a plugin and register what it has; why it is left out where that raises, which stops nothing.
         ``without`` is for ``Loading``."""
         if is_own_process():
-            shelter()
+            keep_streams()
         try:
             with Loading(name, what, without):
                 plugin = load()
-                _check_version(plugin)
-            if not hasattr(plugin, _REGISTER) and (family or not _has_hooks(plugin)):
+                version = getattr(plugin, "API", None)
+                if isinstance(version, int) and version not in SUPPORTED:
+                    known = " and ".join(map(str, SUPPORTED))
+                    raise ValueError(
+                        f"it is written for version {version} of planrunner.api, this planrunner has {known}"
+                    )
+            has_hooks = any(name.startswith("planrunner_") for name in vars(plugin))
+            if not hasattr(plugin, _REGISTER) and (family or not has_hooks):
                 self._catalogue.take_marked(plugin, name, family)  # needs no hook, so pluggy stays out
             else:
                 self.add(plugin, name, family)
@@ -302,14 +300,6 @@ def has_files(project: str) -> bool:
         return False
 
 
-def _check_version(plugin: object) -> None:
-    """Refuse a plugin that says it is written for another version of the interface. Raises ValueError."""
-    version = getattr(plugin, "API", None)
-    if isinstance(version, int) and version not in SUPPORTED:
-        known = " and ".join(map(str, SUPPORTED))
-        raise ValueError(f"it is written for version {version} of planrunner.api, this planrunner has {known}")
-
-
 def _allowed_files(project: str) -> tuple[ProjectFile, ...]:
     if not has_files(project):
         return ()
@@ -319,78 +309,3 @@ def _allowed_files(project: str) -> tuple[ProjectFile, ...]:
 def _is_allowed(plugin: str) -> bool:
     allowed = os.environ.get("PLANRUNNER_LOAD_PLUGINS")
     return allowed is None or plugin in {name.strip() for name in allowed.split(",")}
-
-
-def _has_hooks(plugin: object) -> bool:
-    return any(name.startswith("planrunner_") for name in vars(plugin))
-
-
-_ENTRANCES = frozenset(
-    {
-        ("planrunner.capabilities.binding", "_call"),
-        ("planrunner.capabilities.builtin", "load"),
-        ("planrunner.engine.attempts", "finished"),
-        ("planrunner.plugins.catalogue", "described"),
-        ("planrunner.plugins.catalogue", "take_marked"),
-        ("planrunner.plugins.hooks", "call"),
-        ("planrunner.plugins.registry", "_take"),
-    }
-)
-"""Module and name of the functions that call code of plugins in the main thread; other threads are for such code."""
-
-
-def shelter() -> None:
-    """Take both streams aside; nothing happens the second time, or where they are not those of the process."""
-    if isinstance(sys.stdout, _Shared):
-        return
-    try:
-        sys.stdout.flush()
-        _swap("stdout", 1, sys.stderr, os.dup(2))
-        _swap("stdin", 0, open(os.devnull, encoding="utf-8"), os.open(os.devnull, os.O_RDONLY))  # noqa: SIM115
-    except (OSError, ValueError, AttributeError):
-        return  # a stream is closed or something else stands there: it stays as it is
-
-
-def _swap(name: str, number: int, foreign: Any, instead: int) -> None:
-    """Move a stream of planrunner to a descriptor of its own and put another file in the place of the old one. In this
-    order nothing is lost or goes astray, whatever other threads write meanwhile."""
-    try:
-        own = getattr(sys, name)
-        raw: FileIO = getattr(own.buffer, "raw", own.buffer)
-        if own.fileno() == number and not raw.closefd:
-            raw.__init__(os.dup(number), raw.mode, closefd=False)  # type: ignore[misc]
-            os.dup2(instead, number)
-            shared = _Shared(own, foreign)
-            setattr(sys, name, shared)
-            setattr(sys, f"__{name}__", shared)
-    finally:
-        os.close(instead)
-
-
-class _Shared:
-    """A standard stream that is planrunner's ``own`` in its hands and another file in those of plugins."""
-
-    def __init__(self, own: Any, foreign: Any) -> None:
-        self.own = own
-        self._foreign = foreign
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._foreign if _is_foreign() else self.own, name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._foreign if _is_foreign() else self.own)
-
-    def close(self) -> None:
-        """It stays open: the result is still to be written."""
-
-
-def _is_foreign() -> bool:
-    """Whether code of a plugin asks."""
-    if threading.get_ident() != threading.main_thread().ident:
-        return True
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if (frame.f_globals.get("__name__"), frame.f_code.co_name) in _ENTRANCES:
-            return True
-        frame = frame.f_back
-    return False

@@ -169,18 +169,14 @@ class Scan(NamedTuple):
 def scan(text: bytes) -> Scan:
     """Read the text of a Python file. A capability counts where its name is written out in ``@capability("…")``."""
     try:
-        return _description(ast.parse(text))
+        nodes = list(ast.walk(ast.parse(text)))
+        functions = [node for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+        found = [offered for function in functions for offered in _offered(function)]
+        hooks = tuple(sorted({each.name for each in functions if each.name in HOOKS}))
+        return Scan(tuple(found), hooks, tuple(sorted(set(_imports(nodes)))))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # too deep for Python counts as well
         line = f" in line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         return Scan(problem=f"it is not Python: {type(error).__name__}{line}")
-
-
-def _description(tree: ast.Module) -> Scan:
-    nodes = list(ast.walk(tree))
-    functions = [node for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
-    found = [offered for function in functions for offered in _offered(function)]
-    hooks = tuple(sorted({each.name for each in functions if each.name in HOOKS}))
-    return Scan(tuple(found), hooks, tuple(sorted(set(_imports(nodes)))))
 
 
 def _offered(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Offered]:
@@ -250,7 +246,8 @@ class ProjectFile(NamedTuple):
 
     def command(self, action: str) -> str:
         """The command that does something about its trust, as a person would type it here."""
-        return f"planrunner plugins {action} {harmless(_shown(self.path))}"
+        near = os.path.relpath(self.path)
+        return f"planrunner plugins {action} {harmless(quote(self.path if near.startswith(os.pardir) else near))}"
 
 
 def project_files(project: str) -> tuple[ProjectFile, ...]:
@@ -307,9 +304,3 @@ def _in_settings(project: str) -> Iterator[str]:
         return  # `exec` and `lint` of the project say so
     files = section.get("files") if isinstance(section, dict) else None
     yield from (os.path.normpath(each) for each in files or () if isinstance(each, str) and each)
-
-
-def _shown(path: str) -> str:
-    """A path as a person would type it here."""
-    near = os.path.relpath(path)
-    return quote(path if near.startswith(os.pardir) else near)

@@ -149,7 +149,7 @@ def revision_object(made: Revision, recorded: bool) -> dict[str, Json]:
 def revisions(entries: Iterable[Entry]) -> list[dict[str, Json]]:
     """The revisions in a record, the plan that the run began with first."""
     listed: list[dict[str, Json]] = []
-    for _, at, event in entries:
+    for _, at, event, _ in entries:
         if isinstance(event, RunStarted):
             by = event.environment.get("user", "")
             listed.append({"number": 1, "digest": event.plan_digest, "at": at, "by": by, "reason": ""})

@@ -118,7 +118,7 @@ def _attempts(entries: Sequence[Entry]) -> dict[str, list[dict[str, Json]]]:
     """The attempts of each task, in the order of their start. One whose end was not seen has none, and no outcome."""
     attempts: dict[str, dict[int, dict[str, Json]]] = {}
     begun: dict[tuple[str, int], float] = {}
-    for _, at, event in entries:
+    for _, at, event, _ in entries:
         if isinstance(event, AttemptStarted):
             begun[event.task, event.attempt] = at
             attempts.setdefault(event.task, {})[event.attempt] = _attempt(event.attempt, at)
@@ -295,7 +295,7 @@ class Bar(NamedTuple):
 def bars(entries: Iterable[Entry], state: State) -> list[Bar]:
     """The attempts of a run in the order of their start."""
     attempts: dict[tuple[str, int], Bar] = {}
-    for _, at, event in entries:
+    for _, at, event, _ in entries:
         if isinstance(event, AttemptStarted):
             attempts[event.task, event.attempt] = Bar(_name(state, event), event.attempt, at, None)
         elif isinstance(event, AttemptEnded):

@@ -266,7 +266,7 @@ def test_the_last_answer_tells_why_it_is_not_ready() -> None:
         address = f"http://127.0.0.1:{server.server_port}/health"
         lack = lacks(address)
         server.shutdown()
-    background = Background(cast("Any", None), cast("Any", Mock()), cast("Any", None), {})
+    background = Background(cast("Any", None), cast("Any", None), cast("Any", Mock()), cast("Any", None), {})
     attempt: Any = SimpleNamespace(call=SimpleNamespace(task=SimpleNamespace(id="web"), ready=address))
     background._answered(attempt, lack)
     outcome = background.ended(attempt, cast("Any", SimpleNamespace(stdout="", stderr="")), Outcome("timeout"))

@@ -15,7 +15,7 @@ from planrunner.journal.memory import MemoryJournal
 from planrunner.journal.ports import JournalPort
 from planrunner.journal.records import Answer, NewRun, Request, RunRow, StoredPlan
 from planrunner.journal.stores import open_journal
-from planrunner.machine.events import Entry, RunEnded, RunResumed, RunStarted, TaskQueued
+from planrunner.machine.events import Entry, LeftAlone, RunEnded, RunResumed, RunStarted, TaskQueued
 
 if TYPE_CHECKING:
     from planrunner.machine.events import Event
@@ -54,6 +54,15 @@ def test_a_run_reads_back_what_was_appended_in_order(journal: JournalPort) -> No
     journal.append(handle, second)
     assert list(journal.entries("r1")) == first + second
     assert handle.last_seq == 3
+
+
+def test_an_entry_keeps_its_turn(journal: JournalPort) -> None:
+    entries = [entry._replace(turn=2) for entry in numbered(1, LeftAlone(), TaskQueued("a"))]
+    journal.append(journal.create_run(new("r1"), numbered(0, START)), entries)
+    first, *others = journal.entries("r1")
+    assert others == entries
+    assert [first.shares_turn(entry) for entry in others] == [None, None]
+    assert others[0].shares_turn(others[1])
 
 
 def test_entries_can_be_read_from_any_place_on(journal: JournalPort) -> None:

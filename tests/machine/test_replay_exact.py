@@ -67,7 +67,7 @@ def test_every_beginning_that_a_killed_run_can_leave_replays_exactly() -> None:
 
 
 def _numbered(entries: Sequence[Entry]) -> list[Entry]:
-    return [Entry(seq, at, event) for seq, (_, at, event) in enumerate(entries, 1)]
+    return [entry._replace(seq=seq) for seq, entry in enumerate(entries, 1)]
 
 
 def _changed(value: Any) -> Any:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import json
 import os
 import subprocess
@@ -12,8 +10,6 @@ from pathlib import Path
 
 import pytest
 from workbench import ROOT
-
-from planrunner.plugins import registry
 
 PLUGIN = '''
 import os, subprocess, sys
@@ -134,13 +130,6 @@ def test_a_module_that_is_imported_when_its_capability_is_called_prints_elsewher
     done = command(project, "exec", "plan.yaml", "--json")
     assert json.loads(done.stdout)["status"] == "completed", done.stderr
     assert "PRINT-late" in done.stderr
-
-
-@pytest.mark.parametrize(("module", "name"), sorted(registry._ENTRANCES))
-def test_every_entrance_to_code_of_plugins_is_a_function_of_its_module(module: str, name: str) -> None:
-    found = importlib.import_module(module)
-    classes = [value for value in vars(found).values() if inspect.isclass(value) and value.__module__ == module]
-    assert any(inspect.isfunction(vars(place).get(name)) for place in (found, *classes))
 
 
 def test_progress_as_json_lines_is_nothing_but_that(project: Path) -> None:

@@ -357,7 +357,7 @@ def _texts(found: Look) -> dict[tuple[str, int], str]:
     """What the journal keeps of the output of each attempt."""
     return {
         (event.task, event.attempt): _joined(event.outcome.stdout, event.outcome.stderr)
-        for _, _, event in found.entries
+        for _, _, event, _ in found.entries
         if isinstance(event, AttemptEnded)
     }
 

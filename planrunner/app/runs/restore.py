@@ -333,7 +333,7 @@ def _kept_files(plan: Plan, entries: Sequence[Entry]) -> Iterator[tuple[int, str
     completion."""
     folders = {task.id: task.cwd for task in plan.tasks}
     ended: dict[str, tuple[int, AttemptEnded]] = {}
-    for seq, _, event in entries:
+    for seq, _, event, _ in entries:
         if isinstance(event, AttemptEnded):
             ended[event.task] = seq, event
         elif isinstance(event, TaskSettled) and event.status == "completed" and event.task in ended:
