@@ -13,9 +13,9 @@ import pwd
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import NamedTuple
 
 from planrunner.errors import UsageError
-from planrunner.record import NamedTuple
 
 PROFILE_VARIABLE = "PLANRUNNER_PROFILE"
 STATE_VARIABLE = "PLANRUNNER_STATE"

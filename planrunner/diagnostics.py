@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
-from planrunner.record import NamedTuple
 from planrunner.source import Span
 
 Severity: TypeAlias = 'Literal["error", "warning", "note"]'

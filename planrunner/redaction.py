@@ -17,11 +17,9 @@ import shlex
 from collections.abc import Iterable, Iterator
 from itertools import chain, combinations
 from threading import Lock
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from urllib.parse import quote, quote_plus
 from weakref import WeakSet
-
-from planrunner.record import NamedTuple
 
 SHORTEST = 6
 """Bytes of the shortest value, or line of one, that is looked for: shorter ones stand in any text by chance."""

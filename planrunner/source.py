@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import Literal
-
-from planrunner.record import NamedTuple
+from typing import Literal, NamedTuple
 
 Notation = Literal["yaml", "json", "text"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, NotRequired, Required, Union, Unpack, get_args, get_origin, is_typeddict
+from typing import Annotated, Any, NamedTuple, NotRequired, Required, Union, Unpack, get_args, get_origin, is_typeddict
 
 from planrunner.capabilities.contract import Failure, Json, money, seconds, size
 from planrunner.capabilities.signature import annotations_of, closed, doc_of, outputs_of, schema_of, unpacked
@@ -18,7 +18,6 @@ from planrunner.jsontext import shown
 from planrunner.machine.events import Outcome
 from planrunner.plan.expressions.values import text_of
 from planrunner.plan.model import Field
-from planrunner.record import NamedTuple
 
 Convert = Callable[[Json], Json]
 

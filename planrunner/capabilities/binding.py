@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import _collections_abc as _abc  # what `collections.abc` is, without the package around it
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner.capabilities.annotations import fitted, held
 from planrunner.capabilities.contract import Context, Declaration, Failure, Json, Pause, Spawn, declaration_of
@@ -14,7 +14,6 @@ from planrunner.capabilities.soundness import failed, legible, no_process, sound
 from planrunner.errors import StorageFailed
 from planrunner.machine.events import Outcome
 from planrunner.process import plugin_code
-from planrunner.record import NamedTuple
 
 _OWN = "planrunner.capabilities."
 """Modules of capabilities that look at what they are given themselves, with words of their own."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, Protocol, TypeVar
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol, TypeVar
 
 from planrunner.failures import Failure as Failure
 from planrunner.jsontext import shown
@@ -12,7 +12,6 @@ from planrunner.machine.events import Outcome
 from planrunner.plan.expressions.quantities import amount, parse_duration, parse_money, parse_percent, parse_size
 from planrunner.plan.model import Task
 from planrunner.plan.tasks import wishes
-from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
     from planrunner.plan.model import EffectClass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import (
     OUTPUT_LIMIT,
@@ -22,7 +22,6 @@ from planrunner.capabilities.contract import (
 )
 from planrunner.capabilities.outputs import read_output_file, stdout_outputs
 from planrunner.machine.events import Outcome
-from planrunner.record import NamedTuple
 
 POSIX_SHELLS = frozenset(("sh", "bash", "dash", "ash", "ksh", "mksh", "zsh"))
 """Shells that take a script behind ``-c``, and stop at the first command that fails with ``-e``."""

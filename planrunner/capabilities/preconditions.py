@@ -16,13 +16,12 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.llm import models
 from planrunner.capabilities.sql import databases
 from planrunner.plan.templates import holds_template
-from planrunner.record import NamedTuple
 
 Json = Any
 

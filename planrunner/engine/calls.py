@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.capabilities.contract import Call, Failure
 from planrunner.capabilities.outputs import typed
@@ -28,7 +28,6 @@ from planrunner.plan.expressions.values import EvaluationError, Scope, TemplateE
 from planrunner.plan.model import Output, Task
 from planrunner.plan.shell.script import ScriptError, environment
 from planrunner.plan.templates import holds_template, references, render
-from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
     from types import ModuleType

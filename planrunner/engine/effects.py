@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Union
 
 from planrunner.capabilities.contract import Call
 from planrunner.machine.events import CheckpointAsked, Event
-from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
     from planrunner.plan.rights import Level

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from planrunner.capabilities.binding import Binding, Result, invoke
 from planrunner.capabilities.contract import Call, Exit, Pause, Spawn, basic_environment
@@ -34,7 +34,6 @@ from planrunner.engine.processes import GRACE, Launch, SpawnFailed, Supervisor
 from planrunner.errors import StorageFailed
 from planrunner.machine.events import Outcome
 from planrunner.plan.rights import visible
-from planrunner.record import NamedTuple
 from planrunner.safety.sandbox.refusals import Tally
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from planrunner.engine.poller import uptime
-from planrunner.record import NamedTuple
 
 _PR_SET_CHILD_SUBREAPER = 36
 _FEW = 30

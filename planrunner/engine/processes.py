@@ -13,13 +13,13 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import NamedTuple
 
 from planrunner.capabilities.contract import Exit, Spawn
 from planrunner.engine import orphans
 from planrunner.engine.orphans import Descent
 from planrunner.engine.output import Record
 from planrunner.engine.poller import Poller, uptime
-from planrunner.record import NamedTuple
 
 _ENTER = 'cd -- "$1" || exit 126; unset OLDPWD; shift; exec "$@"'
 _TRANSIENT = frozenset((errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY))

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.capabilities.faults import left_behind, overdue
 from planrunner.errors import StorageFailed
-from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
     from planrunner.engine.effects import Examine, Probe, Save

@@ -11,13 +11,12 @@ import fcntl
 import os
 from collections.abc import Iterable, Mapping
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.capabilities.contract import Call, Failure, Spawn
 from planrunner.fileio import path_for_children, unnamed
 from planrunner.machine.events import AttemptEnded, BackupMade, UndoEnded
 from planrunner.plan.tasks import Wish, wishes
-from planrunner.record import NamedTuple
 from planrunner.redaction import SHORTEST, Redactor
 from planrunner.safety.credentials import Credential, Unresolved, unknown, value_of
 

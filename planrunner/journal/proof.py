@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from json import loads
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner.journal.chain import Chain, Head, first_link, mac_of, next_link
-from planrunner.record import NamedTuple
 
 
 class Sealed(NamedTuple):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner.errors import NotFound
 from planrunner.machine.events import Entry, RunEnded
 from planrunner.plan.nearest import nearest
-from planrunner.record import NamedTuple
 from planrunner.source import Notation, Source
 
 AGAIN = "run the command again"

@@ -20,13 +20,12 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from io import BufferedRandom, BufferedReader
 from itertools import islice
 from tarfile import TarFile, TarInfo
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from planrunner.errors import NotFound, StorageFailed
 from planrunner.fileio import give_name, unnamed
 from planrunner.plan.expressions.quantities import parse_duration
 from planrunner.plan.lower.declarations import versions_kept
-from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
     from planrunner.redaction import Redactor

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner.machine.budgets import (
     Shortage,
@@ -27,7 +27,6 @@ from planrunner.machine.ledger import PLAN, amount, units
 from planrunner.machine.state import Circuit, State
 from planrunner.machine.statuses import move, set_timer
 from planrunner.plan.model import Breaker, Task
-from planrunner.record import NamedTuple
 
 Json = Any
 

@@ -8,7 +8,7 @@ all of that would not be enough, and then ``on_exhausted`` of the limit says wha
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner.jsontext import shown as as_json
 from planrunner.machine.commands import Command, Record
@@ -17,7 +17,6 @@ from planrunner.machine.events import AttemptEnded, AttemptStarted, BudgetExtend
 from planrunner.machine.ledger import COUNTED, PLAN, ROLLBACK, SPENDABLE, Ledger, Scope, amount, units
 from planrunner.machine.state import State
 from planrunner.plan.model import Budgets
-from planrunner.record import NamedTuple
 
 Json = Any
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from planrunner.machine import containers
 from planrunner.machine.commands import Close, Command, Open, Record, TakeCheckpoint
@@ -23,7 +24,6 @@ from planrunner.machine.events import (
 from planrunner.machine.gates import ask_anew
 from planrunner.machine.state import Checkpointed, State
 from planrunner.machine.statuses import IllegalMove, drop_timer, free_slot, move
-from planrunner.record import NamedTuple
 
 UNTOUCHED = ("reused", "fresh")
 """Reasons of tasks that completed without having run."""

@@ -5,7 +5,7 @@ In books on event sourcing a command goes into the decider; here, as in durable-
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from planrunner.machine.events import (
     AttemptStopping,
@@ -33,7 +33,6 @@ from planrunner.machine.events import (
     UndoSettled,
     Warned,
 )
-from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
     from planrunner.plan.model import Task

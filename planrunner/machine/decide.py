@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from planrunner.machine import recovery, rollback
 from planrunner.machine.admission import Fitting, held_back
@@ -50,7 +50,6 @@ from planrunner.machine.stops import (
 )
 from planrunner.machine.verdicts import Verdict, judge, judge_failed, retry_delay, retry_policy
 from planrunner.plan.model import Task
-from planrunner.record import NamedTuple
 
 INSTANT_BATCH = 2000
 """Instant tasks started by one decision at the most: bounds one transaction."""

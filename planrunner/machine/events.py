@@ -6,9 +6,7 @@ new version and an upcaster in ``journal/codec.py``.
 
 from __future__ import annotations
 
-from typing import Any, Literal, Union, get_args
-
-from planrunner.record import NamedTuple
+from typing import Any, Literal, NamedTuple, Union, get_args
 
 Json = Any
 TaskStatus = Literal[

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from math import ceil
-from typing import Any
-
-from planrunner.record import NamedTuple
+from typing import Any, NamedTuple
 
 Json = Any
 Amounts = dict[str, int]

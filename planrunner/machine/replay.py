@@ -3,7 +3,7 @@ differ. Pure; ``engine/replaying.py`` walks the entries."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner.machine.events import (
     AttemptEnded,
@@ -38,7 +38,6 @@ from planrunner.machine.events import (
 from planrunner.machine.recovery import BY_RULE
 from planrunner.machine.state import State
 from planrunner.machine.stops import OUT_OF_BUDGET
-from planrunner.record import NamedTuple
 
 Json = Any
 

@@ -7,7 +7,7 @@ that holds the run applies it: the events and the reply become durable together,
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner.machine.admission import refusal, still_short
 from planrunner.machine.budgets import extension
@@ -19,7 +19,6 @@ from planrunner.machine.stops import FINAL_STOPS, OUT_OF_BUDGET, STOPS, deadline
 from planrunner.machine.votes import Vote, count
 from planrunner.plan.expressions.quantities import format_duration
 from planrunner.plan.nearest import nearest
-from planrunner.record import NamedTuple
 
 Json = Any
 Rule = Callable[[State, dict[str, Json], str], "Reply"]

@@ -4,7 +4,7 @@ stand beside them, and those that the plan has no more are put away with what is
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner.machine import containers
 from planrunner.machine.budgets import chain, given_up
@@ -20,7 +20,6 @@ from planrunner.machine.statuses import SETTLED, IllegalMove, after_settling, dr
 from planrunner.machine.stops import FINAL_STOPS, task_over
 from planrunner.plan.identity import gives_the_same, paths_read, runs_alike
 from planrunner.plan.model import Plan, Task
-from planrunner.record import NamedTuple
 
 CUT_OFF = ("interrupted", "unstarted")
 

@@ -7,6 +7,7 @@ reset do not count for retries.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from planrunner.machine import recovery, reuse
 from planrunner.machine.budgets import given_up
@@ -22,7 +23,6 @@ from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED, check_run, drop_timer, free_slot, move, plan_goes_on
 from planrunner.machine.stops import task_over, undisturbed
 from planrunner.plan.tasks import comes_last
-from planrunner.record import NamedTuple
 
 
 def downstream(state: State, number: int) -> list[int]:

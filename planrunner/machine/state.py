@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from planrunner.machine.events import FreshnessSeen, Outcome, ResetPlanned, RunStatus, TaskStatus
 from planrunner.machine.graph import Frame, Shape
 from planrunner.machine.ledger import Ledger
 from planrunner.plan.model import Budgets, EffectClass, Plan, Task
 from planrunner.plan.tasks import holds
-from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
     from planrunner.machine.compensation_log import CompensationLog

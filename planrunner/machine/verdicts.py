@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.machine.budgets import chain, fits, ledger_of, limit_of
 from planrunner.machine.events import GateExamined, GateRequested, Outcome
@@ -15,7 +15,6 @@ from planrunner.machine.state import State
 from planrunner.plan.expressions.evaluate import explain, truth
 from planrunner.plan.expressions.values import EvaluationError, Scope
 from planrunner.plan.model import Criterion, Loop, Retry, Task
-from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
     from planrunner.machine.state import GateState

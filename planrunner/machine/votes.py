@@ -4,7 +4,7 @@ it decides the gate."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner.errors import DENIED, MISMATCH, USAGE
 from planrunner.machine.events import Event, GateVoted
@@ -14,7 +14,6 @@ from planrunner.machine.statuses import said
 from planrunner.plan.model import Param
 from planrunner.plan.nearest import nearest
 from planrunner.plan.params import bind
-from planrunner.record import NamedTuple
 
 Json = Any
 

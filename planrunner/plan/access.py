@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from planrunner.files.match import is_glob, placed, steps
 from planrunner.plan.expressions.values import text_of
@@ -22,7 +22,6 @@ from planrunner.plan.rights import Level, Right, narrows, restricts
 from planrunner.plan.rights import path as right_to
 from planrunner.plan.tasks import inside
 from planrunner.plan.templates import holds_template
-from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
     from planrunner.plan.model import Capability, Gate, Plan, Task

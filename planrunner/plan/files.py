@@ -7,14 +7,13 @@ import re
 import stat
 from collections.abc import Callable
 from hashlib import sha256
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.errors import NotFound
 from planrunner.fileio import read_regular
 from planrunner.plan.model import Plan, Task
 from planrunner.plan.nearest import nearest
-from planrunner.record import NamedTuple
 from planrunner.source import Source, Span, notation_of
 from planrunner.syntax import limits
 from planrunner.syntax.limits import MAX_TEXT

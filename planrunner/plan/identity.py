@@ -6,14 +6,13 @@ from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from itertools import compress
 from operator import is_not
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner.jsontext import encode_basestring_ascii as _text
 from planrunner.jsontext import joined, stable_json
 from planrunner.plan.model import Expression, Plan, Task
 from planrunner.plan.tasks import inside
 from planrunner.plan.templates import references
-from planrunner.record import NamedTuple
 
 Json = Any
 

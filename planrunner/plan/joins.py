@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from planrunner.plan.model import JoinKind
-from planrunner.record import NamedTuple
 
 JoinVerdict = Literal["met", "unmet", "waiting"]
 GOOD = frozenset({"completed", "tolerated"})

@@ -5,9 +5,8 @@ Durations are seconds, sizes bytes, money US dollars. Spans are left out of the 
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from planrunner.record import NamedTuple
 from planrunner.source import NOWHERE, Span
 
 Json = Any

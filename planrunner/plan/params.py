@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from json import loads
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from planrunner.jsontext import as_text
 from planrunner.plan.expressions.quantities import parse_count, parse_duration, parse_money, parse_percent, parse_size
 from planrunner.plan.model import Param, Plan
 from planrunner.plan.nearest import nearest
-from planrunner.record import NamedTuple
 
 Json: TypeAlias = "Any"
 

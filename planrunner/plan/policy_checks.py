@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from planrunner.files.match import name_matches
 from planrunner.plan.nearest import nearest
@@ -27,7 +27,6 @@ from planrunner.plan.shell import programs
 from planrunner.plan.shell.commands import commands
 from planrunner.plan.shell.variables import set_in, steered
 from planrunner.plan.templates import holds_template
-from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
     from planrunner.plan.model import Capability, Task

@@ -11,7 +11,7 @@ template is not known: an entry about it asks already, and it allows and denies 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from planrunner.files.match import name_matches, path_matches
 from planrunner.plan.patterns import (
@@ -24,7 +24,6 @@ from planrunner.plan.patterns import (
 from planrunner.plan.shell.programs import astray, bare, comparable, launches, starts_others
 from planrunner.plan.shell.words import CARRIERS, SHELLS
 from planrunner.plan.templates import holds_template
-from planrunner.record import NamedTuple
 
 Json = Any
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner.plan.model import Task
-from planrunner.record import NamedTuple
 
 Json = Any
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 from planrunner.plan.expressions.evaluate import Evaluation, evaluated, holds, named
 from planrunner.plan.expressions.parse import parse
@@ -25,7 +25,6 @@ from planrunner.plan.expressions.values import (
     plain,
     text_of,
 )
-from planrunner.record import NamedTuple
 
 Json = Any
 Tree = Any

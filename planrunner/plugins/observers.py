@@ -12,10 +12,9 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from planrunner.plugins.reports import fault_of
-from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
     from planrunner.machine.events import Entry

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Iterable, Iterator
 from shlex import quote
 from types import ModuleType
+from typing import NamedTuple
 
 from planrunner.errors import PlanInvalid, UsageError
-from planrunner.record import NamedTuple
 from planrunner.safety import trust
 from planrunner.safety.project import read_data
 from planrunner.views.terminal import harmless

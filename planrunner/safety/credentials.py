@@ -11,12 +11,11 @@ import signal
 import stat
 import subprocess
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner.errors import PlanrunnerError
 from planrunner.plan.expressions.quantities import amount, parse_duration
 from planrunner.plan.nearest import nearest
-from planrunner.record import NamedTuple
 from planrunner.redaction import SHORTEST
 from planrunner.safety.project import FILE, read_data, read_located
 from planrunner.safety.settings import id_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner import caller
 from planrunner.diagnostics import Diagnostic
@@ -20,7 +20,6 @@ from planrunner.plan.model import Budgets, Plan
 from planrunner.plan.rights import Level
 from planrunner.plan.taint.traits import STEERING
 from planrunner.plan.wording import unknown_key
-from planrunner.record import NamedTuple
 from planrunner.safety import settings
 from planrunner.safety.settings import (
     Part,

@@ -11,13 +11,12 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Sequence as Row
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner import caller
 from planrunner.diagnostics import Diagnostic, Label, arrange
 from planrunner.errors import UsageError
 from planrunner.plan.nearest import nearest
-from planrunner.record import NamedTuple
 from planrunner.source import Source
 from planrunner.syntax.limits import MAX_TEXT
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence, to_json

@@ -14,10 +14,9 @@ import json
 import os
 import stat
 import time
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from planrunner.errors import StorageFailed
-from planrunner.record import NamedTuple
 from planrunner.safety.project import FILE, read_settings
 
 Standing = Literal["trusted", "changed", "untrusted"]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias, Union
+from typing import NamedTuple, TypeAlias, Union
 
 from planrunner.diagnostics import Diagnostic
-from planrunner.record import NamedTuple
 from planrunner.source import Span
 
 Plain: TypeAlias = "Union[str, int, float, bool, None]"

@@ -4,7 +4,7 @@ called with."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from planrunner.jsontext import stable_json
 from planrunner.machine.budgets import scope_of, standing, time_limit
@@ -12,7 +12,6 @@ from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, RunEn
 from planrunner.machine.names import is_gone, label
 from planrunner.machine.state import State, TaskState
 from planrunner.machine.verdicts import judge_unsure
-from planrunner.record import NamedTuple
 from planrunner.views.digest import Run
 from planrunner.views.gates import gate_objects
 from planrunner.views.rollback import rollback_object

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from planrunner.app.proof.envelope import Sight
 from planrunner.app.proof.powers import FORMAT, outside, powers, settings_powers
@@ -24,7 +24,6 @@ from planrunner.plan.model import Plan
 from planrunner.plan.params import bind_params
 from planrunner.plan.rights import texts
 from planrunner.plugins.registry import Registry
-from planrunner.record import NamedTuple
 from planrunner.safety import trust
 from planrunner.safety.project import FILE, read_settings, said_of_plans
 from planrunner.safety.trust import settings_text, trusted_home

@@ -6,13 +6,12 @@ A bound that nothing sets is None, and the tasks that leave it open are named.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner.machine.graph import Shape
 from planrunner.machine.verdicts import retry_delay
 from planrunner.plan.model import Fanout, Plan, Task
 from planrunner.plan.tasks import inner
-from planrunner.record import NamedTuple
 
 Json = Any
 

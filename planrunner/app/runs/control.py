@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.app.runs.setup import keep_profile
 from planrunner.caller import acting, principal, workspace
@@ -20,7 +20,6 @@ from planrunner.machine.events import Entry
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.machine.statuses import ended
-from planrunner.record import NamedTuple
 from planrunner.views.documents import document
 
 if TYPE_CHECKING:

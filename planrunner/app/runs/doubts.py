@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Sequence
 from shlex import quote
+from typing import NamedTuple
 
 from planrunner.app.plans.tasks import task_number
 from planrunner.errors import UsageError
@@ -19,7 +20,6 @@ from planrunner.machine.rework import reset_event, retried
 from planrunner.machine.rollback import undoing
 from planrunner.machine.state import State
 from planrunner.machine.statuses import said
-from planrunner.record import NamedTuple
 from planrunner.views.failure import command_text, is_undoable
 
 

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from planrunner import __version__, errors
 from planrunner.app.plans.tasks import select
@@ -49,7 +49,6 @@ from planrunner.plan.model import Plan
 from planrunner.plan.params import bind_params
 from planrunner.plugins.registry import Registry
 from planrunner.process import is_own_process
-from planrunner.record import NamedTuple
 from planrunner.source import Source, notation_of
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.preconditions import Ground, Unmet, input_of, require
@@ -15,7 +15,6 @@ from planrunner.machine.graph import Shape
 from planrunner.plan.expressions.values import EvaluationError, TemplateError
 from planrunner.plan.model import Action, Plan, Task
 from planrunner.plan.tasks import inner, wishes
-from planrunner.record import NamedTuple
 from planrunner.safety.credentials import lacking, read_credentials
 from planrunner.safety.project import read_data
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner import __version__, caller
 from planrunner.app.plans.path import read_regular
@@ -27,7 +27,6 @@ from planrunner.plan.rights import Level, visible
 from planrunner.plan.tasks import every
 from planrunner.plan.templates import is_template
 from planrunner.plugins.registry import Registry
-from planrunner.record import NamedTuple
 from planrunner.safety.credentials import read_credentials
 from planrunner.safety.project import (
     asks_inside,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.files.match import placed
 from planrunner.plan.policy_checks import Wanted, refusal
 from planrunner.plan.rights import Level, restricts
 from planrunner.plan.rights import path as right_to
-from planrunner.record import NamedTuple
 
 
 class Scope(NamedTuple):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure, money, seconds
 from planrunner.capabilities.http.headers import is_line
 from planrunner.plan.nearest import nearest
-from planrunner.record import NamedTuple
 
 Json = Any
 

@@ -16,7 +16,7 @@ known, ``decided``, ``constant`` and ``possible`` say what is certain.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner.plan.expressions.functions import BUILT_IN, FUNCTIONS, contains, matches
 from planrunner.plan.expressions.quantities import Quantity
@@ -39,7 +39,6 @@ from planrunner.plan.expressions.values import (
     text_of,
 )
 from planrunner.plan.model import Expression
-from planrunner.record import NamedTuple
 
 Json = Any
 Tree = Any

@@ -7,7 +7,7 @@ from binascii import b2a_base64
 from collections.abc import Callable
 from functools import cmp_to_key
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner.plan.expressions import texts
 from planrunner.plan.expressions.patterns import search, spans
@@ -32,7 +32,6 @@ from planrunner.plan.expressions.values import (
     text_of,
     weigh,
 )
-from planrunner.record import NamedTuple
 
 Json = Any
 

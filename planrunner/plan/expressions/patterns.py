@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from planrunner.plan.expressions.values import LONGEST_LIST, EvaluationError
-from planrunner.record import NamedTuple
 
 LONGEST_PATTERN = 1_000
 LARGEST_PROGRAM = 1_000

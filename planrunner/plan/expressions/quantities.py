@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from types import ModuleType
-from typing import Literal
-
-from planrunner.record import NamedTuple
+from typing import Literal, NamedTuple
 
 Dimension = Literal["time", "size", "money", "percent"]
 

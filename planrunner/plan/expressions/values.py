@@ -9,11 +9,10 @@ from __future__ import annotations
 import json
 import operator
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from planrunner.jsontext import shown as shown_json
 from planrunner.plan.expressions.quantities import Dimension, Quantity
-from planrunner.record import NamedTuple
 
 Json = Any
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from collections.abc import Mapping as Table
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from planrunner.diagnostics import Diagnostic, Label
 from planrunner.plan.expressions.parse import classify, parse
@@ -18,7 +18,6 @@ from planrunner.plan.expressions.quantities import parse_count, parse_duration, 
 from planrunner.plan.expressions.values import ExpressionError
 from planrunner.plan.files import Links
 from planrunner.plan.model import Capability, Criterion, Expression, Param
-from planrunner.record import NamedTuple
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence, to_json
 

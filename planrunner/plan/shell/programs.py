@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from planrunner.plan.patterns import UNKNOWN, Loose, may_become
 from planrunner.plan.shell.words import CARRIERS, SHELLS
 from planrunner.plan.templates import is_template
-from planrunner.record import NamedTuple
 
 SYSTEM = frozenset("/bin /sbin /usr/bin /usr/sbin /usr/local/bin /usr/local/sbin".split())
 """Folders whose programs are meant by a bare name: no plan writes there."""

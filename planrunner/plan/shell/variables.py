@@ -10,12 +10,12 @@ import os
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from planrunner.plan.expressions.values import Problem
 from planrunner.plan.shell.scan import Scan
 from planrunner.plan.shell.words import CARRIERS, DECLARING, SHELLS, Command, Word
 from planrunner.plan.taint.traits import STEERING
-from planrunner.record import NamedTuple
 
 ASSIGNMENT = r"(?s)([A-Za-z_][A-Za-z0-9_]*)(?:\[.*\])?\+?="
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)[^}]*\})")

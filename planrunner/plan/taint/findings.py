@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner.plan.model import Capability, Gate, Plan, Task
 from planrunner.plan.taint.flow import Flow, holes, read
 from planrunner.plan.taint.levels import Cell, Key, Level, Place, meant
 from planrunner.plan.taint.sinks import Sink, sinks, votes
 from planrunner.plan.taint.traits import USES, known, may_run, row
-from planrunner.record import NamedTuple
 
 Json = Any
 Passed = Callable[[Key], bool]

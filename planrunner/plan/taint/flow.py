@@ -6,7 +6,7 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from planrunner.files.match import is_glob, shell_fits
 from planrunner.plan.expressions.functions import FUNCTIONS
@@ -17,7 +17,6 @@ from planrunner.plan.taint.levels import KEPT, TOLD, Cell, Key, Levels, Place, m
 from planrunner.plan.taint.positions import ASKING, asks
 from planrunner.plan.taint.traits import CLOSED, DIGEST, Known, files_of, is_closed, member
 from planrunner.plan.templates import codes, holds_template, placeholders, references, templates, tree_of
-from planrunner.record import NamedTuple
 
 Json = Any
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from planrunner.plan.model import Plan, Task
 from planrunner.plan.tasks import inside
-from planrunner.record import NamedTuple
 
 Key: TypeAlias = "tuple[str, ...]"
 Path: TypeAlias = "tuple[str, ...]"

@@ -12,6 +12,7 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from planrunner.plan.shell.programs import LAUNCHERS
 from planrunner.plan.shell.scan import DEEPEST
@@ -19,7 +20,6 @@ from planrunner.plan.shell.variables import ASSIGNMENT, Carried, folders, names_
 from planrunner.plan.shell.words import CARRIERS, SHELLS, Word
 from planrunner.plan.taint.traits import STEERING
 from planrunner.plan.templates import Placeholder, placeholders
-from planrunner.record import NamedTuple
 
 HOLE = "\0"
 

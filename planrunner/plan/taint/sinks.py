@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from planrunner.plan.model import Action
 from planrunner.plan.taint.flow import Flow, actions_of, holes, placed, read, searched
@@ -19,7 +19,6 @@ from planrunner.plan.taint.positions import (
 )
 from planrunner.plan.taint.traits import DIGEST, STEERING, files_of, makes_rules
 from planrunner.plan.templates import templates
-from planrunner.record import NamedTuple
 
 Json = Any
 

@@ -3,11 +3,10 @@ each line. It comes without secrets; here it loses what would act on a terminal.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Event, TasksReset, UndoEnded
 from planrunner.machine.names import label
-from planrunner.record import NamedTuple
 from planrunner.views.terminal import EDGE, Terminal, cut, harmless, word
 
 if TYPE_CHECKING:
