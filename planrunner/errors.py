@@ -16,6 +16,8 @@ A failing task is never an exception (it is an outcome in an event), a fault in 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from shlex import quote
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -40,15 +42,77 @@ INTERRUPTED = 130
 TERMINATED = 143
 
 
+class NextStep:
+    """A command of planrunner to go on with: its name (``show``, ``audit verify``), then its arguments and options, one
+    word each. What people are shown is worded by the door, which knows how it was called itself."""
+
+    __slots__ = ("arguments", "command")
+
+    def __init__(self, command: str, *arguments: str) -> None:
+        self.command = command
+        self.arguments = arguments
+
+    def __str__(self) -> str:
+        return self.worded("planrunner")
+
+    def worded(self, program: str) -> str:
+        """The command as it is typed into a shell; ``program`` is how planrunner is called."""
+        return " ".join((program, self.command, *map(quote, self.arguments)))
+
+
+class Hint:
+    """The way out of an error: text, and the commands in it as ``NextStep``."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, *parts: str | NextStep) -> None:
+        self.parts = tuple(part for part in parts if part)
+
+    def __str__(self) -> str:
+        return self.worded(str)
+
+    @property
+    def steps(self) -> tuple[NextStep, ...]:
+        """The commands, in the order of the text."""
+        return tuple(part for part in self.parts if isinstance(part, NextStep))
+
+    def worded(self, word: Callable[[NextStep], str]) -> str:
+        """One text with each command as ``word`` says it: in backticks within a sentence, bare after a colon."""
+        text = ""
+        for number, part in enumerate(self.parts, 1):
+            if isinstance(part, str):
+                text += part
+            elif number == len(self.parts) and (not text or text.endswith(": ")):
+                text += word(part)
+            else:
+                text += f"`{word(part)}`"
+        return text
+
+    def replaced(self, text: str, other: Hint) -> Hint:
+        """The hint with another one in place of a part."""
+        return Hint(*(new for part in self.parts for new in (other.parts if part == text else (part,))))
+
+
+AGAIN = "run the command again"
+"""A part of a hint for which whoever acts on a run puts the command that resumes it."""
+
+START_ONE = Hint("start one with ", NextStep("exec", "PLAN"))
+
+
 class PlanrunnerError(Exception):
-    """An error shown to people as one message; ``hint`` names the next command or the way out."""
+    """An error shown to people as one message; ``way_out`` names the next command or what else to do, ``hint`` is its
+    text."""
 
     exit_code = INTERNAL
 
-    def __init__(self, message: str, hint: str = "") -> None:
+    def __init__(self, message: str, hint: str | NextStep | Hint = "") -> None:
         super().__init__(message)
         self.message = message
-        self.hint = hint
+        self.way_out = hint if isinstance(hint, Hint) else Hint(hint)
+
+    @property
+    def hint(self) -> str:
+        return str(self.way_out)
 
 
 class UsageError(PlanrunnerError):
@@ -90,7 +154,9 @@ class Denied(PlanrunnerError):
 
     exit_code = DENIED
 
-    def __init__(self, message: str, hint: str = "", rule: str = "", plan: str = "", digest: str = "") -> None:
+    def __init__(
+        self, message: str, hint: str | NextStep | Hint = "", rule: str = "", plan: str = "", digest: str = ""
+    ) -> None:
         super().__init__(message, hint)
         self.rule = rule
         self.plan = plan

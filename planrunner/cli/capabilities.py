@@ -16,7 +16,7 @@ from planrunner.cli.options import json_option
 from planrunner.cli.output import print_document
 from planrunner.cli.settings import output
 from planrunner.diagnostics import RULES
-from planrunner.errors import NotFound, UsageError
+from planrunner.errors import NextStep, NotFound, UsageError
 from planrunner.machine.ledger import SPENDABLE
 from planrunner.plan.model import Capability, Field
 from planrunner.views.documents import listing
@@ -168,7 +168,7 @@ def rule_command(code: str | None, every: bool, as_json: bool) -> int:
       planrunner rule --all --json
     """
     if every == (code is not None):
-        raise UsageError("name one rule, or ask for --all", "planrunner rule PLAN103")
+        raise UsageError("name one rule, or ask for --all", NextStep("rule", "PLAN103"))
     rules = rule_objects(None if every else code)
     if as_json:
         print_document(listing("rules", rules) if every else rules[0])

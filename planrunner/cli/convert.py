@@ -11,7 +11,7 @@ from planrunner.app.plans.lint import convert_text, draw_graph, load_plan
 from planrunner.app.plans.path import plan_named, read_regular
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import output
-from planrunner.errors import UsageError
+from planrunner.errors import NextStep, UsageError
 from planrunner.plan.files import decode
 from planrunner.source import Notation
 from planrunner.views.graph import render_text
@@ -75,7 +75,7 @@ def graph_command(ctx: click.Context, /, plan: str | None, form: str, run: str |
     elif plan is not None:
         drawn = load_plan(plan)
     else:
-        raise UsageError("name a plan or a run", "planrunner graph plans/release.yaml")
+        raise UsageError("name a plan or a run", NextStep("graph", "plans/release.yaml"))
     screen = output(given)
     if form == "text":
         screen.write(render_text(drawn, screen, statuses))

@@ -16,19 +16,24 @@ from planrunner import __version__
 from planrunner.cli.output import print_document
 from planrunner.cli.settings import COLORS, Settings, output, settings
 from planrunner.cli.table import ALIASES, COMMANDS, GROUPS, MEANT, module_of
-from planrunner.errors import INTERRUPTED, USAGE
+from planrunner.errors import INTERRUPTED, USAGE, NextStep
 from planrunner.plan.nearest import nearest
 from planrunner.views.documents import error_document
 from planrunner.views.terminal import Terminal, cut, harmless, pad, width
 
 
 def write_error(
-    arguments: Sequence[str], message: str, hint: str, code: int, findings: list[dict[str, Any]] | None = None
+    arguments: Sequence[str],
+    message: str,
+    hint: str,
+    code: int,
+    steps: Sequence[NextStep] = (),
+    findings: list[dict[str, Any]] | None = None,
 ) -> None:
     """The error as an object on standard output, for a call that asks for JSON there."""
     if "--json" in arguments:
         with suppress(OSError, ValueError):  # standard error has it
-            print_document(error_document(message, hint, code, findings), line=True)
+            print_document(error_document(message, hint, code, steps, findings), line=True)
 
 
 def plan_lines(screen: Terminal) -> list[str]:

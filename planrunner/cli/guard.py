@@ -11,8 +11,8 @@ from typing import TextIO
 
 from planrunner.cli.group import run, write_error
 from planrunner.cli.output import guard_terminals
-from planrunner.cli.settings import ABOUT_RUNS, Settings, messages, reworded
-from planrunner.errors import INTERNAL, INTERRUPTED, USAGE, Denied, PlanInvalid, PlanrunnerError
+from planrunner.cli.settings import Settings, messages, worded
+from planrunner.errors import INTERNAL, INTERRUPTED, USAGE, Denied, Hint, NextStep, PlanInvalid, PlanrunnerError
 from planrunner.process import set_own_process
 
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
@@ -40,9 +40,10 @@ def guarded(arguments: list[str], own: bool = False) -> int:
     except PlanInvalid as error:
         return _invalid(error, asked, arguments)
     except PlanrunnerError as error:
-        hint = f"{_GONE}; {_ELSEWHERE}" if _is_gone() else _here(error.hint, asked)
+        way_out = Hint(f"{_GONE}; {_ELSEWHERE}") if _is_gone() else error.way_out
+        hint = worded(way_out, asked[0] if asked else Settings())
         _say(f"error: {error.message}", hint)
-        write_error(arguments, error.message, hint, error.exit_code)
+        write_error(arguments, error.message, hint, error.exit_code, way_out.steps)
         if isinstance(error, Denied):
             _keep(error, asked)
         return error.exit_code
@@ -120,13 +121,6 @@ def _say(message: str, hint: str = "") -> None:
         pass
 
 
-def _here(hint: str, asked: Sequence[Settings]) -> str:
-    """A hint whose commands look where this one looked."""
-    if not asked or "planrunner " not in hint:
-        return hint
-    return reworded(hint, asked[0].called, ("exec", *ABOUT_RUNS))
-
-
 def _keep(denied: Denied, asked: Sequence[Settings]) -> None:
     """Keep for audit that a plan was not let start, but on paper. Where that fails the plan stays refused."""
     from planrunner.app.history.audit import keep
@@ -142,8 +136,11 @@ def _keep(denied: Denied, asked: Sequence[Settings]) -> None:
 def _full(error: OSError, asked: Sequence[Settings]) -> int:
     """Standard output goes to a file on a disk that is full or fails. What the command did is done all the same."""
     broken_pipe()
-    hint = "what the command did stands; `planrunner show last` tells how a run ended"
-    _say(f"error: standard output cannot be written: {error.strerror}", _here(hint, asked))
+    hint = Hint("what the command did stands; ", NextStep("show", "last"), " tells how a run ended")
+    _say(
+        f"error: standard output cannot be written: {error.strerror}",
+        worded(hint, asked[0] if asked else Settings()),
+    )
     return UNWRITTEN
 
 
@@ -170,7 +167,7 @@ def _invalid(error: PlanInvalid, asked: Sequence[Settings], arguments: Sequence[
     _say(f"error: {error.message}", error.hint)
     if "--json" in arguments:
         findings = findings_data([(error.source, error.findings)])["findings"]
-        write_error(arguments, error.message, error.hint, error.exit_code, findings)
+        write_error(arguments, error.message, error.hint, error.exit_code, findings=findings)
     return error.exit_code
 
 

@@ -25,7 +25,7 @@ from planrunner.cli.output import print_document
 from planrunner.cli.revise import plan_options, revised_first
 from planrunner.cli.runner import attended, lay_environment, report, tell_edited, watch
 from planrunner.cli.settings import Settings
-from planrunner.errors import OK, UsageError
+from planrunner.errors import OK, NextStep, UsageError
 from planrunner.views.documents import document_of
 
 _rerun_options = options(
@@ -145,7 +145,7 @@ def rerun_command(ctx: click.Context, /, run: str, tasks: tuple[str, ...], **how
     """
     wide = {name: bool(how.pop(name)) for name in ("downstream", "keep_unchanged", "only_failed")}
     if wide["downstream"] and wide["keep_unchanged"]:
-        raise UsageError("--downstream and --keep-unchanged exclude each other", "planrunner rerun --help")
+        raise UsageError("--downstream and --keep-unchanged exclude each other", NextStep("rerun", "--help"))
     return begin(given_settings(ctx), RerunRequest(run, tasks, **wide), **how)
 
 

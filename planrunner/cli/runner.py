@@ -16,8 +16,8 @@ from planrunner.app.runs.execute import ExecRequest, RunResult, Watch, execute
 from planrunner.app.runs.setup import edited_plan
 from planrunner.cli.options import PROGRESS, ExecOptions
 from planrunner.cli.output import print_document
-from planrunner.cli.settings import Settings, messages, reworded, terminal
-from planrunner.errors import NO_PLAN, OK, Denied, NotFound, PlanrunnerError, UsageError
+from planrunner.cli.settings import Settings, messages, terminal
+from planrunner.errors import NO_PLAN, OK, Denied, Hint, NextStep, NotFound, UsageError
 from planrunner.journal.workspace import NAME, find_project, find_state, program, why_outside
 from planrunner.machine.events import Entry
 from planrunner.safety.project import env_variables
@@ -86,7 +86,7 @@ def report_steered(steered: Steered, as_json: bool) -> int:
     report_notices(steered)
     if not steered.answer.applied:
         kind = NotFound if steered.answer.code == NO_PLAN else UsageError
-        raise kind(f"run {steered.run_id}: {steered.answer.message}", f"planrunner show {steered.run_id}")
+        raise kind(f"run {steered.run_id}: {steered.answer.message}", NextStep("show", steered.run_id))
     if as_json:
         print_document(steered_document(steered), line=True)
     else:
@@ -136,12 +136,7 @@ def exec_plan(given: Settings, options: ExecOptions) -> int:
     progress = watch(given, options.progress, options.output)
     if not (options.no_wait or options.unattended or options.dry_run):
         progress = attended(given, progress)
-    try:
-        result = execute(request, progress)
-    except PlanrunnerError as error:
-        if not given.state:
-            error.hint = reworded(error.hint, given.program)
-        raise
+    result = execute(request, progress)
     if result.notices and text is None and not options.json and options.progress in ("auto", "tree", "plain"):
         say(f"lint has {plural(result.notices, 'finding')} about this plan: planrunner lint {plan}")
     return report(result, options.json)
@@ -159,7 +154,7 @@ def may_leave_sandbox(what: str) -> bool:
         return True
     raise Denied(
         "--no-sandbox works only at a terminal, and standard input is not a terminal",
-        "`planrunner doctor --sandbox` tells what keeps the sandbox from working here",
+        Hint(NextStep("doctor", "--sandbox"), " tells what keeps the sandbox from working here"),
         "sandbox.off",
         what,
     )

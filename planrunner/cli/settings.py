@@ -7,7 +7,7 @@ import sys
 from typing import TextIO
 
 from planrunner.caller import PROFILE_VARIABLE, STATE_VARIABLE
-from planrunner.errors import UsageError
+from planrunner.errors import Hint, NextStep, UsageError
 from planrunner.journal.foreign import stranger
 from planrunner.journal.workspace import find_state
 from planrunner.process import disable_plugins
@@ -15,7 +15,7 @@ from planrunner.views.terminal import Terminal, word
 
 ABOUT_RUNS = (
     *("resume", "retry", "rerun", "revise", "rollback", "pause", "cancel", "budget", "gates", "approve"),
-    *("runs", "show", "why", "logs", "events"),
+    *("runs", "show", "why", "logs", "events", "checkpoints", "replay", "audit", "artifacts"),
 )
 """Commands about runs that hints name."""
 
@@ -69,11 +69,14 @@ def _enter(directory: str) -> None:
         raise UsageError(f"-C `{directory}`: {reason}", "name a directory that exists") from None
 
 
-def reworded(hint: str, program: str, commands: tuple[str, ...] = ABOUT_RUNS) -> str:
-    """A hint whose commands are for the runs that ``program`` names."""
-    for command in commands:
-        hint = hint.replace(f"planrunner {command}", f"{program} {command}")
-    return hint
+def worded(hint: Hint, given: Settings) -> str:
+    """A hint with its commands as they are typed here: for the same place and, if they are about runs, for the same
+    state directory."""
+
+    def word(step: NextStep) -> str:
+        return step.worded(given.program if step.command.split()[0] in ABOUT_RUNS else given.called)
+
+    return hint.worded(word)
 
 
 def terminal(stream: TextIO, given: Settings) -> Terminal:

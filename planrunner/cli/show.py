@@ -28,7 +28,7 @@ from planrunner.cli.options import json_option
 from planrunner.cli.output import byte_writer, print_document
 from planrunner.cli.runner import tell_edited
 from planrunner.cli.settings import Settings, messages, note_stranger, output
-from planrunner.errors import UsageError
+from planrunner.errors import NextStep, UsageError
 from planrunner.journal.codec import event_types
 from planrunner.views import run as picture
 from planrunner.views.documents import document_of
@@ -86,9 +86,9 @@ def show_command(
 def _calls(ctx: click.Context, run: str, task: str, inputs: bool, as_json: bool) -> int:
     """What a task was called with."""
     if not task:
-        raise UsageError("--inputs needs the task", f"planrunner show {run} TASK --inputs")
+        raise UsageError("--inputs needs the task", NextStep("show", run, "TASK", "--inputs"))
     if not inputs:
-        raise UsageError("a task is shown with --inputs", f"planrunner show {run} {task} --inputs")
+        raise UsageError("a task is shown with --inputs", NextStep("show", run, task, "--inputs"))
     given = given_settings(ctx)
     calls = called(run, task, given.state)
     if as_json:

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Sequence
 from json import loads
 from typing import TYPE_CHECKING
 
-from planrunner.errors import NotFound, PlanrunnerError, RecordMismatch, StorageFailed
+from planrunner.errors import Hint, NextStep, NotFound, PlanrunnerError, RecordMismatch, StorageFailed
 from planrunner.journal.chain import Chain, Head, known_chain
 from planrunner.journal.database import (
     CHAINED,
@@ -139,8 +139,11 @@ def refused(run: str, why: str) -> RecordMismatch:
     """The error for a run that is not what was written."""
     return RecordMismatch(
         f"run `{run}` was changed after it was written and is not used: {why}",
-        f"`planrunner audit verify {run}` tells more; restore the state directory from a copy, or take the run as it is"
-        f" with `planrunner audit accept {run}`",
+        Hint(
+            NextStep("audit verify", run),
+            " tells more; restore the state directory from a copy, or take the run as it is with ",
+            NextStep("audit accept", run),
+        ),
     )
 
 

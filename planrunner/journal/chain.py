@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from planrunner.errors import RecordMismatch, StorageFailed
+from planrunner.errors import Hint, NextStep, RecordMismatch, StorageFailed
 
 if TYPE_CHECKING:
     from planrunner.journal.codec import Row
@@ -268,7 +268,7 @@ def anchor(chain: Chain, journal: bytes | None, state: str) -> None:
     if not isinstance(journal, bytes) or (chain.journal and chain.journal != journal):
         raise RecordMismatch(
             f"the journal in `{state}` is not the one that was written here before",
-            "`planrunner audit verify` tells more; `planrunner audit accept` takes it as it is",
+            Hint(NextStep("audit verify"), " tells more; ", NextStep("audit accept"), " takes it as it is"),
         )
     chain.journal = journal
     if not chain.anchored and chain.heads_path:

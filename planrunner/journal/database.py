@@ -9,14 +9,13 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from planrunner.errors import NotFound, PlanrunnerError, StorageFailed
-from planrunner.journal.records import AGAIN
+from planrunner.errors import AGAIN, START_ONE, Hint, NextStep, NotFound, PlanrunnerError, StorageFailed
 from planrunner.journal.workspace import check_contents
 
 if TYPE_CHECKING:
     from planrunner.journal.leases import JournalLock
 
-__all__ = ["AGAIN", "BUSY_SECONDS", "FILE", "Connection", "failure", "open_database", "sqlite3"]
+__all__ = ["BUSY_SECONDS", "FILE", "Connection", "failure", "open_database", "sqlite3"]
 
 FILE = "journal.db"
 APPLICATION = 0x706C616E
@@ -117,14 +116,19 @@ def open_database(state: str, begin: Callable[[Connection], None] | None = None)
         raise failure(error, path) from error
 
 
-def failure(error: Exception, path: str, then: str = AGAIN) -> PlanrunnerError:
+ONCE_MORE = Hint(AGAIN)
+
+
+def failure(error: Exception, path: str, then: Hint = ONCE_MORE) -> PlanrunnerError:
     """The error to show for an error of SQLite; ``then`` is what to do once its cause is mended. A caller that holds a
     run names the command that resumes it instead."""
     name = getattr(error, "sqlite_errorname", "")
     for prefix, (message, hint) in _FAILURES.items():
         if name.startswith(prefix):
-            return StorageFailed(message.format(path=path, error=error), hint.format(then=then))
-    return StorageFailed(f"the journal `{path}` failed: {error}", f"when the cause is mended, {then}")
+            return StorageFailed(
+                message.format(path=path, error=error), Hint(hint, *(then.parts if hint.endswith(" ") else ()))
+            )
+    return StorageFailed(f"the journal `{path}` failed: {error}", Hint("when the cause is mended, ", *then.parts))
 
 
 def check_layout(connection: Connection, path: str) -> None:
@@ -172,13 +176,14 @@ def check_database(state: str, seconds: float) -> bool:
     return True
 
 
+_OLDER = Hint("open it once with ", NextStep("exec"))
 _COPY = "restore it from a copy, or move it away to start a new journal"
 _ELSEWHERE = "choose another state directory with --state DIR"
 _FAILURES = {
-    "SQLITE_FULL": ("no space is left for the journal `{path}`", "free some, then {then}"),
+    "SQLITE_FULL": ("no space is left for the journal `{path}`", "free some, then "),
     "SQLITE_IOERR": (
         "the journal `{path}` cannot be written: {error}",
-        "free some space or mend the disk, then {then}",
+        "free some space or mend the disk, then ",
     ),
     "SQLITE_READONLY": ("the journal `{path}` is read-only here", _ELSEWHERE),
     "SQLITE_CANTOPEN": ("the journal `{path}` cannot be opened", _ELSEWHERE),
@@ -187,7 +192,7 @@ _FAILURES = {
     "SQLITE_CORRUPT": ("the journal `{path}` is damaged: {error}", _COPY),
     "SQLITE_BUSY": (
         f"the journal `{{path}}` was busy for {BUSY_SECONDS:.0f} seconds",
-        "see which other program has it open; when the cause is mended, {then}",
+        "see which other program has it open; when the cause is mended, ",
     ),
 }
 
@@ -258,7 +263,7 @@ def _open_reader(path: str) -> Connection:
         if not version:
             raise _no_runs(path)  # the process that made it has yet to lay out its tables
         if version < READABLE:
-            raise StorageFailed(f"the journal `{path}` is of an older layout", "open it once with `planrunner exec`")
+            raise StorageFailed(f"the journal `{path}` is of an older layout", _OLDER)
     except BaseException:
         connection.close()
         raise
@@ -266,7 +271,7 @@ def _open_reader(path: str) -> Connection:
 
 
 def _no_runs(path: str) -> NotFound:
-    return NotFound(f"there are no runs in `{os.path.dirname(path)}`", "start one with `planrunner exec PLAN`")
+    return NotFound(f"there are no runs in `{os.path.dirname(path)}`", START_ONE)
 
 
 def _version(connection: Connection, path: str) -> int:
@@ -369,7 +374,7 @@ class Store:
         self._connection = connection
         self._path = path
 
-    def _transact(self, write: Callable[[], None], synchronous: str = "FULL", then: str = AGAIN) -> None:
+    def _transact(self, write: Callable[[], None], synchronous: str = "FULL", then: Hint = ONCE_MORE) -> None:
         try:
             if synchronous != "FULL":
                 self._connection.execute(f"PRAGMA synchronous={synchronous}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 
-from planrunner.errors import NotFound, RecordMismatch, StorageFailed
+from planrunner.errors import Hint, NextStep, NotFound, RecordMismatch, StorageFailed
 from planrunner.journal import leases
 from planrunner.journal.audit import BITS, entries_of, plans_of, prove, read_heads, seal, sealed_rows, verify_journal
 from planrunner.journal.chain import Chain, first_link, known_chain, mac_of, make_folder, make_heads, next_link
@@ -17,7 +17,7 @@ from planrunner.journal.database import CHAINED, FILE, Connection, check_layout,
 from planrunner.journal.inbox import cover_waiting
 from planrunner.journal.proof import Sealed, Verdict, stored_form
 from planrunner.journal.records import Lease
-from planrunner.journal.workspace import check_contents, program
+from planrunner.journal.workspace import check_contents
 
 Json = object
 
@@ -78,7 +78,10 @@ def strange(state: str, why: str) -> RecordMismatch:
     """The refusal of a state directory that came from elsewhere."""
     return RecordMismatch(
         f"the state directory `{state}` was not written by your planrunner and is not used: {why} (`state.foreign`)",
-        f"move it away; or look through it, then take it as it is with `{program(state)} audit accept --because WHY`",
+        Hint(
+            "move it away; or look through it, then take it as it is with ",
+            NextStep("audit accept", "--because", "WHY"),
+        ),
     )
 
 
@@ -115,7 +118,7 @@ def _lost(state: str, what: str) -> StorageFailed:
     path, name = os.path.join(state, FILE), os.path.basename(state)
     return StorageFailed(
         f"the journal of this run is gone: {path} was removed or replaced during the run, which ends here; {what}",
-        f"mend the task that did it (`git clean` needs `-e {name}`), then run `planrunner exec` again",
+        Hint(f"mend the task that did it (`git clean` needs `-e {name}`), then run ", NextStep("exec"), " again"),
     )
 
 
@@ -212,7 +215,7 @@ def accept(state: str, run: str | None, said: dict[str, Json]) -> Verdict:
     try:
         if chain.key is None:
             raise StorageFailed(
-                f"there is no audit key to accept with: {chain.unchained}", "`planrunner exec` makes one"
+                f"there is no audit key to accept with: {chain.unchained}", Hint(NextStep("exec"), " makes one")
             )
         heads, _ = read_heads(chain)
         if run is not None:

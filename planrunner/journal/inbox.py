@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from planrunner.errors import NotFound, StorageFailed
+from planrunner.errors import AGAIN, Hint, NotFound, StorageFailed
 from planrunner.journal import leases
-from planrunner.journal.database import AGAIN, FILE, Connection, Store, failure, open_database, sqlite3
+from planrunner.journal.database import FILE, Connection, Store, failure, open_database, sqlite3
 from planrunner.journal.records import Answer, Request
 from planrunner.jsontext import read_json, write_json
 
@@ -128,7 +128,7 @@ def write_note(state: str, run: str, name: str, text: str) -> None:
     it. Raises StorageFailed."""
     path = os.path.join(state, FILE)
     if not os.path.lexists(path):
-        raise StorageFailed(f"the journal `{path}` is gone", f"restore it from a copy, then {AGAIN}")
+        raise StorageFailed(f"the journal `{path}` is gone", Hint("restore it from a copy, then ", AGAIN))
     lock, _ = leases.open_lock(state, False)  # all who write share it
     try:
         connection = open_database(state, _begin)
@@ -151,4 +151,4 @@ def write_note(state: str, run: str, name: str, text: str) -> None:
 
 
 def _begin(_: Connection) -> None:
-    raise StorageFailed("the journal has no tables", f"restore it from a copy, then {AGAIN}")
+    raise StorageFailed("the journal has no tables", Hint("restore it from a copy, then ", AGAIN))

@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Iterator
 
-from planrunner.errors import NotFound, RunHeld, StorageFailed
+from planrunner.errors import AGAIN, START_ONE, Hint, NotFound, RunHeld, StorageFailed
 from planrunner.journal.records import Holder
 from planrunner.journal.workspace import check_state, mend_modes, prepare_state, unusable
 
@@ -89,7 +89,7 @@ def _lock(path: str, what: str, held: str) -> int:
         try:
             descriptor = _try_lock(path)
         except OSError as error:
-            hint = "free some space, then run the command again" if error.errno in _FULL else ""
+            hint = Hint("free some space, then ", AGAIN) if error.errno in _FULL else ""
             raise StorageFailed(f"{what} cannot be taken: {error.strerror}: `{path}`", hint) from error
         if descriptor is not None:
             _sign(descriptor)
@@ -268,7 +268,7 @@ def open_lock(state: str, readonly: bool) -> tuple[JournalLock | None, tuple[str
         return JournalLock(state), notices
     except FileNotFoundError as error:
         if readonly:
-            raise NotFound(f"there are no runs in `{state}`", "start one with `planrunner exec PLAN`") from error
+            raise NotFound(f"there are no runs in `{state}`", START_ONE) from error
     except OSError as error:
         raise unusable(state, error) from error
     prepare_state(state)

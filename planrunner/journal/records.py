@@ -6,13 +6,10 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from planrunner.errors import NotFound
+from planrunner.errors import START_ONE, Hint, NextStep, NotFound
 from planrunner.machine.events import Entry, RunEnded
 from planrunner.plan.nearest import nearest
 from planrunner.source import Notation, Source
-
-AGAIN = "run the command again"
-"""The hint of failures that left nothing to continue; who acts on a run says which command continues it instead."""
 
 
 class StoredPlan(NamedTuple):
@@ -158,8 +155,7 @@ def only_match(wanted: str, matches: Sequence[str]) -> str:
 def no_match(wanted: str, known: Sequence[str]) -> NotFound:
     """The error for an unknown run, with the nearest name among ``known``."""
     if not known:
-        return NotFound("there are no runs yet", "start one with `planrunner exec PLAN`")
+        return NotFound("there are no runs yet", START_ONE)
     near = nearest(wanted, known)
-    listed = "`planrunner runs` lists the runs"
-    hint = f"did you mean `{near}`? {listed}" if near else listed
-    return NotFound(f"there is no run `{wanted}`", hint)
+    way = Hint(f"did you mean `{near}`? " if near else "", NextStep("runs"), " lists the runs")
+    return NotFound(f"there is no run `{wanted}`", way)

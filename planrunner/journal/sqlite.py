@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from planrunner.errors import Fenced, NotFound, StorageFailed, UsageError
+from planrunner.errors import Fenced, Hint, NextStep, NotFound, StorageFailed, UsageError
 from planrunner.journal import leases
 from planrunner.journal.audit import plans_of, pruned_rows, refused, sealed_rows, stored_run, take_up
 from planrunner.journal.chain import Chain, anchor, first_link, key_path, make_key, read_key
@@ -37,7 +37,7 @@ _PAGE = 512
 _RECORD = "INSERT INTO pruned VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _REMOVE = ("DELETE FROM requests WHERE run = ?", "DELETE FROM notes WHERE run = ?", "DELETE FROM runs WHERE run = ?")
 _CACHED_PLANS = 200
-_EXEC = "run `planrunner exec` again"
+_EXEC = Hint("run ", NextStep("exec"), " again")
 """What to do after a failure that left no run behind."""
 
 _STANDS = "SELECT epoch, status, (SELECT max(id) FROM entries WHERE id BETWEEN ? AND ?) FROM runs WHERE run = ?"
@@ -413,12 +413,12 @@ def _insert_compiled(connection: Connection, key: str, value: bytes) -> None:
 def _overtaken(run: Lease) -> Fenced:
     return Fenced(
         f"another runner took over run `{run.run}`; this one stops writing",
-        f"`planrunner show {run.run}` tells how it goes on",
+        Hint(NextStep("show", run.run), " tells how it goes on"),
     )
 
 
-def _going_on(run: Lease) -> str:
-    return f"go on with `planrunner resume {run.run}`"
+def _going_on(run: Lease) -> Hint:
+    return Hint("go on with ", NextStep("resume", run.run))
 
 
 def _prune(connection: Connection, chain: Chain, row: RunRow, at: float, by: str) -> None:
@@ -427,7 +427,7 @@ def _prune(connection: Connection, chain: Chain, row: RunRow, at: float, by: str
     StorageFailed for damaged heads, the errors of SQLite."""
     found = sealed_rows(connection, row.run)
     if not found or not row.status or (found[0].status, found[0].epoch) != (row.status, row.epoch):
-        raise UsageError(f"run {row.run} has not ended", f"planrunner show {row.run}")
+        raise UsageError(f"run {row.run} has not ended", NextStep("show", row.run))
     sealed = found[0]
     walked, breaks = walk(stored_run(connection, sealed), chain, chain.head(sealed.number))
     if breaks and chain.key is not None:

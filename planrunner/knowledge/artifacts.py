@@ -22,7 +22,7 @@ from itertools import islice
 from tarfile import TarFile, TarInfo
 from typing import IO, TYPE_CHECKING, NamedTuple
 
-from planrunner.errors import NotFound, StorageFailed
+from planrunner.errors import AGAIN, Hint, NotFound, StorageFailed
 from planrunner.fileio import give_name, unnamed
 from planrunner.plan.expressions.quantities import parse_duration
 from planrunner.plan.lower.declarations import versions_kept
@@ -34,7 +34,7 @@ _CHUNK = 1 << 20
 _DEEPEST = 64
 _STORE_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 """While a directory is packed these come from writing the store, others from reading the directory."""
-_HINT = "free some space or repair the disk, then run the command again"
+_HINT = Hint("free some space or repair the disk, then ", AGAIN)
 
 
 class ArtifactRefused(OSError):

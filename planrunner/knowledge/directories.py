@@ -12,7 +12,7 @@ import shutil
 import tarfile
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from planrunner.errors import NotFound, StorageFailed, UsageError
+from planrunner.errors import Hint, NextStep, NotFound, StorageFailed, UsageError
 
 if TYPE_CHECKING:
     from planrunner.knowledge.artifacts import ArtifactStore
@@ -116,7 +116,9 @@ def unpack(archive: IO[bytes], target: str) -> int:
     except _Refused as error:
         raise UsageError(f"the archive is not written out: {error}", "`-o -` prints the archive itself") from error
     except tarfile.TarError as error:
-        raise StorageFailed(f"the archive is damaged: {error}", "`planrunner artifacts verify` looks at all") from error
+        raise StorageFailed(
+            f"the archive is damaged: {error}", Hint(NextStep("artifacts verify"), " looks at all")
+        ) from error
     except OSError as error:
         raise UsageError(f"`{target}` cannot be written: {error.strerror or error}") from error
     return count

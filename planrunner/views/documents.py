@@ -10,6 +10,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from planrunner.errors import NextStep
+
 Json = Any
 
 FORMAT = 1
@@ -33,10 +35,12 @@ def listing(name: str, records: Iterable[Json], **more: Json) -> dict[str, Json]
 
 
 def error_document(
-    message: str, hint: str, code: int, findings: list[dict[str, Json]] | None = None
+    message: str, hint: str, code: int, steps: Iterable[NextStep] = (), findings: list[dict[str, Json]] | None = None
 ) -> dict[str, Json]:
-    """What a failed call prints; ``findings`` are those of an invalid plan."""
-    error = {"message": message, "hint": hint, "exit_code": code}
+    """What a failed call prints; ``next`` has the commands of the hint as data, ``findings`` are those of an invalid
+    plan."""
+    commands = [{"command": step.command, "arguments": [*step.arguments]} for step in steps]
+    error = {"message": message, "hint": hint, "next": commands, "exit_code": code}
     return {"format": FORMAT, "error": error if findings is None else {**error, "findings": findings}}
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from planrunner.app.history.state import stored_state
-from planrunner.errors import NotFound, StorageFailed, UsageError
+from planrunner.errors import Hint, NextStep, NotFound, StorageFailed, UsageError
 from planrunner.journal.ports import Journal
 from planrunner.journal.records import RunRow
 from planrunner.journal.stores import open_journal
@@ -27,7 +27,7 @@ Json = Any
 FOREVER = "forever"
 _FINAL = frozenset({"completed", "failed", "cancelled"})
 _CHUNK = 1 << 20
-_VERIFY = "`planrunner artifacts verify` looks at all"
+_VERIFY = Hint(NextStep("artifacts verify"), " looks at all")
 
 
 class Version(NamedTuple):
@@ -143,7 +143,7 @@ def found(ref: str, state: str | None) -> tuple[Version, ArtifactStore]:
         journal.close()
     store = ArtifactStore(state_dir)
     if not store.has(version.sha256):
-        why = f"its retention is `{version.retention}`" if version.over else _VERIFY
+        why = Hint(f"its retention is `{version.retention}`") if version.over else _VERIFY
         raise NotFound(f"the content of `{version.ref}` is not kept any more", why)
     return version, store
 
@@ -254,7 +254,7 @@ def _unknown(address: str, found: list[Version]) -> NotFound:
     known = {version.address for version in found}
     names = {version.name: version.address for version in found}
     near = nearest(address, known) or names.get(nearest(address.rpartition("/")[2], names) or "", "")
-    hint = f"did you mean `{near}`?" if near else "`planrunner artifacts` lists what there is"
+    hint = f"did you mean `{near}`?" if near else Hint(NextStep("artifacts"), " lists what there is")
     return NotFound(f"there is no artifact `{address}`", hint)
 
 

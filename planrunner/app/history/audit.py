@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from planrunner.caller import principal
-from planrunner.errors import Denied, NotFound, PlanrunnerError, RunHeld, StorageFailed, UsageError
+from planrunner.errors import Denied, Hint, NextStep, NotFound, PlanrunnerError, RunHeld, StorageFailed, UsageError
 from planrunner.escapes import escaped
 from planrunner.fileio import read_regular
 from planrunner.journal import foreign
@@ -31,7 +31,8 @@ from planrunner.views.status import rfc3339
 Json = Any
 
 
-_ANCHOR = "`planrunner audit head` prints them: RUN:SEQ:LINK"
+_ANCHOR = Hint(NextStep("audit head"), " prints them: RUN:SEQ:LINK")
+_EXPORT = Hint(NextStep("audit export"), " writes one")
 
 
 def verify(run: str | None, state: str | None, heads: Sequence[str] = ()) -> Verdict:
@@ -195,7 +196,7 @@ def lines(run: str | None, state: str | None) -> Iterator[str]:
             yield _line({"type": "run", "run": row.run, **about})
             yield from (_line(each) for each in _events(row, rows))
     except (ValueError, TypeError) as error:
-        hint = "`planrunner audit verify` tells more"
+        hint = Hint(NextStep("audit verify"), " tells more")
         raise StorageFailed(f"the journal in `{directory}` is damaged: {error}", hint) from error
 
 
@@ -217,12 +218,12 @@ def verify_export(path: str, anchors: Sequence[Anchor]) -> Verdict:
         with open(path, encoding="utf-8") as file:
             head = json.loads(file.readline() or "0")
             if not isinstance(head, dict) or (head.get("type"), head.get("format")) != ("audit", FORMAT):
-                raise UsageError(f"`{path}` is not an export of this format", "`planrunner audit export` writes one")
+                raise UsageError(f"`{path}` is not an export of this format", _EXPORT)
             known = {(anchor.run, anchor.seq): anchor.link for anchor in anchors}
             found += _walk(file, standing, known)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
-        raise NotFound(f"`{path}` cannot be read: {why}", "`planrunner audit export` writes one") from error
+        raise NotFound(f"`{path}` cannot be read: {why}", _EXPORT) from error
     for anchor in anchors:
         last = standing[anchor.run].events if anchor.run in standing else 0
         if anchor.seq > last and anchor.run not in {each.run for each in found}:

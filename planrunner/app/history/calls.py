@@ -13,7 +13,7 @@ from planrunner.app.history.state import stored_state
 from planrunner.app.plans.tasks import task_number
 from planrunner.caller import workspace
 from planrunner.engine.calls import Place, digest, prepare
-from planrunner.errors import NotFound
+from planrunner.errors import NextStep, NotFound
 from planrunner.journal.ports import Journal
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_state
@@ -80,7 +80,7 @@ def called(wanted: str, task: str, state: str | None) -> list[Called]:
     finally:
         journal.close()
     if not found:
-        raise NotFound(f"`{name}` has not begun in run {run}", f"planrunner why {run} {name}")
+        raise NotFound(f"`{name}` has not begun in run {run}", NextStep("why", run, name))
     return found
 
 

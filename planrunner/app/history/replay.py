@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from planrunner.app.history.state import later_plans, plan_of
 from planrunner.app.runs.setup import sight
 from planrunner.engine.replay import replay, replay_edited
-from planrunner.errors import NotFound, StorageFailed, UsageError
+from planrunner.errors import Hint, NextStep, NotFound, StorageFailed, UsageError
 from planrunner.journal.codec import decode_rows, encode_rows
 from planrunner.journal.memory import MemoryJournal
 from planrunner.journal.records import StoredPlan
@@ -29,7 +29,7 @@ Json = Any
 
 FORMAT = 1
 SUFFIX = ".jsonl"
-_EXPORT = "`planrunner events RUN --export FILE` writes one"
+_EXPORT = Hint(NextStep("events", "RUN", "--export", "FILE"), " writes one")
 
 
 class History(NamedTuple):
@@ -157,7 +157,7 @@ def replay_run(wanted: str, state: str | None, plan: str | None = None) -> Repla
     if later:
         raise UsageError(
             f"run {run_id} was revised: it is replayed with the plans it had, not with another one",
-            f"planrunner replay {run_id}",
+            NextStep("replay", run_id),
         )
     edited, replayed = _edited(plan, pinned, run_id, entries)
     return ReplayReport(run_id, plan_id, stored.digest, edited, replayed)

@@ -15,7 +15,7 @@ from planrunner.app.runs.doubts import rest
 from planrunner.app.runs.execute import exit_code as code
 from planrunner.engine.output import log_name
 from planrunner.engine.poller import TimeLine, boot
-from planrunner.errors import NotFound, UsageError
+from planrunner.errors import Hint, NextStep, NotFound, UsageError
 from planrunner.journal.codec import event_types
 from planrunner.journal.ports import Journal
 from planrunner.journal.records import RunRow
@@ -105,7 +105,7 @@ def _matching(
         near = nearest(query.task, about)
         raise NotFound(
             f"no entry is about a task `{query.task}`",
-            f"did you mean `{near}`?" if near else "`planrunner show --all` lists the tasks",
+            f"did you mean `{near}`?" if near else Hint(NextStep("show", "--all"), " lists the tasks"),
         )
 
 
@@ -136,7 +136,7 @@ def _kinds(names: Iterable[str]) -> frozenset[type]:
     return frozenset(known[name] for name in names)
 
 
-def _meant(name: str, known: Iterable[str]) -> str:
+def _meant(name: str, known: Iterable[str]) -> str | Hint:
     """The nearest type; else those that share a word with the name, of which one is about the same thing."""
     near = nearest(name, known)
     if near:
@@ -145,7 +145,7 @@ def _meant(name: str, known: Iterable[str]) -> str:
     alike = [kind for kind in sorted(known) if words & set(kind.split("_"))]
     if alike:
         return f"did you mean one of {', '.join(f'`{kind}`' for kind in alike[:8])}?"
-    return "`planrunner events last` shows the type of each entry, as in `attempt_ended`"
+    return Hint(NextStep("events", "last"), " shows the type of each entry, as in `attempt_ended`")
 
 
 POLL = 0.2

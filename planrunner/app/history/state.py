@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from planrunner.errors import NotFound
+from planrunner.errors import Hint, NextStep, NotFound
 from planrunner.journal.ports import JournalPort
 from planrunner.journal.records import StoredPlan
 from planrunner.machine.events import Entry, RunRevised, RunStarted
@@ -22,7 +22,7 @@ def stored_plan(journal: JournalPort, digest: str) -> Plan:
     """The plan a run is pinned to; the file it came from may have changed or gone. Raises NotFound."""
     if not digest:
         message = "`refused` is not a run: it records the plans that were refused"
-        raise NotFound(message, "`planrunner audit export refused --format text` shows it")
+        raise NotFound(message, Hint(NextStep("audit export", "refused", "--format", "text"), " shows it"))
     return plan_of(journal.plan(digest))
 
 

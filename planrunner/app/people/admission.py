@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from shlex import quote
 from typing import Any, Literal, NamedTuple
 
 from planrunner.app.proof.envelope import Sight
 from planrunner.app.proof.powers import FORMAT, outside, powers, settings_powers
 from planrunner.app.runs.setup import Seen, environment_of, sight
-from planrunner.errors import Denied, NotFound, UsageError
+from planrunner.errors import Denied, Hint, NextStep, NotFound, UsageError
 from planrunner.escapes import escaped
 from planrunner.files.match import path_matches
 from planrunner.journal.memory import MemoryJournal
@@ -27,7 +28,6 @@ from planrunner.plugins.registry import Registry
 from planrunner.safety import trust
 from planrunner.safety.project import FILE, read_settings, said_of_plans
 from planrunner.safety.trust import settings_text, trusted_home
-from planrunner.views.terminal import word
 
 Json = Any
 
@@ -159,12 +159,17 @@ def _denied(path: str, why: str) -> Denied:
 
 
 def _taken_back(path: str, why: str) -> Denied:
-    return _no(f"the run of `{path}` may not go on: {why}", f"read it, then: planrunner trust {word(path)}", path)
+    return _no(f"the run of `{path}` may not go on: {why}", Hint("read it, then: ", NextStep("trust", path)), path)
 
 
-def _no(message: str, hint: str, path: str, rule: str = "trust") -> Denied:
+def _no(message: str, hint: str | Hint, path: str, rule: str = "trust") -> Denied:
     """The refusal; names that a plan chose show nothing but what they are."""
-    return Denied(escaped(message), escaped(hint), rule, path)
+    parts = hint.parts if isinstance(hint, Hint) else (hint,)
+    shown = [
+        escaped(part) if isinstance(part, str) else NextStep(part.command, *map(escaped, part.arguments))
+        for part in parts
+    ]
+    return Denied(escaped(message), Hint(*shown), rule, path)
 
 
 def _by(wish: Wish, examined: Examined, rule: str, missing: list[dict[str, str]]) -> str:
@@ -176,7 +181,7 @@ def _by(wish: Wish, examined: Examined, rule: str, missing: list[dict[str, str]]
     if wish.digest:
         if wish.digest.removeprefix("sha256:") != found["digest"].removeprefix("sha256:"):
             message = f"`{wish.path}` is not what was trusted: its digest is {found['digest']}, not {wish.digest}"
-            raise _no(message, f"look at what it may do now: planrunner trust {word(wish.path)}", wish.path)
+            raise _no(message, Hint("look at what it may do now: ", NextStep("trust", wish.path)), wish.path)
         return "digest"
     if rule == "allow" and not missing:
         return "policy"
@@ -191,23 +196,22 @@ def _by(wish: Wish, examined: Examined, rule: str, missing: list[dict[str, str]]
 
 
 def _refused(wish: Wish, found: Mapping[str, Json], answer: Answer, missing: list[dict[str, str]]) -> Denied:
-    path = word(wish.path)
+    show = NextStep("trust", wish.path)
     if answer == "no":
-        return _no(
-            f"`{wish.path}` was not run: you did not allow it", f"planrunner trust {path} shows it again", wish.path
-        )
-    ways = f"planrunner trust {path}, or planrunner exec {path} --trust {found['digest']}"
+        return _no(f"`{wish.path}` was not run: you did not allow it", Hint(show, " shows it again"), wish.path)
     reasons = (
         [found["why"]] if found["why"] else [f"{row['as']} of `{row['task']}`: {row['path']}" for row in missing[:1]]
     )
     reasons += ["it has changed since it was trusted"] * (found["trusted"] == "changed")
     if missing and found["origin"] == "inside":
         real = _real(wish, missing[0])
-        ways = f"--allow-outside {word(real)}, or in {FILE}: policy: {{files: {{write: ['**', {real}]}}}}"
+        entry = f"policy: {{files: {{write: ['**', {real}]}}}}"
+        hint = f"allow it with --allow-outside {quote(real)}, or in {FILE}: {entry}"
         message = f"`{wish.path}` acts outside the project ({'; '.join(reasons)})"
-        return _no(message, f"allow it with {ways}", wish.path, "trust.outside")
+        return _no(message, hint, wish.path, "trust.outside")
     told = "; ".join(reasons) or "the policy asks for it"
-    return _no(f"`{wish.path}` is not trusted: {told}", f"read it, then: {ways}", wish.path)
+    ways = Hint("read it, then: ", show, ", or ", NextStep("exec", wish.path, "--trust", found["digest"]))
+    return _no(f"`{wish.path}` is not trusted: {told}", ways, wish.path)
 
 
 def _allowed(wish: Wish) -> list[str]:
@@ -289,7 +293,7 @@ def forget(named: str) -> list[str]:
     real = os.path.realpath(named)
     rows = [row for row in listed() if row["path"] == real or row["digest"] == f"sha256:{digest}"]
     if not rows:
-        raise NotFound(f"nothing is trusted as `{named}`", "`planrunner trust list` lists what is")
+        raise NotFound(f"nothing is trusted as `{named}`", Hint(NextStep("trust list"), " lists what is"))
     for row in rows:
         trust.untrust(row["path"], row["kind"])
     return [str(row["path"]) for row in rows]

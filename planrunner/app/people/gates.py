@@ -11,7 +11,7 @@ from planrunner.app.history.state import stored_state
 from planrunner.app.runs.control import Steered, steer
 from planrunner.app.runs.doubts import DECIDED, rest
 from planrunner.caller import principal
-from planrunner.errors import NotFound, UsageError
+from planrunner.errors import Hint, NextStep, NotFound, UsageError
 from planrunner.journal.records import Answer, Request
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_state
@@ -23,7 +23,6 @@ from planrunner.machine.statuses import ended, said
 from planrunner.plan.nearest import nearest
 from planrunner.views.documents import document
 from planrunner.views.gates import gate_objects, suggestion, waiting_budgets, waiting_gates, waiting_watchdogs
-from planrunner.views.terminal import word
 
 Json = Any
 
@@ -124,15 +123,16 @@ def _missing(state: State, name: str, names: list[str]) -> NotFound | UsageError
     number = state.index.get(name)
     if number is not None:
         found = state.tasks[number]
-        why = f"planrunner why {state.run_id} {name}"
+        why = NextStep("why", state.run_id, name)
         if found.gate is not None and (found.gate.decision or found.gate.verdict):
-            then = f"planrunner resume {state.run_id}" if found.reason == DECIDED else why
+            then = NextStep("resume", state.run_id) if found.reason == DECIDED else why
             return UsageError(f"`{name}` is decided already: {sentence(found.gate)}", then)
         return UsageError(f"`{name}` is not waiting for a decision: it {said(found.status)}", why)
     near = nearest(name.removesuffix("/gate"), _candidates(state, names))
     listed = f"waiting: {', '.join(names[:10])}" if names else "nothing waits in this run"
     hint = f"did you mean `{near}`?" if near else f"{listed};"
-    return NotFound(f"run {state.run_id} has no gate `{name}`", f"{hint} `planrunner gates {state.run_id}` lists them")
+    way = Hint(f"{hint} ", NextStep("gates", state.run_id), " lists them")
+    return NotFound(f"run {state.run_id} has no gate `{name}`", way)
 
 
 def _candidates(state: State, names: list[str]) -> list[str]:
@@ -178,20 +178,18 @@ def vote(run: str, gate: str, body: dict[str, Json], state: str | None) -> list[
         return _decide_limits(found.row.run, limits, body, state)
     names = find_gates(found.state, gate)
     if "add" in body:
-        raise UsageError(
-            f"`{names[0]}` is not a budget: nothing can be added to it", f"planrunner gates {found.row.run}"
-        )
+        raise UsageError(f"`{names[0]}` is not a budget: nothing can be added to it", NextStep("gates", found.row.run))
     return [Voted(name, steer(found.row.run, "vote", {**body, "gate": name}, state)) for name in names]
 
 
-def _ended_hint(found: Look, gate: str, body: dict[str, Json]) -> str:
+def _ended_hint(found: Look, gate: str, body: dict[str, Json]) -> NextStep | Hint:
     """What is done about a run that has ended: one that ran out of a budget goes on with more of it."""
     run = found.row.run
     if found.row.status == "completed" or not ("add" in body or gate.rpartition("/")[2] == "budget"):
-        return f"planrunner show {run}"
+        return NextStep("show", run)
     task = gate.rpartition("/")[0]
-    scope = f" --task {word(task)}" if task else ""
-    return f"planrunner budget {run}{scope} --add WHAT=AMOUNT, then planrunner retry {run}"
+    scope = ("--task", task) if task else ()
+    return Hint(NextStep("budget", run, *scope, "--add", "WHAT=AMOUNT"), ", then ", NextStep("retry", run))
 
 
 def _limits(state: State, name: str) -> list[Wanted]:
@@ -209,15 +207,15 @@ def _decide_limits(run: str, limits: list[Wanted], body: dict[str, Json], state:
     asked: dict[str, Json] = {"scope": scope, **{key: body[key] for key in ("by", "reason") if body.get(key)}}
     if body.get("shown"):
         raise UsageError(
-            f"`{name}` is a budget: it shows nothing that --shown could be held to", f"planrunner gates {run}"
+            f"`{name}` is a budget: it shows nothing that --shown could be held to", NextStep("gates", run)
         )
     if body["verdict"] == "reject" and not body.get("rework"):
         asked["refuse"] = [each.what for each in limits]
     elif body["verdict"] == "approve" and body.get("add") and not body.get("choice") and not body.get("fields"):
         asked["add"] = body["add"]
     else:
-        example = " ".join(f"--add {suggestion(each)}" for each in limits)
-        raise UsageError(f"`{name}` is a budget: say how much is added", f"planrunner approve {run} {name} {example}")
+        example = [word for each in limits for word in ("--add", suggestion(each))]
+        raise UsageError(f"`{name}` is a budget: say how much is added", NextStep("approve", run, name, *example))
     return [Voted(name, steer(run, "budget", asked, state))]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from planrunner.app.plans.path import check_regular
 from planrunner.diagnostics import has_errors
-from planrunner.errors import NotFound, PlanInvalid, UsageError
+from planrunner.errors import Hint, NextStep, NotFound, PlanInvalid, UsageError
 from planrunner.journal.workspace import find_project
 from planrunner.plan.load import read_plan
 from planrunner.source import Source, notation_of
@@ -44,12 +44,12 @@ def find_plans(paths: Iterable[str]) -> list[str]:
             check_regular(path)
             if os.path.basename(path) == _SETTINGS:
                 raise UsageError(
-                    f"`{path}` is not a plan: it holds the settings of a project", "planrunner config check"
+                    f"`{path}` is not a plan: it holds the settings of a project", NextStep("config check")
                 )
             found[path] = None
     if not found:
         places = ", ".join(f"`{path}`" for path in wanted)
-        hint = "plans are named *.plan, *.plan.yaml or plans/*.yaml; `planrunner init` writes one"
+        hint = Hint("plans are named *.plan, *.plan.yaml or plans/*.yaml; ", NextStep("init"), " writes one")
         raise NotFound(f"no plan in {places}", hint)
     return list(found)
 

@@ -13,7 +13,7 @@ from planrunner.app.plans.files import find_plans
 from planrunner.app.plans.path import read_regular
 from planrunner.app.plans.reference import capabilities_schema, part, plan_schema, project_schema, run_schema
 from planrunner.diagnostics import RULES, Diagnostic, Severity, arrange, has_errors
-from planrunner.errors import NotFound, PlanInvalid, UsageError
+from planrunner.errors import Hint, NextStep, NotFound, PlanInvalid, UsageError
 from planrunner.journal.workspace import find_project
 from planrunner.plan.canonical import ordered
 from planrunner.plan.files import File, decode
@@ -84,7 +84,7 @@ def capability(name: str) -> Capability:
         near = nearest(name, known.names())
         raise NotFound(
             f"no installed capability is named `{name}`",
-            f"did you mean `{near}`?" if near else "`planrunner capabilities` lists them",
+            f"did you mean `{near}`?" if near else Hint(NextStep("capabilities"), " lists them"),
         )
     return found
 
@@ -145,7 +145,7 @@ def check_codes(words: Iterable[str]) -> tuple[str, ...]:
         known = [rule for rule in RULES.values() if _fits(rule.code, rule.name, word)]
         if not known:
             near = nearest(word.upper(), RULES) or nearest(word.lower(), [rule.name for rule in RULES.values()])
-            hint = f"did you mean `{near}`?" if near else "`planrunner rule --all` lists them"
+            hint = f"did you mean `{near}`?" if near else Hint(NextStep("rule", "--all"), " lists them")
             raise UsageError(f"there is no rule `{word}`", hint)
         found.append(word)
     return tuple(found)

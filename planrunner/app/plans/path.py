@@ -6,7 +6,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from planrunner.errors import NotFound, UsageError
+from planrunner.errors import Hint, NextStep, NotFound, UsageError
 from planrunner.journal.workspace import find_project
 from planrunner.syntax.limits import MAX_TEXT
 
@@ -31,7 +31,7 @@ def check_regular(path: str) -> None:
     if kind in _KINDS:
         raise NotFound(
             f"`{path}` is {_KINDS[kind]}, not a plan",
-            "name a regular file; `planrunner lint -` and `planrunner fmt -` read standard input",
+            Hint("name a regular file; ", NextStep("lint", "-"), " and ", NextStep("fmt", "-"), " read standard input"),
         )
 
 
@@ -53,7 +53,7 @@ def plan_named(word: str) -> str:
     for folder in dict.fromkeys(("", "plans", os.path.normpath(os.path.join(home, "plans")))):
         found = [path for end in _ENDINGS if os.path.isfile(path := os.path.join(folder, name + end))]
         if len(found) > 1:
-            raise UsageError(f"`{word}` names several plans: {', '.join(found)}", f"planrunner exec {found[0]}")
+            raise UsageError(f"`{word}` names several plans: {', '.join(found)}", NextStep("exec", found[0]))
         if found:
             return found[0]
     return word

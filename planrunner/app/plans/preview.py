@@ -21,7 +21,7 @@ from planrunner.capabilities.soundness import no_preview
 from planrunner.engine.attempts import located
 from planrunner.engine.questions import LOOK
 from planrunner.engine.services import AttemptServices
-from planrunner.errors import NotFound, RecordMismatch, UsageError
+from planrunner.errors import Hint, NextStep, NotFound, RecordMismatch, UsageError
 from planrunner.journal.memory import MemoryJournal
 from planrunner.journal.workspace import find_project, find_state
 from planrunner.jsontext import stable_json
@@ -38,6 +38,8 @@ Json = Any
 
 
 FORMAT = 1
+_PREVIEW = NextStep("preview", "PLAN", "--save", "FILE")
+_AGAIN = Hint("look at it again: ", _PREVIEW)
 
 
 class Previewed(NamedTuple):
@@ -124,12 +126,12 @@ def read_preview(path: str) -> dict[str, Json]:
         with open(path, encoding="utf-8") as file:
             found = json.load(file)
     except FileNotFoundError as error:
-        raise NotFound(f"there is not a preview `{path}`", "planrunner preview PLAN --save FILE writes one") from error
+        raise NotFound(f"there is not a preview `{path}`", Hint(_PREVIEW, " writes one")) from error
     except (OSError, ValueError) as error:
         raise UsageError(f"`{path}` is not a preview: {error}") from error
     parts = {"format", "planrunner", "digests", "params", "envelope"}
     if not isinstance(found, dict) or not parts <= found.keys() or not isinstance(found["digests"], dict):
-        raise UsageError(f"`{path}` is not a preview", "planrunner preview PLAN --save FILE writes one")
+        raise UsageError(f"`{path}` is not a preview", Hint(_PREVIEW, " writes one"))
     if found["format"] != FORMAT:
         raise UsageError(f"`{path}` is a preview of another format ({found['format']}), not {FORMAT}")
     return found
@@ -163,9 +165,6 @@ def hold_to(
         raise RecordMismatch(f"the preview `{path}` was edited: its envelope has another digest", _AGAIN)
     if wrong:
         raise RecordMismatch(f"the run differs from the preview: {'; '.join(_told(wrong, saved, found))}", _AGAIN)
-
-
-_AGAIN = "look at it again: planrunner preview PLAN --save FILE"
 
 
 def _told(wrong: list[str], saved: dict[str, Json], found: dict[str, Json]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import planrunner
 from planrunner.diagnostics import RULES, Rule
-from planrunner.errors import NotFound
+from planrunner.errors import NextStep, NotFound
 from planrunner.fileio import read_data
 from planrunner.machine.ledger import SPENDABLE
 from planrunner.plan.model import Capability, Field
@@ -221,7 +221,7 @@ def _find(wanted: str) -> Rule:
         if wanted.upper() == rule.code or wanted.lower() == rule.name:
             return rule
     near = nearest(wanted.upper(), RULES) or nearest(wanted.lower(), [rule.name for rule in RULES.values()])
-    raise NotFound(f"there is no rule `{wanted}`", f"did you mean `{near}`?" if near else "planrunner rule --all")
+    raise NotFound(f"there is no rule `{wanted}`", f"did you mean `{near}`?" if near else NextStep("rule", "--all"))
 
 
 def _explanation(code: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from planrunner.errors import NotFound
+from planrunner.errors import Hint, NextStep, NotFound
 from planrunner.machine.graph import Shape
 from planrunner.machine.names import held_tasks, named, written_name, written_of, written_path
 from planrunner.machine.state import State
@@ -32,7 +32,7 @@ def unknown(state: State, wanted: str) -> NotFound:
     if holder >= 0:
         task, found = state.specs[holder], state.tasks[holder]
         why = f"`{task.id}`, its container, {said(found.status)}"
-        return NotFound(f"`{wanted}` has not started in this run: {why}", f"planrunner why {state.run_id} {task.id}")
+        return NotFound(f"`{wanted}` has not started in this run: {why}", NextStep("why", state.run_id, task.id))
     return missing(f"the plan `{state.plan.id}` has no task `{wanted}`", wanted, state.index, state.run_id)
 
 
@@ -40,9 +40,9 @@ def missing(message: str, wanted: str, known: Iterable[str], run: str) -> NotFou
     """The error for a name that is not ``known`` in a run, with the nearest one and where they are listed."""
     names = list(known)
     near = nearest(wanted, names)
-    listed = f"it has {', '.join(names[:20])}" if names else "it has no tasks"
-    command = f"`planrunner show {run}` lists its tasks"
-    return NotFound(message, f"did you mean `{near}`? {command}" if near else f"{listed}; {command}")
+    listed = f"it has {', '.join(names[:20])}; " if names else "it has no tasks; "
+    way = Hint(f"did you mean `{near}`? " if near else listed, NextStep("show", run), " lists its tasks")
+    return NotFound(message, way)
 
 
 def _not_begun(state: State, wanted: str) -> int:
@@ -72,9 +72,9 @@ def select(plan: Plan, only: tuple[str, ...], until: tuple[str, ...]) -> tuple[s
     for name in (*only, *until):
         if name not in index:
             near = nearest(name, tuple(index))
-            listed = "`planrunner graph PLAN` shows its tasks"
-            hint = f"did you mean `{near}`? {listed}" if near else f"it has {', '.join(list(index)[:8])}; {listed}"
-            raise NotFound(f"plan `{plan.id}` has no task `{name}`", hint)
+            hint = f"did you mean `{near}`? " if near else f"it has {', '.join(list(index)[:8])}; "
+            way = Hint(hint, NextStep("graph", "PLAN"), " shows its tasks")
+            raise NotFound(f"plan `{plan.id}` has no task `{name}`", way)
     chosen = {index[name] for name in only} | _needed(_shape(plan), [index[name] for name in until])
     return tuple(plan.tasks[number].id for number in sorted(chosen))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from planrunner.errors import UsageError
+from planrunner.errors import Hint, NextStep, UsageError
 
 PLAN = "plans/hello.yaml"
 README = "plans/README.md"
@@ -69,7 +69,7 @@ def start_project(directory: str) -> Started:
     """
     plan = os.path.join(directory, PLAN)
     if os.path.lexists(plan):
-        raise UsageError(f"`{plan}` is there already", f"run it: planrunner exec {plan}")
+        raise UsageError(f"`{plan}` is there already", Hint("run it: ", NextStep("exec", plan)))
     try:
         os.makedirs(os.path.dirname(plan), exist_ok=True)
         return Started(tuple(_written(directory)))

@@ -17,7 +17,7 @@ import planrunner
 from planrunner import __version__
 from planrunner.app.runs.setup import check_project
 from planrunner.capabilities import builtin
-from planrunner.errors import NotFound, UsageError
+from planrunner.errors import Hint, NextStep, NotFound, UsageError
 from planrunner.journal.workspace import find_project
 from planrunner.plan.model import Capability
 from planrunner.plan.nearest import nearest
@@ -80,7 +80,7 @@ def plugin(name: str) -> Plugin:
         if name == each.name or name in each.families or name == each.name.removeprefix("planrunner-"):
             return each
     near = nearest(name, [word for each in every for word in (each.name, *each.families)])
-    hint = f"did you mean `{near}`?" if near else "`planrunner plugins list` names them"
+    hint = f"did you mean `{near}`?" if near else Hint(NextStep("plugins list"), " names them")
     raise NotFound(f"there is no plugin `{name}`", hint)
 
 

@@ -27,7 +27,7 @@ from planrunner.app.proof.world import (
     staged,
 )
 from planrunner.diagnostics import Diagnostic, has_errors
-from planrunner.errors import NotFound, PlanInvalid, UsageError
+from planrunner.errors import Hint, NextStep, NotFound, PlanInvalid, UsageError
 from planrunner.files.match import name_fits
 from planrunner.machine.state import State
 from planrunner.plan.load import load
@@ -85,7 +85,7 @@ def test_paths(places: Sequence[str], pattern: str = "") -> Tested:
         if os.path.realpath(plan) not in tested:
             bench.plan(plan)
     if pattern and not bench.results and not bench.invalid:
-        raise NotFound(f"no case is called like `{pattern}`", "`planrunner test` lists them all")
+        raise NotFound(f"no case is called like `{pattern}`", Hint(NextStep("test"), " lists them all"))
     return Tested(tuple(bench.results), bench.coverage, tuple(bench.invalid), bench.sources)
 
 

@@ -11,7 +11,7 @@ from planrunner.app.history.state import plan_after, stored_state
 from planrunner.app.runs.occupancy import Restoring, directory_of, refuse_runs
 from planrunner.app.runs.restore import Rewind, readable, rewind
 from planrunner.caller import principal
-from planrunner.errors import NotFound, RunHeld, StorageFailed, UsageError
+from planrunner.errors import Hint, NextStep, NotFound, RunHeld, StorageFailed, UsageError
 from planrunner.journal.ports import Journal
 from planrunner.journal.records import NewRun, RunRow, new_run_id
 from planrunner.journal.stores import open_journal
@@ -180,12 +180,12 @@ def _place(row: RunRow, entries: Sequence[Entry], request: ForkRequest, over: bo
         ahead = [one for one in known if not one.ended]
         if known and not ahead and not request.checkpoint:
             message = f"run {row.run} ended with its first checkpoint: nothing is left to go on with"
-            raise UsageError(message, f"planrunner retry {row.run}, or planrunner exec for a new run")
+            raise UsageError(message, Hint(NextStep("retry", row.run), ", or ", NextStep("exec"), " for a new run"))
         found = find(row.run, known if request.checkpoint else ahead, request.checkpoint)
         if found.ended and not over:
             message = f"run {row.run} ended with checkpoint `{found.name}`: nothing is left to go on with"
-            files = f"; `planrunner checkpoints {row.run} {found.name} --restore-files` puts its files back"
-            raise UsageError(message, f"choose an earlier one{files if found.files is not None else ''}")
+            files = Hint("; ", NextStep("checkpoints", row.run, found.name, "--restore-files"), " puts its files back")
+            raise UsageError(message, Hint("choose an earlier one", *(files.parts if found.files is not None else ())))
         return found.seq, found.name, found.taken
     if not 0 < request.at <= len(entries):
         raise UsageError(f"run {row.run} has the entries 1 to {len(entries)}, not {request.at}")
@@ -201,7 +201,7 @@ def find(run: str, known: Sequence[Checkpoint], wanted: str) -> Checkpoint:
     """The checkpoint that ``wanted`` means: a name, the beginning of one name only, or a task (its last one). Empty
     is the last one of all. Raises NotFound."""
     if not known:
-        raise NotFound(f"run {run} has no checkpoints: no task completed before it ended", f"planrunner show {run}")
+        raise NotFound(f"run {run} has no checkpoints: no task completed before it ended", NextStep("show", run))
     if not wanted:
         return known[-1]
     exact = [one for one in known if wanted == one.name] or [one for one in known if wanted == one.task]
@@ -214,9 +214,8 @@ def find(run: str, known: Sequence[Checkpoint], wanted: str) -> Checkpoint:
         shown = ", ".join(f"`{one.name}`" for one in starts[:8])
         raise NotFound(f"`{wanted}` may be any of these checkpoints: {shown}", "type more of the name")
     near = nearest(wanted, [one.name for one in known] + [one.task for one in known])
-    listed = f"`planrunner checkpoints {run}` lists them"
-    hint = f"did you mean `{near}`? {listed}" if near else listed
-    raise NotFound(f"run {run} has no checkpoint `{wanted}`", hint)
+    way = Hint(f"did you mean `{near}`? " if near else "", NextStep("checkpoints", run), " lists them")
+    raise NotFound(f"run {run} has no checkpoint `{wanted}`", way)
 
 
 def _params(journal: Journal, row: RunRow, entries: Sequence[Entry], request: ForkRequest) -> dict[str, Json]:

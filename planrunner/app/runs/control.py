@@ -11,7 +11,7 @@ from planrunner.caller import acting, principal, workspace
 from planrunner.engine.calls import Place
 from planrunner.engine.loop import answer
 from planrunner.engine.poller import TimeLine, boot
-from planrunner.errors import NotFound, RunHeld, UsageError
+from planrunner.errors import START_ONE, Hint, NextStep, NotFound, RunHeld, UsageError
 from planrunner.journal.ports import Journal
 from planrunner.journal.records import Answer, Lease, Request
 from planrunner.journal.stores import journal_file, open_journal
@@ -94,14 +94,14 @@ def steer(
     """
     directory = find_state(None, state)
     if not journal_file(directory):
-        raise NotFound(f"there are no runs in `{directory}`", "start one with `planrunner exec PLAN`")
+        raise NotFound(f"there are no runs in `{directory}`", START_ONE)
     journal = open_journal(directory)
     known = len(journal.notices)
     try:
         run_id = journal.find_run(wanted)
         row = journal.run(run_id)
         if row.status and kind != "budget":
-            raise UsageError(ended(f"run {run_id}", row.status), f"planrunner show {run_id}")
+            raise UsageError(ended(f"run {run_id}", row.status), NextStep("show", run_id))
         number = journal.post(run_id, Request(kind, body, principal().name, at=time.time()))
         answer = _answer(journal, run_id, number, patience, tell)
         row = journal.run(run_id)
@@ -140,7 +140,7 @@ def _answer(journal: Journal, run_id: str, number: int, patience: float, tell: C
             except RunHeld as error:
                 if waited > patience:
                     message = f"{error.message}, which has not answered for {patience:.0f} seconds"
-                    hint = f"the request stays and is answered when the run goes on; {error.hint}"
+                    hint = Hint("the request stays and is answered when the run goes on; ", *error.way_out.parts)
                     raise RunHeld(message, hint) from None
                 if silent and tell is not None:
                     tell(_silence(error.message, patience))

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
-from shlex import quote
 from typing import NamedTuple
 
 from planrunner.app.plans.tasks import task_number
-from planrunner.errors import UsageError
+from planrunner.errors import NextStep, UsageError
 from planrunner.machine.admission import wanted
 from planrunner.machine.commands import Record
 from planrunner.machine.events import DoubtSettled, LeftAlone, RollbackStarted, TaskSettled, TasksReset
@@ -46,7 +45,7 @@ def _doubtful(state: State, wanted: str) -> list[int]:
         written = re.compile("(?:.*/)?" + r"[^/]*".join(map(re.escape, wanted.split("*"))))
         found = [number for number in _doubts(state) if written.fullmatch(state.specs[number].id)]
         if not found:
-            raise UsageError(f"no task in doubt fits `{wanted}`", f"planrunner show {state.run_id}")
+            raise UsageError(f"no task in doubt fits `{wanted}`", NextStep("show", state.run_id))
         return found
     number = task_number(state, wanted)
     if number not in _doubts(state):
@@ -98,7 +97,7 @@ def _no_doubt(state: State, wanted: str, number: int) -> UsageError:
     holds = number in state.containers
     status = said(state.tasks[number].status)
     text = f"nothing inside `{wanted}` is in doubt" if holds else f"task `{wanted}` is not in doubt: it {status}"
-    return UsageError(text, f"planrunner why {state.run_id} {quote(wanted)}")
+    return UsageError(text, NextStep("why", state.run_id, wanted))
 
 
 def _answer(state: State, number: int, resolution: str, by: str) -> DoubtSettled | RollbackStarted:
@@ -111,7 +110,7 @@ def _undone(state: State, number: int, by: str) -> RollbackStarted:
     event = undoing(state, number, by)
     if event is None:
         task = state.specs[number].id
-        raise UsageError(f"task `{task}` does not say how it is undone", f"planrunner why {state.run_id} {task}")
+        raise UsageError(f"task `{task}` does not say how it is undone", NextStep("why", state.run_id, task))
     return event
 
 

@@ -37,9 +37,9 @@ from planrunner.engine.live import LiveEffects
 from planrunner.engine.loop import Driver, Inbox, Onlooker
 from planrunner.engine.poller import Clock, StopSwitch, boot
 from planrunner.engine.secrets import Vault
-from planrunner.errors import NotFound, UsageError
+from planrunner.errors import Hint, NextStep, NotFound, UsageError
 from planrunner.journal.memory import MemoryJournal
-from planrunner.journal.records import AGAIN, Lease, NewRun, StoredPlan, new_run_id
+from planrunner.journal.records import Lease, NewRun, StoredPlan, new_run_id
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_project, find_state, why_outside
 from planrunner.machine.events import EDITION, Entry, Event, RunStarted
@@ -405,7 +405,9 @@ class Held:
         self._site.journal.release(self._handle)
         if isinstance(error, errors.StorageFailed):
             self._site.journal.require_there(self._handle.run)  # that it is gone says more than what failed for it
-            error.hint = error.hint.replace(AGAIN, f"go on with `planrunner resume {self._state.run_id}`")
+            error.way_out = error.way_out.replaced(
+                errors.AGAIN, Hint("go on with ", NextStep("resume", self._handle.run))
+            )
 
     def _append(self, entries: Sequence[Entry]) -> None:
         self._site.journal.append(self._handle, entries)

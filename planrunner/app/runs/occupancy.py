@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from planrunner.caller import workspace
-from planrunner.errors import RunHeld
+from planrunner.errors import Hint, NextStep, RunHeld
 from planrunner.journal import leases
 from planrunner.machine.events import Entry, RunStarted
 
@@ -72,7 +72,7 @@ def refuse_restoring(state_dir: str, run: str, directory: str) -> None:
     holder, there = found
     if not there or _meet(there, directory):
         message = f"files are being put back in `{there or directory}` by {holder}: run `{run}` stands still"
-        raise RunHeld(message, f"when that is done: planrunner resume {run}")
+        raise RunHeld(message, Hint("when that is done: ", NextStep("resume", run)))
 
 
 def _meet(one: str, other: str) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.preconditions import Ground, Unmet, input_of, require
 from planrunner.engine.processes import SpawnFailed, search
-from planrunner.errors import Unready
+from planrunner.errors import Hint, Unready
 from planrunner.machine.graph import Shape
 from planrunner.plan.expressions.values import EvaluationError, TemplateError
 from planrunner.plan.model import Action, Plan, Task
@@ -74,7 +74,7 @@ def missing(needs: Needs) -> list[Missing]:
     return [Missing(kind, tuple(paths), text, refuses) for (kind, text, refuses), paths in rows.items()]
 
 
-def require_ready(needs: Needs, what: str, hint: str) -> list[str]:
+def require_ready(needs: Needs, what: str, hint: str | Hint) -> list[str]:
     """Raises Unready, with everything that is missing, where ``what`` cannot run; gives what a task may still make. A
     folder is mostly made by a task before, so a preview alone tells of it."""
     found = missing(needs)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from shlex import quote
 from typing import NamedTuple
 
 from planrunner.app.history.state import stored_state
@@ -13,7 +12,7 @@ from planrunner.app.runs.execute import RunResult, Watch, directory_of
 from planrunner.app.runs.resume import accepted, go_on
 from planrunner.app.runs.setup import check_project
 from planrunner.caller import principal
-from planrunner.errors import UsageError
+from planrunner.errors import Hint, NextStep, UsageError
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.machine.events import Event
@@ -144,7 +143,7 @@ def _chosen(state: State, request: RerunRequest) -> Reset:
         allowed = _allowed(state) if request.retry and not wanted else []
         if allowed:
             raise _nothing_to_retry(state, allowed) from None
-        raise UsageError(str(error), f"planrunner show {state.run_id}") from None
+        raise UsageError(str(error), NextStep("show", state.run_id)) from None
 
 
 def _allowed(state: State) -> list[int]:
@@ -161,7 +160,7 @@ def _nothing_to_retry(state: State, allowed: Sequence[int]) -> UsageError:
     listed = ", ".join(f"`{name}`" for name in names[:5]) + (f" and {len(names) - 5} more" if names[5:] else "")
     return UsageError(
         f"no failure to rerun: the failure of {listed} is allowed or was recovered",
-        f"name it to rerun it: planrunner rerun {state.run_id} {' '.join(map(quote, names[:5]))}",
+        Hint("name it to rerun it: ", NextStep("rerun", state.run_id, *names[:5])),
     )
 
 

@@ -34,7 +34,7 @@ from planrunner.engine.orphans import reap_run
 from planrunner.engine.poller import StopSwitch, TimeLine, boot
 from planrunner.engine.replay import replay
 from planrunner.engine.secrets import Vault
-from planrunner.errors import PlanInvalid, StorageFailed, UsageError
+from planrunner.errors import Hint, NextStep, PlanInvalid, StorageFailed, UsageError
 from planrunner.journal.workspace import find_state, program
 from planrunner.machine.events import EDITION, Event, PolicyChanged, RunReopened, RunResumed, TasksReset
 from planrunner.machine.evolve import evolve
@@ -155,7 +155,7 @@ def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], re
 
 
 def _has_ended(run_id: str, status: str) -> UsageError:
-    return UsageError(ended(f"run {run_id}", status), f"planrunner show {run_id}")
+    return UsageError(ended(f"run {run_id}", status), NextStep("show", run_id))
 
 
 def _check_version(site: Site, state: State) -> tuple[str, ...]:
@@ -211,7 +211,7 @@ def _check_ready(site: Site, state: State, following: Sequence[Event], vault: Va
         *(state.plan, state.params, environment.get("env", {}), state.traits, preconditions_of(capabilities)),
         *(directory_of(state), state.selected, vault, still | again, environment.get("policy")),
     )
-    hint = f"nothing of it has changed: mend this, then planrunner resume {state.run_id}"
+    hint = Hint("nothing of it has changed: mend this, then ", NextStep("resume", state.run_id))
     warn(site.watch, require_ready(needs, f"run {state.run_id} cannot go on", hint))
 
 

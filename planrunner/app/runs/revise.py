@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from shlex import quote
 from typing import Any, NamedTuple
 
 from planrunner.app.history.state import Revisions, begun, stored_plan
@@ -27,7 +26,7 @@ from planrunner.app.runs.setup import (
 )
 from planrunner.caller import acting, principal, workspace
 from planrunner.engine.poller import TimeLine, boot
-from planrunner.errors import NotFound, RunHeld, UsageError
+from planrunner.errors import Hint, NextStep, NotFound, RunHeld, UsageError
 from planrunner.journal.memory import MemoryJournal
 from planrunner.journal.ports import Journal
 from planrunner.journal.records import Lease, StoredPlan
@@ -114,7 +113,7 @@ def _held(journal: Journal, run_id: str) -> Lease:
     try:
         return journal.acquire(run_id)
     except RunHeld as error:
-        raise RunHeld(error.message, f"pause it first: planrunner pause {run_id}") from None
+        raise RunHeld(error.message, Hint("pause it first: ", NextStep("pause", run_id))) from None
 
 
 def compared(one: str, other: str, state_dir: str | None) -> list[Difference]:
@@ -139,7 +138,7 @@ def _named_plan(name: str, state_dir: str | None) -> Plan:
         wanted = number if at else str(len(digests))
         if not wanted.isdecimal() or not 0 < int(wanted) <= len(digests):
             listed = f"revisions 1 to {len(digests)}" if digests[1:] else "revision 1 only"
-            raise NotFound(f"run {run_id} has {listed}, not `{wanted}`", f"planrunner show {run_id}")
+            raise NotFound(f"run {run_id} has {listed}, not `{wanted}`", NextStep("show", run_id))
         return stored_plan(journal, digests[int(wanted) - 1])
     finally:
         journal.close()
@@ -221,7 +220,7 @@ def _prepared(journal: Journal, recorded: _Recorded, request: ReviseRequest) -> 
     try:
         which = stale(after, before, read, event.asks_again, request.keep_unchanged)
     except Unfit as error:
-        raise UsageError(str(error), f"planrunner resume {state.run_id}") from None
+        raise UsageError(str(error), NextStep("resume", state.run_id)) from None
     reset = reset_event(after, which, principal().name, request.keep_unchanged)
     revision = _told(state, after, which, event, before, found)
     return _Made(revision, (*first, event, *said, *(() if reset is None else (reset,))), stored)
@@ -238,14 +237,14 @@ def _refuse_unfit(state: State, request: ReviseRequest) -> None:
     """Raises UsageError for a run that has something to finish first."""
     run = state.run_id
     if not state.plan_digest:
-        raise UsageError(f"run {run} has not begun", f"planrunner show {run}")
+        raise UsageError(f"run {run} has not begun", NextStep("show", run))
     if state.compensation_log is not None and state.compensation_log.active:
-        raise UsageError(f"run {run} is being rolled back", f"finish that first: planrunner resume {run}")
+        raise UsageError(f"run {run} is being rolled back", Hint("finish that first: ", NextStep("resume", run)))
     if state.ended_at is None and state.stop_reason in FINAL_STOPS:
         message = f"run {run} is coming to its end ({state.stop_reason})"
-        raise UsageError(message, f"planrunner resume {run} ends it, and then it can be revised")
+        raise UsageError(message, Hint(NextStep("resume", run), " ends it, and then it can be revised"))
     if state.resets:
-        raise UsageError(f"tasks of run {run} are being sent back", f"planrunner resume {run}")
+        raise UsageError(f"tasks of run {run} are being sent back", NextStep("resume", run))
 
 
 def _settled(state: State, request: ReviseRequest) -> list[DoubtSettled]:
@@ -253,21 +252,22 @@ def _settled(state: State, request: ReviseRequest) -> list[DoubtSettled]:
     said: list[DoubtSettled] = []
     for answer in answers(state, request.settle, principal().name):
         if not isinstance(answer, DoubtSettled):
-            hint = f"planrunner resume {state.run_id} --settle {quote(answer.tasks[0])}=rollback"
+            hint = NextStep("resume", state.run_id, "--settle", f"{answer.tasks[0]}=rollback")
             raise UsageError("what a task in doubt did is rolled back before the run is revised", hint)
         said.append(answer)
     names = {answer.task for answer in said}
     doubts = [state.specs[number].id for number in range(len(state.tasks)) if _is_doubtful(state, number)]
     left = [name for name in doubts if name not in names]
     if left:
-        first = quote(left[0])
         more = f" and {len(left) - 1} more" if left[1:] else ""
         raise UsageError(
             f"`{left[0]}`{more} in doubt: an attempt was cut off, and whether it took effect is not known"
             if more
             else f"`{left[0]}` is in doubt: its attempt was cut off, and whether it took effect is not known",
-            f"say what became of it: planrunner resume {state.run_id} --plan {quote(request.plan)} "
-            f"--settle {first}=retry|completed|failed",
+            Hint(
+                "say what became of it (retry, completed or failed): ",
+                NextStep("resume", state.run_id, "--plan", request.plan, "--settle", f"{left[0]}=retry"),
+            ),
         )
     return said
 
@@ -287,7 +287,7 @@ def _refuse_strange(state: State, seen: Seen, path: str) -> None:
     """Raises UsageError for another plan than that of the run, and for one of another project."""
     if seen.plan.id != state.plan.id:
         message = f"`{path}` is the plan `{seen.plan.id}`, and run {state.run_id} is one of `{state.plan.id}`"
-        raise UsageError(message, f"planrunner exec {quote(path)} begins a run of it")
+        raise UsageError(message, Hint(NextStep("exec", path), " begins a run of it"))
     here = find_project(path)
     if os.path.realpath(here) != os.path.realpath(directory_of(state)):
         message = f"`{path}` belongs to {here}, and run {state.run_id} works in {directory_of(state)}"

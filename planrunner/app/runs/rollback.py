@@ -10,7 +10,7 @@ from planrunner.app.plans.tasks import missing, task_number
 from planrunner.app.runs.execute import RunResult, Watch
 from planrunner.app.runs.resume import go_on
 from planrunner.caller import principal
-from planrunner.errors import UsageError
+from planrunner.errors import NextStep, UsageError
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.machine.compensation import acted, bare, outstanding, selected, started, under_way
@@ -120,7 +120,7 @@ def _event(state: State, request: RollbackRequest, order: Mapping[tuple[str, int
         told = ", ".join(f"`{state.specs[number].id}`" for number in naked[:5])
         told += f" and {len(naked) - 5} more" if len(naked) > 5 else ""
         say = "does not say how it is undone" if len(naked) == 1 else "do not say how they are undone"
-        hint = f"{told} acted and {say}" if naked else f"planrunner show {state.run_id}"
+        hint = f"{told} acted and {say}" if naked else NextStep("show", state.run_id)
         raise UsageError(f"there is nothing to undo in run {state.run_id}", hint)
     strict = policy.mode == "strict" if request.strict is None else request.strict
     names = tuple(state.specs[number].id for number in naked)

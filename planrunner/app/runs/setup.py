@@ -13,7 +13,7 @@ from planrunner.app.plans.path import read_regular
 from planrunner.app.runs.secrets import without_hidden
 from planrunner.diagnostics import Diagnostic
 from planrunner.engine.processes import GRACE
-from planrunner.errors import Denied, PlanInvalid, UsageError
+from planrunner.errors import Denied, NextStep, PlanInvalid, UsageError
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_project, find_state, why_outside
 from planrunner.jsontext import read_json, write_json
@@ -333,7 +333,7 @@ def _refuse_denied(seen: Seen, levels: tuple[Level, ...], path: str, capabilitie
     if refused:
         listed = "\n".join(f"  `{name}`: {refusal(wanted, right)}" for name, _, wanted, right in refused)
         message = f"policy does not let `{path}` start\n{listed}"
-        raise Denied(message, f"planrunner policy explain {path}", refused[0][-1].rule, path, seen.digest)
+        raise Denied(message, NextStep("policy explain", path), refused[0][-1].rule, path, seen.digest)
 
 
 def require_time(plan: Plan, text: str, path: str, now: float) -> None:
