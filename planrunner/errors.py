@@ -94,7 +94,7 @@ class Hint:
 
 
 AGAIN = "run the command again"
-"""A part of a hint for which whoever acts on a run puts the command that resumes it."""
+"""A part of a hint that the runner of a run replaces by the command that resumes it."""
 
 START_ONE = Hint("start one with ", NextStep("exec", "PLAN"))
 

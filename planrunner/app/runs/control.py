@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from planrunner.app.history.state import begun, stored_state
 from planrunner.app.runs.setup import keep_profile
 from planrunner.caller import acting, principal, workspace
 from planrunner.engine.calls import Place
@@ -34,7 +35,6 @@ def answer_waiting(journal: JournalPort, handle: Lease, state: State, now: float
     waiting = journal.waiting(handle.run)
     if not waiting:
         return
-    # Late: few runs are steered.
     if state.status == "running":  # its runner is gone, and nothing of it goes on
         state.status, state.reason = "paused", "cut off"
     entries: list[Entry] = []
@@ -114,8 +114,6 @@ def take_back_pause(wanted: str, state: str | None) -> Steered | None:
     """Make a run that is pausing continue in the process that holds it; None where it is not pausing. If it
     has paused meanwhile, the answer is not ``applied``. Raises as ``steer`` does."""
     journal = open_journal(find_state(None, state), readonly=True)
-    from planrunner.app.history.state import stored_state
-
     try:
         run_id = journal.find_run(wanted)
         found = stored_state(journal, run_id)
@@ -143,23 +141,17 @@ def _answer(journal: Journal, run_id: str, number: int, patience: float, tell: C
                     hint = Hint("the request stays and is answered when the run goes on; ", *error.way_out.parts)
                     raise RunHeld(message, hint) from None
                 if silent and tell is not None:
-                    tell(_silence(error.message, patience))
+                    tell(
+                        f"{error.message}, which has not answered for {SILENCE:.0f} seconds; the request is stored and "
+                        f"is answered when the run goes on; waiting for {patience:.0f} seconds at most"
+                    )
                     tell = None
         time.sleep(_PAUSE)
-
-
-def _silence(held: str, patience: float) -> str:
-    return (
-        f"{held}, which has not answered for {SILENCE:.0f} seconds; the request is stored and is "
-        f"answered when the run goes on; waiting for {patience:.0f} seconds at most"
-    )
 
 
 def _answer_here(journal: Journal, run_id: str) -> None:
     """Hold the run for a moment and answer what waits, starting nothing."""
     handle = journal.acquire(run_id)
-    from planrunner.app.history.state import begun
-
     try:
         state = begun(journal, run_id)
         line = TimeLine()

@@ -26,7 +26,7 @@ class TestWithoutATerminal:
         done = place("exec", place.plan())
         assert done.code == 12
         digest = digest_of(place)
-        assert f"planrunner trust ../other/p.yaml, or planrunner exec ../other/p.yaml --trust {digest}" in done.err
+        assert f"`planrunner trust ../other/p.yaml`, or `planrunner exec ../other/p.yaml --trust {digest}`" in done.err
         assert f"it lies outside the project `{place.work}`" in done.err
         assert "A plan from outside the project wants to run." in done.err
         assert not (place.work / "made.txt").exists()
