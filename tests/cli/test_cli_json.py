@@ -82,3 +82,10 @@ def test_under_json_an_error_is_an_object_too(run, plan, words, code):
     assert (done.code, error["exit_code"]) == (code, code)
     assert f"error: {error['message']}" in done.err
     assert ("PLAN003" in {each["code"] for each in error.get("findings", ())}) is (code == 5)
+
+
+def test_the_next_steps_of_an_error_are_data_beside_its_hint(run, plan):
+    run("exec", plan("plan: p\ntasks: [{id: a, run: 'true'}]\n"))
+    error = fits(run("show", "none", "--json").out)["error"]
+    assert error["hint"] == "`planrunner runs` lists the runs"
+    assert error["next"] == [{"command": "runs", "arguments": []}]
