@@ -1,26 +1,31 @@
 """A loaded plan as text that loads without any parser: JSON arrays by position, places included.
 
-A record is a flat array ``[index, value, index, value, …]`` of the fields that differ from their defaults; which kind
-it is follows from the field that holds it, as the tables below say. Expressions of one text share one entry of a pool.
-The text begins with the number of the layout, so that what another version wrote is not misread. Data of the author
-(inputs, notes …) is kept as JSON has it.
+A record is a flat array ``[index, value, index, value, …]`` of the fields that differ from their defaults; what a value
+is follows from the type of its field in ``model``. Expressions of one text share one entry of a pool, and the
+expressions in templates are kept beside it, so that rendering needs no parser either. The text begins with the number
+of the layout, so that what another version wrote is not misread. Data of the author (inputs, notes …) is kept as JSON
+has it.
 """
 
 from __future__ import annotations
 
 import gc
-from _operator import is_not
+import re
 from collections.abc import Callable
+from functools import cache
 from itertools import compress
+from operator import is_not
 from typing import Any
 
 from planrunner.jsontext import encode_basestring_ascii as _text
 from planrunner.jsontext import joined, read_json, write_json
 from planrunner.plan import model
-from planrunner.plan.model import Budgets, Join, Loop, Plan, Retry, Script, Task
+from planrunner.plan.expressions.parse import parse, remember
+from planrunner.plan.model import Expression, Plan
+from planrunner.plan.templates import codes, tree_of
 from planrunner.source import Span
 
-LAYOUT = 3
+LAYOUT = 4
 
 _Pool = dict[Any, Any]
 """While packing: the number of each expression text. While making: text, tree and paths by number."""
@@ -33,9 +38,26 @@ _Codec = tuple[_Pack, _Make]
 def dump(plan: Plan) -> str:
     """The plan as text, complete: ``load(dump(plan)) == plan``."""
     pool: _Pool = {}
-    packed = _PLAN[0](plan, pool)
+    packed = _codec("Plan")[0](plan, pool)
     expressions = [[text if text.__class__ is str else text[0], tree, paths] for text, (_, tree, paths) in pool.items()]
-    return f"[{LAYOUT},{write_json(expressions)},{packed}]"
+    return f"[{LAYOUT},{write_json(expressions)},{write_json(_in_templates(packed))},{packed}]"
+
+
+_JSON_TEXT = r'"(?:[^"\\]|\\.)*"'
+
+
+def _in_templates(packed: str) -> list[Any]:
+    """Text, tree and paths of each expression in the templates of a packed plan."""
+    if "{{" not in packed and "{%" not in packed:
+        return []
+    found: dict[str, Any] = {}
+    for text in dict.fromkeys(re.findall(_JSON_TEXT, packed)):
+        if "{{" in text or "{%" in text:
+            for code in codes(tree_of(read_json(text)).nodes):
+                if code.text and code.text not in found:
+                    expression = parse(code.text)
+                    found[code.text] = [code.text, expression.tree, expression.paths]
+    return list(found.values())
 
 
 def load(text: str) -> Plan:
@@ -43,7 +65,15 @@ def load(text: str) -> Plan:
     collecting = gc.isenabled()
     gc.disable()  # everything made here stays alive: a collection in between only costs
     try:
-        return _load(text)
+        layout, *rest = read_json(text)
+        if layout != LAYOUT:
+            raise ValueError(f"the compiled plan has layout {layout!r}, this version reads {LAYOUT}")
+        expressions, in_templates, packed = rest
+        for words, tree, paths in in_templates:
+            remember(words, _tuple(tree), _tuple(paths))
+        pool = {number: (words, _tuple(tree), _tuple(paths)) for number, (words, tree, paths) in enumerate(expressions)}
+        plan: Plan = _codec("Plan")[1](packed, pool)
+        return plan
     except (TypeError, IndexError, KeyError) as error:
         raise ValueError("the compiled plan is damaged") from error
     finally:
@@ -51,21 +81,32 @@ def load(text: str) -> Plan:
             gc.enable()
 
 
-def _load(text: str) -> Plan:
-    layout, expressions, packed = read_json(text)
-    if layout != LAYOUT:
-        raise ValueError(f"the compiled plan has layout {layout!r}, this version reads {LAYOUT}")
-    pool = {number: (words, _tuple(tree), _tuple(paths)) for number, (words, tree, paths) in enumerate(expressions)}
-    plan: Plan = _PLAN[1](packed, pool)
-    return plan
+@cache
+def _codec(declared: str) -> _Codec:
+    """The codec of a type, as ``model`` writes it: of a record, a tuple, one of these or None, or data."""
+    if declared in _SPECIAL:
+        return _SPECIAL[declared]
+    if declared.endswith(" | None"):
+        return _optional(*_codec(declared.removesuffix(" | None")))
+    if declared.startswith("tuple["):
+        item = declared[len("tuple[") : -1]
+        if item.endswith(", ..."):
+            return _many(*_codec(item.removesuffix(", ...")))
+        return _several([_codec(each) for each in item.split(", ")])
+    kind = getattr(model, declared, None)
+    if not hasattr(kind, "_fields"):
+        return _DATA
+    # the codec itself is made with the first value: records hold one another
+    return lambda value, pool: _record(kind)[0](value, pool), lambda packed, pool: _record(kind)[1](packed, pool)
 
 
-def _record(kind: Any, **codecs: _Codec) -> _Codec:
-    """The codec of a NamedTuple; fields without a codec are JSON already."""
+@cache
+def _record(kind: Any) -> _Codec:
     fields: tuple[str, ...] = kind._fields
     defaults = [kind._field_defaults.get(name, _REQUIRED) for name in fields]
-    packers = [codecs[name][0] if name in codecs else None for name in fields]
-    makers = [codecs[name][1] if name in codecs else None for name in fields]
+    codecs = [_codec(kind.__annotations__[name]) for name in fields]
+    packers = [pack for pack, _ in codecs]
+    makers = [None if codec is _DATA else codec[1] for codec in codecs]
     numbers = range(len(fields))
     names = [str(at) for at in numbers]
     build = tuple.__new__
@@ -78,8 +119,7 @@ def _record(kind: Any, **codecs: _Codec) -> _Codec:
                 if item != default:
                     row += (names[at], _text(item))
             elif item != default or item.__class__ is not default.__class__:
-                packer = packers[at]
-                row += (names[at], _pack_data(item, pool) if packer is None else packer(item, pool))
+                row += (names[at], packers[at](item, pool))
         return joined("[", row, "]")
 
     def make(row: Any, pool: _Pool) -> Any:
@@ -96,35 +136,25 @@ def _record(kind: Any, **codecs: _Codec) -> _Codec:
 _REQUIRED = object()
 
 
-def _late(codec: Callable[[], _Codec]) -> _Codec:
-    """A codec that is made with the first value it is for: small plans hold few kinds of records."""
-    found: list[_Codec] = []
-
-    def made() -> _Codec:
-        if not found:
-            found.append(codec())
-        return found[0]
-
-    return (
-        lambda value, pool: made()[0](value, pool),
-        lambda packed, pool: made()[1](packed, pool),
-    )
-
-
-def _optional(codec: _Codec) -> _Codec:
-    """A value or None, for fields that must be given and may be None."""
-    pack, make = codec
+def _optional(pack: _Pack, make: _Make) -> _Codec:
     return (
         lambda value, pool: "null" if value is None else pack(value, pool),
         lambda packed, pool: None if packed is None else make(packed, pool),
     )
 
 
-def _many(codec: _Codec) -> _Codec:
-    pack, make = codec
+def _many(pack: _Pack, make: _Make) -> _Codec:
     return (
         lambda values, pool: joined("[", [pack(value, pool) for value in values], "]"),
         lambda packed, pool: tuple([make(item, pool) for item in packed]),
+    )
+
+
+def _several(codecs: list[_Codec]) -> _Codec:
+    """A tuple with a type for each item."""
+    return (
+        lambda values, pool: joined("[", [pack(v, pool) for (pack, _), v in zip(codecs, values, strict=True)], "]"),
+        lambda packed, pool: tuple([make(item, pool) for (_, make), item in zip(codecs, packed, strict=True)]),
     )
 
 
@@ -141,7 +171,7 @@ def _pack_expression(value: Any, pool: _Pool) -> str:
 def _make_expression(packed: Any, pool: _Pool) -> Any:
     number, start, end = packed
     build = tuple.__new__
-    return build(model.Expression, (*pool[number], build(Span, (start, end))))
+    return build(Expression, (*pool[number], build(Span, (start, end))))
 
 
 def _tuple(value: Any) -> Any:
@@ -155,14 +185,6 @@ def _pack_data(value: Any, _pool: _Pool) -> str:
     return write_json(value)
 
 
-def _pack_words(words: Any, _pool: _Pool) -> str:
-    return f"[{','.join(map(_text, words))}]"
-
-
-def _pack_span(span: Any, _pool: _Pool) -> str:
-    return f"[{span[0]},{span[1]}]"
-
-
 def _make_spans(packed: Any, _pool: _Pool) -> tuple[tuple[str, Span], ...]:
     """Places of keys, flat: ``[key, start, end, key, start, end, …]``."""
     rest = iter(packed)
@@ -170,99 +192,15 @@ def _make_spans(packed: Any, _pool: _Pool) -> tuple[tuple[str, Span], ...]:
     return tuple([(key, build(Span, (start, end))) for key, start, end in zip(rest, rest, rest, strict=True)])
 
 
-def _pack_spans(spans: Any, _pool: _Pool) -> str:
-    return f"[{','.join([f'{_text(key)},{start},{end}' for key, (start, end) in spans])}]"
-
-
-_SPAN: _Codec = (_pack_span, lambda packed, _pool: tuple.__new__(Span, packed))
-_TUPLES: _Codec = (_pack_data, lambda packed, _pool: _tuple(packed))
-_SPANS: _Codec = (_pack_spans, _make_spans)
-_RUN: _Codec = (_pack_data, lambda packed, _pool: tuple(packed) if packed.__class__ is list else packed)
-_WORDS: _Codec = (_pack_words, lambda packed, _pool: tuple(packed))
-_ITEMS: _Codec = (_pack_data, lambda packed, _pool: tuple(packed))
-_EXPRESSION: _Codec = (_pack_expression, _make_expression)
-
-_CRITERION = _late(lambda: _record(model.Criterion, expression=_optional(_EXPRESSION), span=_SPAN))
-_CRITERIA = _many(_CRITERION)
-_OUTPUTS = _many(_late(lambda: _record(model.Output, span=_SPAN)))
-_ARTIFACTS = _many(_late(lambda: _record(model.Artifact, span=_SPAN)))
-_BUDGETS = _record(Budgets)
-_RETRY = _record(Retry, on=_WORDS)
-_SCRIPT = _record(Script, values=_TUPLES, simple=_WORDS)
-_ACTION = _late(lambda: _record(model.Action, run=_RUN, script=_SCRIPT, retry=_RETRY))
-_PARAMS = _many(_late(lambda: _record(model.Param, choices=_ITEMS, span=_SPAN)))
-_GATE = _late(
-    lambda: _record(
-        model.Gate,
-        checks=_CRITERIA,
-        roles=_WORDS,
-        people=_WORDS,
-        escalate=_record(model.Approvers, roles=_WORDS, people=_WORDS),
-        on_reject=_record(model.Reject, span=_SPAN),
-        options=_many(_record(model.Option, pros=_WORDS, cons=_WORDS, span=_SPAN, each=_optional(_EXPRESSION))),
-        form=_PARAMS,
-    )
-)
-
-
-def _pack_gated(gated: Any, pool: _Pool) -> str:
-    return f"[{','.join([f'[{_text(label)},{_GATE[0](gate, pool)}]' for label, gate in gated])}]"
-
-
-def _make_gated(packed: Any, pool: _Pool) -> tuple[tuple[str, model.Gate], ...]:
-    return tuple([(label, _GATE[1](gate, pool)) for label, gate in packed])
-
-
-_TASKS: _Codec = _late(lambda: _many(_TASK))
-_SUB: _Codec = _late(lambda: _PLAN)
-"""What tasks hold themselves."""
-_TASK: _Codec = _record(
-    Task,
-    labels=_WORDS,
-    run=_RUN,
-    script=_SCRIPT,
-    gate=_GATE,
-    steps=_ITEMS,
-    subplan=_TASKS,
-    loop=_late(lambda: _record(Loop, until=_optional(_EXPRESSION), tasks=_TASKS)),
-    fanout=_late(
-        lambda: _record(model.Fanout, foreach=_EXPRESSION, axes=_many(_record(model.Axis, expression=_EXPRESSION)))
+_DATA: _Codec = (_pack_data, lambda packed, _pool: packed)
+_SPECIAL: dict[str, _Codec] = {
+    "Expression": (_pack_expression, _make_expression),
+    "Span": (lambda span, _: f"[{span[0]},{span[1]}]", lambda packed, _: tuple.__new__(Span, packed)),
+    "tuple[str, ...]": (lambda words, _: f"[{','.join(map(_text, words))}]", lambda packed, _: tuple(packed)),
+    "tuple[tuple[str, Span], ...]": (
+        lambda spans, _: f"[{','.join([f'{_text(key)},{start},{end}' for key, (start, end) in spans])}]",
+        _make_spans,
     ),
-    computed=_many(_late(lambda: _record(model.Computed, expression=_EXPRESSION))),
-    needs=_WORDS,
-    join=_late(lambda: _record(Join, expression=_EXPRESSION, span=_SPAN)),
-    edges=_many(_late(lambda: _record(model.Edge, condition=_EXPRESSION, span=_SPAN))),
-    when=_EXPRESSION,
-    preconditions=_CRITERIA,
-    postconditions=_CRITERIA,
-    expect=_CRITERIA,
-    failure_modes=_many(_late(lambda: _record(model.FailureMode, detect=_CRITERION, span=_SPAN))),
-    retry=_RETRY,
-    env=_TUPLES,
-    outputs=_OUTPUTS,
-    artifacts=_ARTIFACTS,
-    budgets=_BUDGETS,
-    rollback=_ACTION,
-    span=_SPAN,
-    spans=_SPANS,
-    watchdog=_many(_late(lambda: _record(model.Watch))),
-    degraded=_ACTION,
-    fresh=_late(lambda: _record(model.Fresh, inputs=_WORDS, outputs=_WORDS, condition=_EXPRESSION)),
-    backup=_WORDS,
-    sub=_SUB,
-    checkpoint=_WORDS,
-)
-_PLAN: _Codec = _record(
-    Plan,
-    params=_PARAMS,
-    tasks=_many(_TASK),
-    budgets=_BUDGETS,
-    limits=_TUPLES,
-    env=_TUPLES,
-    outputs=_OUTPUTS,
-    artifacts=_ARTIFACTS,
-    span=_SPAN,
-    rollback=_late(lambda: _record(model.RollbackPolicy, only=_WORDS, budgets=_BUDGETS)),
-    breakers=_many(_late(lambda: _record(model.Breaker, span=_SPAN))),
-    gated=(_pack_gated, _make_gated),
-)
+    "str | tuple[str, ...] | None": (_pack_data, lambda packed, _: tuple(packed) if type(packed) is list else packed),
+}
+"""Types with a form of their own, of which plans have many or which their own parts do not tell apart."""

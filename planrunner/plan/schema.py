@@ -1,13 +1,13 @@
 """The schema check: plans, test files and settings against their published schemas.
 
-``jsonschema_rs``, where it is installed, says in a few milliseconds whether a tree is sound. Only for one that is not,
-``jsonschema`` is loaded: ``validation`` words its errors.
+``jsonschema_rs``, where it is installed, says in a few milliseconds whether a tree is sound, and where it is not. Only
+for one that is not, ``jsonschema`` is loaded: ``validation`` words its errors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from planrunner.diagnostics import Diagnostic
@@ -42,39 +42,37 @@ def read_schema(file: str) -> dict[str, Any]:
     return schema
 
 
-def document_check(file: str, name: str, node: Node) -> list[Diagnostic]:
-    """Every fault of a document against a published schema; ``name`` is what messages call it."""
-    return _faults(file, "#", name, node)
-
-
 def section_check(file: str, section: str, node: Node) -> list[Diagnostic]:
     """Every fault of one section of a document that has a published schema; a section that the schema does not know
     may hold anything."""
-    if section not in read_schema(file)["properties"]:
+    known = section in read_schema(file)["properties"]
+    return document_check(f"{file}#/properties/{section}", f"`{section}`", node) if known else []
+
+
+def document_check(address: str, name: str, node: Node) -> list[Diagnostic]:
+    """Every fault of a document against a published schema or a part of it (``run.schema.json#/definitions/run``);
+    ``name`` is what messages call the document."""
+    unsound = None
+    if _Validator is not None:
+        try:
+            errors = _quick(address).iter_errors(to_json(node))
+            unsound = [error.instance_path for error in islice(errors, _MOST)]
+        except ValueError:  # data that it does not read, such as half of a surrogate pair
+            pass
+    if unsound == []:
         return []
-    return _faults(file, f"#/properties/{section}", f"`{section}`", node)
+    from planrunner.plan.validation import faults  # with jsonschema, which no sound plan needs
+
+    return faults(address, name, node, unsound)
 
 
-def _faults(file: str, pointer: str, name: str, node: Node) -> list[Diagnostic]:
-    if is_sound(file + pointer, to_json(node)):
-        return []
-    from planrunner.plan.validation import faults
-
-    return faults(file, pointer, name, node)
-
-
-def is_sound(pointer: str, data: Json) -> bool:
-    """Whether the data is known to fit a part of a published schema; False where that takes a closer look."""
-    try:
-        return _Validator is not None and _quick(pointer)(data)
-    except ValueError:  # data that it does not read, such as half of a surrogate pair
-        return False
+_MOST = 1_001
+"""Errors whose places are asked for: one more than ``validation`` reports."""
 
 
 @lru_cache(maxsize=32)
-def _quick(pointer: str) -> Callable[[Json], bool]:
-    def retrieve(address: str) -> Json:
-        return read_schema(address.rpartition("/")[2])
+def _quick(address: str) -> Any:
+    def retrieve(uri: str) -> Json:
+        return read_schema(uri.rpartition("/")[2])
 
-    is_valid: Callable[[Json], bool] = _Validator({"$ref": pointer}, retriever=retrieve).is_valid
-    return is_valid
+    return _Validator({"$ref": address}, retriever=retrieve)

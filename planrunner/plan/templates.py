@@ -1,6 +1,6 @@
 """Templates: ``{{ … }}``, ``{% if … %}`` and ``{% for … %}`` in texts, rendered once, with values as data.
 
-``placeholders`` finds the braces alone, ``parsed`` gives text, values, branches and loops with their expressions.
+``placeholders`` finds the braces alone, ``tree_of`` gives text, values, branches and loops with their expressions.
 """
 
 from __future__ import annotations
@@ -86,11 +86,12 @@ _DEEPEST = 50
 
 
 class Code(NamedTuple):
-    """An expression in a text; offsets in ``tree`` count from ``start``."""
+    """An expression in a text; offsets in ``tree`` count from ``start``. ``text`` is what was parsed."""
 
     start: int
     end: int
     tree: Tree
+    text: str = ""
 
 
 class Value(NamedTuple):
@@ -123,8 +124,8 @@ class Parsed(NamedTuple):
     problems: tuple[Problem, ...]
 
 
-@lru_cache(maxsize=1024)
-def parsed(text: str) -> Parsed:
+@lru_cache(maxsize=4096)
+def tree_of(text: str) -> Parsed:
     """The tree of a text, and what cannot be read in it."""
     reader = _Reader(text)
     reader.run()
@@ -150,11 +151,12 @@ def codes(nodes: tuple[Node, ...] | list[Node]) -> Iterator[Code]:
 class _Reader:
     """Reads a text from left to right; ``bodies`` are the lists of nodes that are open, the innermost last."""
 
-    __slots__ = ("_at", "_open", "_strip", "_text", "bodies", "problems")
+    __slots__ = ("_at", "_left", "_open", "_strip", "_text", "bodies", "problems")
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
+        self._left = LONGEST_CODE
         self._strip = False
         self._open: list[tuple[str, int, Node, tuple[str, ...]]] = []
         """The blocks that are open: the word, the place, the node, the names it gives."""
@@ -215,8 +217,15 @@ class _Reader:
     def _code(self, start: int, end: int, before: str = "", after: str = "") -> Code | None:
         """The expression between two offsets; ``before`` and ``after`` make an expression of the head of a loop."""
         body = self._text[start:end]
+        text = f"{before}{body}{after}"
+        self._left -= len(text)
+        if self._left < 0:
+            if self._left + len(text) >= 0:
+                message = f"the templates of a text have at most {LONGEST_CODE:,} characters together"
+                self._problem(message, start, end, "compute a part in a task and read its output")
+            return None
         try:
-            tree = parse(f"{before}{body}{after}").tree
+            tree = parse(text).tree
         except ExpressionError as error:
             first, last = (max(0, min(each - len(before), len(body))) for each in (error.start, error.end))
             message = f"the template does not parse: {error.message}"
@@ -224,7 +233,7 @@ class _Reader:
             self._problem(message, start + first, start + max(first, last), error.help or _LITERAL, code)
             return None
         names = tuple(name for _, _, _, given in self._open for name in given)
-        return Code(start - len(before), end, localized(tree, names) if names else tree)
+        return Code(start - len(before), end, localized(tree, names) if names else tree, text)
 
     def _block(self, at: int, start: int, end: int, behind: int) -> None:
         match = re.compile(r"\s*([A-Za-z_]\w*)\s*").match(self._text, start, end)
@@ -299,20 +308,14 @@ def _end_of_block(text: str, at: int) -> int:
 
 LONGEST_SOURCE = 1_048_576
 """Characters of one text with templates."""
-LONGEST_COMPUTED = 65_536
-"""Characters of one text whose templates are more than plain references."""
+LONGEST_CODE = 65_536
+"""Characters of all templates of one text together."""
 DEEPEST = 64
 """Levels of lists and maps with templates inside."""
 MOST_TURNS = 100_000
 """Turns of all loops of one text together."""
 MOST_STEPS = 1_000_000
 """Operations of all expressions of one text together."""
-
-_STEP = r"\.([A-Za-z_][A-Za-z0-9_]*)|\[\s*(?:\"([^\"\\]*)\"|'([^'\\]*)'|(-?[0-9]{1,9}))\s*\]"
-_ROOT = r"((?:tasks|artifacts)\.[A-Za-z_][A-Za-z0-9_-]*|[A-Za-z_][A-Za-z0-9_]*)"
-_NO_NAMES = frozenset(
-    ["true", "false", "null", "none", "True", "False", "None", "not", "and", "or", "in", "is", "if", "else"]
-)
 
 
 def is_template(value: object) -> TypeGuard[str]:
@@ -360,17 +363,6 @@ def problems(text: str) -> list[Problem]:
     if len(text) > LONGEST_SOURCE:
         return [Problem("PLAN210", f"the text has more than {LONGEST_SOURCE:,} characters", 0, len(text))]
     return list(tree_of(text).problems)
-
-
-@lru_cache(maxsize=4096)
-def tree_of(text: str) -> Parsed:
-    """The tree of a text with templates; plain references are read without the grammar."""
-    if "{%" not in text and (found := _plain_references(text)) is not None:
-        return Parsed(tuple(found), ())
-    if len(text) > LONGEST_COMPUTED:
-        message = f"a text with templates that are more than names has at most {LONGEST_COMPUTED:,} characters"
-        return Parsed((), (Problem("PLAN210", message, 0, len(text)),))
-    return parsed(text)
 
 
 def render(value: Json, scope: Scope) -> Json:
@@ -484,46 +476,3 @@ LOOP = tuple(_place(0, 1))
 def _excerpt(text: str) -> str:
     line = " ".join(text.split())
     return f"`{line}`" if len(line) <= 80 else f"`{line[:79]}…`"
-
-
-def _plain_references(text: str) -> list[Node] | None:
-    """The nodes of a text whose templates are plain references; None for any other."""
-    found: list[Node] = []
-    at = 0
-    for hole in placeholders(text):
-        tree = _plain_reference(hole)
-        if tree is None:
-            return None
-        if hole.start > at:
-            found.append(text[at : hole.start])
-        found.append(Value(Code(hole.start + 2, hole.end - 2, tree)))
-        at = hole.end
-    if at < len(text):
-        found.append(text[at:])
-    return found
-
-
-def _plain_reference(found: Placeholder) -> Tree | None:
-    """The tree of a placeholder that is nothing but a name with members and literal indexes."""
-    body = found.body.rstrip()
-    start = len(body) - len(body.lstrip())
-    root = re.compile(_ROOT).match(body, start)
-    if not found.closed or root is None or root[0] in _NO_NAMES:
-        return None
-    names = root[0].split(".")
-    tree: Tree = ("name", start, start + len(names[0]), names[0])
-    if len(names) > 1:
-        tree = ("attr", start, root.end(), tree, names[1])
-    at = root.end()
-    while at < len(body):
-        step = re.compile(_STEP).match(body, at)
-        if step is None:
-            return None
-        member, double, single, number = step.groups()
-        if member is not None:
-            tree = ("attr", start, step.end(), tree, member)
-        else:
-            key = int(number) if number is not None else double if double is not None else single
-            tree = ("index", start, step.end(), tree, ("const", at + 1, step.end() - 1, key))
-        at = step.end()
-    return tree

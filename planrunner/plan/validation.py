@@ -1,144 +1,104 @@
 """The faults of plans and settings against their published schemas, by ``jsonschema``; its errors become findings.
 
-``WORDINGS`` has the wording of every keyword; the place is the node that the path of the error leads to. A container
-behind a ``$ref`` is a part of its own, checked once for each shape: a plan of 10,000 similar tasks costs little more
-than one of ten, and the depth of the stack is bounded by the schema, not by the plan.
+``WORDINGS`` has the wording of every keyword; the place is the node that the path of the error leads to.
+``jsonschema`` takes a millisecond for a task: it is shown no items of lists that ``jsonschema_rs`` has found sound.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
-from functools import cached_property, lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from typing import Any, TypeAlias
 
 from jsonschema import Draft7Validator, ValidationError
 from jsonschema.validators import extend
 
 from planrunner.diagnostics import Diagnostic
-from planrunner.fileio import read_data
-from planrunner.jsontext import read_json
 from planrunner.plan import wording
 from planrunner.plan.lower.declarations import GATE_KEYS
-from planrunner.syntax.tree import Json, Mapping, Node, Scalar, Sequence
+from planrunner.plan.schema import read_schema
+from planrunner.record import NamedTuple
+from planrunner.syntax.tree import Json, Mapping, Node, Sequence, to_json
 
 Schema: TypeAlias = "dict[str, Any]"
+Path: TypeAlias = "Iterable[str | int]"
 
 MOST = 1000
-"""Faults after which the check ends: to word each costs far more than to find it."""
+"""Faults after which the check ends."""
 
 _STRONGER = (frozenset({"gate"}), GATE_KEYS)
 """The keys that say better than another key of a gate, or than ``kind: gate``, what is wrong: one finding is enough."""
 
 
-def faults(file: str, pointer: str, name: str, node: Node) -> list[Diagnostic]:
-    """Every fault of a tree against a part of a published schema, in the order of the text; ``name`` is what messages
-    call the tree."""
-    return _file(file).faults(pointer, node, name)
+def faults(address: str, name: str, node: Node, unsound: list[Path] | None = None) -> list[Diagnostic]:
+    """Every fault of a tree against a part of a published schema, in the order of the text.
+
+    ``address`` is ``plan.schema.json#/definitions/task``, ``name`` what messages call the tree. ``unsound`` are paths
+    to all faults, or to more than ``MOST`` of them, where they are known.
+    """
+    if unsound is not None:
+        node = _narrowed(node, _branches(unsound))
+    found = [_fault(error, node, name) for error in _part(address).iter_errors(to_json(node))]
+    mistyped = {(fault.node.start, fault.node.end) for fault in found if fault.keyword == "type"}
+    findings: dict[Diagnostic, None] = {}
+    seen: set[tuple[str, int, int, int]] = set()
+    for fault in found:
+        place = (fault.node.start, fault.node.end)
+        visit = (fault.keyword, *place, id(fault.schema))
+        if visit in seen or (place in mistyped and fault.keyword != "type"):
+            continue  # of a node that aliases share each fault is reported once
+        seen.add(visit)
+        findings |= dict.fromkeys(WORDINGS[fault.keyword](fault))
+    listed = sorted(findings, key=lambda finding: (finding.span, finding.message))
+    if len(listed) <= MOST:
+        return listed
+    message = f"more than {MOST:,} faults, the rest is not checked"
+    return [*listed[:MOST], Diagnostic("PLAN011", message, listed[MOST].span, help="fix those first")]
 
 
-class Part(NamedTuple):
-    """A schema that a ``$ref`` leads to, and the file that it is in."""
-
-    file: File
-    validator: Draft7Validator
+_Branches: TypeAlias = "dict[str | int, _Branches | None]"
+"""Paths by their steps; None where one ends."""
 
 
-class Constraints(NamedTuple):
-    """What schemas ask of texts: the searches of their patterns, the words of ``enum`` and ``const``, and the keys that
-    they name. A text that differs in none of it is the same to every keyword."""
-
-    searches: tuple[Callable[[str], object], ...]
-    words: frozenset[str]
-    keys: frozenset[str]
-
-
-class File:
-    """A file of schemas, with a validator for each part that is referred to."""
-
-    def __init__(self, schema: Schema) -> None:
-        self.schema = schema
-        self._parts: dict[str, Part] = {}
-        self._kind = extend(Draft7Validator, {"$ref": self._reference})
-
-    def faults(self, pointer: str, node: Node, name: str) -> list[Diagnostic]:
-        """Every fault of a tree against a part of this file, in the order of the text."""
-        return _Check(self).run(self.part(pointer), node, name)
-
-    def part(self, pointer: str) -> Part:
-        """The part that a ``$ref`` leads to, ``#/definitions/task`` or ``plan.schema.json#/definitions/policy``."""
-        if pointer not in self._parts:
-            name, _, inside = pointer.partition("#")
-            if name:
-                self._parts[pointer] = _file(name).part(f"#{inside}")
-            else:
-                schema: Any = self.schema
-                for step in filter(None, inside.split("/")):
-                    schema = schema[step]
-                self._parts[pointer] = Part(self, self._kind(schema))
-        return self._parts[pointer]
-
-    @cached_property
-    def constraints(self) -> Constraints:
-        """Those of all schemas of this file and of the files that it refers to."""
-        patterns: dict[str, None] = {}
-        words: set[str] = set()
-        keys: set[str] = set()
-        files, waiting = {self}, list[Any]([self.schema])
-        while waiting:
-            here = waiting.pop()
-            if isinstance(here, list):
-                waiting += here
-            elif isinstance(here, dict):
-                waiting += here.values()
-                if isinstance(here.get("pattern"), str):
-                    patterns[here["pattern"]] = None
-                listed = here.get("enum")
-                accepted = [*(listed if isinstance(listed, list) else ()), here.get("const")]
-                words |= {word for word in accepted if isinstance(word, str)}
-                for word in ("properties", "required"):
-                    named = here.get(word)
-                    keys.update(named if isinstance(named, (dict, list)) else ())
-                pointer = here.get("$ref")
-                if isinstance(pointer, str) and not pointer.startswith("#"):
-                    other = _file(pointer.partition("#")[0])
-                    if other not in files:
-                        files.add(other)
-                        waiting.append(other.schema)
-        return Constraints(tuple(re.compile(each).search for each in patterns), frozenset(words), frozenset(keys))
-
-    def _reference(self, _: object, pointer: str, instance: Json, __: object) -> Iterator[ValidationError]:
-        """Leaves are checked at once; a container whose shape is not known to be sound is left, by an error in name
-        only, to a check of its own."""
-        validator = self.part(pointer).validator
-        if not isinstance(instance, (_Object, _Array)):
-            yield from validator.iter_errors(instance)
-        elif (id(validator), instance.shape) not in instance.sound:
-            yield ValidationError("a part of its own")
+def _branches(paths: list[Path]) -> _Branches | None:
+    root: _Branches = {}
+    for path in paths:
+        if not (steps := list(path)):
+            return None
+        here: _Branches | None = root
+        for step in steps[:-1]:
+            here = here.setdefault(step, {}) if here is not None else None
+        if here is not None:
+            here[steps[-1]] = None
+    return root
 
 
-@lru_cache(maxsize=8)
-def _file(name: str) -> File:
-    return File(read_json(read_data("schemas", name)))
+def _narrowed(node: Node, branches: _Branches | None) -> Node:
+    """The tree without the items of lists that no path leads through, but one of each list."""
+    if branches is None:
+        return node
+    if isinstance(node, Sequence):
+        kept = [_narrowed(item, branches[at]) for at, item in enumerate(node.items) if at in branches]
+        return Sequence(kept or node.items[:1], node.start, node.end, node.flow)
+    if isinstance(node, Mapping):
+        entries = [(key, _narrowed(value, branches.get(str(key.value), {}))) for key, value in node.entries]
+        return Mapping(entries, node.start, node.end, node.flow)
+    return node
 
 
-class _Object(dict[str, Json]):
-    """The data of a mapping: ``nodes`` has the node of each value, ``sound`` the parts, each with a shape that is sound
-    in it."""
+@cache
+def _part(address: str) -> Draft7Validator:
+    """The validator of a part of a schema; a ``$ref`` in it leads to another part, of its own file or of another."""
+    file, _, pointer = address.partition("#")
+    schema: Any = read_schema(file)
+    for step in filter(None, pointer.split("/")):
+        schema = schema[step]
 
-    __slots__ = ("nodes", "shape", "sound")
-    nodes: dict[str, Node]
-    shape: int
-    sound: set[tuple[int, int]]
+    def reference(_: object, target: str, instance: Json, __: object) -> Iterator[ValidationError]:
+        yield from _part(file + target if target.startswith("#") else target).iter_errors(instance)
 
-
-class _Array(list[Json]):
-    """The data of a sequence, with the same."""
-
-    __slots__ = ("nodes", "shape", "sound")
-    nodes: list[Node]
-    shape: int
-    sound: set[tuple[int, int]]
+    validator: Draft7Validator = extend(Draft7Validator, {"$ref": reference})(schema)
+    return validator
 
 
 class Fault(NamedTuple):
@@ -157,116 +117,24 @@ class Fault(NamedTuple):
         return wording.titled(self.schema.get("title", ""), self.name)
 
 
-class _Full(Exception):
-    """Ends a check; never leaves this module."""
-
-
-class _Check:
-    """One check of one document."""
-
-    __slots__ = ("_asked", "_findings", "_known", "_shapes", "_sound", "_texts", "_trees")
-
-    def __init__(self, file: File) -> None:
-        self._findings: dict[Diagnostic, None] = {}
-        self._asked = file.constraints
-        self._shapes: dict[Any, int] = {}
-        """The number of each shape: what differs between two data of one shape matters to no keyword."""
-        self._texts: dict[str, int] = {}
-        self._trees: dict[int, tuple[Json, int]] = {}
-        """Data and shape of containers by their node; aliases share nodes."""
-        self._sound: set[tuple[int, int]] = set()
-        """Parts, each with a shape that is sound in it."""
-        self._known: dict[tuple[int, int], bool] = {}
-        """Whether a node is sound in a part: a node that aliases share is reported once."""
-
-    def run(self, part: Part, node: Node, name: str) -> list[Diagnostic]:
-        try:
-            self._is_sound(part, node, name)
-        except _Full:
-            pass
-        return sorted(self._findings, key=lambda finding: (finding.span, finding.message))
-
-    def _is_sound(self, part: Part, node: Node, name: str) -> bool:
-        data, shape = self._data(node)
-        if (id(part.validator), shape) in self._sound:
-            return True
-        visit = (id(part.validator), id(node))
-        if visit in self._known:
-            return self._known[visit]
-        is_sound = True
-        faults = []
-        for error in part.validator.iter_errors(data):
-            fault = _fault(error, data, node, name)
-            if error.validator == "$ref":  # at once: the next one of this shape may be known to be sound then
-                is_sound = self._is_sound(part.file.part(fault.value), fault.node, fault.name) and is_sound
-            else:
-                faults.append(fault)
-        mistyped = {id(fault.node) for fault in faults if fault.keyword == "type"}
-        for fault in faults:
-            if fault.keyword == "type" or id(fault.node) not in mistyped:
-                for finding in WORDINGS[fault.keyword](fault):
-                    self._report(finding)
-        self._known[visit] = is_sound = is_sound and not faults
-        if is_sound:
-            self._sound.add((id(part.validator), shape))
-        return is_sound
-
-    def _report(self, finding: Diagnostic) -> None:
-        if finding not in self._findings and len(self._findings) == MOST:
-            message = f"more than {MOST:,} faults, the rest is not checked"
-            self._findings[Diagnostic("PLAN011", message, finding.span, help="fix those first")] = None
-            raise _Full
-        self._findings[finding] = None
-
-    def _data(self, node: Node) -> tuple[Json, int]:
-        if isinstance(node, Scalar):
-            return node.value, self._leaf(node.value)
-        known = self._trees.get(id(node))
-        if known is None:
-            data: _Object | _Array
-            shape: tuple[Any, ...]
-            if isinstance(node, Sequence):
-                items = [self._data(item) for item in node.items]
-                data, shape = _Array([item for item, _ in items]), (None, *[shape for _, shape in items])
-                data.nodes = node.items
-            else:
-                named = self._asked.keys
-                nodes = {str(key.value): value for key, value in node.entries}
-                values = [self._data(value) for value in nodes.values()]
-                data = _Object(zip(nodes, [value for value, _ in values], strict=True))
-                data.nodes = nodes
-                shape = (tuple([key if key in named else "" for key in nodes]), *[shape for _, shape in values])
-            data.shape, data.sound = self._shapes.setdefault(shape, len(self._shapes)), self._sound
-            known = self._trees[id(node)] = data, data.shape
-        return known
-
-    def _leaf(self, value: Json) -> int:
-        if not isinstance(value, str):
-            return self._shapes.setdefault((type(value), value), len(self._shapes))
-        number = self._texts.get(value)
-        if number is None:
-            word = value if value in self._asked.words else None
-            shape = (str, word, *[test(value) is not None for test in self._asked.searches])
-            number = self._texts[value] = self._shapes.setdefault(shape, len(self._shapes))
-        return number
-
-
-def _fault(error: ValidationError, data: Any, node: Node, name: str) -> Fault:
-    """An error in ``data``, which ``node`` has and ``name`` calls, with the node that it is about and what that is
-    called."""
-    for step in error.relative_path:
-        data, node = data[step], data.nodes[step]
-    steps = list(error.relative_schema_path)
-    rest = iter(steps if error.validator == "$ref" else steps[:-1])
-    for word in rest:
+def _fault(error: ValidationError, node: Node, name: str) -> Fault:
+    """An error in the data of ``node``, which ``name`` calls, with the node that it is about and its name."""
+    for step in error.absolute_path:
+        if isinstance(node, Sequence):
+            node = node.items[int(step)]
+        else:
+            assert isinstance(node, Mapping)
+            node = next(value for key, value in node.entries if str(key.value) == step)
+    steps = iter(list(error.absolute_schema_path)[:-1])
+    for word in steps:
         if word == "properties":
-            name = f"`{next(rest)}`"
+            name = f"`{next(steps)}`"
         elif word == "items":
             name = f"an item of {name}"
         elif word == "additionalProperties":
             name = f"a value of {name}"
         elif word == "allOf":
-            next(rest)
+            next(steps)
     return Fault(str(error.validator), error.validator_value, error.schema, node, name)
 
 

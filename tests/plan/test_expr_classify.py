@@ -3,8 +3,10 @@ from __future__ import annotations
 import time
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from planrunner.plan.expressions.parse import classify
+from planrunner.plan.expressions.parse import classify, is_wording, parse
 from planrunner.plan.expressions.values import ExpressionError
 from planrunner.plan.model import Expression
 
@@ -182,3 +184,26 @@ def test_long_texts_are_classified_in_time_that_grows_with_them(unit: str) -> No
     began = time.process_time()
     classify(unit * 100_000, frozenset())
     assert time.process_time() - began < 10
+
+
+WORDS = """a b tasks artifacts tasks.x-y artifacts.r . .x .in and or not in is if else contains matches not_in true false null
+0 10 1.5 1e5 10m 1h30m 30m1h 5MB 2GiB $2 $0.50 80% 200k 1.5k 12x == != <= >= < > = === - + % ( ) [ ] , 'x' "y\\"z" '\\u0041'
+'open empty an number sign-off sign-off.ok é""".split()
+TEXTS = st.lists(st.tuples(st.sampled_from(WORDS), st.sampled_from(["", " ", " ", " ", "\n  "])), max_size=9).map(
+    lambda parts: "".join(word + gap for word, gap in parts)
+)
+
+
+@settings(deadline=None, max_examples=600)
+@given(TEXTS)
+def test_a_text_that_begins_with_two_words_never_parses(text: str) -> None:
+    if is_wording(text):
+        with pytest.raises(ExpressionError):
+            parse(text)
+
+
+def test_plain_words_are_told_apart_from_expressions_before_they_are_parsed() -> None:
+    known = frozenset({"exit_code"})
+    assert is_wording("backwards compatible with version 1")
+    assert classify("backwards compatible with version 1", known) == "backwards compatible with version 1"
+    assert isinstance(classify("exit_code equals 0", known), ExpressionError)

@@ -51,7 +51,7 @@ def filled(kind: Any, depth: int = 0) -> Any:
     """A record in which no field has its default."""
     values: dict[str, Any] = {}
     for name, declared in kind.__annotations__.items():
-        values[name] = _value(getattr(declared, "__forward_arg__", str(declared)), depth)
+        values[name] = _value(declared, depth)
     return kind(**values)
 
 
@@ -99,7 +99,10 @@ def test_a_true_that_stands_where_a_one_is_the_default_survives() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{}", "[]", "[1]", "[2,[],[0]]", "[2,[],[0,0,1]]", "[2,[],[99,1]]", "[1,[],[]]", "[2,[],3]", "[2,[[1]],[]]"],
+    [
+        *("", "{}", "[]", "[1]", "[4,[],[],[0]]", "[4,[],[],[0,0,1]]", "[4,[],[],[99,1]]", "[3,[],[],[]]"),
+        *("[4,[],[],3]", "[4,[[1]],[],[]]", "[4,[],[[1]],[]]", "[4,[],[]]"),
+    ],
 )
 def test_damaged_text_is_refused_with_one_kind_of_error(text: str) -> None:
     with pytest.raises(ValueError):

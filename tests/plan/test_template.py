@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from planrunner.plan.compiled import dump
 from planrunner.plan.expressions.quantities import Quantity
 from planrunner.plan.expressions.values import Names, TemplateError
+from planrunner.plan.model import Plan, Task
 from planrunner.plan.templates import is_template, problems, references, render
 
 SCOPE = Names(
@@ -249,13 +251,23 @@ def test_references_are_the_names_a_text_reads(text: str, paths: list[tuple[str,
         assert text[start - 100 : end - 100].startswith(path[0])
 
 
-def test_plain_references_do_not_load_the_grammar() -> None:
+def test_templates_of_a_compiled_plan_do_not_load_the_grammar() -> None:
+    text = "a {{ tasks.a-b.outputs.n + 1 }}{% for x in [1, 2] %}{{ x | str }}{% endfor %}"
+    compiled = dump(Plan("p", tasks=(Task("a-b", inputs={"deep": [text]}),)))
     code = (
-        "import sys; from planrunner.plan.templates import render, references; from planrunner.plan.expressions.evaluate import Names\n"
-        "assert render('a {{ tasks.a-b.outputs.n }}', Names({'tasks': {'a-b': {'outputs': {'n': 1}}}})) == 'a 1'\n"
-        "references('{{ a.b[0] }}'); sys.exit('lark' in sys.modules)"
+        "import sys; from planrunner.plan.compiled import load; from planrunner.plan.templates import render\n"
+        "from planrunner.plan.expressions.evaluate import Names\n"
+        f"text = load({compiled!r}).tasks[0].inputs['deep'][0]\n"
+        "assert render(text, Names({'tasks': {'a-b': {'outputs': {'n': 1}}}})) == 'a 212'\n"
+        "sys.exit('lark' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], timeout=240).returncode == 0
+
+
+def test_the_templates_of_a_text_are_bounded_together() -> None:
+    text = "".join(f"{{{{ name_{number} }}}}" for number in range(8_000))
+    (problem,) = problems(text)
+    assert "at most 65,536 characters together" in problem.message
 
 
 PIECES = [
