@@ -14,9 +14,10 @@ from jsonschema import Draft7Validator, ValidationError
 from jsonschema.validators import extend
 
 from planrunner.diagnostics import Diagnostic
+from planrunner.fileio import read_data
+from planrunner.jsontext import read_json
 from planrunner.plan import wording
 from planrunner.plan.lower.declarations import GATE_KEYS
-from planrunner.plan.schema import read_schema
 from planrunner.record import NamedTuple
 from planrunner.syntax.tree import Json, Mapping, Node, Sequence, to_json
 
@@ -90,7 +91,7 @@ def _narrowed(node: Node, branches: _Branches | None) -> Node:
 def _part(address: str) -> Draft7Validator:
     """The validator of a part of a schema; a ``$ref`` in it leads to another part, of its own file or of another."""
     file, _, pointer = address.partition("#")
-    schema: Any = read_schema(file)
+    schema: Any = _file(file)
     for step in filter(None, pointer.split("/")):
         schema = schema[step]
 
@@ -99,6 +100,12 @@ def _part(address: str) -> Draft7Validator:
 
     validator: Draft7Validator = extend(Draft7Validator, {"$ref": reference})(schema)
     return validator
+
+
+@cache
+def _file(name: str) -> Json:
+    schema: Json = read_json(read_data("schemas", name))
+    return schema
 
 
 class Fault(NamedTuple):
