@@ -104,7 +104,7 @@ def _codec(declared: str) -> _Codec:
 def _record(kind: Any) -> _Codec:
     fields: tuple[str, ...] = kind._fields
     defaults = [kind._field_defaults.get(name, _REQUIRED) for name in fields]
-    codecs = [_codec(kind.__annotations__[name]) for name in fields]
+    codecs = [_codec(kind.__annotations__[name].__forward_arg__) for name in fields]
     packers = [pack for pack, _ in codecs]
     makers = [None if codec is _DATA else codec[1] for codec in codecs]
     numbers = range(len(fields))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from jsonschema import Draft7Validator, ValidationError
 from jsonschema.validators import extend
@@ -18,7 +18,6 @@ from planrunner.fileio import read_data
 from planrunner.jsontext import read_json
 from planrunner.plan import wording
 from planrunner.plan.lower.declarations import GATE_KEYS
-from planrunner.record import NamedTuple
 from planrunner.syntax.tree import Json, Mapping, Node, Sequence, to_json
 
 Schema: TypeAlias = "dict[str, Any]"

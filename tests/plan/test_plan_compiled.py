@@ -51,7 +51,7 @@ def filled(kind: Any, depth: int = 0) -> Any:
     """A record in which no field has its default."""
     values: dict[str, Any] = {}
     for name, declared in kind.__annotations__.items():
-        values[name] = _value(declared, depth)
+        values[name] = _value(declared.__forward_arg__, depth)
     return kind(**values)
 
 
