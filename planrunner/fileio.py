@@ -81,6 +81,15 @@ def _copy(descriptor: int, path: str) -> None:
         os.close(target)
 
 
+def sync_folder(folder: str) -> None:
+    """Make the entries of a folder durable. Raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
 

@@ -137,8 +137,6 @@ _SOUGHT = 0.3
 class _Grid:
     """Spellings in a net, by the numbers that stand in them."""
 
-    __slots__ = ("_net", "_numbers", "_where")
-
     def __init__(self, net: _Net, some: Iterable[bytes]) -> None:
         self._net = net
         self._where: dict[int, list[bytes]] = {}
@@ -165,8 +163,6 @@ class _Grid:
 
 class _Known:
     """The spellings of all values that are looked for. It never changes: another one takes its place."""
-
-    __slots__ = ("_grids", "_heads", "_longest", "_sought", "_starts", "has_numbers", "masks")
 
     def __init__(self, masks: dict[bytes, bytes]) -> None:
         self.masks = masks
@@ -250,8 +246,6 @@ class Redactor:
     """Takes the values that were added out of bytes, texts and data. Values may be added at any time, from any thread;
     streams that are under way know them from their next piece on."""
 
-    __slots__ = ("__weakref__", "_known", "_lock", "_masks")
-
     def __init__(self) -> None:
         self._lock = Lock()
         self._masks: dict[bytes, bytes] = {}
@@ -324,8 +318,6 @@ class Redactor:
 
 class Stream:
     """Bytes that come in pieces, handed on as soon as nothing of them can be the beginning of a value."""
-
-    __slots__ = ("_covered", "_held", "_redactor", "met")
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor

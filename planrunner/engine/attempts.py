@@ -23,7 +23,7 @@ from planrunner.process import plugin_code
 
 if TYPE_CHECKING:
     from planrunner.capabilities.binding import Result
-    from planrunner.capabilities.contract import Enclosed, Pause
+    from planrunner.capabilities.contract import Enclosed
     from planrunner.engine.poller import Job, Workers
     from planrunner.engine.processes import Process
     from planrunner.engine.secrets import Grant
@@ -405,8 +405,6 @@ def with_texts(attempt: Attempt, outcome: Outcome) -> Outcome:
 class Pulse:
     """Looks after one attempt: when it has given no sign of life for ``silence`` seconds it has to end as ``stalled``,
     and ``stop`` is called."""
-
-    __slots__ = ("_attempt", "_poller", "_signs", "_silence", "_since", "_stop", "_timer")
 
     def __init__(self, attempt: Attempt, silence: float, poller: Poller, stop: Callable[[], None]) -> None:
         self._attempt = attempt

@@ -61,19 +61,6 @@ def users_of(plan: Plan) -> dict[str, tuple[str, ...]]:
 class Background:
     """The services of one run, by the id of their task. Calls that need one which is being started again wait here."""
 
-    __slots__ = (
-        "_attempts",
-        "_host",
-        "_over",
-        "_poller",
-        "_seen",
-        "_serving",
-        "_supervisor",
-        "_users",
-        "_waiting",
-        "closed",
-    )
-
     def __init__(
         self,
         host: Host,

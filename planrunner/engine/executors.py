@@ -182,8 +182,6 @@ def _found(bindings: dict[str, Binding], resolve: Callable[[str], Callable[..., 
 class Resources:
     """What everything that is under way in one run shares: poller, threads and child processes."""
 
-    __slots__ = ("poller", "supervisor", "workers")
-
     def __init__(self, settings: LiveSettings) -> None:
         self.poller = Poller()
         self.supervisor = Supervisor(self.poller, variables(settings), settings.grace, adopts=settings.own_process)
@@ -206,8 +204,6 @@ class Resources:
 class LocalExecutor:
     """Makes calls in this process, in its threads and in processes of their own. Belongs to the thread of the loop.
     ``background`` are the services of the run."""
-
-    __slots__ = ("_attempts", "_bindings", "_resources", "_secrecy", "_serve", "_settings", "background")
 
     def __init__(self, settings: LiveSettings, resources: Resources, secrecy: Secrecy) -> None:
         self._settings = settings

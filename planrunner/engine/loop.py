@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from planrunner.journal.ports import JournalPort
-    from planrunner.journal.records import Answer, Lease, Request
-    from planrunner.machine.events import Entry
+    from planrunner.journal.records import Lease
 
 Json = Any
 
@@ -71,23 +70,6 @@ class Onlooker(Protocol):
 class Driver:
     """Drives one run until it ends or parks. ``seq`` is the number of the last entry in the journal; ``inbox``, where
     there is one, brings the requests of other processes."""
-
-    __slots__ = (
-        "_answers",
-        "_append",
-        "_batch",
-        "_decisions",
-        "_effects",
-        "_fresh",
-        "_onlooker",
-        "_place",
-        "_seq",
-        "_todo",
-        "_turn",
-        "_weighing",
-        "inbox",
-        "state",
-    )
 
     def __init__(
         self, state: State, append: Append, effects: Effects, place: Place, onlooker: Onlooker, seq: int
@@ -265,8 +247,6 @@ class Decisions:
     """Decides for one run. Everything that follows at one time carries that time: the same entries and the same time
     give the same decisions again."""
 
-    __slots__ = ("_now", "_place", "_record", "_todo", "state")
-
     def __init__(self, state: State, place: Place, record: Sink) -> None:
         self.state = state
         self._place = place
@@ -360,8 +340,6 @@ RENEWAL = 10.0
 class Inbox:
     """The requests of a run, read by the holder of its lease, which is renewed meanwhile. The journal is queried only
     where another process may have written to it."""
-
-    __slots__ = ("_journal", "_lease", "_next", "_renewal")
 
     def __init__(self, journal: JournalPort, lease: Lease) -> None:
         self._journal = journal

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from typing import Any, assert_never
@@ -176,15 +177,14 @@ def observe(names: Iterable[str], state_dir: str, directory: str = "") -> dict[s
 
     ``memory.has_space`` is about the disk of ``state_dir``, ``disk.free`` about that of ``directory``.
     """
-    facts = {**_FACTS, "memory.has_space": lambda: _free(state_dir), "disk.free": lambda: _free(directory or ".")}
-    return {name: _looked_up(facts.get(name)) for name in names}
-
-
-def _looked_up(find: Callable[[], Json] | None) -> Json:
-    try:
-        return find() if find else None
-    except (OSError, ValueError, IndexError):
-        return None
+    look_up = dict(_FACTS)
+    look_up["memory.has_space"] = lambda: _free(state_dir)
+    look_up["disk.free"] = lambda: _free(directory or ".")
+    facts: dict[str, Json] = dict.fromkeys(names)
+    for name in facts.keys() & look_up.keys():
+        with suppress(OSError, ValueError, IndexError):
+            facts[name] = look_up[name]()
+    return facts
 
 
 def _free(directory: str) -> int:
@@ -202,18 +202,6 @@ def _available_memory() -> int | None:
             if line.startswith(b"MemAvailable:"):
                 return int(line.split()[1]) * 1024
     return None
-
-
-def _system() -> str:
-    return os.uname().sysname.lower()
-
-
-def _cpus() -> int:
-    return len(os.sched_getaffinity(0))
-
-
-def _load() -> float:
-    return os.getloadavg()[0]
 
 
 def _online() -> bool:
@@ -246,9 +234,9 @@ def _is_up(interface: str) -> bool:
 
 
 _FACTS: dict[str, Callable[[], Json]] = {
-    "host.cpus": _cpus,
-    "host.load": _load,
+    "host.cpus": lambda: len(os.sched_getaffinity(0)),
+    "host.load": lambda: os.getloadavg()[0],
     "host.memory": _available_memory,
-    "host.os": _system,
+    "host.os": lambda: os.uname().sysname.lower(),
     "network.online": _online,
 }

@@ -230,8 +230,6 @@ _SLACK = 0.03
 class Descent:
     """Remembers when attempts lived that ended by themselves: what they left behind was left on purpose."""
 
-    __slots__ = ("_forgotten", "_lives")
-
     def __init__(self) -> None:
         self._lives: deque[tuple[float, float]] = deque()
         self._forgotten = 0.0

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from planrunner.capabilities.contract import Call
 from planrunner.files.match import path_matches
 from planrunner.machine.events import Outcome
-from planrunner.plan.policy_checks import Wanted, assigned, placed, refusal, uses, variables
-from planrunner.plan.rights import Right, Use
+from planrunner.plan.policy_checks import assigned, placed, refusal, uses, variables
+from planrunner.plan.rights import Use
 from planrunner.plan.shell.commands import commands
 
 
 def refused_right(call: Call, top: str) -> Outcome | None:
     """The outcome of a call that its rights do not allow; None for one that may be made. What is to be asked for was
     asked before the attempt began. ``top`` is where the run works, from which relative paths of a policy count."""
-    for wanted, right in _judged(call, top):
-        if right.verdict == "deny":
-            return Outcome("policy", refusal(wanted, right), rule=right.rule)
-    return None
-
-
-def _judged(call: Call, top: str) -> Iterator[tuple[Wanted, Right]]:
     runs: tuple[tuple[str, ...], ...] | None = None
     if call.arguments:
         runs = (call.arguments,)
@@ -31,12 +24,12 @@ def _judged(call: Call, top: str) -> Iterator[tuple[Wanted, Right]]:
     script = bool(call.script or call.arguments)
     elsewhere = bool(call.task.cwd) and os.path.abspath(call.directory) != os.path.abspath(top)
     use = Use(call.task.uses, call.inputs, runs, script, final=True, text=call.script)
-    yield from uses(call.rights, placed(use, call.env, elsewhere))
     within = assigned(call.rights, call.arguments or call.script or None, call.task.shell)
-    yield from variables(call.rights, dict.fromkeys((*call.env, *within)))
-
-
-RULE = "trust.outside"
+    named = variables(call.rights, dict.fromkeys((*call.env, *within)))
+    for wanted, right in (*uses(call.rights, placed(use, call.env, elsewhere)), *named):
+        if right.verdict == "deny":
+            return Outcome("policy", refusal(wanted, right), rule=right.rule)
+    return None
 
 
 def strayed(call: Call, root: str, allowed: Sequence[str]) -> Outcome | None:
@@ -53,12 +46,9 @@ def strayed(call: Call, root: str, allowed: Sequence[str]) -> Outcome | None:
         real = os.path.realpath(place)
         inside = real == home or real.startswith(f"{home.rstrip('/')}/")
         if not inside and not any(path_matches(pattern, real) for pattern in allowed):
-            return Outcome("policy", _message(what, real, home), rule=RULE)
+            message = (
+                f"it {what} {real}, outside the project {home}: `planrunner exec --allow-outside {real}` lets it, or in"
+                f" planrunner.yaml `policy: {{files: {{write: ['**', {real}]}}}}`"
+            )
+            return Outcome("policy", message, rule="trust.outside")
     return None
-
-
-def _message(what: str, real: str, home: str) -> str:
-    return (
-        f"it {what} {real}, outside the project {home}: `planrunner exec --allow-outside {real}` lets it, or in"
-        f" planrunner.yaml `policy: {{files: {{write: ['**', {real}]}}}}`"
-    )

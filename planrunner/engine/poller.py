@@ -36,19 +36,6 @@ LONGEST = 10.0
 class Poller:
     """Calls handlers when descriptors are ready and callbacks when their time comes; ``wake`` alone is for threads."""
 
-    __slots__ = (
-        "_closed",
-        "_epoll",
-        "_handlers",
-        "_next",
-        "_soonest",
-        "_timers",
-        "_wake_read",
-        "_wake_write",
-        "_waking",
-        "on_wake",
-    )
-
     def __init__(self) -> None:
         self._epoll = select.epoll()
         self._handlers: dict[int, Handler] = {}
@@ -145,8 +132,6 @@ class Signals:
     from the third one on KeyboardInterrupt is raised wherever the program is, for a loop that no longer turns.
     """
 
-    __slots__ = ("_before", "_descriptor", "_pending", "_poller", "asked")
-
     def __init__(self, poller: Poller, caught: bool) -> None:
         self.asked = 0
         self._poller = poller
@@ -197,8 +182,6 @@ class Signals:
 class StopSwitch:
     """Asks one run of this process to stop, from any thread, also before the run listens."""
 
-    __slots__ = ("_early", "_listener", "_lock")
-
     def __init__(self) -> None:
         self._lock = allocate_lock()
         self._early: list[int] = []
@@ -237,8 +220,6 @@ class Job:
 
 class Workers:
     """Threads that are kept for the next job; a new one starts only when none is idle."""
-
-    __slots__ = ("_closed", "_idle", "_posted", "_queue", "_wake", "busy")
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
@@ -343,8 +324,6 @@ class Clock:
 
 class TimeLine:
     """Where the time line of a stored run stands: shown every entry in order, it gives the clock to go on with."""
-
-    __slots__ = ("_at", "_boot", "last")
 
     def __init__(self) -> None:
         self.last = 0.0

@@ -62,8 +62,6 @@ class Questions:
     """Those of one run that are under way: ``asking`` gives that of an effect, ``done`` is told what each came to.
     Belongs to the loop's thread."""
 
-    __slots__ = ("_asking", "_done", "_grace", "_poller", "_under_way")
-
     def __init__(
         self, poller: Poller, grace: float, asking: Callable[[Any], Question], done: Callable[[Any], None]
     ) -> None:

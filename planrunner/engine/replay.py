@@ -71,8 +71,6 @@ class Replay:
     turns, where it must have no effect. In journals without turns, inputs that arrived together carry one time.
     """
 
-    __slots__ = ("_ahead", "_batch", "_decisions", "_inputs", "_seen", "effects", "got", "state")
-
     def __init__(self, state: State) -> None:
         self.state = state
         self.effects: list[Effect] = []
@@ -232,8 +230,6 @@ def replay_edited(pinned: Plan, edited: Plan, run_id: str, entries: Sequence[Ent
 
 class _Comparison:
     """Two plans side by side: ``pinned`` follows the record, ``replay`` decides with the edited plan."""
-
-    __slots__ = ("_calls", "_effects", "pinned", "replay")
 
     def __init__(self, pinned: State, replay: Replay) -> None:
         self.pinned = pinned

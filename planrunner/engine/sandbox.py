@@ -150,8 +150,6 @@ def prepared(shut: Confinement, call: Call, grounds: Grounds, command: Command, 
 class Shut:
     """One attempt that is shut in, while its process runs."""
 
-    __slots__ = ("_breach", "_keeper", "_parts", "_prepared", "_process", "_record")
-
     def __init__(self, prepared: Prepared, launch: Launch, parts: Parts) -> None:
         self._prepared = prepared
         self._keeper = prepared.keeper
@@ -268,8 +266,6 @@ def remove(way: Wrapped) -> None:
 
 class Enclosure:
     """A program that a capability runs itself, shut in; see ``capabilities/programs.py``."""
-
-    __slots__ = ("_keeper", "_looked", "_prepared", "arguments", "descriptors", "directory", "env")
 
     def __init__(self, prepared: Prepared) -> None:
         self._keeper, way = prepared.keeper, prepared.way

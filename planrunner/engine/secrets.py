@@ -28,8 +28,6 @@ class Vault:
     """Values by the ids of their credentials. ``environment`` is that of the runner; processes get what is left of it
     without the variables that credentials come from. Any thread may use it."""
 
-    __slots__ = ("_credentials", "_environment", "_lock", "_values", "environment", "missing", "redactor")
-
     def __init__(self, credentials: Mapping[str, Credential], environment: Mapping[str, str]) -> None:
         self._credentials = credentials
         self._environment = environment

@@ -37,20 +37,6 @@ class AttemptServices:
     ``environment`` that of the runner (None: that of this process), of which a program that the attempt starts gets
     little beside the variables of its ``own``."""
 
-    __slots__ = (
-        "_chain",
-        "_directory",
-        "_environment",
-        "_lock",
-        "_own",
-        "_state_dir",
-        "_vault",
-        "enclose",
-        "kept",
-        "refused",
-        "secrecy",
-    )
-
     def __init__(
         self,
         state_dir: str,

@@ -58,8 +58,6 @@ def in_time(call: Call, outcome: Outcome) -> Outcome:
 class ImaginedEffects:
     """An ``Effects`` whose time jumps to the next thing that happens."""
 
-    __slots__ = ("_clock", "_coming", "_count", "_script", "started")
-
     def __init__(self, script: Script, start: float) -> None:
         self._script = script
         self._clock = start

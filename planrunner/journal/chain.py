@@ -17,6 +17,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from planrunner.errors import Hint, NextStep, RecordMismatch, StorageFailed
+from planrunner.fileio import sync_folder
 
 if TYPE_CHECKING:
     from planrunner.journal.codec import Row
@@ -100,8 +101,6 @@ def read_key(path: str, state: str) -> bytes:
 class Chain:
     """What a writer needs to chain a journal. Without a ``key`` (None), for the reason in ``unchained``, events are
     stored without. ``journal`` tells journals apart: 16 random bytes that are stored in each and in its heads."""
-
-    __slots__ = ("_descriptor", "heads_path", "journal", "key", "key_id", "unchained")
 
     def __init__(self, state: str, key: bytes | None, unchained: str = "") -> None:
         self.key = key
@@ -293,7 +292,7 @@ def make_heads(chain: Chain, journal: bytes) -> None:
             chain.open_heads()
         finally:
             os.unlink(staged)
-        _sync(folder)
+        sync_folder(folder)
     except OSError:
         return
 
@@ -311,7 +310,7 @@ def _write_key(path: str) -> None:
     finally:
         os.close(descriptor)
         os.unlink(staged)
-    _sync(os.path.dirname(path))
+    sync_folder(os.path.dirname(path))
 
 
 def _staged(path: str) -> str:
@@ -334,14 +333,6 @@ def make_folder(folder: str) -> None:
         )
     if found.st_mode & 0o777 != 0o700:
         os.chmod(folder, 0o700)  # what others could have put there is refused by its owner
-
-
-def _sync(folder: str) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def known_chain(state: str) -> Chain:

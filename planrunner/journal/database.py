@@ -320,8 +320,6 @@ _READERS_MS = 100
 class WriteAheadLog:
     """The write-ahead log of a connection that writes: when it is moved into the database."""
 
-    __slots__ = ("_commits", "_full", "_path")
-
     def __init__(self, path: str) -> None:
         self._path = path
         self._commits = 0
@@ -367,8 +365,6 @@ def _move_log(connection: Connection, how: str) -> bool:
 
 class Store:
     """``path`` is the file of the database, for messages."""
-
-    __slots__ = ("_connection", "_path")
 
     def __init__(self, connection: Connection, path: str) -> None:
         self._connection = connection

@@ -31,8 +31,6 @@ class Requests(Store):
     """The part of a journal that several processes write for one run. Answers are written by the holder of the run.
     ``notices`` are for people."""
 
-    __slots__ = ("_chain", "_version", "notices")
-
     def __init__(self, connection: Connection, path: str, chain: Chain) -> None:
         super().__init__(connection, path)
         self._chain = chain
@@ -40,30 +38,21 @@ class Requests(Store):
         self.notices: tuple[str, ...] = ()
 
     def post(self, run: str, request: Request) -> int:
-        """Leave a request for the process that holds the run; its number, by which ``answered`` gives the answer.
-
-        The holder finds it within a moment; if no process holds the run, the request waits, and its sender may take the
-        lease and answer it. Raises StorageFailed.
-        """
         number: list[int] = []
         row = (run, request.at + 0.0, request.kind, write_json(request.body), request.by)
         self._transact(lambda: number.append(self._insert(row)))
         return number[0]
 
     def waiting(self, run: str) -> list[Request]:
-        """The requests for a run that have no answer yet, in the order in which they were posted. Of those that are not
-        ``ours`` a notice tells."""
         return [self._read(row, seal) for *row, seal in self._query(_WAITING, run)]
 
     def answered(self, request: int) -> Answer | None:
-        """What became of a request; None while it waits. Raises NotFound."""
         found = self._query("SELECT result FROM requests WHERE id = ?", request)
         if not found:
             raise NotFound(f"there is no request {request} in the journal")
         return None if found[0][0] is None else Answer(*read_json(found[0][0]))
 
     def touched(self) -> bool:
-        """Whether another connection has written since the last call; True at the first one. Costs microseconds."""
         (version,) = self._query("PRAGMA data_version")[0]
         before, self._version = self._version, version
         return bool(before != version)

@@ -44,8 +44,6 @@ def lock_run(state: str, run: str) -> int:
 class RestoreLease:
     """The right of one process to put files back in ``directory``. Raises as ``lock_run`` does."""
 
-    __slots__ = ("_descriptor", "_state")
-
     def __init__(self, state: str, directory: str) -> None:
         path = lock_path(state, RESTORE)
         self._state = state
@@ -206,8 +204,6 @@ def _stop(holder: str) -> str:
 
 class JournalLock:
     """The lock of the database. Its file is never removed."""
-
-    __slots__ = ("_descriptor",)
 
     def __init__(self, state: str) -> None:
         """Share the lock; raises OSError where the file cannot be opened, StorageFailed after ``_PATIENCE``."""

@@ -29,20 +29,6 @@ stored but not acknowledged, as when a process dies between the two."""
 class MemoryJournal:
     """``fault`` makes writes fail; ``crash`` does to it what the death of its process does to a journal on disk."""
 
-    __slots__ = (
-        "_compiled",
-        "_entries",
-        "_held",
-        "_plans",
-        "_requests",
-        "_rows",
-        "_seen",
-        "_writes",
-        "fault",
-        "notices",
-        "unchained",
-    )
-
     def __init__(self, fault: Fault | None = None) -> None:
         self.fault = fault
         self.notices: tuple[str, ...] = ()

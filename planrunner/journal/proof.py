@@ -242,25 +242,25 @@ def _head_breaks(row: Sealed, walked: Walk, head: Head) -> list[Break]:
 
 def record_breaks(chain: Chain, heads: dict[int, Head], found: Iterable[Pruned]) -> list[Break]:
     """The records that are not what was written, and those whose head knows more of the run."""
-    return [each for record in found for each in _pruned_breaks(chain, heads.get(record.number), record)]
-
-
-def _pruned_breaks(chain: Chain, head: Head | None, record: Pruned) -> list[Break]:
-    run = str(record.run)
-    if chain.key is None:
-        return [Break(run, 0, "key", f"nothing can be compared: {chain.unchained}")]
-    if record.seal is None:
-        return [Break(run, 0, "unchained", "the record that the run was pruned bears no seal: made without a key")]
-    if not is_ours(chain, record.seal):
-        return [Break(run, 0, "key", "the run was pruned under another key, which is not here")]
-    if record.seal != chain.seal(*record[:-1]):
-        return [Break(run, 0, "pruned", "the record that the run was pruned is not the one that was written")]
-    if head is None:
-        return []
-    if not run.startswith(head[3]):
-        return [Break(run, 0, "head", f"in its place the head knows run `{head[3]}`")]
-    if head[0] > record.last_seq:
-        return [cut(run, record.last_seq, head[0])]
-    if head[0] == record.last_seq and head[2] != record.link:
-        return [Break(run, head[0], "head", f"event {head[0]} is not the one that its head knows")]
-    return []
+    breaks: list[Break] = []
+    for record in found:
+        run, head = str(record.run), heads.get(record.number)
+        if chain.key is None:
+            breaks.append(Break(run, 0, "key", f"nothing can be compared: {chain.unchained}"))
+        elif record.seal is None:
+            why = "the record that the run was pruned bears no seal: made without a key"
+            breaks.append(Break(run, 0, "unchained", why))
+        elif not is_ours(chain, record.seal):
+            breaks.append(Break(run, 0, "key", "the run was pruned under another key, which is not here"))
+        elif record.seal != chain.seal(*record[:-1]):
+            why = "the record that the run was pruned is not the one that was written"
+            breaks.append(Break(run, 0, "pruned", why))
+        elif head is None:
+            continue
+        elif not run.startswith(head[3]):
+            breaks.append(Break(run, 0, "head", f"in its place the head knows run `{head[3]}`"))
+        elif head[0] > record.last_seq:
+            breaks.append(cut(run, record.last_seq, head[0]))
+        elif head[0] == record.last_seq and head[2] != record.link:
+            breaks.append(Break(run, head[0], "head", f"event {head[0]} is not the one that its head knows"))
+    return breaks

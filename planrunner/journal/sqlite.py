@@ -79,7 +79,9 @@ def open_journal(state: str, *, readonly: bool = False) -> Journal:
         chain = _open_chain(state)
         if not (chain.anchored and os.path.lexists(os.path.join(state, FILE))):
             refuse_stranger(state, chain)
-        journal = Journal(state, open_database(state, lambda connection: _begin(connection, chain, state)), lock, chain)
+        journal = Journal(
+            state, open_database(state, lambda connection: begin_own(connection, chain, state)), lock, chain
+        )
     except BaseException:
         if chain is not None:
             chain.close()
@@ -109,14 +111,8 @@ def _open_chain(state: str) -> Chain:
     return chain
 
 
-def _begin(connection: Connection, chain: Chain, state: str) -> None:
-    begin_own(connection, chain, state)
-
-
 class Records(Requests):
     """The part of a journal that readers use: the methods are described at the ports."""
-
-    __slots__ = ("_lock", "_state")
 
     def __init__(self, state: str, connection: Connection, lock: JournalLock | None, chain: Chain) -> None:
         super().__init__(connection, os.path.join(state, FILE), chain)
@@ -208,8 +204,6 @@ class Records(Requests):
 
 class Journal(Records):
     """One connection; use it from the thread that opened it. ``unchained`` is one of the ``notices``."""
-
-    __slots__ = ("_file", "_log", "unchained")
 
     def __init__(self, state: str, connection: Connection, lock: JournalLock | None, chain: Chain) -> None:
         super().__init__(state, connection, lock, chain)
@@ -343,8 +337,6 @@ class Journal(Records):
 class Pruning(Store):
     """Removes runs from a journal that is open for writing, by its connection and under its ``lock``."""
 
-    __slots__ = ("_chain", "_lock", "_state")
-
     def __init__(self, connection: Connection, path: str, chain: Chain, state: str, lock: JournalLock | None) -> None:
         super().__init__(connection, path)
         self._chain = chain
@@ -352,8 +344,6 @@ class Pruning(Store):
         self._lock = lock
 
     def remove(self, row: RunRow, at: float, by: str) -> None:
-        """Take a run that has ended, and stands as ``row`` tells, out of the journal; a record of it stays. Durable on
-        return. Raises RunHeld, UsageError for a run that was taken up since, RecordMismatch, StorageFailed."""
         lock = leases.lock_run(self._state, row.run)
         try:
             self._transact(lambda: _prune(self._connection, self._chain, row, at, by))
@@ -361,8 +351,6 @@ class Pruning(Store):
             leases.unlock_run(self._state, row.run, lock)
 
     def drop_plans(self) -> None:
-        """Remove the plans that no run has, unless another process is at work here: it may be about to use one.
-        Raises StorageFailed."""
         if self._lock is not None and self._lock.alone():
             try:
                 self._transact(lambda: _drop_plans(self._connection))
@@ -370,7 +358,6 @@ class Pruning(Store):
                 self._lock.share()
 
     def pruned(self) -> list[str]:
-        """The ids of the runs that were pruned."""
         return [str(each.run) for each in pruned_rows(self._connection)]
 
 
@@ -452,8 +439,6 @@ def _drop_plans(connection: Connection) -> None:
 
 class OpenFile:
     """The database of a state directory as it was when it was opened: a task may remove it under a run."""
-
-    __slots__ = ("_gone", "_identity", "_state")
 
     def __init__(self, state: str) -> None:
         self._state = state

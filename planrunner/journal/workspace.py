@@ -8,6 +8,7 @@ import stat
 
 from planrunner.caller import workspace
 from planrunner.errors import StorageFailed
+from planrunner.fileio import sync_folder
 
 NAME = ".planrunner"
 FOLDERS = ("artifacts", "cache", "logs", "tmp", "locks")
@@ -127,7 +128,7 @@ def prepare_state(state: str) -> None:
         if not os.path.lexists(state):
             os.makedirs(os.path.dirname(state), exist_ok=True)
             os.mkdir(state, 0o700)
-            _sync(os.path.dirname(state))
+            sync_folder(os.path.dirname(state))
     except FileExistsError:
         pass  # another process was first
     except OSError as error:
@@ -137,7 +138,7 @@ def prepare_state(state: str) -> None:
         _ignore(state)
         for folder in FOLDERS:
             _make(os.path.join(state, folder))
-        _sync(state)
+        sync_folder(state)
     except OSError as error:
         raise unusable(state, error) from error
 
@@ -254,14 +255,6 @@ def _ignore(state: str) -> None:
         os.write(file, b"*\n")
     finally:
         os.close(file)
-
-
-def _sync(directory: str) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def unusable(state: str, error: OSError) -> StorageFailed:

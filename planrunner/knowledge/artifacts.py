@@ -23,7 +23,7 @@ from tarfile import TarFile, TarInfo
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from planrunner.errors import AGAIN, Hint, NotFound, StorageFailed
-from planrunner.fileio import give_name, unnamed
+from planrunner.fileio import give_name, sync_folder, unnamed
 from planrunner.plan.expressions.quantities import parse_duration
 from planrunner.plan.lower.declarations import versions_kept
 
@@ -104,7 +104,7 @@ class ArtifactStore:
         """Make durable where files lie that ``keep`` has put off. Raises StorageFailed."""
         try:
             for folder in sorted(later):
-                _sync(folder)
+                sync_folder(folder)
         except OSError as error:
             raise self._failed(error) from error
 
@@ -252,7 +252,7 @@ class ArtifactStore:
         if later is not None:
             later.add(folder)
         else:
-            _sync(folder)  # also for one that is there: another process may have placed it without syncing
+            sync_folder(folder)  # also for one that is there: another process may have placed it without syncing
 
 
 def _described(digest: Digest, name: str, kind: str) -> dict[str, str | int]:
@@ -347,18 +347,10 @@ def _make(folder: str) -> None:
     """Make a directory durably; one that is there must not be a link."""
     try:
         os.mkdir(folder, 0o700)
-        _sync(os.path.dirname(folder))
+        sync_folder(os.path.dirname(folder))
     except FileExistsError:
         if not stat.S_ISDIR(os.lstat(folder).st_mode):
             raise
-
-
-def _sync(directory: str) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _names(directory: str) -> list[str]:

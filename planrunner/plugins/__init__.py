@@ -1,1 +1,4 @@
-"""The plugin seam: what is installed, loaded only as far as it is used."""
+"""Plugins: what is installed, trusted and loaded."""
+
+SUPPORTED = (1,)
+"""Versions of ``planrunner.api`` that plugins may be written for."""

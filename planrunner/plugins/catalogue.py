@@ -31,8 +31,6 @@ class Known(NamedTuple):
 class Catalogue:
     """What plugins have registered, by the name of the capability."""
 
-    __slots__ = ("known", "left_out", "problems")
-
     def __init__(self) -> None:
         self.known: dict[str, Known] = {}
         self.left_out: dict[str, str] = {}

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from planrunner.api import SUPPORTED
 from planrunner.capabilities import builtin
 from planrunner.capabilities.builtin import description_of
 from planrunner.capabilities.faults import interrupts
@@ -14,6 +13,7 @@ from planrunner.diagnostics import Diagnostic, Rule
 from planrunner.fileio import read_regular
 from planrunner.journal.workspace import find_project
 from planrunner.plan.model import Capability
+from planrunner.plugins import SUPPORTED
 from planrunner.plugins.catalogue import Catalogue, Known
 from planrunner.plugins.observers import Observers
 from planrunner.plugins.reports import Loading, one_line

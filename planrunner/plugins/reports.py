@@ -29,8 +29,6 @@ def fetch() -> list[str]:
 class Problems:
     """The sentences of one registry, by plugin; each is told as well."""
 
-    __slots__ = ("_found",)
-
     def __init__(self) -> None:
         self._found: list[tuple[str, str]] = []
 
@@ -61,8 +59,6 @@ PATIENCE = 5.0
 class Loading:
     """Around the import of one plugin; ``what`` says what is imported and for whom, ``without`` how to do without it
     permanently, where it is not by removing a package."""
-
-    __slots__ = ("_began", "_over", "_plugin", "_what", "_without")
 
     def __init__(self, plugin: str, what: str, without: str = "") -> None:
         self._plugin = plugin
