@@ -46,8 +46,8 @@ class Effects(Protocol):
     def close(self) -> None: ...
 
 
-class Observe(NamedTuple):
-    """Look at facts of the world for the preconditions of a task."""
+class ObserveFacts(NamedTuple):
+    """Look up facts for the preconditions of a task."""
 
     task: str
     names: tuple[str, ...]
@@ -84,9 +84,9 @@ class Examine(NamedTuple):
     rights: tuple[Level, ...] = ()
 
 
-class Weigh(NamedTuple):
-    """Look again at the evidence of a gate before a vote counts, below ``directory`` and as ``rights`` permit; there is
-    no answer, what is found, with the digest of the project's policy, is appended to ``found``."""
+class RecheckEvidence(NamedTuple):
+    """Read the evidence of a gate again before a vote counts, below ``directory`` and as ``rights`` permit; there is no
+    answer, the evidence, with the digest of the project's policy, is appended to ``found``."""
 
     looks: tuple[dict[str, Json], ...]
     directory: str
@@ -94,8 +94,8 @@ class Weigh(NamedTuple):
     rights: tuple[Level, ...] = ()
 
 
-class Look(NamedTuple):
-    """Look whether a task is done already; the answer is FreshnessSeen.
+class CheckFreshness(NamedTuple):
+    """Check whether a task is done already; the answer is FreshnessSeen.
 
     ``name`` is what its record goes by, ``call`` the digest of its call. Patterns are relative to ``directory``, which
     lies in ``root``; ``by_files`` False leaves it to a condition. ``fault`` says why the patterns have no value.
@@ -113,8 +113,8 @@ class Look(NamedTuple):
     fault: str = ""
 
 
-class Remember(NamedTuple):
-    """Keep that a task is done; there is no answer."""
+class RecordFreshness(NamedTuple):
+    """Record that a task is done; there is no answer."""
 
     name: str
     run_id: str
@@ -123,8 +123,8 @@ class Remember(NamedTuple):
     artifacts: tuple[dict[str, Any], ...]
 
 
-class Forget(NamedTuple):
-    """A task was undone: it is not done any more; there is no answer."""
+class DropFreshness(NamedTuple):
+    """Drop the record of a task that was undone; there is no answer."""
 
     name: str
 
@@ -160,4 +160,17 @@ class TakeCheckpoint(NamedTuple):
     directory: str
 
 
-Effect = Union[StartCall, Observe, Probe, Cancel, Examine, Weigh, Look, Remember, Forget, Save, Restore, TakeCheckpoint]
+Effect = Union[
+    StartCall,
+    ObserveFacts,
+    Probe,
+    Cancel,
+    Examine,
+    RecheckEvidence,
+    CheckFreshness,
+    RecordFreshness,
+    DropFreshness,
+    Save,
+    Restore,
+    TakeCheckpoint,
+]

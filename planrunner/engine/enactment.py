@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, assert_never
 from planrunner.engine import effects
 from planrunner.engine.calls import NO_VALUE, Place, call_of, digest, prepare, rendered_text, rights_of
 from planrunner.engine.containers import closed, opened
-from planrunner.engine.effects import UNDO, Cancel, Effect, Examine, Observe, Probe, Restore, StartCall
+from planrunner.engine.effects import UNDO, Cancel, Effect, Examine, ObserveFacts, Probe, Restore, StartCall
 from planrunner.engine.freshness import asks_fresh, forgotten, remembered
 from planrunner.engine.gates import judging, requested
 from planrunner.engine.questions import WORK
@@ -105,7 +105,7 @@ def enact(command: Involved, turn: Turn) -> Sequence[Command]:
         case AskFacts():
             task = state.specs[command.number].id
             turn.record(FactsRequested(task, command.names), now)
-            turn.todo.append(Observe(task, command.names))
+            turn.todo.append(ObserveFacts(task, command.names))
         case AskFresh():
             request, look = asks_fresh(state, command.number, turn.place)
             turn.record(request, now)

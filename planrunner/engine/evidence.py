@@ -22,7 +22,7 @@ from planrunner.capabilities.git.command import Git, Refused
 from planrunner.capabilities.git.repository import Repository, open_repository
 from planrunner.capabilities.jsonschema import faults
 from planrunner.capabilities.validate.tests import NoReport, read_cases
-from planrunner.engine.effects import Examine, Weigh
+from planrunner.engine.effects import Examine, RecheckEvidence
 from planrunner.engine.services import AttemptServices
 from planrunner.errors import PlanInvalid, UsageError
 from planrunner.files.beneath import Beneath, steps
@@ -232,7 +232,7 @@ _FAULTS = (
 """Whatever a look at foreign data may end in: a gate that cannot be examined stays closed."""
 
 
-def looking(effect: Examine | Weigh) -> tuple[Callable[[], Any], list[Any] | None]:
+def looking(effect: Examine | RecheckEvidence) -> tuple[Callable[[], Any], list[Any] | None]:
     """What a thread does for the effect, and the list that its result belongs into; None: among the events."""
     if isinstance(effect, Examine):
         return partial(examined, effect), None

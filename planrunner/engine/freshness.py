@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from planrunner.engine.calls import NO_VALUE, Place, call_of, digest, rendered_text
-from planrunner.engine.effects import Forget, Look, Remember
+from planrunner.engine.effects import CheckFreshness, DropFreshness, RecordFreshness
 from planrunner.files import listing as files
 from planrunner.files.listing import Refused, below, fits, inside, matching
 from planrunner.journal.chain import known_chain
@@ -25,12 +25,12 @@ from planrunner.machine.scope import TaskScope
 from planrunner.machine.state import State
 
 if TYPE_CHECKING:
-    from planrunner.engine.effects import Look
+    from planrunner.engine.effects import CheckFreshness
 
 Json = Any
 
 
-def look(state_dir: str, effect: Look) -> FreshnessSeen:
+def look(state_dir: str, effect: CheckFreshness) -> FreshnessSeen:
     """What is to be said about the freshness of a task. Where its files cannot be looked at, ``fault`` says why."""
     answer = FreshnessSeen(effect.task, fault=effect.fault)
     if effect.fault:
@@ -52,7 +52,7 @@ def look(state_dir: str, effect: Look) -> FreshnessSeen:
     return answer._replace(same=effect.by_files)
 
 
-def _any(effect: Look, pattern: str) -> bool:
+def _any(effect: CheckFreshness, pattern: str) -> bool:
     relative = inside(effect.root, effect.directory, pattern)
     return next(matching(effect.root, relative, through=True), None) is not None
 
@@ -61,7 +61,7 @@ def _digest(call: str, inputs: dict[str, str]) -> str:
     return sha256(stable_json([call, inputs]).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def remember(state_dir: str, effect: Remember) -> None:
+def remember(state_dir: str, effect: RecordFreshness) -> None:
     """Keep that a task is done. The file is whole or not there; it is a cache, so nothing waits for the disk."""
     path = _path(state_dir, effect.name)
     record: dict[str, Json] = {
@@ -82,7 +82,7 @@ def remember(state_dir: str, effect: Remember) -> None:
         return  # the task is done again the next time
 
 
-def forget(state_dir: str, effect: Forget) -> None:
+def forget(state_dir: str, effect: DropFreshness) -> None:
     """What was undone is not done any more."""
     try:
         os.unlink(_path(state_dir, effect.name))
@@ -110,7 +110,7 @@ def _mac(state_dir: str, record: dict[str, Json]) -> str:
     return known_chain(state_dir).mac_of_text(f"fresh {stable_json(record)}")
 
 
-def asks_fresh(state: State, number: int, place: Place) -> tuple[FreshnessAsked, Look]:
+def asks_fresh(state: State, number: int, place: Place) -> tuple[FreshnessAsked, CheckFreshness]:
     """The question whether a task is done already. A call that cannot be rendered is one that was never made; a pattern
     that cannot be rendered is a fault."""
     task, scope = state.specs[number], TaskScope(state, number)
@@ -131,23 +131,23 @@ def asks_fresh(state: State, number: int, place: Place) -> tuple[FreshnessAsked,
     except NO_VALUE as error:
         fault = f"a pattern has no value: {error}"
     root, name = os.path.normpath(place.directory), _name(state, task.id)
-    look = Look(task.id, name, call, root, directory, inputs, outputs, by_files, fresh.gitignore, fault)
+    look = CheckFreshness(task.id, name, call, root, directory, inputs, outputs, by_files, fresh.gitignore, fault)
     return FreshnessAsked(task.id, call), look
 
 
-def remembered(state: State, name: str) -> Remember | None:
+def remembered(state: State, name: str) -> RecordFreshness | None:
     """What is kept of a task that has just been done; None where it is not asked for."""
     number = state.index[name]
     seen, found = state.freshness.get(number), state.tasks[number]
     if seen is None or not seen.inputs or found.outcome is None:
         return None
     outcome = found.outcome
-    return Remember(_name(state, name), state.run_id, seen.inputs, outcome.outputs, outcome.artifacts)
+    return RecordFreshness(_name(state, name), state.run_id, seen.inputs, outcome.outputs, outcome.artifacts)
 
 
-def forgotten(state: State, name: str) -> Forget | None:
+def forgotten(state: State, name: str) -> DropFreshness | None:
     """A task that was undone is not done any more; None for one that never said when it is."""
-    return Forget(_name(state, name)) if state.specs[state.index[name]].fresh is not None else None
+    return DropFreshness(_name(state, name)) if state.specs[state.index[name]].fresh is not None else None
 
 
 def _name(state: State, task: str) -> str:
@@ -157,7 +157,7 @@ def _name(state: State, task: str) -> str:
 _CHUNK = 1 << 20
 
 
-def digests(look: Look, state_dir: str) -> dict[str, str]:
+def digests(look: CheckFreshness, state_dir: str) -> dict[str, str]:
     """The digest of every input file by its path. A link counts with the file, or the folder, that it leads to.
 
     Raises Refused for a pattern that nothing fits or that leads out of the directory of the run, for a link to a folder
@@ -182,7 +182,7 @@ class _Reader:
     """Reads files below a root, but for those that fit a pattern with ``!``, those that git ignores where that is
     asked for, and the state of planrunner."""
 
-    def __init__(self, look: Look, state_dir: str) -> None:
+    def __init__(self, look: CheckFreshness, state_dir: str) -> None:
         self._root = look.root
         self._entered: set[str] = set()
         """Folders that were entered by a link: each counts once, so that circles end."""

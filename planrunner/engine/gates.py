@@ -10,7 +10,7 @@ from planrunner.capabilities.binding import Binding, invoke
 from planrunner.capabilities.contract import Call, Context, Failure
 from planrunner.engine.attempts import Attempt, located
 from planrunner.engine.calls import NO_VALUE, Place, prepare, rendered, rights_of, with_declared
-from planrunner.engine.effects import Examine, Weigh
+from planrunner.engine.effects import Examine, RecheckEvidence
 from planrunner.engine.evidence import examine, examined
 from planrunner.engine.output import Record
 from planrunner.engine.questions import WORK, Question
@@ -93,7 +93,7 @@ def with_values(state: State, event: Event) -> Event:
     return event._replace(outputs=outcome.outputs, problem=outcome.message)
 
 
-def renewed(state: State, task: str, place: Place, weighed: Weigh | None = None) -> GateReopened | None:
+def renewed(state: State, task: str, place: Place, weighed: RecheckEvidence | None = None) -> GateReopened | None:
     """The event by which what people were shown is replaced, where it is not the same any more. ``weighed`` is what was
     looked at already; what has to be looked at may have changed meanwhile."""
     number = state.index[task]

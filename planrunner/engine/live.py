@@ -15,18 +15,18 @@ from planrunner.engine.background import Background
 from planrunner.engine.effects import (
     AT_ONCE,
     Cancel,
+    CheckFreshness,
+    DropFreshness,
     Effect,
     Examine,
-    Forget,
-    Look,
-    Observe,
+    ObserveFacts,
     Probe,
-    Remember,
+    RecheckEvidence,
+    RecordFreshness,
     Restore,
     Save,
     StartCall,
     TakeCheckpoint,
-    Weigh,
 )
 from planrunner.engine.executors import LiveSettings, LocalExecutor, Resources, services
 from planrunner.engine.output import Record, log_name
@@ -102,11 +102,11 @@ class LiveEffects:
                 self._ask(effect)
             case Save() | Examine() if effect.call is not None:
                 self._ask(effect)
-            case Examine() | Weigh() | TakeCheckpoint():
+            case Examine() | RecheckEvidence() | TakeCheckpoint():
                 work, into = beside(self._settings.state_dir, effect, self.redactor)
                 self._examined += 1
                 self._resources.threads().submit(work, partial(self._seen, into))
-            case Observe() | Look() | Remember() | Forget() | Save() | Restore():
+            case ObserveFacts() | CheckFreshness() | RecordFreshness() | DropFreshness() | Save() | Restore():
                 events = act(self._settings.state_dir, effect, self.redactor)
                 self._events += [self._without_secrets(event) for event in events]
             case _:
@@ -128,11 +128,11 @@ class LiveEffects:
         if self._background is not None and not self._background.admits(call):
             return
         if call.rights or call.task.cwd or call.task.outputs:
-            from planrunner.engine.permission import refused_right, strayed
+            from planrunner.engine.permission import denied, outside_directory
 
             directory = self._settings.directory
-            refusal = refused_right(call, directory) if call.rights else None
-            if refusal := refusal or strayed(call, directory, self._settings.outside):
+            refusal = denied(call, directory) if call.rights else None
+            if refusal := refusal or outside_directory(call, directory, self._settings.outside):
                 self.report(call, refusal._replace(acted=False))
                 return
         self._calls[call.key] = call, None

@@ -11,7 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
 from planrunner.engine.calls import NO_VALUE, Place, plan_outputs, prepare, rights_of, with_values
-from planrunner.engine.effects import AT_ONCE, UNDO, Cancel, Effect, Effects, StartCall, Weigh
+from planrunner.engine.effects import AT_ONCE, UNDO, Cancel, Effect, Effects, RecheckEvidence, StartCall
 from planrunner.errors import MISMATCH, PlanInvalid, UsageError
 from planrunner.journal.records import Answer, Request
 from planrunner.machine.commands import Command, End, Record, Start
@@ -87,7 +87,7 @@ class Driver:
         self._batch: float | None = None
         """The time of what came from outside since the last decision: all of it carries one time."""
         self._answers: list[tuple[int, Answer]] = []
-        self._weighing: dict[int, tuple[Request, Weigh]] = {}
+        self._weighing: dict[int, tuple[Request, RecheckEvidence]] = {}
         """Requests whose evidence is looked at again before they are answered."""
         self.inbox: Inbox | None = None
 
@@ -198,14 +198,14 @@ class Driver:
         for request in new:
             if look := looks(self.state, request, self._place):
                 number = self.state.index[str(request.body["gate"])]
-                weigh = Weigh(look, self._place.directory, [], rights_of(self.state, number))
+                weigh = RecheckEvidence(look, self._place.directory, [], rights_of(self.state, number))
                 self._weighing[request.id] = (request, weigh)
                 self._effects.start([weigh])
             else:
                 self._answer(request, None)
         return bool(self._answers)
 
-    def _answer(self, request: Request, weighed: Weigh | None) -> None:
+    def _answer(self, request: Request, weighed: RecheckEvidence | None) -> None:
         found = answer(self.state, request, self._place, self._effects.now(), weighed)
         self._arrived(found.events)
         self._answers.append((request.id, Answer(found.applied, found.message, found.code)))
@@ -379,7 +379,7 @@ def looks(state: State, request: Request, place: Place) -> tuple[dict[str, Json]
         return ()  # which the answer says
 
 
-def answer(state: State, request: Request, place: Place, now: float, weighed: Weigh | None = None) -> Reply:
+def answer(state: State, request: Request, place: Place, now: float, weighed: RecheckEvidence | None = None) -> Reply:
     """What a request comes to at ``now`` (seconds since 1970 on the run's time line); ``weighed`` is what was looked at
     for it already."""
     if not request.ours:
@@ -392,7 +392,7 @@ def answer(state: State, request: Request, place: Place, now: float, weighed: We
     return _weigh(state, request, place, now, weighed)
 
 
-def _weigh(state: State, request: Request, place: Place, now: float, weighed: Weigh | None) -> Reply:
+def _weigh(state: State, request: Request, place: Place, now: float, weighed: RecheckEvidence | None) -> Reply:
     """A vote counts for the current evidence: if it has changed since it was shown, the gate asks again. Roles are
     those that the project lists; if it lists no people, those that the voter claims."""
     body = dict(request.body)

@@ -17,16 +17,16 @@ from planrunner.engine import freshness
 from planrunner.engine.attempts import Attempt, located
 from planrunner.engine.backups import saved_or_restored, taken
 from planrunner.engine.effects import (
+    CheckFreshness,
+    DropFreshness,
     Examine,
-    Forget,
-    Look,
-    Observe,
+    ObserveFacts,
     Probe,
-    Remember,
+    RecheckEvidence,
+    RecordFreshness,
     Restore,
     Save,
     TakeCheckpoint,
-    Weigh,
 )
 from planrunner.engine.evidence import looking
 from planrunner.engine.gates import judged
@@ -41,7 +41,7 @@ from planrunner.redaction import Redactor
 Json = Any
 
 
-Aside = Observe | Look | Remember | Forget | Save | Restore
+Aside = ObserveFacts | CheckFreshness | RecordFreshness | DropFreshness | Save | Restore
 
 
 def act(
@@ -50,15 +50,15 @@ def act(
     """Do what the effect asks for; the events that follow. No copy is kept of what holds a secret that ``redactor``
     knows. Raises StorageFailed when a copy cannot be kept."""
     match effect:
-        case Observe():
+        case ObserveFacts():
             return [FactsObserved(effect.task, observe(effect.names, state_dir))]
         case Save() | Restore():
             return [saved_or_restored(state_dir, effect, redactor)]
-        case Look():
+        case CheckFreshness():
             return [freshness.look(state_dir, effect)]
-        case Remember():
+        case RecordFreshness():
             freshness.remember(state_dir, effect)
-        case Forget():
+        case DropFreshness():
             freshness.forget(state_dir, effect)
         case _:
             assert_never(effect)
@@ -83,7 +83,7 @@ def asking(
 
 
 def beside(
-    state_dir: str, effect: Examine | Weigh | TakeCheckpoint, redactor: Redactor | None = None
+    state_dir: str, effect: Examine | RecheckEvidence | TakeCheckpoint, redactor: Redactor | None = None
 ) -> tuple[Callable[[], Any], list[Any] | None]:
     """What takes long and is done in a thread, and where its result goes; None: it is an event."""
     if isinstance(effect, TakeCheckpoint):

@@ -13,7 +13,7 @@ from planrunner.plan.rights import Use
 from planrunner.plan.shell.commands import commands
 
 
-def refused_right(call: Call, top: str) -> Outcome | None:
+def denied(call: Call, top: str) -> Outcome | None:
     """The outcome of a call that its rights do not allow; None for one that may be made. What is to be asked for was
     asked before the attempt began. ``top`` is where the run works, from which relative paths of a policy count."""
     runs: tuple[tuple[str, ...], ...] | None = None
@@ -32,7 +32,7 @@ def refused_right(call: Call, top: str) -> Outcome | None:
     return None
 
 
-def strayed(call: Call, root: str, allowed: Sequence[str]) -> Outcome | None:
+def outside_directory(call: Call, root: str, allowed: Sequence[str]) -> Outcome | None:
     """The refusal of a call that would work outside ``root``, or take an output from there, in a place that none of the
     ``allowed`` patterns fits; None for any other. Links count as what they lead to."""
     if not root:

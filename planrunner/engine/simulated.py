@@ -9,18 +9,18 @@ from typing import Any, NamedTuple, assert_never
 from planrunner.capabilities.contract import Call
 from planrunner.engine.effects import (
     Cancel,
+    CheckFreshness,
+    DropFreshness,
     Effect,
     Examine,
-    Forget,
-    Look,
-    Observe,
+    ObserveFacts,
     Probe,
-    Remember,
+    RecheckEvidence,
+    RecordFreshness,
     Restore,
     Save,
     StartCall,
     TakeCheckpoint,
-    Weigh,
 )
 from planrunner.machine.events import (
     AttemptEnded,
@@ -55,7 +55,7 @@ def in_time(call: Call, outcome: Outcome) -> Outcome:
     return Outcome(failure="timeout", message=message, duration=call.timeout)
 
 
-class ImaginedEffects:
+class SimulatedEffects:
     """An ``Effects`` whose time jumps to the next thing that happens."""
 
     def __init__(self, script: Script, start: float) -> None:
@@ -72,13 +72,13 @@ class ImaginedEffects:
                     self.started.append(call)
                     outcome = in_time(call, self._script.outcome(call))
                     self._later(outcome.duration, AttemptEnded(call.task.id, call.attempt, outcome))
-                case Observe():
+                case ObserveFacts():
                     self._later(0.0, FactsObserved(effect.task, self._script.facts(effect.names)))
                 case Cancel():
                     self._call_off(effect)
-                case Look():
+                case CheckFreshness():
                     self._later(0.0, FreshnessSeen(effect.task, why="not observed", fault=effect.fault))
-                case Remember() | Forget():
+                case RecordFreshness() | DropFreshness():
                     pass  # what is imagined is not done
                 case Save():
                     self._later(0.0, BackupMade(effect.task, effect.visit, effect.patterns))
@@ -86,7 +86,7 @@ class ImaginedEffects:
                     self._later(0.0, AttemptEnded(effect.task, effect.attempt, Outcome()))
                 case TakeCheckpoint():
                     self._later(0.0, CheckpointTaken(*effect.asked))  # there are no files to keep
-                case Weigh():
+                case RecheckEvidence():
                     effect.found.append((self._script.evidence(Examine("", 0, effect.looks, effect.directory)), ""))
                 case Examine():
                     self._later(0.0, GateExamined(effect.task, effect.visit, self._script.evidence(effect)))

@@ -63,7 +63,7 @@ _SEALED = (
 _SOMETHING = "SELECT 1 FROM runs UNION ALL SELECT 1 FROM plans UNION ALL SELECT 1 FROM requests LIMIT 1"
 
 
-def refuse_stranger(state: str, chain: Chain) -> None:
+def refuse_foreign(state: str, chain: Chain) -> None:
     """Raises RecordMismatch for a state directory that this user's planrunner never worked in, and that is not empty.
     The heads of the chain have been asked for; without a key nothing can be told."""
     if chain.key is None or _known(state, chain) or not (why := _foreign(state, chain)):
@@ -71,10 +71,10 @@ def refuse_stranger(state: str, chain: Chain) -> None:
     chain.close()
     chain.open_heads()
     if not _known(state, chain):  # else another process was first just now
-        raise strange(state, why)
+        raise foreign_error(state, why)
 
 
-def strange(state: str, why: str) -> RecordMismatch:
+def foreign_error(state: str, why: str) -> RecordMismatch:
     """The refusal of a state directory that came from elsewhere."""
     return RecordMismatch(
         f"the state directory `{state}` was not written by your planrunner and is not used: {why} (`state.foreign`)",
@@ -85,14 +85,14 @@ def strange(state: str, why: str) -> RecordMismatch:
     )
 
 
-def stranger(state: str) -> str:
+def foreign_warning(state: str) -> str:
     """A warning for commands that only read: that a state directory came from elsewhere; empty if it did not."""
     if not os.path.isdir(state):
         return ""
     chain = known_chain(state)
     try:
         chain.open_heads(write=False)
-        refuse_stranger(state, chain)
+        refuse_foreign(state, chain)
     except RecordMismatch as error:
         return error.message
     finally:
@@ -126,7 +126,7 @@ def begin_own(connection: Connection, chain: Chain, state: str) -> None:
     """Inside the migration that brings the chain: begin it for a journal that holds nothing yet. Rows of an
     older layout cannot be verified. Raises RecordMismatch for them; without a key they are taken as they are."""
     if chain.key is not None and connection.execute(_SOMETHING).fetchone():
-        raise strange(state, "its journal is of a layout that nothing vouches for")
+        raise foreign_error(state, "its journal is of a layout that nothing vouches for")
     begin(connection, chain)
 
 
@@ -146,7 +146,7 @@ def _prove_read(connection: Connection, state: str, run: str) -> None:
     chain = known_chain(state)
     try:
         chain.open_heads(write=False)
-        refuse_stranger(state, chain)
+        refuse_foreign(state, chain)
         chain.journal = chain.journal or _name_of(connection)
         prove(connection, chain, run)
     finally:
@@ -219,7 +219,7 @@ def accept(state: str, run: str | None, said: dict[str, Json]) -> Verdict:
             )
         heads, _ = read_heads(chain)
         if run is not None:
-            refuse_stranger(state, chain)
+            refuse_foreign(state, chain)
         chain.close()
         _keep(chain, {**said, "run": run, "breaks": [each._asdict() for each in verdict.breaks]})
         broken = {each.run for each in verdict.breaks if each.run}

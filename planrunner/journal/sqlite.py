@@ -12,7 +12,7 @@ from planrunner.journal.audit import plans_of, pruned_rows, refused, sealed_rows
 from planrunner.journal.chain import Chain, anchor, first_link, key_path, make_key, read_key
 from planrunner.journal.codec import decode_rows, encode_rows
 from planrunner.journal.database import FILE, Connection, Store, WriteAheadLog, open_checked, open_database, sqlite3
-from planrunner.journal.foreign import begin_own, lost, prove_run, refuse_stranger
+from planrunner.journal.foreign import begin_own, lost, prove_run, refuse_foreign
 from planrunner.journal.inbox import Requests
 from planrunner.journal.leases import JournalLock
 from planrunner.journal.proof import walk
@@ -78,7 +78,7 @@ def open_journal(state: str, *, readonly: bool = False) -> Journal:
             return Journal(state, open_checked(state), lock, Chain(state, None))
         chain = _open_chain(state)
         if not (chain.anchored and os.path.lexists(os.path.join(state, FILE))):
-            refuse_stranger(state, chain)
+            refuse_foreign(state, chain)
         journal = Journal(
             state, open_database(state, lambda connection: begin_own(connection, chain, state)), lock, chain
         )

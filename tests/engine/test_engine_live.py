@@ -15,7 +15,7 @@ import pytest
 
 from planrunner.capabilities.contract import Context, Failure, Pause, Spawn, capability
 from planrunner.engine import orphans
-from planrunner.engine.effects import Observe, Probe, StartCall
+from planrunner.engine.effects import ObserveFacts, Probe, StartCall
 from planrunner.engine.observation import observe
 from planrunner.knowledge.artifacts import ArtifactStore
 from planrunner.machine.events import AttemptEnded, DoubtSettled, FactsObserved, Outcome, StopRequested
@@ -432,7 +432,7 @@ class TestResults:
 
 class TestFacts:
     def test_facts_come_as_one_event(self, bench) -> None:
-        bench.effects.start([Observe("task", ("host.cpus", "memory.has_space", "no.such"))])
+        bench.effects.start([ObserveFacts("task", ("host.cpus", "memory.has_space", "no.such"))])
         (event,) = bench.effects.wait(None)
         assert isinstance(event, FactsObserved)
         assert event.facts["host.cpus"] == len(os.sched_getaffinity(0))

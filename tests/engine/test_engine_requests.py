@@ -16,7 +16,7 @@ from planrunner.capabilities.contract import Call
 from planrunner.engine import loop
 from planrunner.engine.loop import Driver, Inbox
 from planrunner.engine.replay import replay
-from planrunner.engine.simulated import ImaginedEffects, Script
+from planrunner.engine.simulated import Script, SimulatedEffects
 from planrunner.errors import Fenced, StorageFailed
 from planrunner.journal.memory import MemoryJournal
 from planrunner.journal.records import Answer, NewRun, Request
@@ -42,7 +42,7 @@ KILL = Request("cancel", {"now": True}, "ann")
 Asks = dict[float, Request]
 
 
-class Posting(ImaginedEffects):
+class Posting(SimulatedEffects):
     """An imagined world in which somebody leaves a request at a given second of the run."""
 
     __slots__ = ("asks", "journal", "numbers", "stops")

@@ -12,7 +12,7 @@ from workbench import plan
 
 from planrunner.engine.effects import TakeCheckpoint
 from planrunner.engine.loop import Driver
-from planrunner.engine.simulated import ImaginedEffects, Script
+from planrunner.engine.simulated import Script, SimulatedEffects
 from planrunner.machine.checkpoints import positions
 from planrunner.machine.events import (
     AttemptEnded,
@@ -69,7 +69,7 @@ def told(entries: Sequence[Entry]) -> list[str]:
     return words
 
 
-class Slow(ImaginedEffects):
+class Slow(SimulatedEffects):
     """Checkpoints that take as long as they are told to, and hold what they are told to."""
 
     __slots__ = ("answer", "takes")
@@ -88,7 +88,7 @@ class Slow(ImaginedEffects):
                 super().start([effect])
 
 
-def driven(spec: Plan, effects: ImaginedEffects, entries: Sequence[Entry] = (), *events: Event) -> tuple[State, Disk]:
+def driven(spec: Plan, effects: SimulatedEffects, entries: Sequence[Entry] = (), *events: Event) -> tuple[State, Disk]:
     disk = Disk()
     disk.entries = list(entries)
     state = fold(spec, RUN, entries)

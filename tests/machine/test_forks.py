@@ -14,7 +14,7 @@ from simulator.runs import PLACE, RUN_ID, Disk, Nobody, World, outcome_for, simu
 from planrunner.app.runs.checkpoints import Checkpoint, find, named
 from planrunner.engine.loop import Driver
 from planrunner.engine.replay import replay
-from planrunner.engine.simulated import ImaginedEffects, Script
+from planrunner.engine.simulated import Script, SimulatedEffects
 from planrunner.errors import NotFound
 from planrunner.machine.checkpoints import positions, rest_after
 from planrunner.machine.events import (
@@ -64,7 +64,7 @@ def go_on(world: World, entries: Sequence[Entry]) -> tuple[State, list[Entry]]:
     disk.entries = list(entries)
     state = fold(world.plan, NEW, entries)
     script = Script(lambda call: outcome_for(world, call), lambda names: dict.fromkeys(names, 1))
-    effects = ImaginedEffects(script, entries[-1].at + 1.0)
+    effects = SimulatedEffects(script, entries[-1].at + 1.0)
     driver = Driver(state, disk.append, effects, PLACE, Nobody(), len(entries))
     driver.record(RunResumed(2))
     driver.run()

@@ -12,7 +12,7 @@ from simulator.runs import PLACE, RUN_ID, START, Crash, Disk, Nobody
 
 from planrunner.engine.loop import Driver
 from planrunner.engine.replay import replay
-from planrunner.engine.simulated import ImaginedEffects, Script
+from planrunner.engine.simulated import Script, SimulatedEffects
 from planrunner.machine.compensation import outstanding, started
 from planrunner.machine.events import (
     Outcome,
@@ -59,7 +59,7 @@ def again(
         acted.append(call.task.id)
         return outcomes.get(call.task.id, Outcome(exit_code=0, duration=1.0))
 
-    effects = ImaginedEffects(Script(outcome, lambda names: {}), disk.entries[-1].at + 60)
+    effects = SimulatedEffects(Script(outcome, lambda names: {}), disk.entries[-1].at + 60)
     driver = Driver(state, disk.append, effects, PLACE, Nobody(), len(disk.entries))
     ended = [] if state.ended_at is None else [RunReopened("retry", "ana")]
     driver.record(*ended, RunResumed(2), reset_event(state, anew, "retry", "ana"))
@@ -175,14 +175,14 @@ def test_what_ran_out_of_time_while_nobody_ran_it_starts_nothing() -> None:
     hold = {"id": "hold", "timeout": "10s", "subplan": [{"id": "s", "run": "x", "effect": "idempotent"}]}
     held = plan(hold)
     disk = Disk({1: True})
-    effects = ImaginedEffects(Script(lambda call: Outcome(exit_code=0, duration=5.0), lambda names: {}), START)
+    effects = SimulatedEffects(Script(lambda call: Outcome(exit_code=0, duration=5.0), lambda names: {}), START)
     state = fold(held, RUN_ID, [])
     driver = Driver(state, disk.append, effects, PLACE, Nobody(), 0)
     driver.record(RunStarted("sha256:x", {}, 7, traits=TRAITS))
     with pytest.raises(Crash):
         driver.run()
     acted: list[str] = []
-    later = ImaginedEffects(Script(lambda call: acted.append(call.task.id) or Outcome(), lambda names: {}), START + 60)  # type: ignore[func-returns-value]
+    later = SimulatedEffects(Script(lambda call: acted.append(call.task.id) or Outcome(), lambda names: {}), START + 60)  # type: ignore[func-returns-value]
     state = fold(held, RUN_ID, disk.entries)
     again_ = Driver(state, disk.append, later, PLACE, Nobody(), len(disk.entries))
     again_.record(RunResumed(2))
@@ -521,7 +521,7 @@ def test_what_waits_in_line_when_a_run_is_stopped_leaves_it_as_it_begins_anew() 
     disk = Disk({1: True})
     state = fold(found, RUN_ID, [])
     driver = Driver(
-        state, disk.append, ImaginedEffects(Script(lambda call: BAD, lambda names: {}), START), PLACE, Nobody(), 0
+        state, disk.append, SimulatedEffects(Script(lambda call: BAD, lambda names: {}), START), PLACE, Nobody(), 0
     )
     driver.record(RunStarted("sha256:x", {}, 7, traits=TRAITS))
     with pytest.raises(Crash):
@@ -538,8 +538,8 @@ def test_what_waits_in_line_when_a_run_is_stopped_leaves_it_as_it_begins_anew() 
     assert state.ended_at is not None
 
 
-def _well(disk: Disk) -> ImaginedEffects:
-    return ImaginedEffects(Script(lambda call: given(), lambda names: {}), disk.entries[-1].at + 60)
+def _well(disk: Disk) -> SimulatedEffects:
+    return SimulatedEffects(Script(lambda call: given(), lambda names: {}), disk.entries[-1].at + 60)
 
 
 def test_a_holder_under_finally_runs_whole_when_anything_of_its_level_did() -> None:

@@ -12,7 +12,7 @@ from simulator.runs import PLACE, Disk, Nobody
 
 from planrunner.capabilities.contract import Call
 from planrunner.engine.loop import Driver
-from planrunner.engine.simulated import ImaginedEffects, Script
+from planrunner.engine.simulated import Script, SimulatedEffects
 from planrunner.machine.compensation import outstanding, started
 from planrunner.machine.events import (
     AttemptEnded,
@@ -66,7 +66,7 @@ def go_on(
     def outcome(call: Call) -> Outcome:
         return outcomes.get(call.task.id, GOOD)
 
-    effects = ImaginedEffects(Script(outcome, lambda names: {}), entries[-1].at + 1)
+    effects = SimulatedEffects(Script(outcome, lambda names: {}), entries[-1].at + 1)
     driver = Driver(state, disk.append, effects, PLACE, Nobody(), len(entries))
     driver.record(*([RunReopened("rollback")] if state.ended_at is not None else []), RunResumed(2), *events)
     driver.run()

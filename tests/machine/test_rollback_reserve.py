@@ -11,7 +11,7 @@ from simulator.rehearsal import TRAITS, Rehearsal, rehearse
 from simulator.runs import PLACE, Disk, Nobody, check_budgets
 
 from planrunner.engine.loop import Driver
-from planrunner.engine.simulated import ImaginedEffects, Script
+from planrunner.engine.simulated import Script, SimulatedEffects
 from planrunner.machine.budgets import rollback_amounts
 from planrunner.machine.events import BudgetWarned, Entry, Outcome, RunResumed, UndoSettled, UndoStarted
 from planrunner.machine.evolve import fold
@@ -123,7 +123,7 @@ def test_an_undo_that_was_cut_off_keeps_what_it_set_aside() -> None:
     disk = Disk()
     disk.entries = [e for e in ran.entries if e.seq <= at]
     state = fold(spec, RUN, disk.entries)
-    effects = ImaginedEffects(Script(lambda call: spent(cost=0.1, tokens=1), lambda names: {}), disk.entries[-1].at)
+    effects = SimulatedEffects(Script(lambda call: spent(cost=0.1, tokens=1), lambda names: {}), disk.entries[-1].at)
     driver = Driver(state, disk.append, effects, PLACE, Nobody(), at)
     driver.record(RunResumed(2))
     driver.run()

@@ -12,7 +12,7 @@ from simulator.runs import PLACE, RUN_ID, START, Disk, Nobody
 
 from planrunner.engine.loop import Driver
 from planrunner.engine.replay import replay
-from planrunner.engine.simulated import ImaginedEffects, Script
+from planrunner.engine.simulated import Script, SimulatedEffects
 from planrunner.machine.admission import wanted
 from planrunner.machine.events import (
     BudgetExtended,
@@ -42,7 +42,7 @@ def plan(text: str) -> Plan:
     return loaded.plan
 
 
-class People(ImaginedEffects):
+class People(SimulatedEffects):
     """An imagined world in which somebody votes at given times: the votes come in as from a terminal."""
 
     __slots__ = ()

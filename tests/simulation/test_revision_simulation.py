@@ -24,7 +24,7 @@ from planrunner.capabilities.contract import Call
 from planrunner.engine.effects import StartCall
 from planrunner.engine.loop import Driver
 from planrunner.engine.replay import replay
-from planrunner.engine.simulated import ImaginedEffects, Script
+from planrunner.engine.simulated import Script, SimulatedEffects
 from planrunner.errors import UsageError
 from planrunner.jsontext import stable_json
 from planrunner.machine.decide import decide
@@ -125,7 +125,7 @@ class Acted(NamedTuple):
     undo: bool
 
 
-class Effects(ImaginedEffects):
+class Effects(SimulatedEffects):
     __slots__ = ("acted", "stop_at", "waits")
 
     def __init__(self, seed: int, start: float, acted: list[Acted], stop_at: int) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from planrunner.engine.effects import Examine
 from planrunner.engine.loop import Driver, answer
-from planrunner.engine.simulated import ImaginedEffects, Script
+from planrunner.engine.simulated import Script, SimulatedEffects
 from planrunner.journal.records import Request
 from planrunner.machine.events import Entry, Outcome, RunResumed, RunStarted
 from planrunner.machine.evolve import evolve, fold
@@ -49,7 +49,7 @@ class GateRun:
 
     def _drive(self, first: RunStarted | RunResumed) -> None:
         self.lives += 1
-        effects = ImaginedEffects(self._script(), self.now)
+        effects = SimulatedEffects(self._script(), self.now)
         state = fold(self.plan, RUN_ID, self.entries)
         driver = Driver(state, self.disk.append, effects, PLACE, Nobody(), len(self.entries))
         driver.record(first)

@@ -9,7 +9,7 @@ from planrunner.app.proof.lives import PLACE, RUN_ID, START, Disk, Nobody
 from planrunner.capabilities.contract import Call
 from planrunner.engine.loop import Driver
 from planrunner.engine.replay import replay
-from planrunner.engine.simulated import ImaginedEffects, Script
+from planrunner.engine.simulated import Script, SimulatedEffects
 from planrunner.machine.events import EDITION, AttemptStarted, Entry, Outcome, RunStarted
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
@@ -48,7 +48,7 @@ def rehearse(
         return scripted[min(call.attempt, len(scripted)) - 1]
 
     disk = Disk()
-    effects = ImaginedEffects(Script(outcome, lambda names: {name: facts.get(name) for name in names}), START)
+    effects = SimulatedEffects(Script(outcome, lambda names: {name: facts.get(name) for name in names}), START)
     state = State(plan, RUN_ID)
     driver = Driver(state, disk.append, effects, PLACE, Nobody(), 0)
     driver.record(RunStarted("sha256:rehearsal", dict(params), 7, **{"traits": TRAITS, "edition": EDITION, **started}))

@@ -14,7 +14,7 @@ from planrunner.engine.calls import prepare
 from planrunner.engine.effects import Effect, StartCall
 from planrunner.engine.loop import Driver
 from planrunner.engine.replay import replay
-from planrunner.engine.simulated import ImaginedEffects, Script
+from planrunner.engine.simulated import Script, SimulatedEffects
 from planrunner.machine.budgets import limit_of, scope_of
 from planrunner.machine.commands import Start
 from planrunner.machine.decide import decide
@@ -155,7 +155,7 @@ class _Watched:
 Json = Any
 
 
-class WatchedEffects(ImaginedEffects):
+class WatchedEffects(SimulatedEffects):
     """Imagined effects that refuse to act without a durable intent, and count what acted."""
 
     __slots__ = ("_stop_at", "_waits", "acted", "disk")

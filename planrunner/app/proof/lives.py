@@ -12,7 +12,7 @@ from planrunner.capabilities.contract import Call
 from planrunner.engine.calls import Place, timeout_of, with_values
 from planrunner.engine.effects import UNDO, Effect, StartCall
 from planrunner.engine.loop import Driver
-from planrunner.engine.simulated import ImaginedEffects, Script, in_time
+from planrunner.engine.simulated import Script, SimulatedEffects, in_time
 from planrunner.machine.events import (
     EDITION,
     AttemptEnded,
@@ -109,7 +109,7 @@ class Acted(NamedTuple):
     attempt: int
 
 
-class WatchedEffects(ImaginedEffects):
+class WatchedEffects(SimulatedEffects):
     """Imagined effects that refuse to act without a durable intent, note what acted, and let mishaps happen."""
 
     __slots__ = ("_disk", "_life", "_mishaps", "acted")
@@ -298,7 +298,7 @@ class Dry(NamedTuple):
 
     plan: Plan
     traits: dict[str, Json]
-    effects: ImaginedEffects
+    effects: SimulatedEffects
 
 
 def assumed(plan: Plan, now: float) -> Dry:
@@ -306,4 +306,4 @@ def assumed(plan: Plan, now: float) -> Dry:
     world has neither measurements nor people. ``now`` is where its clock starts (seconds since 1970)."""
     known = known_capabilities(plan)
     world = World(judged=False, people=False, seconds=0.0, fields=known.fields, read=outputs_read(plan))
-    return Dry(staged(plan, world), known.traits, ImaginedEffects(script(world), now))
+    return Dry(staged(plan, world), known.traits, SimulatedEffects(script(world), now))

@@ -16,7 +16,7 @@ from workbench import plan
 
 from planrunner.engine.loop import Driver, answer
 from planrunner.engine.replay import replay
-from planrunner.engine.simulated import ImaginedEffects
+from planrunner.engine.simulated import SimulatedEffects
 from planrunner.journal.records import Request
 from planrunner.machine.events import AttemptStarted, Entry, GateDecided, GateVoted, RunResumed, RunStarted
 from planrunner.machine.evolve import evolve, fold
@@ -67,7 +67,7 @@ class World:
             state = fold(DOCUMENT, RUN_ID, entries)
             if state.ended_at is not None:
                 return state
-            effects = ImaginedEffects(GateRun._script(_ALL_WELL), self.now)
+            effects = SimulatedEffects(GateRun._script(_ALL_WELL), self.now)
             driver = Driver(state, self.disk.append, effects, PLACE, Nobody(), len(entries))
             first = RunResumed(self.lives) if entries else RunStarted("sha256:crash", {}, 7, traits=TRAITS)
             try:
