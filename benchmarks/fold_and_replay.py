@@ -17,7 +17,7 @@ from simulator.runs import PLACE, RUN_ID, START, Disk, Nobody
 
 from planrunner.engine.loop import Driver
 from planrunner.engine.replay import replay
-from planrunner.engine.simulated import ImaginedEffects, Script
+from planrunner.engine.simulated import Script, SimulatedEffects
 from planrunner.machine.events import Entry, Outcome, RunStarted
 from planrunner.machine.evolve import fold
 from planrunner.machine.state import State
@@ -32,7 +32,7 @@ TRAITS = {"noop": ["pure", True, False]}
 def run(plan: Plan) -> list[Entry]:
     disk = Disk()
     script = Script(lambda call: Outcome(outputs={"value": None}), lambda names: {})
-    driver = Driver(State(plan, RUN_ID), disk.append, ImaginedEffects(script, START), PLACE, Nobody(), 0)
+    driver = Driver(State(plan, RUN_ID), disk.append, SimulatedEffects(script, START), PLACE, Nobody(), 0)
     driver.record(RunStarted("sha256:bench", {}, 7, traits=TRAITS))
     driver.run()
     return disk.entries
