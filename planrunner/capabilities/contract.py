@@ -41,7 +41,7 @@ class Log(Protocol):
 class Call(NamedTuple):
     """One attempt of one task, with every template rendered.
 
-    ``script`` and ``values`` belong to tasks with ``run`` (see ``plan/shelltext.py``); ``directory`` is the working
+    ``script`` and ``values`` belong to tasks with ``run`` (see ``plan/shell/quoting.py``); ``directory`` is the working
     directory, ``scratch`` a folder of the attempt's own that is created when first needed. ``key`` is the idempotency
     key of the attempt, the same when it is issued again after a crash; ``once`` that of the task, the same for all
     attempts until the task is sent back or run again: what must happen once whatever fails on the way goes by it.

@@ -26,7 +26,7 @@ from planrunner.machine.scope import NO_OVERLAY, Overlay, TaskScope, plan_of
 from planrunner.machine.state import State
 from planrunner.plan.expressions.values import EvaluationError, Scope, TemplateError, plain, text_of
 from planrunner.plan.model import Output, Task
-from planrunner.plan.shell.script import ScriptError, environment
+from planrunner.plan.shell.quoting import ScriptError, environment
 from planrunner.plan.templates import holds_template, references, render
 
 if TYPE_CHECKING:

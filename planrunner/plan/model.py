@@ -86,8 +86,8 @@ class Budgets(NamedTuple):
 
 
 class Script(NamedTuple):
-    """A ``run`` text made ready for the shell (``plan/shelltext.py``): ``text`` reads each of ``values`` (name of an
-    environment variable, template that gives it); empty means the ``run`` text as it is.
+    """A ``run`` text made ready for the shell (``plan/shell/quoting.py``): ``text`` reads each of ``values`` (name of
+    an environment variable, template that gives it); empty means the ``run`` text as it is.
 
     ``simple`` are the words of the one command that the script is, if it needs no shell at all: they may hold
     templates, to be rendered word by word, and the program can be started directly. None for anything else.

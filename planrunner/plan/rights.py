@@ -21,8 +21,7 @@ from planrunner.plan.patterns import (
     words_match,
     words_may_match,
 )
-from planrunner.plan.shell.programs import astray, bare, comparable, launches, starts_others
-from planrunner.plan.shell.words import CARRIERS, SHELLS
+from planrunner.plan.shell.programs import CARRIERS, SHELLS, astray, bare, comparable, launches, starts_others
 from planrunner.plan.templates import holds_template
 
 Json = Any

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from planrunner.plan.expressions.values import Names
-from planrunner.plan.shell.script import Script, ScriptError, compile_script, environment, problems
+from planrunner.plan.shell.quoting import Script, ScriptError, compile_script, environment, problems
 from planrunner.plan.templates import render
 
 SHELLS = [shell for shell in ("dash", "bash") if shutil.which(shell)]

@@ -15,9 +15,9 @@ from planrunner.app.proof.names import walk
 from planrunner.capabilities.core import POSIX_SHELLS
 from planrunner.plan.expressions.values import text_of
 from planrunner.plan.model import Action, Plan, Task
-from planrunner.plan.shell.scan import Scan
-from planrunner.plan.shell.script import simple_command
-from planrunner.plan.shell.words import Command, Word, started
+from planrunner.plan.shell.parse import parse
+from planrunner.plan.shell.quoting import simple_command
+from planrunner.plan.shell.tree import started
 from planrunner.plan.tasks import inner
 from planrunner.redaction import masked
 
@@ -205,43 +205,11 @@ def programs(each: Task | Action, shell: str = "") -> list[str]:
     return list(dict.fromkeys((interpreter, *_named(_STATEMENT.sub("", run)))))
 
 
-def _named(script: str) -> list[str]:
-    reader = _Reader(script)
-    reader.run()
-    return reader.found
-
-
-class _Reader(Scan):
-    """Finds the first word of each command, also of those inside others."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text, "PR_")
-        self.found: list[str] = []
-
-    def command(self) -> Command:
-        return _First(self)
-
-    def _substituted(self, script: str) -> None:
-        self.found += _named(script)
-
-    def _dollar(self, word: Word | None, quoted: bool) -> None:
-        start = self.at + 1
-        super()._dollar(word, quoted)
-        if word is not None:
-            word.add(self.text[start : self.at])  # a program that is called so is shown as it is written
-
-
-class _First(Command):
-    """The words of one command after the other, of which the first is a program."""
-
-    __slots__ = ("_reader",)
-
-    def __init__(self, reader: _Reader) -> None:
-        super().__init__(reader.problems)
-        self._reader = reader
-
-    def judge(self, words: list[Word]) -> None:
-        for word in started(words)[:1]:
-            is_grammar = word is words[0] and word.bare and word.text in _GRAMMAR
-            if word.text and word.text not in _BUILT_IN and not is_grammar:
-                self._reader.found.append(word.text.replace("\0", "VALUE"))
+def _named(script: str) -> Iterator[str]:
+    """The first word of each command, also of those inside others, as it is written."""
+    for command in parse(script).commands:
+        for word in started(command.words)[:1]:
+            name = "".join("VALUE" if part.kind == "hole" else part.source or part.text for part in word.parts)
+            is_grammar = word is command.words[0] and word.bare and word.text in _GRAMMAR
+            if name and name not in _BUILT_IN and not is_grammar:
+                yield name

@@ -14,7 +14,7 @@ from planrunner.plan.lower.values import Lowering, condition
 from planrunner.plan.model import Action, Fresh, Param, Plan, Retry, Script, Watch, WatchAction
 from planrunner.plan.nearest import nearest
 from planrunner.plan.params import misfit
-from planrunner.plan.shell.script import ScriptError, compile_script, simple_command
+from planrunner.plan.shell.quoting import ScriptError, compile_script, simple_command
 from planrunner.plan.templates import is_template
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence

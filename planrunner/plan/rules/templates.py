@@ -17,7 +17,7 @@ from planrunner.plan.rules.expressions import renamed, worded
 from planrunner.plan.rules.namespace import Naming
 from planrunner.plan.rules.texts import Text, has_templates, place_of, plain_references, texts_of
 from planrunner.plan.rules.view import PlanView, find_text, region_of
-from planrunner.plan.shell.script import problems as script_problems
+from planrunner.plan.shell.quoting import problems as script_problems
 from planrunner.plan.templates import LOOP, Branches, Loop, Node, Value, is_template, tree_of
 from planrunner.plan.templates import problems as template_problems
 

@@ -1,4 +1,5 @@
-"""Shell text: its words and commands, the templates in its quotes, the variables and programs it names.
+"""Shell text: one tree of a script, and what is read off it: the templates in its quotes, commands, variables and
+programs.
 
 Imported by everything that starts a script or judges one; no script is run here.
 """

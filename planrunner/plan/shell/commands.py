@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from planrunner.plan.patterns import UNKNOWN, Loose
-from planrunner.plan.shell.scan import Scan
+from planrunner.plan.shell.parse import LEADS, parse
+from planrunner.plan.shell.tree import Command, Redirect, Word, started
 from planrunner.plan.shell.variables import steers
-from planrunner.plan.shell.words import LEADS, Command, Word, started
 
 _LEADS = LEADS | frozenset("fi done }".split())
 _REFUSED = frozenset("for case esac function select coproc in [[ ]] time shopt".split())
@@ -26,14 +27,17 @@ _SETTING = frozenset("export readonly declare typeset local read printf getopts 
 _SHELL = r"\s*(?:\S*/)?(?:sh|bash|dash|ash)(?:\s+-[abefhkmnuvxCE]+|\s+-\w*o\s+[a-z]+)*\s*"
 """The shells whose scripts are read here. What else the key says may be another program, or a command of its own."""
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[.*\])?\+?=", re.DOTALL)
-_VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)(?!\\\n)|\{([A-Za-z_][A-Za-z0-9_]*)\}|[0-9@*#?$!-])")
 _ONE_WORD = re.compile(r"[A-Za-z0-9_./:=@%+,-]+")
 _ODD = re.compile(r"[^\S \t\n]|\0")
 """Blanks to some, letters to a shell."""
 
 
 class _Puzzling(Exception):
-    """The script holds something that is not told apart here."""
+    """A command holds something that is not told apart here, as is known ``at`` an offset of the script."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__(at)
+        self.at = at
 
 
 def commands(text: str, values: Mapping[str, str] | None = None, shell: str = "") -> tuple[tuple[str, ...], ...] | None:
@@ -44,12 +48,14 @@ def commands(text: str, values: Mapping[str, str] | None = None, shell: str = ""
     """
     if "\0" in text or ("{%" in text and values is None) or not re.fullmatch(_SHELL, shell or "sh"):
         return None
-    reader = _Reader(text, values)
+    script = parse(text, values is None)
+    if script.beyond is not None or script.refusals:
+        return None
     try:
-        reader.run()
+        every = [_command(command, values or {}) for command in script.commands]
     except _Puzzling:
         return None
-    return None if reader.problems else tuple(reader.found)
+    return tuple(words for words in every if words)
 
 
 def unread(text: str, shell: str = "") -> int | None:
@@ -59,122 +65,111 @@ def unread(text: str, shell: str = "") -> int | None:
         return 0
     if "{%" in text:
         return text.index("{%")
-    reader = _Reader(text, None)
-    try:
-        reader.run()
-    except _Puzzling:
-        return min(reader.at, len(text.rstrip()))
-    return reader.problems[0].start if reader.problems else None
+    script = parse(text)
+    puzzling = [] if script.beyond is None else [script.beyond]
+    for command in script.commands:
+        try:
+            if not command.apart:
+                _command(command, {})
+        except _Puzzling as error:
+            puzzling.append(error.at)
+    if puzzling:
+        return min(*puzzling, len(text.rstrip()))
+    return script.refusals[0].start if script.refusals else None
 
 
-class _Reader(Scan):
-    """Stops where the one that only follows quotes goes on."""
+class _Read(NamedTuple):
+    """A word with the values of its variables; ``shape`` is what of it is not quoted, with ``*`` for each part that the
+    shell may make other words of."""
 
-    def __init__(self, text: str, values: Mapping[str, str] | None) -> None:
-        super().__init__(text, "PR_", values is None)
-        self.values = values or {}
-        self.found: list[tuple[str, ...]] = []
+    text: str
+    shape: str
+    bare: bool
+    end: int
 
-    def command(self) -> Command:
-        return _Plain(self)
-
-    def _beyond(self) -> None:
-        raise _Puzzling
-
-    def _operator(self, sign: str, command: Command) -> None:
-        joined = self.text.startswith("&>", self.at)
-        super()._operator(sign, command)
-        if joined and isinstance(command, _Plain):
-            command.lone = True
-
-    def _dollar(self, word: Word | None, quoted: bool) -> None:
-        found = _VARIABLE.match(self.text, self.at)
-        if found is None or word is None:
-            raise _Puzzling
-        self.at = found.end()
-        value = self.values.get(found[1] or found[2] or "")
-        if (quoted and found[0] != "$@") or (value is not None and _ONE_WORD.fullmatch(value)):
-            word.quote(UNKNOWN if value is None else value)
-        else:
-            word.spread(UNKNOWN)
+    def told(self) -> str:
+        if _ODD.search(self.shape):
+            raise _Puzzling(self.end)
+        return Loose(self.text) if _spreads(self.shape) else self.text
 
 
-class _Plain(Command):
-    """The words of one command after the other, for the list of them."""
-
-    __slots__ = ("_reader", "lone")
-
-    def __init__(self, reader: _Reader) -> None:
-        super().__init__(reader.problems)
-        self._reader = reader
-        self.lone = False
-        """Whether no words may follow: behind ``&> file`` they belong to the command before it, or are one."""
-
-    def redirected(self, sign: str) -> None:
-        word = self.word
-        if word is None and self._target is not None:
-            raise _Puzzling
-        if word is not None and word.bare and (word.text.startswith("{") or (word.text.isdigit() and word.text[1:])):
-            raise _Puzzling  # a number of a file to some shells, an argument to others
-        super().redirected(sign)
-
-    def goes(self, sign: str, word: Word) -> None:
-        if sign.endswith("&") and _told(word).startswith("-") and word.text != "-":
-            raise _Puzzling  # to some shells the sign alone closes, and the rest is an argument
-
-    def ends(self, branch: bool = False) -> None:
-        if self.word is None and self._target is not None:
-            raise _Puzzling
-        super().ends(branch)
-
-    def _case_word(self, word: Word) -> bool:
-        return False  # `case` is refused where it leads
-
-    def _leads(self, word: Word) -> bool:
-        if word.text in _REFUSED or (word.text in _LEADS and not word.bare):
-            raise _Puzzling
-        return word.text in _LEADS
-
-    def judge(self, words: list[Word]) -> None:
-        if self.lone and words:
-            raise _Puzzling
-        self.lone, at = False, 0
-        while at < len(words) and (assigned := _ASSIGNMENT.match(words[at].text)):
-            self._sets(assigned[1])
-            if assigned[2] or not _ASSIGNMENT.match(words[at].shape):
-                raise _Puzzling
-            at += 1
-        told = [_told(word) for word in words[at:]]
-        if not told:
-            return
+def _command(command: Command, values: Mapping[str, str]) -> tuple[str, ...]:
+    """The words of a command; empty where it has none."""
+    words: list[_Read] = []
+    leads = command.redirects[0].before if command.redirects else len(command.leading) + len(command.words)
+    for number, node in enumerate((*command.leading, *command.words)):
+        word = _read(node, values)
+        if number < leads and not words:
+            if word.text in _REFUSED or (word.text in _LEADS and not word.bare):
+                raise _Puzzling(word.end)
+            if word.text in _LEADS:
+                continue
+        words.append(word)
+    for redirect in command.redirects:
+        _redirected(redirect, command, values)
+    if command.joined and words:
+        raise _Puzzling(command.end)  # behind `&> file` they belong to the command before it, or are one
+    start = 0
+    while start < len(words) and (assigned := _ASSIGNMENT.match(words[start].text)):
+        if assigned[2] or not _ASSIGNMENT.match(words[start].shape) or _matters(assigned[1], values):
+            raise _Puzzling(command.end)
+        start += 1
+    told = [word.told() for word in words[start:]]
+    if told:
         head = told[0]
         if isinstance(head, Loose) or UNKNOWN in head or head in _LEADS or head in _REFUSED:
-            raise _Puzzling
-        if os.path.basename(head) in _SETTING:
-            self._named_in(head, told[1:])
-        self._reader.found.append(tuple(told))
-
-    def _named_in(self, head: str, arguments: Sequence[str]) -> None:
-        """The variables that a command sets; to hand on one as it is, is not to set it."""
-        if head == "printf" and not any(re.match(r"-\w*v|\{\{", word) for word in arguments[:2]):
-            return
-        for word in arguments:
-            if word.startswith("-") and "n" in word and head in ("declare", "typeset", "local"):
-                raise _Puzzling  # another name for a variable
-            name = re.split(r"[\[+=]", re.sub("^-[a-z]*", "", word))[0]
-            if ("=" in word or head not in ("export", "readonly")) and (head != "printf" or name != UNKNOWN):
-                self._sets(name)
-
-    def _sets(self, name: str) -> None:
-        if steers(name) or name in self._reader.values or UNKNOWN in name:
-            raise _Puzzling
+            raise _Puzzling(command.end)
+        if os.path.basename(head) in _SETTING and any(_matters(name, values) for name in _set_by(head, told[1:])):
+            raise _Puzzling(command.end)
+    return tuple(told)
 
 
-def _told(word: Word) -> str:
-    if _ODD.search(word.shape):
-        raise _Puzzling
-    text = word.text.replace("\0", UNKNOWN)
-    return Loose(text) if _spreads(word.shape) else text
+def _read(word: Word, values: Mapping[str, str]) -> _Read:
+    text, shape = [], []
+    for part in word.parts:
+        told, sign = part.text, "\1" if part.quoted else part.text
+        if part.kind == "expansion":
+            raise _Puzzling(part.at)
+        if part.kind == "hole":
+            told = UNKNOWN
+        elif part.kind == "variable":
+            value = values.get(part.text.strip("${}"))
+            fixed = (part.quoted and part.text != "$@") or (value is not None and _ONE_WORD.fullmatch(value))
+            told, sign = UNKNOWN if value is None or not fixed else value, "\1" if fixed else "*"
+        text.append(told)
+        shape.append(sign)
+    return _Read("".join(text), "".join(shape), "\1" not in shape, word.end)
+
+
+def _redirected(redirect: Redirect, command: Command, values: Mapping[str, str]) -> None:
+    """Raises _Puzzling for a redirection that shells read differently, or that has no target."""
+    if redirect.joined is not None:
+        joined = _read(redirect.joined, values)
+        number = joined.text.startswith("{") or (joined.text.isdigit() and joined.text[1:])
+        if joined.bare and number:
+            raise _Puzzling(redirect.at)  # a number of a file to some shells, an argument to others
+    if redirect.target is None:
+        raise _Puzzling(command.end)
+    target = _read(redirect.target, values)
+    if redirect.sign.endswith("&") and target.told().startswith("-") and target.text != "-":
+        raise _Puzzling(target.end)  # to some shells the sign alone closes, and the rest is an argument
+
+
+def _set_by(head: str, arguments: Sequence[str]) -> Iterator[str]:
+    """The variables that a built-in command sets, ``UNKNOWN`` where it may be any; to hand on one as it is, is not to
+    set it."""
+    if head == "printf" and not any(re.match(r"-\w*v|\{\{", word) for word in arguments[:2]):
+        return
+    for word in arguments:
+        if word.startswith("-") and "n" in word and head in ("declare", "typeset", "local"):
+            yield UNKNOWN  # another name for a variable
+        name = re.split(r"[\[+=]", re.sub("^-[a-z]*", "", word))[0]
+        if ("=" in word or head not in ("export", "readonly")) and (head != "printf" or name != UNKNOWN):
+            yield name
+
+
+def _matters(name: str, values: Mapping[str, str]) -> bool:
+    return steers(name) or name in values or UNKNOWN in name
 
 
 def _spreads(shape: str) -> bool:
@@ -196,58 +191,16 @@ def passed_on(script: str, variable: str) -> str | None:
     assignments, redirections and here-strings do not count."""
     if variable not in script:
         return None
-    reader = _Passing(script, re.compile(rf"\$(?:{variable}\b|\{{{variable}(?:[}}\[#%/,^@=?-]|:[^+]))"))
-    reader.run()
-    return reader.found[0] if reader.found else None
+    for command in parse(script).commands:
+        program, *arguments = started(command.words) or [Word()]
+        if program.text not in _BUILT_IN and any(_holds(word, variable) for word in arguments):
+            return program.text
+    return None
 
 
-class _Passing(Scan):
-    """Notes the words that hold the variable; ``found`` are the programs that get one of them."""
-
-    def __init__(self, text: str, wanted: re.Pattern[str]) -> None:
-        super().__init__(text, "PR_")
-        self.found: list[str] = []
-        self.holding: dict[int, Word] = {}
-        """The words with the variable by their ``id``; they are kept, so that no other word comes to have it."""
-        self._wanted = wanted
-        self._around: Word | None = None
-
-    def command(self) -> Command:
-        return _Arguments(self)
-
-    def _substituted(self, script: str) -> None:
-        inner = _Passing(script, self._wanted)
-        inner.run()
-        self.found += inner.found
-
-    def _nested(self) -> None:
-        around, self._around = self._around, None
-        super()._nested()
-        self._around = around
-
-    def _dollar(self, word: Word | None, quoted: bool) -> None:
-        around, word = self._around, word or self._around
-        if word is not None and self._wanted.match(self.text, self.at):
-            self.holding[id(word)] = word
-        if self.text.startswith("${", self.at):
-            self._around = word  # `${a:-$b}` is made of both
-        super()._dollar(word, quoted)
-        self._around = around
-
-
-class _Arguments(Command):
-    """The words of one command after the other."""
-
-    __slots__ = ("_reader",)
-
-    def __init__(self, reader: _Passing) -> None:
-        super().__init__(reader.problems)
-        self._reader = reader
-
-    def goes(self, sign: str, word: Word) -> None:
-        """What a redirection names, or gives to be read, is not an argument."""
-
-    def judge(self, words: list[Word]) -> None:
-        program, *arguments = started(words) or [Word()]
-        if program.text not in _BUILT_IN and any(id(word) in self._reader.holding for word in arguments):
-            self._reader.found.append(program.text)
+def _holds(word: Word, variable: str) -> bool:
+    """Whether the value of a variable is part of a word; ``${name:+…}`` asks only whether there is one."""
+    return any(
+        name == variable and (not operator or operator[0] in "}[#%/,^@=?-" or re.match(":[^+]", operator))
+        for name, operator in word.expansions
+    )

@@ -13,8 +13,16 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from planrunner.plan.patterns import UNKNOWN, Loose, may_become
-from planrunner.plan.shell.words import CARRIERS, SHELLS
 from planrunner.plan.templates import is_template
+
+SHELLS = frozenset("sh bash dash ash ksh mksh zsh fish busybox su".split())
+CARRIERS = frozenset(
+    "env sudo doas nohup timeout nice ionice setsid stdbuf time exec command builtin xargs parallel chroot watch flock "
+    "unshare strace taskset caffeinate".split()
+)
+"""Programs that start the one which their arguments name."""
+DECLARING = frozenset("export local readonly".split())
+"""Built-in commands that take assignments."""
 
 SYSTEM = frozenset("/bin /sbin /usr/bin /usr/sbin /usr/local/bin /usr/local/sbin".split())
 """Folders whose programs are meant by a bare name: no plan writes there."""
@@ -25,8 +33,7 @@ LAUNCHERS = frozenset(
     "screen script setarch setpriv sg softlimit start-stop-daemon strace systemd-inhibit systemd-run tmux torsocks "
     "uname26 unbuffer valgrind x86_64 xvfb-run".split()
 )
-"""Programs that start the one which their arguments name, beside those that every reader of shell text knows
-(``shellcommand.CARRIERS``)."""
+"""Programs that do so for a policy, beside ``CARRIERS``."""
 
 _MOVING = frozenset(("cd", "pushd", "popd"))
 

@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from planrunner.plan.expressions.values import Problem
-from planrunner.plan.shell.scan import Scan
-from planrunner.plan.shell.words import CARRIERS, DECLARING, SHELLS, Command, Word
+from planrunner.plan.shell.parse import parse
+from planrunner.plan.shell.programs import CARRIERS, DECLARING, SHELLS
+from planrunner.plan.shell.tree import Word
 from planrunner.plan.taint.traits import STEERING
 
 ASSIGNMENT = r"(?s)([A-Za-z_][A-Za-z0-9_]*)(?:\[.*\])?\+?="
@@ -27,65 +27,9 @@ _LONGEST = 400
 """Characters of a folder that a script changes to, step by step."""
 
 
-class _Words(Command):
-    """Keeps the commands of a script instead of judging them."""
-
-    __slots__ = ("_found",)
-
-    def __init__(self, problems: list[Problem], found: list[list[Word]]) -> None:
-        super().__init__(problems)
-        self._found = found
-
-    def judge(self, words: list[Word]) -> None:
-        if words:
-            self._found.append(words)
-
-
-class Reader(Scan):
-    """The words of every command that a script may run, wherever it stands; a word knows those of the commands that
-    give a part of it."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text, "PR_")
-        self.found: list[list[Word]] = []
-
-    def command(self) -> Command:
-        return _Words(self.problems, self.found)
-
-    def _substituted(self, script: str) -> None:
-        self.found += read_script(script)
-
-    def _single(self, word: Word) -> None:
-        before = len(word.holes)
-        super()._single(word)
-        word.single += word.holes[before:]
-
-    def _dollar(self, word: Word | None, quoted: bool) -> None:
-        before = len(self.found)
-        super()._dollar(word, quoted)
-        self._given(word, before)
-
-    def _backticks(self, word: Word | None = None) -> None:
-        before = len(self.found)
-        super()._backticks(word)
-        self._given(word, before)
-
-    def _operator(self, sign: str, command: Command) -> None:
-        before, streamed = len(self.found), sign in "<>" and self.text.startswith("(", self.at + 1)
-        super()._operator(sign, command)
-        if streamed:
-            self._given(command.current(), before)
-
-    def _given(self, word: Word | None, before: int) -> None:
-        if word is not None:
-            word.within += [inner for words in self.found[before:] for inner in words]
-
-
 def read_script(text: str) -> list[list[Word]]:
-    """The words of every command of a script."""
-    reader = Reader(text)
-    reader.run()
-    return reader.found
+    """The words of every command of a script, what it reads by redirection included."""
+    return [words for command in parse(text).commands if (words := command.with_input)]
 
 
 _REDIRECTED = re.compile(r"(?:>>?\||>>?|\btee\s+(?:-a\s+)?)\s*([\"']?)([\w.][\w./-]*)\1(?![\w{$*?\[-])")

@@ -1,6 +1,6 @@
 """Where the values of a command end up: as data, or as what runs, as a host, as an option of another program.
 
-A template in a script is data already (``plan/shelltext.py``), so what is looked for here are the few commands that
+A template in a script is data already (``plan/shell/quoting.py``), so what is looked for here are the few commands that
 make something of an argument: a shell, an interpreter, ``eval``, ``ssh``, ``curl`` and what starts other commands. A
 variable of the task counts like a template.
 """
@@ -14,14 +14,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from planrunner.plan.shell.programs import LAUNCHERS
-from planrunner.plan.shell.scan import DEEPEST
+from planrunner.plan.shell.parse import DEEPEST
+from planrunner.plan.shell.programs import CARRIERS, LAUNCHERS, SHELLS
+from planrunner.plan.shell.tree import HOLE, Part, Word
 from planrunner.plan.shell.variables import ASSIGNMENT, Carried, folders, names_in, read_script, spelt, variables_of
-from planrunner.plan.shell.words import CARRIERS, SHELLS, Word
 from planrunner.plan.taint.traits import STEERING
 from planrunner.plan.templates import Placeholder, placeholders
-
-HOLE = "\0"
 
 _SCHEME = r"(?:[A-Za-z][A-Za-z0-9+.-]*:/{0,2})?"
 _AUTHORITY = r"[^/?#\\]+[/?#]"
@@ -169,10 +167,10 @@ def _words(arguments: Sequence[str]) -> list[Word]:
     for argument in arguments:
         word, at = Word(), 0
         for found in placeholders(argument):
-            word.add(argument[at : found.start])
-            word.hole(found)
+            word.add(Part("plain", argument[at : found.start], at, found.start))
+            word.add_hole(found)
             at = found.end
-        word.add(argument[at:])
+        word.add(Part("plain", argument[at:], at, len(argument)))
         words.append(word)
     return words
 
@@ -242,7 +240,7 @@ def _hands_on(words: list[Word]) -> bool:
 
 def _marked(text: str) -> Word:
     word = Word()
-    word.add(text)
+    word.add(Part("plain", text, 0, len(text)))
     word.holes += [_MARK] * text.count(HOLE)
     return word
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from planrunner.plan.model import Action
+from planrunner.plan.shell.tree import HOLE
 from planrunner.plan.taint.flow import Flow, actions_of, holes, placed, read, searched
 from planrunner.plan.taint.levels import Cell, Place, meant
 from planrunner.plan.taint.positions import (
-    HOLE,
     VARIABLE,
     Position,
     in_arguments,

@@ -8,13 +8,16 @@ The text is read the way ``sh`` and ``bash`` read it; a script without templates
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, TypeAlias
 
 from planrunner.plan.expressions.values import EvaluationError, Problem, text_of
 from planrunner.plan.model import Script
-from planrunner.plan.shell.scan import Scan
+from planrunner.plan.shell.parse import parse
+from planrunner.plan.shell.programs import DECLARING, SHELLS
+from planrunner.plan.shell.tree import Part, Word
+from planrunner.plan.shell.tree import Script as Tree
 from planrunner.plan.templates import placeholders
 
 Json: TypeAlias = "Any"
@@ -22,6 +25,12 @@ Json: TypeAlias = "Any"
 LARGEST_VALUE = 131_072
 """Bytes of one environment variable, name and end included: the kernel takes no more. The same holds for one argument,
 such as the script of a shell."""
+
+
+_EVALUATING = frozenset("eval let unset read declare typeset getopts mapfile readarray alias source . trap".split())
+"""Built-in commands that evaluate an argument as code, as arithmetic or as the name of a variable."""
+_NUMERIC = frozenset("-eq -ne -lt -le -gt -ge -v".split())
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 
 
 class ScriptError(Exception):
@@ -39,12 +48,18 @@ def compile_script(text: str) -> Script:
         raise ScriptError(too_long[0].message)
     if "{{" not in text:
         return Script(text, (), simple_command(text))
-    scan = _scanned(text, _prefix(text))
-    found = _found(text, scan)
-    if found:
-        line = text.count("\n", 0, found[0].start) + 1
-        raise ScriptError(f"{found[0].message} (line {line} of the script)")
-    return Script(scan.result(), tuple((name, template) for template, name in scan.names.items()), simple_command(text))
+    tree = parse(text)
+    if refused := _refusals(text, tree):
+        line = text.count("\n", 0, refused[0].start) + 1
+        raise ScriptError(f"{refused[0].message} (line {line} of the script)")
+    prefix, names, out, copied = _prefix(text), dict[str, str](), list[str](), 0
+    for hole, form in tree.edits:
+        template = text[hole.start : hole.end]
+        name = names.setdefault(template, f"{prefix}{len(names)}") if form else ""
+        out += [text[copied : hole.start], form.replace("@", name)]
+        copied = hole.end
+    values = tuple((name, template) for template, name in names.items())
+    return Script("".join([*out, text[copied:]]), values, simple_command(text))
 
 
 def problems(text: str) -> list[Problem]:
@@ -57,7 +72,7 @@ def problems(text: str) -> list[Problem]:
         return too_long
     if "{{" not in text:
         return []
-    return _found(text, _scanned(text, "PR_"))
+    return _refusals(text, parse(text))
 
 
 def environment(script: Script, rendered: Mapping[str, Json]) -> dict[str, str]:
@@ -77,20 +92,52 @@ def _too_long(text: str) -> list[Problem]:
     return [Problem("PLAN011", message, 0, 1, "put it into a file of the project and run that")]
 
 
-def _found(text: str, scan: Scan) -> list[Problem]:
+def _refusals(text: str, tree: Tree) -> list[Problem]:
     way_out = "for two braces as text write `{{ '{{' }}`"
     unclosed = [
-        Problem("PLAN210", "`{{` is never closed", found.start, found.start + 2, way_out)
-        for found in placeholders(text)
-        if not found.closed
+        Problem("PLAN210", "`{{` is never closed", hole.start, hole.start + 2, way_out)
+        for hole in placeholders(text)
+        if not hole.closed
     ]
-    return sorted([*scan.problems, *unclosed], key=lambda problem: problem.start)
+    evaluated = [each for command in tree.commands if not command.apart for each in _evaluated(command.with_input)]
+    return sorted([*tree.refusals, *evaluated, *unclosed], key=lambda problem: problem.start)
 
 
-def _scanned(text: str, prefix: str) -> Scan:
-    scan = Scan(text, prefix)
-    scan.run()
-    return scan
+def _evaluated(words: list[Word]) -> Iterator[Problem]:
+    """The templates of a command that it would evaluate."""
+    if not any(word.holes for word in words):
+        return
+    start = 0
+    while start < len(words) and (_ASSIGNMENT.match(words[start].text) or words[start].text in ("command", "builtin")):
+        start += 1
+    if start == len(words):
+        return
+    name, arguments = words[start].text.rpartition("/")[2], words[start + 1 :]
+    texts = [word.text for word in arguments]
+    if name in _EVALUATING or (name in ("printf", "test", "[") and "-v" in texts):
+        yield from _refused(arguments, f"to `{name}`, which evaluates its arguments")
+    elif name == "[[" and _NUMERIC & set(texts):
+        yield from _refused(arguments, "to a numeric test in `[[ … ]]`, which evaluates it", "use `[ … ]` instead")
+    elif name in DECLARING:
+        unsafe = any(re.match(r"-\w*[inA]", text) for text in texts)
+        declared = [word for word in arguments if unsafe or not _ASSIGNMENT.match(word.text)]
+        yield from _refused(declared, f"to `{name}`")
+    # `bash -c "…"` anywhere in the command, also behind `sudo` or `xargs`: its code takes no values
+    for position, word in enumerate(words[start:], start):
+        shell = word.text.rpartition("/")[2]
+        if shell in SHELLS:
+            for option, code in zip(words[position + 1 :], words[position + 2 :], strict=False):
+                if re.fullmatch(r"-[A-Za-z]*c|--command", option.text):
+                    way_out = f"pass it as an argument: `{shell} -c '… \"$1\" …' {shell} {{{{ … }}}}`"
+                    yield from _refused([code], f"into code for `{shell} -c`", way_out)
+                    break
+
+
+def _refused(
+    words: list[Word], where: str, way_out: str = "pass the value to a command that takes data"
+) -> Iterator[Problem]:
+    for hole in (hole for word in words for hole in word.holes):
+        yield Problem("PLAN211", f"a value cannot be passed safely {where}", hole.start, hole.end, way_out)
 
 
 def _carried(name: str, template: str, value: Json) -> str:
@@ -125,10 +172,8 @@ _NEEDS_SHELL = frozenset(
     " select set shift shopt source suspend test then time times trap true type typeset ulimit umask unalias unset"
     " until wait while".split()
 )
-_BLANK = " \t"
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:,@%^+=- \t")
-_WORD = r"[A-Za-z0-9_./:,@%^+=\]-]+"
-_SINGLE = r"'([^']*)'"
+_WORD = re.compile(r"[A-Za-z0-9_./:,@%^+=\]-]+")
 
 
 def simple_command(text: str) -> tuple[str, ...] | None:
@@ -137,68 +182,32 @@ def simple_command(text: str) -> tuple[str, ...] | None:
     None for anything a shell would act on: operators, expansions, patterns, assignments, built-in commands, several
     lines. Templates stay in the words as written, but not in the first: what runs is known before the run.
     """
-    if "{%" in text:
-        return None
-    holes = _holes(text) if "{{" in text else {}
     end = len(text.rstrip(" \t\n"))
-    if len(text) - end > 1 and text[end:].count("\n") > 1:
+    if "{%" in text or text.count("\n", end) > 1:
         return None
-    words = tuple(text.split()) if _PLAIN.issuperset(text[:end]) else _words(text, end, holes)
+    words = tuple(text.split()) if _PLAIN.issuperset(text[:end]) else _plain_words(text, end)
     if not words or words[0] in _NEEDS_SHELL or "{{" in words[0] or "=" in words[0] or not words[0]:
         return None
     return words
 
 
-def _holes(text: str) -> dict[int, int]:
-    return {found.start: found.end for found in placeholders(text) if found.closed}
+def _plain_words(text: str, end: int) -> tuple[str, ...] | None:
+    tree = parse(text)
+    if len(tree.commands) != 1 or tree.beyond is not None or tree.refusals or "\\\n" in text:
+        return None
+    (command,) = tree.commands
+    if command.leading or command.redirects or not all(word.parts for word in command.words):
+        return None
+    if text[: command.words[0].parts[0].at].strip(" \t") or command.words[-1].end != end:
+        return None  # a comment or an operator
+    if not all(_is_literal(part) for word in command.words for part in word.parts):
+        return None
+    return tuple(
+        "".join(text[part.at : part.end] if part.kind == "hole" else part.text for part in word.parts)
+        for word in command.words
+    )
 
 
-def _words(text: str, end: int, holes: dict[int, int]) -> tuple[str, ...] | None:
-    words: list[str] = []
-    at = 0
-    while at < end:
-        if text[at] in _BLANK:
-            at += 1
-            continue
-        word, at = _word(text, at, end, holes)
-        if word is None:
-            return None
-        words.append(word)
-    return tuple(words)
-
-
-def _word(text: str, at: int, end: int, holes: dict[int, int]) -> tuple[str | None, int]:
-    """One word and the offset behind it; None where a shell has to read it."""
-    parts: list[str] = []
-    while at < end and text[at] not in _BLANK:
-        if at in holes:
-            parts.append(text[at : holes[at]])
-            at = holes[at]
-            continue
-        if text[at] == '"':
-            part, at = _double(text, at, end, holes)
-            if part is None:
-                return None, at
-            parts.append(part)
-            continue
-        quoted = re.compile(_SINGLE).match(text, at, end)
-        plain = quoted or re.compile(_WORD).match(text, at, end)
-        if plain is None:
-            return None, at
-        parts.append(plain[1] if quoted else plain[0])
-        at = plain.end()
-    return "".join(parts), at
-
-
-def _double(text: str, at: int, end: int, holes: dict[int, int]) -> tuple[str | None, int]:
-    start = at = at + 1
-    while at < end:
-        if at in holes:
-            at = holes[at]
-        elif text[at] == '"':
-            return text[start:at], at + 1
-        elif text[at] in "$`\\":
-            return None, at
-        else:
-            at += 1
-    return None, at
+def _is_literal(part: Part) -> bool:
+    """Whether a shell takes a part of a word as it is written."""
+    return part.kind in ("quoted", "hole") or (part.kind == "plain" and _WORD.fullmatch(part.text) is not None)
