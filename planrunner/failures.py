@@ -20,7 +20,7 @@ class Failure(Exception):
     def __init__(
         self,
         message: str,
-        failure: str = "logic",
+        failure: str | None = None,
         outputs: Mapping[str, Json] | None = None,
         *,
         rule: str = "",
@@ -28,7 +28,7 @@ class Failure(Exception):
         retry: Mapping[str, Json] | None = None,
     ) -> None:
         super().__init__(message)
-        self.failure = failure
+        self.failure = ("policy" if rule else "logic") if failure is None else failure
         self.outputs = dict(outputs or {})
         self.rule = rule
         self.retry_after = retry_after

@@ -17,83 +17,50 @@ from planrunner.jsontext import read_json
 from planrunner.plan.model import Capability, Field
 from planrunner.process import plugin_code
 
-TARGETS: dict[str, str] = {
-    "docker.build": "planrunner.capabilities.docker.images:build",
-    "docker.image_remove": "planrunner.capabilities.docker.images:image_remove",
-    "docker.push": "planrunner.capabilities.docker.images:push",
-    "docker.run": "planrunner.capabilities.docker.run:run",
-    "docker.tag": "planrunner.capabilities.docker.images:tag",
-    "fail": "planrunner.capabilities.core:fail",
-    "files.append": "planrunner.capabilities.files.text:append",
-    "files.copy": "planrunner.capabilities.files.tree:copy",
-    "files.delete": "planrunner.capabilities.files.tree:delete",
-    "files.edit": "planrunner.capabilities.files.edit:edit",
-    "files.glob": "planrunner.capabilities.files.tree:glob",
-    "files.mkdir": "planrunner.capabilities.files.tree:mkdir",
-    "files.move": "planrunner.capabilities.files.tree:move",
-    "files.read": "planrunner.capabilities.files.text:read",
-    "files.restore": "planrunner.capabilities.files.snapshot:restore",
-    "files.snapshot": "planrunner.capabilities.files.snapshot:snapshot",
-    "files.template": "planrunner.capabilities.files.text:template",
-    "files.write": "planrunner.capabilities.files.text:write",
-    "git.add": "planrunner.capabilities.git.index:add",
-    "git.bisect": "planrunner.capabilities.git.history:bisect",
-    "git.branch": "planrunner.capabilities.git.refs:branch",
-    "git.clone": "planrunner.capabilities.git.fetch:clone",
-    "git.commit": "planrunner.capabilities.git.commit:commit",
-    "git.diff": "planrunner.capabilities.git.history:diff",
-    "git.fetch": "planrunner.capabilities.git.fetch:fetch",
-    "git.log": "planrunner.capabilities.git.history:log",
-    "git.merge": "planrunner.capabilities.git.commit:merge",
-    "git.pull_request": "planrunner.capabilities.git.forge:pull_request",
-    "git.push": "planrunner.capabilities.git.push:push",
-    "git.show": "planrunner.capabilities.git.history:show",
-    "git.status": "planrunner.capabilities.git.worktree:status",
-    "git.switch": "planrunner.capabilities.git.refs:switch",
-    "git.tag": "planrunner.capabilities.git.refs:tag",
-    "git.tag_delete": "planrunner.capabilities.git.refs:tag_delete",
-    "git.worktree_add": "planrunner.capabilities.git.worktree:worktree_add",
-    "git.worktree_remove": "planrunner.capabilities.git.worktree:worktree_remove",
-    "http.delete": "planrunner.capabilities.http.verbs:delete",
-    "http.download": "planrunner.capabilities.http.download:download",
-    "http.get": "planrunner.capabilities.http.verbs:get",
-    "http.head": "planrunner.capabilities.http.verbs:head",
-    "http.pages": "planrunner.capabilities.http.pages:pages",
-    "http.patch": "planrunner.capabilities.http.verbs:patch",
-    "http.poll": "planrunner.capabilities.http.poll:poll",
-    "http.post": "planrunner.capabilities.http.verbs:post",
-    "http.put": "planrunner.capabilities.http.verbs:put",
-    "http.request": "planrunner.capabilities.http.verbs:request",
-    "kubectl.apply": "planrunner.capabilities.kubectl.objects:apply",
-    "kubectl.delete": "planrunner.capabilities.kubectl.objects:delete",
-    "kubectl.get": "planrunner.capabilities.kubectl.objects:get",
-    "kubectl.rollout_status": "planrunner.capabilities.kubectl.rollout:rollout_status",
-    "kubectl.rollout_undo": "planrunner.capabilities.kubectl.rollout:rollout_undo",
-    "llm.complete": "planrunner.capabilities.llm.complete:complete",
-    "llm.embed": "planrunner.capabilities.llm.embed:embed",
-    "llm.judge": "planrunner.capabilities.llm.judge:decide",
-    "llm.vote": "planrunner.capabilities.llm.vote:vote",
-    "noop": "planrunner.capabilities.core:noop",
-    "python.run": "planrunner.capabilities.python.run:run",
-    "python.scan": "planrunner.capabilities.python.scan:scan",
-    "research.cite": "planrunner.capabilities.research.facts:cite",
-    "research.dedupe": "planrunner.capabilities.research.relevance:dedupe",
-    "research.facts": "planrunner.capabilities.research.facts:facts",
-    "research.fetch": "planrunner.capabilities.research.fetch:fetch",
-    "research.rank": "planrunner.capabilities.research.relevance:rank",
-    "research.search": "planrunner.capabilities.research.search:search",
-    "shell": "planrunner.capabilities.core:shell",
-    "sleep": "planrunner.capabilities.core:sleep",
-    "sql.execute": "planrunner.capabilities.sql.execution:execute",
-    "sql.query": "planrunner.capabilities.sql.execution:query",
-    "sql.script": "planrunner.capabilities.sql.execution:script",
-    "validate.bandit": "planrunner.capabilities.validate.code:bandit",
-    "validate.json_schema": "planrunner.capabilities.validate.data:json_schema",
-    "validate.junit": "planrunner.capabilities.validate.tests:junit",
-    "validate.mypy": "planrunner.capabilities.validate.code:mypy",
-    "validate.pytest": "planrunner.capabilities.validate.tests:pytest",
-    "validate.ruff": "planrunner.capabilities.validate.code:ruff",
+_MODULES = {
+    "core": "fail noop shell sleep",
+    "docker.images": "build image_remove push tag",
+    "docker.run": "run",
+    "files.edit": "edit",
+    "files.snapshot": "restore snapshot",
+    "files.text": "append read template write",
+    "files.tree": "copy delete glob mkdir move",
+    "git.commit": "commit merge",
+    "git.fetch": "clone fetch",
+    "git.forge": "pull_request",
+    "git.history": "bisect diff log show",
+    "git.index": "add",
+    "git.push": "push",
+    "git.refs": "branch switch tag tag_delete",
+    "git.worktree": "status worktree_add worktree_remove",
+    "http.download": "download",
+    "http.pages": "pages",
+    "http.poll": "poll",
+    "http.verbs": "delete get head patch post put request",
+    "kubectl.objects": "apply delete get",
+    "kubectl.rollout": "rollout_status rollout_undo",
+    "llm.complete": "complete",
+    "llm.embed": "embed",
+    "llm.judge": "judge",
+    "llm.vote": "vote",
+    "python.run": "run",
+    "python.scan": "scan",
+    "research.facts": "cite facts",
+    "research.fetch": "fetch",
+    "research.relevance": "dedupe rank",
+    "research.search": "search",
+    "sql.execution": "execute query script",
+    "validate.code": "bandit mypy ruff",
+    "validate.data": "json_schema",
+    "validate.tests": "junit pytest",
 }
+"""Module to the capabilities whose functions it holds; those of `core` have no family."""
+
+TARGETS: dict[str, str] = dict(sorted(
+    (verb if module == "core" else f"{module.partition('.')[0]}.{verb}", f"planrunner.capabilities.{module}:{verb}")
+    for module, verbs in _MODULES.items()
+    for verb in verbs.split()
+))  # fmt: skip
 """Name of a capability to ``module:function``."""
 
 SEAMS: dict[str, tuple[str, str]] = {
@@ -116,18 +83,14 @@ def load(target: str) -> Callable[..., Any]:
     try:
         function: Callable[..., Any] = getattr(__import__(module, fromlist=[name]), name)
     except ImportError as error:
-        raise _lacking(module, error) from None
+        own, _, rest = module.partition("planrunner.capabilities.")
+        family = rest.partition(".")[0]
+        if own or family not in EXTRAS or (error.name or "").partition(".")[0] == "planrunner":
+            raise error from None
+        extra = EXTRAS[family]
+        said = f"{family} needs the extra `{extra}`: pip install 'planrunner[{extra}]' ({error})"
+        raise Failure(said) from None
     return function
-
-
-def _lacking(module: str, error: ImportError) -> Exception:
-    """The failure of a family whose extra is not installed; any other error as it is."""
-    family = module.removeprefix("planrunner.capabilities.").partition(".")[0]
-    library = (error.name or "").partition(".")[0]
-    if family not in EXTRAS or not module.startswith("planrunner.capabilities.") or library == "planrunner":
-        return error
-    extra = EXTRAS[family]
-    return Failure(f"{family} needs the extra `{extra}`: pip install 'planrunner[{extra}]' ({error})")
 
 
 def planrunner_register_capabilities(register: Callable[..., None]) -> None:
@@ -153,17 +116,12 @@ def description_of(name: str) -> Capability:
     family = family_of(name)
     if family not in _read:
         text = read_data(os.path.join("schemas", "capabilities"), f"{family}.json")
-        _read[family] = {each["name"]: _parsed(each) for each in read_json(text)["capabilities"]}
+        _read[family] = {}
+        for data in read_json(text)["capabilities"]:
+            tuples = {key: tuple(data.get(key, ())) for key in _TUPLES}
+            fields = {key: tuple(Field(**field) for field in data.get(key, ())) for key in ("inputs", "outputs")}
+            _read[family][data["name"]] = Capability(**{**data, **tuples, **fields})
     return _read[family][name]
-
-
-def _parsed(data: dict[str, Json]) -> Capability:
-    fields: dict[str, Json] = {**data}
-    for key in _TUPLES:
-        fields[key] = tuple(data.get(key, ()))
-    for key in ("inputs", "outputs"):
-        fields[key] = tuple(Field(**field) for field in data.get(key, ()))
-    return Capability(**fields)
 
 
 def published(family: str, capabilities: list[Capability]) -> str:

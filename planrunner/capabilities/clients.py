@@ -142,9 +142,7 @@ def variables(values: object, name: str) -> dict[str, str]:
         if not isinstance(key, str) or not _NAME.fullmatch(key):
             raise Failure(f"`{name}`: {key!r} is not a variable name", rule="clients.env")
         if key.upper() in _OF_PROGRAMS or key.upper().startswith(_OF_CLIENTS):
-            raise Failure(
-                f"`{name}`: `{key}` would steer the client program; choose another name", rule="clients.env"
-            )
+            raise Failure(f"`{name}`: `{key}` would steer the client program; choose another name", rule="clients.env")
     return {key: _text(value) for key, value in values.items()}
 
 

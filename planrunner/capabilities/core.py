@@ -40,8 +40,8 @@ def _preview(context: Context) -> Preview:
     text = shlex.join(call.arguments) if call.arguments else call.script
     given = [f"{name}={shlex.quote(str(value))}" for name, value in call.values.items()]
     read = [f"< {line}" for line in call.stdin.splitlines()]
-    told = f"{what} in {call.directory}" + (f" with {', '.join(sorted(call.env))} set" if call.env else "")
-    return Preview(told, calls=(*given, *text.splitlines(), *read))
+    summary = f"{what} in {call.directory}" + (f" with {', '.join(sorted(call.env))} set" if call.env else "")
+    return Preview(summary, calls=(*given, *text.splitlines(), *read))
 
 
 @capability(

@@ -42,8 +42,8 @@ class Ground(NamedTuple):
 class Unmet(Failure):
     """A precondition that does not hold. ``lasting``: nothing that a task does can change that."""
 
-    def __init__(self, message: str, failure: str = "logic", *, rule: str = "", lasting: bool = False) -> None:
-        super().__init__(message, failure, rule=rule)
+    def __init__(self, message: str, *, rule: str = "", lasting: bool = False) -> None:
+        super().__init__(message, rule=rule)
         self.lasting = lasting
 
 
@@ -119,9 +119,9 @@ def _model(words: list[str], inputs: Mapping[str, Json], ground: Ground) -> None
         model = models.first_of(section, name)
         if model.credential:
             if why := ground.credential(model.credential):
-                raise Unmet(why, "policy", rule="models.key")
+                raise Unmet(why, rule="models.key")
         elif why := models.missing_key(model, ground.environment):
-            raise Unmet(why, "policy", rule="models.key", lasting=not model.key_file)
+            raise Unmet(why, rule="models.key", lasting=not model.key_file)
 
 
 def _usual(words: list[str], section: Mapping[str, Json]) -> Json:
@@ -157,4 +157,4 @@ def require_verbatim(context: Context, name: str, instead: str) -> None:
     task = context.call.task
     written = task.inputs.get(name) if isinstance(task.inputs, dict) else None
     if holds_template(written) or (written is None and task.command):
-        raise Failure(f"`{name}` is code and takes no templates: {instead}", "policy", rule="template.code")
+        raise Failure(f"`{name}` is code and takes no templates: {instead}", rule="template.code")

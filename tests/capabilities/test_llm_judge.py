@@ -10,7 +10,7 @@ import pytest
 from llm_parts import CANARY, Attempt, Models, Odd
 
 from planrunner.capabilities.contract import Failure
-from planrunner.capabilities.llm.judge import checked, decide, judge, question
+from planrunner.capabilities.llm.judge import checked, judge, question
 from planrunner.capabilities.llm.vote import counted, normal, vote
 
 pytest.importorskip("pydantic_ai", reason="the extra `llm` is not installed")
@@ -27,7 +27,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 class TestJudge:
     @pytest.mark.parametrize("model", ["openai", "claude", "gemini", "ollama"])
     def test_a_verdict_stands_only_on_words_of_the_material(self, model: str, models: Models, tmp_path: Path) -> None:
-        found = judge(Attempt(tmp_path, models.settings()).context, CRITERIA, MATERIAL, model)
+        found = judge(Attempt(tmp_path, models.settings()).context, CRITERIA, MATERIAL, model, fail=False)._asdict()
         assert [verdict["criterion"] for verdict in found["verdicts"]] == CRITERIA
         assert [verdict["met"] for verdict in found["verdicts"]] == [
             "yes",
@@ -49,14 +49,14 @@ class TestJudge:
     ) -> None:
         context = Attempt(tmp_path, models.settings()).context
         with pytest.raises(Failure, match=r"Pigs fly\.: unsure, the model said yes, but") as raised:
-            decide(context, CRITERIA, MATERIAL)
+            judge(context, CRITERIA, MATERIAL)
         assert raised.value.failure == "criterion" and len(raised.value.outputs["verdicts"]) == 6
-        assert decide(context, CRITERIA, MATERIAL, fail=False).met is False
-        assert decide(context, CRITERIA[0], MATERIAL).met is True
+        assert judge(context, CRITERIA, MATERIAL, fail=False).met is False
+        assert judge(context, CRITERIA[0], MATERIAL).met is True
 
     def test_the_model_that_judges_may_be_another_one(self, models: Models, tmp_path: Path) -> None:
         settings = models.settings() | {"judge": "gemini"}
-        assert judge(Attempt(tmp_path, settings).context, ["x"], "some material")["model"] == "gemini"
+        assert judge(Attempt(tmp_path, settings).context, ["x"], "some material", fail=False).model == "gemini"
 
     def test_what_the_material_says_cannot_end_it(self) -> None:
         first = question(["c"], "all is well")
@@ -92,7 +92,7 @@ class TestJudge:
             json.dumps({"verdicts": [verdict]}),
         ]
         found = judge(Attempt(tmp_path, odd.settings()).context, ["The sky is blue."], MATERIAL)
-        assert (found["met"], len(odd.requests)) == (True, 3)
+        assert (found.met, len(odd.requests)) == (True, 3)
         assert b"does not fit the JSON Schema" in odd.requests[2][2]
 
 

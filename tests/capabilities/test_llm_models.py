@@ -109,7 +109,7 @@ class TestChoosing:
             ({"fast": ONE}, "fsat", "no model `fsat` under `models`: did you mean `fast`"),
             ({"default": "a", "a": ONE}, "default", "no model `default`"),
             ({"a": {**ONE, "fallback": ["gone"]}}, "a", "names the model `gone`, which is not there"),
-            ({"a": {**ONE, "fallback": ["a"]}}, "a", "not a list of the names of other models"),
+            ({"a": {**ONE, "fallback": ["a"]}}, "a", "has a `fallback` that is itself"),
             ({"a": {"provider": "openai-compatible", "model": "m"}}, "a", "needs a `base_url`"),
         ],
     )

@@ -163,12 +163,12 @@ def _capture_build(context: Context, tag: str, engine: Engine = "", **_: Any) ->
 def _undo_build(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> dict[str, Any]:
     """The name as before, and the image that was built gone."""
     made = find_image(context, before["engine"], before["name"])
-    done = put_back(context, before, lambda current: current.key == before["key"])
+    change = put_back(context, before, lambda current: current.key == before["key"])
     for digest in {(outputs or {}).get("image", ""), made.id if made else ""} - {"", before["id"]}:
         current = find_image(context, before["engine"], digest)
         if current is not None and current.key == before["key"]:
             remove_nameless(context, before["engine"], digest)
-    return done
+    return change
 
 
 @capability(

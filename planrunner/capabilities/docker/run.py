@@ -66,8 +66,7 @@ def _request(context: Context, engine: str, inputs: _Inputs) -> Request:
         source = inside(context, mount["source"], "mounts.source", "write" if write else "read")
         if any(sign in source for sign in ',"\n'):
             raise Failure(
-                f"`mounts`: {mount['source']!r} has a comma or a quote, which no client takes",
-                rule="clients.value"
+                f"`mounts`: {mount['source']!r} has a comma or a quote, which no client takes", rule="clients.value"
             )
         target = word(mount["target"], "mounts.target", _TARGET)
         arguments += ["--mount", (f"type=bind,source={source},target={target}" + ("" if write else ",readonly"))]

@@ -21,13 +21,6 @@ from planrunner.capabilities.jsonschema import faults
 from planrunner.capabilities.soundness import not_json
 from planrunner.fileio import unnamed
 
-
-def check_schema(schema: Any, data: Any) -> str:
-    """Where the data does not fit, in a sentence; empty where it fits."""
-    found = faults(schema, data)
-    return "; ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
-
-
 _STEP = 1 << 16
 
 
@@ -103,16 +96,12 @@ def unpacked(response: httpx2.Response) -> Iterator[bytes]:
     packing = response.headers.get("content-encoding", "").strip().lower()
     if packing in ("", "identity"):
         yield from response.iter_raw()
-    elif packing in ("gzip", "x-gzip", "deflate"):
-        yield from _inflated(response.iter_raw(), packing)
-    else:
+        return
+    if packing not in ("gzip", "x-gzip", "deflate"):
         raise Failure(f"the answer is packed as `{packing[:40]}`, which was not asked for")
-
-
-def _inflated(parts: Iterator[bytes], packing: str) -> Iterator[bytes]:
     unpack = zlib.decompressobj(zlib.MAX_WBITS | 32)  # gzip or zlib, by its first bytes
     started = False
-    for part in parts:
+    for part in response.iter_raw():
         while part:
             if unpack.eof:  # another member follows
                 unpack = zlib.decompressobj(zlib.MAX_WBITS | 32)
@@ -127,10 +116,6 @@ def _inflated(parts: Iterator[bytes], packing: str) -> Iterator[bytes]:
             if piece:
                 yield piece
             part = unpack.unconsumed_tail or unpack.unused_data
-    yield from _rest(unpack, started)
-
-
-def _rest(unpack: zlib._Decompress, started: bool) -> Iterator[bytes]:
     while started and not unpack.eof and (piece := unpack.decompress(unpack.unconsumed_tail, _STEP)):
         yield piece
     if started and not unpack.eof:
@@ -193,8 +178,9 @@ def _judge(ask: Ask, response: httpx2.Response, answer: Answer, parsed: Parsed) 
     if parsed.data is _NO_DATA:
         why = ask.credentials.masked(f": {parsed.problem}") if answer.size else ", it is empty"
         raise Failure(f"{ask.shown}: the answer is not JSON{why}", "logic", answer.brief())
-    if why := check_schema(ask.expected.schema, parsed.data):
-        why = ask.credentials.masked(why)
+    if problems := faults(ask.expected.schema, parsed.data):
+        more = f" and {len(problems) - 5} more" if len(problems) > 5 else ""
+        why = ask.credentials.masked("; ".join(problems[:5]) + more)
         raise Failure(f"{ask.shown}: the answer does not fit `expect_schema`: {why}", "logic", answer.brief())
 
 
@@ -234,15 +220,15 @@ def _parsed(ask: Ask, response: httpx2.Response, received: Received) -> Parsed:
         return Parsed()
     content = received.all()
     try:
-        found = json.loads(content, parse_constant=_refuse)
+        data = json.loads(content, parse_constant=_refuse)
     except UnicodeDecodeError:
         return Parsed(problem="it is not UTF-8")
     except RecursionError:
         return Parsed(problem="it is nested too deeply")
     except ValueError as error:
         return Parsed(problem=str(error))
-    problem = not_json({"json": found}, "answer")
-    return Parsed(problem=problem) if problem else Parsed(found)
+    problem = not_json({"json": data}, "answer")
+    return Parsed(problem=problem) if problem else Parsed(data)
 
 
 def _is_json(response: httpx2.Response) -> bool:

@@ -142,19 +142,19 @@ class GuardedBackend(httpcore2.NetworkBackend):
 
     def _admit(self, host: str, port: int, until: float) -> list[Endpoint]:
         """Look up in a thread of its own: the system's resolver cannot be interrupted."""
-        done = threading.Event()
-        found: list[list[Endpoint]] = []
+        ended = threading.Event()
+        endpoints: list[list[Endpoint]] = []
         failed: list[BaseException] = []
 
-        def look() -> None:
+        def resolve() -> None:
             try:
-                found.append(self._guard.admit(host, port))
+                endpoints.append(self._guard.admit(host, port))
             except BaseException as error:
                 failed.append(error)
-            done.set()
+            ended.set()
 
-        threading.Thread(target=look, daemon=True, name="planrunner-lookup").start()
-        while not done.wait(SLICE):
+        threading.Thread(target=resolve, daemon=True, name="planrunner-lookup").start()
+        while not ended.wait(SLICE):
             self._watch.check()
             if time.monotonic() > until:
                 raise httpcore2.ConnectTimeout(f"{host} was not found in time")
@@ -162,7 +162,7 @@ class GuardedBackend(httpcore2.NetworkBackend):
             raise httpcore2.ConnectError(f"{host} was not found: {failed[0].strerror or failed[0]}")
         if failed:
             raise failed[0]
-        return found[0]
+        return endpoints[0]
 
     def _connect(self, endpoint: Endpoint, until: float) -> socket.socket:
         opened = socket.socket(endpoint.family, socket.SOCK_STREAM)
@@ -317,12 +317,12 @@ def async_client(context: Context, *, timeout: Any = None, base_url: str = "", *
 def refusal(error: BaseException) -> Failure | None:
     """The Failure inside an error that a library wrapped around it: a refused address, or the stop of the attempt."""
     seen: set[int] = set()
-    found: BaseException | None = error
-    while found is not None and id(found) not in seen:
-        if isinstance(found, Failure):
-            return found
-        seen.add(id(found))
-        found = found.__cause__ or found.__context__
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        if isinstance(cause, Failure):
+            return cause
+        seen.add(id(cause))
+        cause = cause.__cause__ or cause.__context__
     return None
 
 

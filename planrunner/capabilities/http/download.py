@@ -20,7 +20,7 @@ from planrunner.capabilities.files.inputs import artifact_name
 from planrunner.capabilities.files.records import forget_old
 from planrunner.capabilities.files.verb import kept, open_tree
 from planrunner.capabilities.http.answer import Received, name_of
-from planrunner.capabilities.http.exchange import answered, judged, opened, passing, rest
+from planrunner.capabilities.http.exchange import answered, judged, opened, passing
 from planrunner.capabilities.http.inputs import INLINE, Fetching, Url
 from planrunner.capabilities.http.request import Ask, asked, call_of, previewed, size_of
 from planrunner.files.beneath import Beneath
@@ -152,10 +152,10 @@ class Partial:
         return have
 
     def _write_note(self) -> None:
-        told = json.dumps([self.validator, self._sure, self._digest.hexdigest()])
+        state = json.dumps([self.validator, self._sure, self._digest.hexdigest()])
         staged = f"{self._note()}.{uuid.uuid4().hex[:8]}"
         with open(staged, "w", encoding="utf-8") as note:
-            note.write(self._context.vouched(f"download {self._name}", told))
+            note.write(self._context.vouched(f"download {self._name}", state))
         os.replace(staged, self._note())
         self._noted = self._sure
 
@@ -169,7 +169,7 @@ def _locked(opened: BinaryIO) -> bool:
 
 
 _PROGRESS = 1 << 16
-"""Bytes after which a connection that breaks off does not count as a try."""
+"""Bytes after which an attempt whose connection breaks off does not count against `retries`."""
 
 
 class Wanted(NamedTuple):
@@ -188,22 +188,30 @@ class Wanted(NamedTuple):
         return ""
 
 
-def read_to_end(context: Context, ask: Ask, wanted: Wanted, partial: Partial, connected: httpx2.Client) -> None:
-    """Read the file. A connection that breaks off after a good part is taken up again at once. Raises Failure."""
-    while True:
-        before = partial.size
-        try:
-            if _read(context, ask, wanted, partial, connected):
-                return
-            if partial.size > before:
-                continue
-            raise passing(ask, Failure(f"{ask.shown}: nothing of the rest came"))
-        except Failure as failure:
-            gained = partial.size >= before + _PROGRESS and _resumable(wanted, partial)
-            if failure.failure != "transient" or not gained:
-                raise
-            context.log.write(f"{failure}; going on after {partial.size} bytes\n".encode(), "stderr")
-        rest(context, 0.1)
+def read_to_end(context: Context, ask: Ask, wanted: Wanted, partial: Partial) -> None:
+    """Read the file, of which a server may send a part at a time. A connection that breaks off fails the attempt, and
+    the next one reads on from there; after a good part it has as many further attempts as at first. Raises Failure."""
+    note, before = f"http attempt {_note(context)}", partial.size
+    noted = context.noted(note)
+    try:
+        with opened(context, ask) as connected:
+            size = before
+            while not _read(context, ask, wanted, partial, connected):
+                if partial.size <= size:
+                    raise passing(ask, Failure(f"{ask.shown}: nothing of the rest came"))
+                size = partial.size
+        if wanted.fault(partial) and partial.resumed:
+            partial.begin("")
+            raise passing(ask, Failure(f"{ask.shown}: the beginning belonged to another file"))
+    except Failure as failure:
+        if failure.retry and partial.size >= before + _PROGRESS and _resumable(wanted, partial):
+            noted = str(context.call.attempt)
+            context.note(note, noted)
+        if failure.retry and noted:
+            failure.retry["attempts"] += int(noted) - 1
+        raise
+    if noted:
+        context.note(note, "")
 
 
 def _resumable(wanted: Wanted, partial: Partial) -> bool:
@@ -411,16 +419,19 @@ def download(
 ) -> Downloaded:
     """Download a file.
 
-    A connection that breaks off is gone on with by a range request, also in a later attempt or run, as long as the
-    server says by `ETag` or `Last-Modified` that the file is the same, or `sha256` is given. The file appears at its
-    path as a whole, checked, or not at all. It is kept as the server sends it: nothing is unpacked.
+    Where a connection broke off, the next attempt or run reads on by a range request, as long as the server says by
+    `ETag` or `Last-Modified` that the file is the same, or `sha256` is given. The file appears at its path as a whole,
+    checked, or not at all. It is kept as the server sends it: nothing is unpacked.
     """
     started = time.monotonic()
     wrong = [name for name, text in (("path", path), ("artifact", artifact)) if type(text) is not str]
     if wrong:
         raise Failure(f"`{wrong[0]}` must be text")
-    digest = _digest(sha256)
-    ask = _ask(context, url, dict(options))
+    digest = str(sha256).lower().removeprefix("sha256:")
+    if digest and not (len(digest) == 64 and set(digest) <= set("0123456789abcdef")):
+        raise Failure(f"`sha256` must be 64 hexadecimal digits, found {str(sha256)[:80]}")
+    ask = asked(context, "GET", url, options, Fetching)
+    ask = ask._replace(headers={**ask.headers, "accept-encoding": "identity"})
     length = None if size is None else size_of(size, "size")
     wanted = Wanted(digest, length, size_of(max_bytes, "max_bytes"))
     there = standing(context, path) if path else None
@@ -428,11 +439,7 @@ def download(
         return Downloaded(path, there.size, there.sha256, _plain(ask), False, 0, 0, 0.0, None)
     partial = Partial(context, json.dumps([ask.url, sorted(ask.headers.items()), dict(ask.credentials.shown)]))
     try:
-        with opened(context, ask) as connected:
-            read_to_end(context, ask, wanted, partial, connected)
-            if wanted.fault(partial) and partial.resumed:  # the beginning may have belonged to another file
-                partial.begin("")
-                read_to_end(context, ask, wanted, partial, connected)
+        read_to_end(context, ask, wanted, partial)
         if fault := wanted.fault(partial):
             outputs = {"size": partial.size, "sha256": partial.digest()}
             raise Failure(f"{ask.shown}: {fault}", "logic", outputs)
@@ -447,18 +454,6 @@ def download(
     finally:
         partial.close()
     return found._replace(elapsed=round(time.monotonic() - started, 3))
-
-
-def _digest(sha256: Any) -> str:
-    digest = str(sha256).lower().removeprefix("sha256:")
-    if digest and not (len(digest) == 64 and set(digest) <= set("0123456789abcdef")):
-        raise Failure(f"`sha256` must be 64 hexadecimal digits, found {str(sha256)[:80]}")
-    return digest
-
-
-def _ask(context: Context, url: str, options: dict[str, Any]) -> Ask:
-    ask = asked(context, "GET", url, options, Fetching)
-    return ask._replace(headers={**ask.headers, "accept-encoding": "identity"})
 
 
 def _plain(ask: Ask) -> str:

@@ -111,15 +111,11 @@ def _classified(ask: Ask, first: httpx2.Request, error: Exception) -> Failure:
     one was answered, by a redirect: it took effect."""
     if failure := refusal(error):
         return failure
-    said = ask.credentials.masked(f"{ask.shown}: {_words(error)}")
+    kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()
+    said = ask.credentials.masked(f"{ask.shown}: {kind}: {error}" if str(error) else f"{ask.shown}: {kind}")
     if isinstance(error, (httpx2.TimeoutException, httpx2.NetworkError, httpx2.RemoteProtocolError)):
         if "certificate verify failed" in str(error).lower():
             return Failure(said)
         opening = isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout))
         return passing(ask, Failure(said), sent=not opening or error.request is not first)
     return Failure(said)
-
-
-def _words(error: Exception) -> str:
-    kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()
-    return f"{kind}: {error}" if str(error) else kind

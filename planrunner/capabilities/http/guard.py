@@ -58,7 +58,7 @@ class Guard:
         self._settings = settings
         self._private = _rules(settings.get("private"), "private")
         self._allow = _rules(settings.get("allow"), "allow") if settings.get("allow") is not None else None
-        self._levels = [_limits(level) for level in settings.get("levels", ()) if restricts(level.data, "network")]
+        self._levels = [_Limits.of(level) for level in settings.get("levels", ()) if restricts(level.data, "network")]
 
     def admit(self, host: str, port: int) -> list[Endpoint]:
         """Look the host up and give the addresses to connect to.
@@ -85,8 +85,7 @@ class Guard:
         if allow is None or any(rule.network is not None or rule.names(name, port) for rule in allow):
             return
         raise Failure(
-            f"refused to connect to {name}: {self._missing('allow', _entry(name, port))}",
-            rule="network.allow"
+            f"refused to connect to {name}: {self._missing('allow', _entry(name, port))}", rule="network.allow"
         )
 
     def _refuse(self, name: str, port: int, address: Address) -> None:
@@ -96,15 +95,13 @@ class Guard:
         allow = self._allow
         if allow is not None and not _listed(allow, name, port, real, address):
             raise Failure(
-                f"refused to connect to {shown}: {self._missing('allow', _entry(name, port))}",
-                rule="network.allow"
+                f"refused to connect to {shown}: {self._missing('allow', _entry(name, port))}", rule="network.allow"
             )
         why = next((why for one in real if (why := not_public(one))), "")
         if why and not _listed(self._private, name, port, real, address):
             entry = _entry(str(real[0] if len(real) == 1 else address), port)
             raise Failure(
-                f"refused to connect to {shown}, {why}: {self._missing('private', entry)}",
-                rule="network.private"
+                f"refused to connect to {shown}, {why}: {self._missing('private', entry)}", rule="network.private"
             )
 
     def _refuse_by_policy(self, name: str, port: int) -> None:
@@ -140,17 +137,16 @@ class _Limits(NamedTuple):
     allow: tuple[Rule, ...] | None
     deny: tuple[Rule, ...]
 
-
-def _limits(level: Level) -> _Limits:
-    section = level.data["network"]
-    allow, ask, deny = (entries(section, verdict) for verdict in ("allow", "ask", "deny"))
-    allowed = None if allow is None or "*" in allow else _policy_rules((*allow, *(ask or ())))
-    return _Limits(level, allowed, _policy_rules(deny or ()))
-
-
-def _policy_rules(listed: Sequence[Any]) -> tuple[Rule, ...]:
-    """The entries of a policy that addresses are held against; ``*`` is for names."""
-    return tuple(_rule(entry, "policy.network") for entry in listed if entry != "*")
+    @classmethod
+    def of(cls, level: Level) -> _Limits:
+        section = level.data["network"]
+        allow, ask, deny = (entries(section, verdict) for verdict in ("allow", "ask", "deny"))
+        allowed = None if allow is None or "*" in allow else (*allow, *(ask or ()))
+        rules = [
+            tuple(_rule(entry, "policy.network") for entry in listed if entry != "*")  # that one is for names
+            for listed in (allowed or (), deny or ())
+        ]
+        return cls(level, None if allowed is None else rules[0], rules[1])
 
 
 def _wanted(name: str, port: int) -> Wanted:
@@ -216,21 +212,17 @@ def _rule(entry: Any, where: str) -> Rule:
             return Rule("", ipaddress.ip_network(body), port)
     except ValueError:
         pass
-    name = _ascii(body.rstrip("."))
+    name = body.rstrip(".")
+    try:
+        name = name if name.isascii() else name.encode("idna").decode()
+    except UnicodeError:
+        name = ""
     if port < 0 or not _NAME.fullmatch(name.removeprefix("*.")):
         said = "a host, an address or a network such as 10.0.0.0/8, with or without a port"
         raise Failure(
-            f"planrunner.yaml: `{where}` has the entry {shown(entry)}, expected {said}",
-            rule="settings.network"
+            f"planrunner.yaml: `{where}` has the entry {shown(entry)}, expected {said}", rule="settings.network"
         )
     return Rule(name, None, port)
-
-
-def _ascii(name: str) -> str:
-    try:
-        return name if name.isascii() else name.encode("idna").decode()
-    except UnicodeError:
-        return ""
 
 
 def _port_of(text: str) -> tuple[str, int]:

@@ -31,10 +31,10 @@ _NOT_OF_THE_WEB = frozenset("idna punycode raw-unicode-escape undefined unicode-
 def is_charset(name: str) -> bool:
     """Whether text can be decoded by it: every sound byte sequence gives text that UTF-8 can encode, in good time."""
     try:
-        found = codecs.lookup(name).name
+        codec = codecs.lookup(name).name
     except (LookupError, ValueError):
         return False
-    return found not in _NO_TEXT | _NOT_OF_THE_WEB
+    return codec not in _NO_TEXT | _NOT_OF_THE_WEB
 
 
 _MARK = "planrunner.origin"
@@ -63,7 +63,7 @@ def keep_to_origin(request: Any) -> None:
         first_url, here_url = (f"{scheme}://{host}:{port}" for scheme, host, port in (first, here))
         raise Failure(
             f"{first_url} redirects the body of the request to {here_url}, which is not followed",
-            rule="network.redirect"
+            rule="network.redirect",
         )
     for name in [name for name in request.headers if name.lower() not in FOLLOWS]:
         del request.headers[name]

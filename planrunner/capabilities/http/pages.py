@@ -202,8 +202,7 @@ def _joined(ask: Ask, reference: str) -> str:
         raise Failure(f"{ask.shown}: the next page is not an address: {reference[:200]!r}") from None
     if (there.scheme, there.host, there.port) != (here.scheme, here.host, here.port) or there.userinfo:
         raise Failure(
-            f"{ask.shown}: the next page is at another origin, {there.scheme}://{there.host}",
-            rule="network.redirect"
+            f"{ask.shown}: the next page is at another origin, {there.scheme}://{there.host}", rule="network.redirect"
         )
     return str(there.copy_with(fragment=None))
 

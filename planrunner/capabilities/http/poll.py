@@ -109,13 +109,9 @@ def _look(context: Context, ask: Ask, connected: Any, watching: Watching) -> tup
     if watching.failing is not None and _holds(watching.failing, answer):
         message = f"{ask.shown} answered {answer.status}, and `fail` holds: `{watching.failing.text}`"
         raise Failure(message, "logic", answer.brief())
-    done = _holds(watching.until, answer)
-    if not (
-        done
-        or answer.status in PASSING
-        or answer.status < 400
-        or any(path[:1] == ("status",) for path in watching.until.paths)
-    ):
+    holds = _holds(watching.until, answer)
+    reads_status = any(path[:1] == ("status",) for path in watching.until.paths)
+    if not (holds or reads_status or answer.status in PASSING or answer.status < 400):
         raise Failure(f"{ask.shown} answered {answer.status}", "logic", answer.brief())
     wanted = retry_after(answer.headers.get("retry-after", "")) if answer.status in PASSING else None
     return answer, f"status {answer.status}; {explain(watching.until.tree, _names(answer))[:300]}", wanted or 0.0

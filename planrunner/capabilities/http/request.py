@@ -40,18 +40,15 @@ class Expected(NamedTuple):
 
 def expected_of(status: Any, schema: Any) -> Expected:
     """Read `expect_status` and `expect_schema`."""
-    wanted = ["2xx"] if status is None else status if isinstance(status, list) else [status]
     if schema is not None:
         require_schema(schema, "expect_schema")
-    return Expected(tuple(status_range(each, "expect_status") for each in wanted), schema)
-
-
-def status_range(value: Any, name: str) -> tuple[int, int]:
-    """`204`, `2xx` or `200-299` as first and last code. Raises Failure for anything else."""
-    found = parse_status(value)
-    if found is None:
-        raise Failure(f"`{name}` must be a status such as 200, `2xx` or `200-299`, found {shown(value)}")
-    return found
+    ranges = []
+    for value in ["2xx"] if status is None else status if isinstance(status, list) else [status]:
+        codes = parse_status(value)
+        if codes is None:
+            raise Failure(f"`expect_status` must be a status such as 200, `2xx` or `200-299`, found {shown(value)}")
+        ranges.append(codes)
+    return Expected(tuple(ranges), schema)
 
 
 MASK = "***"
@@ -84,8 +81,7 @@ def credentials_of(context: Context, auth: Any) -> Credentials:
         raise Failure(f"`auth` must be {_WAYS}")
     ways = sorted(auth)
     if ways == ["bearer_env"]:
-        token = _line(context, auth["bearer_env"])
-        return _made("authorization", "Bearer ", token)
+        return _made("authorization", "Bearer ", _line(context, auth["bearer_env"]))
     if ways == ["basic_env"]:
         pair = _variable(context, auth["basic_env"])
         context.conceal(str(auth["basic_env"]), pair.partition(":")[2])
@@ -205,8 +201,8 @@ def content_of(context: Context, given: Mapping[str, Any]) -> Content:
     """Read the inputs of which a request may have one. Raises Failure for more, and for files it cannot have."""
     kinds = [kind for kind in ("json", "form", "files", "body", "body_file") if kind in given]
     if len(kinds) > 1 and kinds != ["form", "files"]:
-        found = " and ".join(f"`{kind}`" for kind in kinds)
-        raise Failure(f"expected one of `json`, `form` (with `files`), `body` and `body_file`, found {found}")
+        given_kinds = " and ".join(f"`{kind}`" for kind in kinds)
+        raise Failure(f"expected one of `json`, `form` (with `files`), `body` and `body_file`, found {given_kinds}")
     directory, scope = context.call.directory, scope_in(context)
     if "json" in given:
         return Content(data=_packed(given["json"]), type="application/json")
@@ -449,7 +445,8 @@ def _content_words(content: Content) -> list[str]:
     words: list[str] = []
     for name, value in (content.form or {}).items():
         for each in value if isinstance(value, list) else [value]:
-            words += [option, f"{name}={(each if isinstance(each, str) else json.dumps(each, ensure_ascii=False))}"]
+            text = each if isinstance(each, str) else json.dumps(each, ensure_ascii=False)
+            words += [option, f"{name}={text}"]
     for field, each in content.files.items():
         words += ["-F", f"{field}=@{each.path};filename={each.name};type={each.type}"]
     return words

@@ -43,7 +43,15 @@ async def shaped(asker: Asker, models: list[Model], asked: Asked, repairs: int, 
         if not wrong:
             return Shaped(answer, value, attempts)
         models = models[models.index(answer.model) :]
-        if why := _why_not(asker, repairs, asked_again):
+        why = ""
+        if asked_again == repairs:
+            why = f"it was asked {asked_again + 1} times" if asked_again else "it was asked once"
+        else:
+            try:
+                asker.purse.check_calls(1)
+            except Failure as failure:
+                why = str(failure)
+        if why:
             outputs = {"text": answer.reply.text, "faults": wrong[:_SHOWN], "attempts": attempts}
             said = "; ".join(wrong[:3])
             raise Failure(
@@ -51,40 +59,25 @@ async def shaped(asker: Asker, models: list[Model], asked: Asked, repairs: int, 
             )
         asked_again += 1
         asker.note(f"the answer does not fit the schema ({wrong[0]}); asking again")
-        asked = asked._replace(messages=[*asked.messages, *_repair(answer.reply.text, wrong)])
-
-
-def _why_not(asker: Asker, repairs: int, asked_again: int) -> str:
-    if asked_again == repairs:
-        return f"it was asked {asked_again + 1} times" if asked_again else "it was asked once"
-    try:
-        asker.purse.check_calls(1)
-    except Failure as failure:
-        return str(failure)
-    return ""
-
-
-def _repair(text: str, wrong: list[str]) -> list[Message]:
-    listed = "\n".join(f"- {fault}" for fault in wrong[:_SHOWN])
-    asked = f"That answer does not fit the JSON Schema:\n{listed}\nAnswer again with the whole corrected JSON alone."
-    return [Message("assistant", text or "{}"), Message("user", asked)]
+        listed = "\n".join(f"- {fault}" for fault in wrong[:_SHOWN])
+        repair = (
+            f"That answer does not fit the JSON Schema:\n{listed}\nAnswer again with the whole corrected JSON alone."
+        )
+        turns = [Message("assistant", answer.reply.text or "{}"), Message("user", repair)]
+        asked = asked._replace(messages=[*asked.messages, *turns])
 
 
 def read(schema: Json, text: str) -> tuple[Json, list[str]]:
     """The JSON in a reply and what is wrong with it; one that stands in a fenced block is taken out of it."""
+    body = text.strip()
+    if body.startswith("```") and body.endswith("```") and "\n" in body:
+        body = body.partition("\n")[2][:-3]
     try:
-        value = json.loads(_unfenced(text), parse_constant=_no_number)
+        value = json.loads(body, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         return None, [f"/: it is not JSON: {error}"]
     why = not_json(value, "the value")
     return value, [f"/: {why}"] if why else faults(schema, value)
-
-
-def _unfenced(text: str) -> str:
-    body = text.strip()
-    if body.startswith("```") and body.endswith("```") and "\n" in body:
-        return body.partition("\n")[2][:-3]
-    return body
 
 
 def _no_number(name: str) -> Json:
@@ -140,7 +133,21 @@ def complete(
         parameters = {"max_tokens": checked(max_tokens), "temperature": temperature}
         given = {name: value for name, value in parameters.items() if value is not None}
         asked = Asked(said, offered(tools or []), schema, given)
-        return completion(await shaped(asker, chains[0], asked, bounded(repairs), stream))
+        if not 0 <= repairs <= MOST_REPAIRS:
+            raise Failure(f"`repairs` is {repairs}; it is 0 to {MOST_REPAIRS}")
+        last = await shaped(asker, chains[0], asked, repairs, stream)
+        answer = last.answer
+        return Completion(
+            text=answer.reply.text,
+            json=last.value,
+            tool_calls=[call._asdict() for call in answer.reply.calls],
+            model=answer.model.name,
+            finish_reason=answer.reply.finish_reason,
+            usage=usage_of(last.attempts)._asdict(),
+            attempts=last.attempts,
+            request_sha256=answer.request_sha256,
+            reply_sha256=answer.reply_sha256,
+        )
 
     return asking(context, [model], work)
 
@@ -150,26 +157,3 @@ def checked(max_tokens: int | None) -> int | None:
     if max_tokens is not None and max_tokens < 1:
         raise Failure(f"`max_tokens` is {max_tokens}; it is at least 1")
     return max_tokens
-
-
-def bounded(repairs: int) -> int:
-    """How often an answer may be asked for again. Raises Failure beyond the bound."""
-    if not 0 <= repairs <= MOST_REPAIRS:
-        raise Failure(f"`repairs` is {repairs}; it is 0 to {MOST_REPAIRS}")
-    return repairs
-
-
-def completion(last: Any) -> Completion:
-    """The outputs of an answer."""
-    answer = last.answer
-    return Completion(
-        text=answer.reply.text,
-        json=last.value,
-        tool_calls=[call._asdict() for call in answer.reply.calls],
-        model=answer.model.name,
-        finish_reason=answer.reply.finish_reason,
-        usage=usage_of(last.attempts)._asdict(),
-        attempts=last.attempts,
-        request_sha256=answer.request_sha256,
-        reply_sha256=answer.reply_sha256,
-    )

@@ -46,8 +46,8 @@ def _features(text: str) -> Iterator[tuple[str, float]]:
 
 
 class Remembered:
-    """Vectors by model, length and content, one file each, under a folder that may be lost at any time. What was put
-    there by anybody but planrunners of this user is not remembered."""
+    """Vectors by model, length and content, one file each, under a folder that may be lost at any time. What
+    others put there does not count."""
 
     __slots__ = ("_context", "_folder", "_space")
 
@@ -196,14 +196,10 @@ def embed(
         context.spend(cost=0, tokens=0, calls=0)
         raise Failure(f"`batch` is 1 to {LARGEST_BATCH}, `dimensions` 1 to 65536")
     if model == "hash":
-        return _hashed(context, listed, dimensions or DIMENSIONS)
+        context.spend(cost=0, tokens=0, calls=0)
+        return _embeddings(context, [vector(text, dimensions or DIMENSIONS) for text in listed], "hash", 0, [])
     result = embedded(context, listed, model, batch, dimensions)
     return _embeddings(context, result.vectors, model, result.cached, result.attempts)
-
-
-def _hashed(context: Context, texts: list[str], dimensions: int) -> Embeddings:
-    context.spend(cost=0, tokens=0, calls=0)
-    return _embeddings(context, [vector(text, dimensions) for text in texts], "hash", 0, [])
 
 
 def _embeddings(

@@ -68,7 +68,7 @@ class Judgement(NamedTuple):
     own=("verdicts.*.met", "verdicts.*.criterion", "model", "usage", "request_sha256", "reply_sha256"),
     preconditions=("model model judge",),
 )
-def decide(
+def judge(
     context: Context,
     criteria: Annotated[str | list[str], Doc("what has to hold, in plain words; one or several")],
     material: Annotated[str, Doc("the text that is judged; quotes are looked up in it")],
@@ -80,40 +80,26 @@ def decide(
     Every verdict quotes the material, and the quotes are looked up in it: a verdict without one that stands there
     counts as `unsure`. What the material says is not an instruction to the model.
     """
-    judgement = judge(context, [criteria] if isinstance(criteria, str) else criteria, material, model)
-    open_ones = [verdict for verdict in judgement["verdicts"] if verdict["met"] != "yes"]
-    if fail and open_ones:
-        said = "; ".join(f"{verdict['criterion']}: {verdict['met']}, {verdict['reason']}" for verdict in open_ones)
-        raise Failure(said, "criterion", judgement)
-    return Judgement(**judgement)
+    listed = [criteria] if isinstance(criteria, str) else criteria
 
+    async def work(asker: Any, chains: Any) -> Judgement:
+        turns = [Message("system", _SYSTEM), Message("user", question(listed, material))]
+        last = await shaped(asker, chains[0], Asked(turns, [], SCHEMA, {}), 2)
+        verdicts = checked(listed, material, (last.value or {}).get("verdicts", []))
+        met, answer = all(verdict["met"] == "yes" for verdict in verdicts), last.answer
+        usage = usage_of(last.attempts)._asdict()
+        digests = (answer.request_sha256, answer.reply_sha256)
+        return Judgement(verdicts, met, answer.model.name, usage, last.attempts, *digests)
 
-def judge(context: Context, criteria: list[str], material: str, model: str = "") -> dict[str, Any]:
-    """The verdicts of a model about the material.
-
-    Gives ``{"verdicts": [{"criterion", "met", "reason", "quotes"}], "met", "model", "usage", "attempts",
-    "request_sha256", "reply_sha256"}``: one verdict for each criterion, in their order, ``met`` at the top is True if
-    all are ``yes``. Raises Failure where no model gives an answer in this shape.
-    """
-
-    async def work(asker: Any, chains: Any) -> dict[str, Any]:
-        said = [Message("system", _SYSTEM), Message("user", question(criteria, material))]
-        last = await shaped(asker, chains[0], Asked(said, [], SCHEMA, {}), 2)
-        verdicts = checked(criteria, material, (last.value or {}).get("verdicts", []))
-        return {
-            "verdicts": verdicts,
-            "met": all(verdict["met"] == "yes" for verdict in verdicts),
-            "model": last.answer.model.name,
-            "usage": usage_of(last.attempts)._asdict(),
-            "attempts": last.attempts,
-            "request_sha256": last.answer.request_sha256,
-            "reply_sha256": last.answer.reply_sha256,
-        }
-
-    if not criteria or not all(each.strip() for each in criteria):
+    if not listed or not all(each.strip() for each in listed):
         context.spend(cost=0, tokens=0, calls=0)
         raise Failure("`criteria` is empty, or one of them is")
-    return asking(context, [model or judge_of(context)], work)
+    judgement = asking(context, [model or judge_of(context)], work)
+    if fail and not judgement.met:
+        unmet = [verdict for verdict in judgement.verdicts if verdict["met"] != "yes"]
+        said = "; ".join(f"{verdict['criterion']}: {verdict['met']}, {verdict['reason']}" for verdict in unmet)
+        raise Failure(said, "criterion", judgement._asdict())
+    return judgement
 
 
 def question(criteria: list[str], material: str) -> str:
@@ -139,7 +125,7 @@ def _verdict(criterion: str, material: str, given: list[dict[str, Json]]) -> dic
     met, reason = given[0]["met"], given[0]["reason"]
     claimed = [quote for verdict in given for quote in verdict["quotes"]]
     quotes = [
-        quote for quote in dict.fromkeys(claimed) if (len("".join(quote.split())) >= SHORTEST and quote in material)
+        quote for quote in dict.fromkeys(claimed) if len("".join(quote.split())) >= SHORTEST and quote in material
     ]
     if met == "unsure" or quotes:
         return _result(criterion, met, reason, quotes)

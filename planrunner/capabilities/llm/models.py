@@ -12,15 +12,6 @@ from planrunner.plan.nearest import nearest
 
 Json = Any
 
-PROVIDERS = ("openai", "openai-compatible", "anthropic", "google", "ollama")
-
-PARAMETERS = ("temperature", "max_tokens", "top_p", "seed", "stop", "presence_penalty", "frequency_penalty")
-
-_FIELDS = (
-    *("provider", "model", "base_url", "credential", "key_env", "key_file", "parameters", "price"),
-    *("fallback", "timeout", "structured", "dimensions"),
-)
-
 _HOMES = {
     "openai": "https://api.openai.com/v1",
     "anthropic": "https://api.anthropic.com",
@@ -104,30 +95,28 @@ def read_model(section: Mapping[str, Json], name: str) -> Model:
     if not isinstance(given, dict):
         raise Failure(f"{where} is not a mapping; it has at least `provider` and `model`")
     try:
-        if unknown := [field for field in given if field not in _FIELDS]:
-            raise ValueError(f"has the unknown key `{unknown[0]}`; known are {', '.join(_FIELDS)}")
-        provider = given.get("provider")
-        if provider not in PROVIDERS:
-            raise ValueError(f"has `provider: {provider}`; known are {', '.join(PROVIDERS)}")
-        base_url = _text(given, "base_url")
+        provider, base_url = given["provider"], given.get("base_url", "")
         if not base_url and provider not in _HOMES:
             raise ValueError(f"needs a `base_url`, since its provider is `{provider}`")
+        price, fallback = given.get("price"), given.get("fallback") or ()
+        if name in fallback:
+            raise ValueError("has a `fallback` that is itself")
         named = base_url or given.get("key_file") or given.get("credential")
         usual = "" if named else USUAL_KEYS.get(provider, "")
         return Model(
             name=name,
             provider=provider,
-            model=_text(given, "model") or _missing("model"),
+            model=given["model"],
             base_url=(base_url or _HOMES[provider]).rstrip("/"),
             own_address=bool(base_url),
-            key_env=_text(given, "key_env") or usual,
-            key_file=_text(given, "key_file"),
-            credential=_text(given, "credential"),
-            parameters=_parameters(given.get("parameters") or {}),
-            price=_price(given.get("price")),
-            fallback=_fallback(name, given.get("fallback") or ()),
+            key_env=given.get("key_env") or usual,
+            key_file=given.get("key_file", ""),
+            credential=given.get("credential", ""),
+            parameters=given.get("parameters") or {},
+            price=None if price is None else Price(money(price["input"]), money(price["output"])),
+            fallback=tuple(fallback),
             timeout=seconds(given.get("timeout", 300.0)),
-            structured=_structured(given.get("structured", "native")),
+            structured=given.get("structured", "native"),
             dimensions=given.get("dimensions"),
         )
     except ValueError as error:
@@ -141,46 +130,6 @@ def _unknown(section: Mapping[str, Json], name: str) -> str:
     close = nearest(name, named)
     hint = f"did you mean `{close}`?" if close else f"it has {', '.join(named[:8])}"
     return f"planrunner.yaml has no model `{name}` under `models`: {hint}"
-
-
-def _text(given: Mapping[str, Json], field: str) -> str:
-    value = given.get(field, "")
-    if not isinstance(value, str):
-        raise ValueError(f"has `{field}` that is not text")
-    return value
-
-
-def _missing(field: str) -> str:
-    raise ValueError(f"lacks `{field}`")
-
-
-def _parameters(given: Json) -> dict[str, Json]:
-    if not isinstance(given, dict):
-        raise ValueError("has `parameters` that are not a mapping")
-    if unknown := [name for name in given if name not in PARAMETERS]:
-        raise ValueError(f"has the unknown parameter `{unknown[0]}`; known are {', '.join(PARAMETERS)}")
-    return dict(given)
-
-
-def _price(given: Json) -> Price | None:
-    if given is None:
-        return None
-    if not isinstance(given, dict) or set(given) != {"input", "output"}:
-        raise ValueError("has a `price` that is not {input: …, output: …}, in dollars for a million tokens")
-    return Price(money(given["input"]), money(given["output"]))
-
-
-def _fallback(name: str, given: Json) -> tuple[str, ...]:
-    names = [given] if isinstance(given, str) else list(given)
-    if not all(isinstance(each, str) for each in names) or name in names or len(set(names)) < len(names):
-        raise ValueError("has a `fallback` that is not a list of the names of other models")
-    return tuple(names)
-
-
-def _structured(given: Json) -> str:
-    if given not in ("native", "prompted"):
-        raise ValueError(f"has `structured: {given}`; known are native, prompted")
-    return str(given)
 
 
 def key_of(model: Model, context: Context) -> str:

@@ -85,12 +85,11 @@ async def request(adapter: Adapter, model: Model, asked: Asked, on_text: Callabl
         turns.append(ModelResponse(parts=[*([TextPart(message.content)] if message.content else []), *calls]))
     if pending:
         turns.append(ModelRequest(parts=pending))
-    told = turns
     settings, parameters = _settings(asked.parameters), _parameters(adapter, model, asked)
     if on_text is None:
-        return _reply(await model_request(adapter, told, model_settings=settings, model_request_parameters=parameters))
+        return _reply(await model_request(adapter, turns, model_settings=settings, model_request_parameters=parameters))
     async with model_request_stream(
-        adapter, told, model_settings=settings, model_request_parameters=parameters
+        adapter, turns, model_settings=settings, model_request_parameters=parameters
     ) as stream:
         async for event in stream:
             if text := _text_of(event):
@@ -149,11 +148,8 @@ def is_shaped(adapter: Adapter, model: Model, asked: Asked) -> bool:
 
 
 def _reply(response: ModelResponse) -> Reply:
-    text = (
-        ("".join(part.content for part in response.parts if isinstance(part, TextPart)))
-        .encode("utf-16-le", "surrogatepass")
-        .decode("utf-16-le", "replace")
-    )
+    text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
+    text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")  # joins halves of pairs
     calls = [
         ToolCall(part.tool_call_id, part.tool_name, _arguments(part))
         for part in response.parts

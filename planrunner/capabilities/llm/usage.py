@@ -119,10 +119,6 @@ class Notes:
         except StorageFailed:
             return
 
-    def close(self, told: Noted) -> None:
-        """The engine knows of this much from now on."""
-        self.lower(told)
-
 
 USUAL_OUTPUT = 4096
 """Tokens that a reply may have where neither plan nor project say how many."""
@@ -171,11 +167,9 @@ class Purse:
         self.check_calls(1)
         if worst is None and "cost" in self._limits:
             raise Failure(
-                (
-                    f"the price of `{model.name}` ({model.model}) is unknown, and a budget limits the cost: add "
-                    f"`models: {{{model.name}: {{price: {{input: DOLLARS, output: DOLLARS}}}}}}` to planrunner.yaml "
-                    "(dollars for a million tokens)"
-                ),
+                f"the price of `{model.name}` ({model.model}) is unknown, and a budget limits the cost: add "
+                f"`models: {{{model.name}: {{price: {{input: DOLLARS, output: DOLLARS}}}}}}` to planrunner.yaml "
+                "(dollars for a million tokens)",
                 "budget",
             )
         self._fit("tokens", float(sum(most)), most)
@@ -207,7 +201,7 @@ class Purse:
         cost = round(known["cost"] + earlier.cost, 9) if "cost" in known else None
         tokens = int(known["tokens"]) + earlier.tokens if "tokens" in known else None
         self._context.spend(cost=cost, tokens=tokens, calls=earlier.calls)
-        self._notes.close(Noted(self.calls + earlier.calls, cost or 0.0, tokens or 0))
+        self._notes.lower(Noted(self.calls + earlier.calls, cost or 0.0, tokens or 0))
 
     def settle(self, hold: Hold, used: Used | None) -> None:
         """A request is over: give back what was set aside for it. ``used`` is None where that is not known."""
@@ -312,9 +306,8 @@ class Meter:
         places = list(_places(document)) if isinstance(document, dict) else []
         for holder, name in places:
             self.odd = self._read(holder[name]) or self.odd
-            holder[name] = (
-                dict(_NOTHING) if (document.get("type") in ("message", "message_start", "message_delta")) else None
-            )
+            is_message = document.get("type") in ("message", "message_start", "message_delta")
+            holder[name] = dict(_NOTHING) if is_message else None
         return json.dumps(document).encode() if places else text
 
     def _read(self, usage: Json) -> str:

@@ -24,7 +24,6 @@ from typing import Any
 DEEPEST = 100
 """Levels of a result."""
 
-
 _NOT_REQUIRED: Any = getattr(typing, "NotRequired", None)
 _WRAPPERS = tuple(filter(None, (getattr(typing, name, None) for name in ("Annotated", "NotRequired", "Required"))))
 """What stands around a type; older Pythons do not have all of it."""
@@ -50,11 +49,8 @@ def arguments(function: Any, args: dict[str, Any]) -> dict[str, Any]:
     hints = _hints(function)
     takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
     named = [name for name, each in parameters.items() if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
-    unknown = [] if takes_any else [name for name in args if name not in named]
-    missing = [name for name in named if parameters[name].default is inspect.Parameter.empty and name not in args]
-    if unknown or missing:
-        words = ["has no parameter " + _names(unknown)] * bool(unknown) + ["needs " + _names(missing)] * bool(missing)
-        raise Unfit(f"the function {' and '.join(words)}")
+    needed = [name for name in named if parameters[name].default is inspect.Parameter.empty]
+    _check_names(args, needed, [*named, *args] if takes_any else named, "the function", "has no parameter")
     return {name: fitted(value, hints.get(name, Any), f"args.{name}") for name, value in args.items()}
 
 
@@ -66,10 +62,6 @@ def _hints(what: Any) -> dict[str, Any]:
         return {name: hint for name, hint in given.items() if not isinstance(hint, str)}
 
 
-def _names(names: list[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
-
-
 def fitted(value: Any, hint: Any, where: str) -> Any:
     """The JSON value as the annotation wants it; raises Unfit. An annotation that says nothing about data lets all
     pass."""
@@ -77,8 +69,9 @@ def fitted(value: Any, hint: Any, where: str) -> Any:
     if origin in _WRAPPERS:
         return fitted(value, typing.get_args(hint)[0], where)
     if origin is typing.Literal:
-        if not any(type(value) is type(choice) and value == choice for choice in typing.get_args(hint)):
-            raise Unfit(f"`{where}` is {_shown(value)}, and may be {_choices(typing.get_args(hint))}")
+        choices = typing.get_args(hint)
+        if not any(type(value) is type(choice) and value == choice for choice in choices):
+            raise Unfit(f"`{where}` is {_shown(value)}, and may be {' or '.join(map(json.dumps, choices))}")
         return value
     if origin in _UNIONS:
         return _any_of(value, typing.get_args(hint), where)
@@ -121,12 +114,19 @@ def _any_of(value: Any, hints: tuple[Any, ...], where: str) -> Any:
 def _members(value: Any, record: Any, needed: list[str], known: list[str], where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise Unfit(f"`{where}` has to be a map, found {_shown(value)}")
-    unknown, missing = [name for name in value if name not in known], [name for name in needed if name not in value]
-    if unknown or missing:
-        words = ["does not know " + _names(unknown)] * bool(unknown) + ["needs " + _names(missing)] * bool(missing)
-        raise Unfit(f"`{where}` {' and '.join(words)}")
+    _check_names(value, needed, known, f"`{where}`", "does not know")
     hints = _hints(record)
     return {name: fitted(item, hints.get(name, Any), f"{where}.{name}") for name, item in value.items()}
+
+
+def _check_names(given: Any, needed: list[str], known: list[str], what: str, knows_not: str) -> None:
+    unknown, missing = [name for name in given if name not in known], [name for name in needed if name not in given]
+    if faults := [
+        f"{fault} {', '.join(f'`{name}`' for name in names)}"
+        for fault, names in ((knows_not, unknown), ("needs", missing))
+        if names
+    ]:
+        raise Unfit(f"{what} {' and '.join(faults)}")
 
 
 def _plain(value: Any, kind: Any, inner: tuple[Any, ...], where: str) -> Any:
@@ -190,10 +190,6 @@ def _refuse(value: Any, wanted: str, where: str) -> Any:
     raise Unfit(f"`{where}` has to be {wanted}, found {_shown(value)}")
 
 
-def _choices(choices: tuple[Any, ...]) -> str:
-    return " or ".join(json.dumps(choice) for choice in choices)
-
-
 def _shown(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else text[:59] + "…"
@@ -244,12 +240,12 @@ def _text(value: str, where: str) -> str:
     return value
 
 
-def _beside(name: str) -> Any:
-    """The module of this folder, which is not on the path of the project's modules."""
-    path = os.path.join(os.path.dirname(os.path.realpath(__file__)), f"{name}.py")
-    spec = importlib.util.spec_from_file_location(f"planrunner_{name}", path)
+def _module(name: str, path: str) -> Any:
+    """The module that a file holds, wherever it lies."""
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 
@@ -288,7 +284,11 @@ def answered(order: dict[str, Any]) -> dict[str, Any]:
     except Unfit as unfit:
         return {**_failed(unfit.failure, str(unfit)), "rule": unfit.rule}
     except SystemExit as end:
-        return _exited(end.code)
+        if end.code is None or end.code == 0:
+            return {"failure": "", "message": "", "outputs": {}}
+        if end.code == 75:
+            return _failed("transient", "exit code 75 (try again later)")
+        return _failed("logic", f"exit code {end.code}" if isinstance(end.code, int) else str(end.code))
     except MemoryError:
         return _failed("logic", f"ran out of memory: it may hold {order['memory'] >> 20} MiB")
     except RecursionError as error:
@@ -303,7 +303,13 @@ def _result(order: dict[str, Any]) -> Any:
     kind, target, args = order["kind"], order["target"], order["args"]
     path, data = _content(target, order["directory"]) if kind == "file" else ("", b"")
     if order.get("guard"):
-        refused = _beside("verdicts").refusal(order["guard"], data if kind == "file" else _seen(order))
+        judged = data  # as it is now; it was looked at before this process started
+        if kind == "code":
+            judged = bytes(target, "utf-8", "surrogatepass")
+        elif kind == "function":
+            judged = _content(order["guard"]["name"], order["directory"])[1]
+        beside = os.path.join(os.path.dirname(os.path.realpath(__file__)), "verdicts.py")
+        refused = _module("planrunner_verdicts", beside).refusal(order["guard"], judged)
         if refused:
             raise Unfit(refused[0], "policy", refused[1])
     if order["memory"]:
@@ -320,13 +326,6 @@ def _result(order: dict[str, Any]) -> Any:
         return _executed(compile(data, path, "exec", dont_inherit=True), path, args)
     linecache.cache["<code>"] = (len(target), None, target.splitlines(keepends=True), "<code>")
     return _executed(compile(target, "<code>", "exec", dont_inherit=True), "<code>", args)
-
-
-def _seen(order: dict[str, Any]) -> bytes:
-    """What was looked at before this process started, as it is now."""
-    if order["kind"] == "code":
-        return bytes(order["target"], "utf-8", "surrogatepass")
-    return _content(order["guard"]["name"], order["directory"])[1]
 
 
 def _content(name: str, directory: str) -> tuple[str, bytes]:
@@ -346,25 +345,18 @@ def _executed(code: types.CodeType, path: str, args: dict[str, Any]) -> Any:
 
 def _function(target: str, directory: str) -> Any:
     place, _, name = target.rpartition(":")
-    module = _loaded(place, directory) if place.endswith(".py") else _imported(place, directory)
+    if place.endswith(".py"):
+        path = _inside(os.path.join(directory, place), directory, place)
+        sys.path.insert(1, os.path.dirname(path))
+        module = _module(os.path.splitext(os.path.basename(path))[0], path)
+    else:
+        module = _imported(place, directory)
     function: Any = getattr(module, name.split(".")[0], None)
     for part in name.split(".")[1:]:
         function = getattr(function, part, None) if isinstance(function, type) else None
     if not callable(function):
         raise Unfit(f"{place} has no function `{name}`")
     return function
-
-
-def _loaded(place: str, directory: str) -> Any:
-    path = _inside(os.path.join(directory, place), directory, place)
-    sys.path.insert(1, os.path.dirname(path))
-    name = os.path.splitext(os.path.basename(path))[0]
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def _imported(place: str, directory: str) -> Any:
@@ -374,7 +366,8 @@ def _imported(place: str, directory: str) -> Any:
     parts = place.split(".")
     for count in range(1, len(parts)):  # looking for a module imports the packages around it
         spec = _found(".".join(parts[:count]))
-        if not (not _origin(spec) and spec.origin in (None, "namespace") and bool(spec.submodule_search_locations)):
+        is_folder = spec.origin in (None, "namespace") and bool(spec.submodule_search_locations)
+        if _origin(spec) or not is_folder:
             _inside(_origin(spec), directory, place)
     _inside(_origin(_found(place)), directory, place)
     return importlib.import_module(place)
@@ -406,15 +399,6 @@ def _inside(path: str, directory: str, name: str) -> str:
     return real
 
 
-def _exited(code: Any) -> dict[str, Any]:
-    """What ``sys.exit`` stands for."""
-    if code is None or code == 0:
-        return {"failure": "", "message": "", "outputs": {}}
-    if code == 75:
-        return _failed("transient", "exit code 75 (try again later)")
-    return _failed("logic", f"exit code {code}" if isinstance(code, int) else str(code))
-
-
 def _failed(failure: str, message: str, error: BaseException | None = None) -> dict[str, Any]:
     if error is not None:
         text = "".join(traceback.format_exception(type(error), error, _own_part(error), limit=-30))
@@ -426,9 +410,7 @@ def _failed(failure: str, message: str, error: BaseException | None = None) -> d
 
 def _own_part(error: BaseException) -> Any:
     trace = error.__traceback__
-    while trace is not None and (
-        trace.tb_frame.f_code.co_filename == __file__ or trace.tb_frame.f_code.co_filename.startswith("<frozen ")
-    ):
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith((__file__, "<frozen ")):
         trace = trace.tb_next
     return trace
 

@@ -90,8 +90,14 @@ def run(
     path = file_of(call, work)
     if call.rights and path:
         require_let(context, path)
-    result = call.told or _result_path(call.scratch)
+    result = call.told or f"{call.scratch}.{_INCARNATION}.result"
+    if not (call.told or call.scratch):
+        result = os.path.join(tempfile.mkdtemp(prefix="planrunner-"), "result")
     held = guard(context, work, path)
+    try:
+        most = 0 if memory in ("", 0) else size(memory)
+    except ValueError as error:
+        raise Failure(f"`memory`: {error}") from None
     order = {
         "kind": work.kind,
         "target": work.target,
@@ -99,7 +105,7 @@ def run(
         "directory": call.directory,
         "result": result,
         "limit": OUTPUT_LIMIT,
-        "memory": _bytes(memory),
+        "memory": most,
         "guard": held,
     }
 
@@ -121,12 +127,6 @@ def run(
     return Spawn((interpreter(context, python), _CHILD), env, call.directory, stdin, finish, made=made)
 
 
-def _result_path(scratch: str) -> str:
-    if scratch:
-        return f"{scratch}.{_INCARNATION}.result"
-    return os.path.join(tempfile.mkdtemp(prefix="planrunner-"), "result")
-
-
 def _work(context: Context, function: str, file: str, code: str, made: bool | None) -> Work:
     given = [Work(kind, text, made) for kind, text in (("function", function), ("file", file), ("code", code)) if text]
     if len(given) != 1:
@@ -136,15 +136,6 @@ def _work(context: Context, function: str, file: str, code: str, made: bool | No
     if work.kind == "function" and not all(work.target.rpartition(":")[::2]):
         raise Failure(f"`function` is `module:function` or `file.py:function`, found {function}")
     return work
-
-
-def _bytes(memory: str | int) -> int:
-    if memory in ("", 0):
-        return 0
-    try:
-        return size(memory)
-    except ValueError as error:
-        raise Failure(f"`memory`: {error}") from None
 
 
 def _read(path: str) -> dict[str, Any] | None:

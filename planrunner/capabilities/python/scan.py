@@ -203,12 +203,12 @@ def guard(context: Context, work: Work, path: str) -> dict[str, Any] | None:
     findings = judge(decoded(data), levels)
     name, strictest = path or "the code", worst(findings)
     if strictest == "deny":
-        raise Failure(denied(name, findings), "policy", rule=f"scan.{findings[0].rule}")
+        raise Failure(denied(name, findings), rule=f"scan.{findings[0].rule}")
     digest = hashlib.sha256(data).hexdigest()
     seen = f"sha256:{digest}" in context.call.approved
     way = f"{name} needs an approval: {_gate(context, path)}"
     if strictest == "ask" and not seen:
-        raise Failure(f"{way}. Reason: {findings[0].said}", "policy", rule=f"scan.{findings[0].rule}")
+        raise Failure(f"{way}. Reason: {findings[0].said}", rule=f"scan.{findings[0].rule}")
     return {
         "name": name,
         "sha256": digest,

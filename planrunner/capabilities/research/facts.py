@@ -13,9 +13,10 @@ from urllib.parse import quote as percent
 from tld import get_tld
 
 from planrunner.capabilities.contract import Context, Doc, Failure, capability
+from planrunner.capabilities.jsonschema import faults
 from planrunner.capabilities.research.relevance import Index, scores, sentences, words
 from planrunner.capabilities.research.source import Item, given, host, text_of, texts_of
-from planrunner.plan.expressions.patterns import Automaton, compiled
+from planrunner.plan.expressions.patterns import compiled
 from planrunner.plan.expressions.values import EvaluationError
 
 _COMMON = frozenset(
@@ -53,18 +54,16 @@ def grouped(facts: list[Fact], likeness: float, cancelled: Callable[[], bool]) -
             raise Failure("stopped", "interrupted")
         group = exact.get(fact.statement)
         if group is None:
-            told, numbers = _content(fact.statement)
+            content, numbers = _content(fact.statement)
             candidates = alike.setdefault(numbers, [])
-            group = next(
-                (
-                    other
-                    for other in candidates
-                    if (bool(other.words) and len(other.words & told) / len(other.words | told) >= likeness)
-                ),
-                None,
+            same = (
+                other
+                for other in candidates
+                if other.words and len(other.words & content) / len(other.words | content) >= likeness
             )
+            group = next(same, None)
             if group is None:
-                group = _Group(told)
+                group = _Group(content)
                 groups.append(group)
                 candidates.append(group)
             exact[fact.statement] = group
@@ -75,9 +74,9 @@ def grouped(facts: list[Fact], likeness: float, cancelled: Callable[[], bool]) -
 
 def _content(statement: str) -> tuple[frozenset[str], frozenset[str]]:
     """The words that carry a statement, and the numbers in it."""
-    found = words(statement)
-    told = frozenset(word for word in found if word not in _COMMON)
-    return told or frozenset(found), frozenset(word for word in found if any(c.isdigit() for c in word))
+    all_words = words(statement)
+    content = frozenset(word for word in all_words if word not in _COMMON)
+    return content or frozenset(all_words), frozenset(word for word in all_words if any(c.isdigit() for c in word))
 
 
 def _entry(facts: list[Fact]) -> dict[str, Any]:
@@ -140,17 +139,17 @@ def facts(
     """
     if not 1 <= limit <= 200 or not 0 < likeness <= 1:
         raise Failure("`limit` is 1 to 200, `likeness` above 0 and at most 1")
-    found = given(docs, "docs", query)
-    texts = list(texts_of(context, found.items))
-    claimed, unverified = _claimed(found.items, texts, quotes or [])
+    source = given(docs, "docs", query)
+    texts = list(texts_of(context, source.items))
+    claimed, unverified = _claimed(source.items, texts, quotes or [])
     candidates = list(claimed)
     if patterns:
-        candidates += _by_patterns(found.items, texts, patterns, context.cancelled)
+        candidates += _by_patterns(source.items, texts, patterns, context.cancelled)
     elif quotes is None:
-        candidates += _by_query(found.items, texts, found.query, limit)
+        candidates += _by_query(source.items, texts, source.query, limit)
     groups = grouped(candidates, likeness, context.cancelled)[:limit]
     checked = sum(bool(group["cross_checked"]) for group in groups)
-    return Facts(found.query, groups, len(groups), checked, unverified)
+    return Facts(source.query, groups, len(groups), checked, unverified)
 
 
 def _by_patterns(
@@ -158,26 +157,22 @@ def _by_patterns(
 ) -> Iterator[Fact]:
     if len(patterns) > _MOST_PATTERNS:
         raise Failure(f"`patterns` has more than {_MOST_PATTERNS}")
-    found = []
+    automata = []
     for pattern in patterns:
         try:
-            found.append(compiled(pattern))
+            automata.append(compiled(pattern))
         except EvaluationError as error:
             raise Failure(f"`patterns`: `{pattern[:80]}`: {error}") from None
-    automata = found
     for item, text in zip(items, texts):
         for sentence in sentences(text):
             if cancelled():
                 raise Failure("stopped", "interrupted")
-            if any(_searched(automaton, sentence.quote) for automaton in automata):
+            try:
+                matches = any(automaton.search(sentence.quote) for automaton in automata)
+            except EvaluationError as error:
+                raise Failure(f"`patterns`: {error}") from None
+            if matches:
                 yield _fact(item, text, (sentence.start, sentence.end))
-
-
-def _searched(automaton: Automaton, text: str) -> bool:
-    try:
-        return automaton.search(text)
-    except EvaluationError as error:
-        raise Failure(f"`patterns`: {error}") from None
 
 
 def _by_query(items: list[Item], texts: list[str], query: str, limit: int) -> list[Fact]:
@@ -195,26 +190,26 @@ def _by_query(items: list[Item], texts: list[str], query: str, limit: int) -> li
         raise Failure(f"the texts have more than {_MOST_SENTENCES:,} sentences: rank them first and keep the best")
     with Index(("", sentence.quote) for _, sentence in places) as index:
         score = scores(index.weights(query))
-    told: set[str] = set()
+    quotes: set[str] = set()
     best: list[int] = []
     for at in sorted(score, key=lambda at: (-score[at], at)):
-        told.add(places[at][1].quote)
-        if len(told) > 4 * limit:
+        quotes.add(places[at][1].quote)
+        if len(quotes) > 4 * limit:
             break
         best.append(at)
-    return [_scored(items, texts, places[at], score[at]) for at in sorted(best)]
-
-
-def _scored(items: list[Item], texts: list[str], place: Any, score: float) -> Fact:
-    number, sentence = place
-    return _fact(items[number], texts[number], (sentence.start, sentence.end))._replace(score=round(score, 6))
+    facts = []
+    for at in sorted(best):
+        number, sentence = places[at]
+        fact = _fact(items[number], texts[number], (sentence.start, sentence.end))
+        facts.append(fact._replace(score=round(score[at], 6)))
+    return facts
 
 
 def _claimed(items: list[Item], texts: list[str], quotes: list[Any]) -> tuple[list[Fact], list[Item]]:
     """Quotes that were given, at their places in the texts; and those that are not there."""
     if len(quotes) > _MOST_QUOTES:
         raise Failure(f"`quotes` has more than {_MOST_QUOTES}")
-    found: list[Fact] = []
+    facts: list[Fact] = []
     unverified: list[Item] = []
     for given_quote in quotes:
         claim = {"quote": given_quote} if isinstance(given_quote, str) else given_quote
@@ -222,13 +217,13 @@ def _claimed(items: list[Item], texts: list[str], quotes: list[Any]) -> tuple[li
             raise Failure("`quotes`: expected text or maps with a `quote`")
         places = list(_places(items, texts, claim))
         statement = str(claim.get("statement") or "")
-        found += [
+        facts += [
             _fact(item, text, span)._replace(statement=statement or text[slice(*span)]) for item, text, span in places
         ]
         if not places:
             where = f"the text of {claim['url']}" if claim.get("url") else "any text"
             unverified.append({**claim, "reason": f"the quote does not stand in {where}"})
-    return found, unverified
+    return facts, unverified
 
 
 def _places(items: list[Item], texts: list[str], claim: Item) -> Iterator[tuple[Item, str, tuple[int, int]]]:
@@ -269,8 +264,8 @@ def owner(url: str) -> str:
         return str(ipaddress.ip_address(name))
     except ValueError:
         pass
-    found = get_tld(f"http://{name}/", as_object=True, fail_silently=True, search_private=True)
-    registered = getattr(found, "fld", None)
+    domain = get_tld(f"http://{name}/", as_object=True, fail_silently=True, search_private=True)
+    registered = getattr(domain, "fld", None)
     return str(registered) if registered else ".".join(name.split(".")[-2:])
 
 
@@ -299,10 +294,10 @@ def cite(
 
     Every quote of a fact is held against the kept text once more: one that does not stand at its span fails the task.
     """
-    found = given(_as_items(facts), "facts", query)
+    source = given(_as_items(facts), "facts", query)
     sources: dict[str, Item] = {}
     statements: list[Item] = []
-    for item in found.items:
+    for item in source.items:
         evidence = item.get("evidence")
         if isinstance(evidence, list):
             numbers = sorted({_number(sources, _checked(context, place)) for place in evidence})
@@ -318,7 +313,19 @@ def cite(
         "json": context.keep(bibliography.encode(), "bibliography.json", "application/json"),
     }
     shown = markdown if len(markdown) <= _MOST_SHOWN else markdown[:_MOST_SHOWN] + "…\n"
-    return Cited(found.query, citations, statements, shown, artifacts, len(citations))
+    return Cited(source.query, citations, statements, shown, artifacts, len(citations))
+
+
+_PLACES = {
+    "type": "array", "minItems": 1,
+    "items": {
+        "type": "object", "required": ["url", "quote", "start", "end"],
+        "properties": {
+            "url": {"type": "string"}, "quote": {"type": "string"},
+            "start": {"type": "integer", "minimum": 0}, "end": {"type": "integer", "minimum": 0},
+        },
+    },
+}  # fmt: skip
 
 
 def _as_items(facts: Any) -> Any:
@@ -328,20 +335,8 @@ def _as_items(facts: Any) -> Any:
         return facts
     entries = []
     for item in held:
-        places = item.get("evidence") if isinstance(item, dict) else None
-        if not (
-            isinstance(places, list)
-            and places
-            and all(
-                (
-                    isinstance(place, dict)
-                    and isinstance(place.get("url"), str)
-                    and isinstance(place.get("quote"), str)
-                    and all(type(place.get(key)) is int and place[key] >= 0 for key in ("start", "end"))
-                )
-                for place in places
-            )
-        ):
+        places: Any = item.get("evidence") if isinstance(item, dict) else None
+        if faults(_PLACES, places):
             raise Failure("`facts`: expected entries with `evidence`, each with url, start, end and quote")
         entries.append({"url": places[0]["url"], **item})
     return {"query": facts.get("query", ""), "facts": entries} if isinstance(facts, dict) else entries
@@ -394,7 +389,7 @@ def _markdown(title: str, statements: list[Item], citations: list[Item]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text of strangers inside Markdown: on one line, and without a sign that means something there."""
+    """Untrusted text inside Markdown: on one line, its signs escaped."""
     line = " ".join(text.split())
     return "".join(f"\\{sign}" if sign in "\\`*_[]<>#|" else sign for sign in line)
 

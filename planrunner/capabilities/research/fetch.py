@@ -58,16 +58,12 @@ class Robots:
             raise Failure(str(rules), rules.failure, rules.outputs, rule=rules.rule)
         if rules.parsed is not None and not rules.parsed.can_fetch(url, self._name):
             raise Failure(
-                f"robots.txt of {host(url)} does not want `{self._name}` to read {url}",
-                "policy",
-                rule="research.robots",
+                f"robots.txt of {host(url)} does not want `{self._name}` to read {url}", rule="research.robots"
             )
         if rules.rest > _LONGEST_REST:
             asked = f"{rules.rest:g} s between requests"
             raise Failure(
-                f"robots.txt of {host(url)} asks for {asked}; fetch its pages one by one",
-                "policy",
-                rule="research.robots",
+                f"robots.txt of {host(url)} asks for {asked}; fetch its pages one by one", rule="research.robots"
             )
         return rules.rest
 
@@ -205,9 +201,8 @@ def _answered(url: str, answer: Any, part: Partial, largest: int) -> tuple[Page,
     status, headers = answer.status_code, answer.headers
     if status in (301, 302, 303, 307, 308):
         return Page(url, status, fetched_at=now(), checked_at=now(), moved=_target(url, headers)), b""
-    if status == 206 and (
-        part.size > 0 and (headers.get("content-range", "")).strip().lower().startswith(f"bytes {part.size}-")
-    ):
+    span = headers.get("content-range", "").strip().lower()
+    if status == 206 and part.size > 0 and span.startswith(f"bytes {part.size}-"):
         before = b"".join(part.parts())
     elif status == 200:
         before = b""
@@ -216,12 +211,12 @@ def _answered(url: str, answer: Any, part: Partial, largest: int) -> tuple[Page,
         part.begin("")
         raise _refused(url, status, headers)
     body = _read(answer, before, part, largest)
-    if status == 206 and ((len(body)) < total_of(headers)):
+    if status == 206 and len(body) < total_of(headers):
         raise Failure(f"{url} sent a part of the rest only", "transient")
-    told = headers.get("content-type", "")
+    media_type = headers.get("content-type", "")
     message = Message()
-    message["content-type"] = told or "application/octet-stream"
-    kind, charset = message.get_content_type() if told else "", str(message.get_content_charset() or "")
+    message["content-type"] = media_type or "application/octet-stream"
+    kind, charset = message.get_content_type() if media_type else "", str(message.get_content_charset() or "")
     stamp = now()
     validators = (headers.get("etag", ""), headers.get("last-modified", ""))
     return Page(url, 200, kind, charset, hashlib.sha256(body).hexdigest(), stamp, stamp, *validators), body
@@ -246,15 +241,15 @@ def _target(url: str, headers: Any) -> str:
     try:
         return joined(url, headers["location"])
     except Failure as failure:
-        raise Failure(f"{url} redirects to what is not fetched: {failure}", "policy", rule=failure.rule) from None
+        raise Failure(f"{url} redirects to what is not fetched: {failure}", rule=failure.rule) from None
 
 
 def _validator(headers: Any) -> str:
     """What says that the rest belongs to the same body; weak tags do not, nor do encoded bodies."""
     if headers.get("content-encoding", "identity").lower() not in ("identity", ""):
         return ""
-    found = validator_of(headers)
-    return found if len(found) < 900 else ""
+    validator = validator_of(headers)
+    return validator if len(validator) < 900 else ""
 
 
 def _refused(url: str, status: int, headers: Any) -> Failure:
@@ -321,12 +316,10 @@ def fetch(
     for such pages again. A page that fails is listed in `failed` and loses none of the others; the task fails when more
     fail than `tolerate` allows, by default when all do.
     """
-    found = given(sources, "sources", query)
-    items = _unique(found)
-    times = (delay, max_age)
-    pages = len(items)
+    source = given(sources, "sources", query)
+    items = _unique(source)
     try:
-        rest, fresh = (float(seconds(value)) for value in times)
+        rest, fresh = float(seconds(delay)), float(seconds(max_age))
         largest = int(size(max_bytes))
     except ValueError as error:
         raise Failure(str(error)) from None
@@ -336,13 +329,12 @@ def fetch(
         raise Failure("`max_bytes` is 64 MiB at most")
     if not 0 <= text_limit <= 20_000:
         raise Failure("`text_limit` is 0 to 20,000")
-    limits = _Limits(largest, fresh, rest, parallel, min(text_limit, _MOST_SHOWN // max(1, pages)))
-    total = len(items)
+    limits = _Limits(largest, fresh, rest, parallel, min(text_limit, _MOST_SHOWN // max(1, len(items))))
     text = str(tolerate).strip()
     share = text.removesuffix("%")
     if not share.isdigit() or (text != share and int(share) > 100):
         raise Failure(f"`tolerate`: expected a number or a share such as 20%, found {shown(tolerate)}")
-    allowed = total * int(share) // 100 if text != share else int(share)
+    allowed = len(items) * int(share) // 100 if text != share else int(share)
     note = f"{context.call.once or context.call.key} {sorted(item['url'] for item in items)}"
     note = f"research {hashlib.sha256(note.encode()).hexdigest()}"
     noted = context.noted(note)
@@ -352,11 +344,11 @@ def fetch(
     failed: list[Item] = []
     for item, outcome in zip(items, outcomes):
         if isinstance(outcome, Got):
-            outcome = _doc(context, item, outcome, limits.shown, found.query)
+            outcome = _doc(context, item, outcome, limits.shown, source.query)
         (failed if "failure" in outcome else docs).append(outcome)
         if context.cancelled():
             raise Failure("fetching was stopped", "interrupted")
-    outputs = Docs(found.query, docs, failed, len(docs))
+    outputs = Docs(source.query, docs, failed, len(docs))
     waits = [each.get("retry_after", 0.0) for each in failed if each["failure"] == "transient"]
     if waits and min(waits) <= _RETRY["max_delay"] and tries + 1 < _MOST_ATTEMPTS and may_call(context):
         context.note(note, json.dumps([tries + 1, since]))
@@ -366,7 +358,10 @@ def fetch(
     if noted:
         context.note(note, "")
     if len(failed) > allowed:
-        raise _too_many(outputs, len(items))
+        kinds = {entry["failure"] for entry in failed}  # transient where another attempt may bring one of the pages
+        kind = next((kind for kind in ("transient", "policy") if kind in kinds), "logic")
+        rule = next((str(entry["rule"]) for entry in failed if kind == "policy" and "rule" in entry), "")
+        raise _failure(outputs, len(items), kind, rule=rule)
     return outputs
 
 
@@ -394,7 +389,8 @@ def _fetched(context: Context, items: list[Item], limits: _Limits, since: float)
     pages = Pages(context)
     turns = Turns(limits.rest, lambda: stopping.is_set() or context.cancelled())
     with Wire(context) as wire:
-        robots = _robots(context, wire, pages, turns)
+        ignored = context.settings("research").get("robots") == "ignore"
+        robots = None if ignored else Robots(wire, pages, turns)
         tools = Tools(wire, pages, turns, robots, limits.fresh, since, limits.largest)
         lock = threading.Lock()
 
@@ -422,12 +418,6 @@ def _fetched(context: Context, items: list[Item], limits: _Limits, since: float)
     return [outcome if outcome is not None else _failed(item, None) for item, outcome in zip(items, outcomes)]
 
 
-def _robots(context: Context, wire: Wire, pages: Pages, turns: Turns) -> Any:
-    if context.settings("research").get("robots") == "ignore":
-        return None
-    return Robots(wire, pages, turns)
-
-
 def _interleaved(numbers: list[int], items: list[Item]) -> list[int]:
     """Host by host in turns, so that the rest of one host is the time of another."""
     rounds: dict[str, int] = {}
@@ -451,12 +441,12 @@ def _tried(item: Item, tools: Tools) -> Got | Item:
 def _failed(item: Item, failure: Failure | None) -> Item:
     if failure is None:
         failure = Failure("was not reached", "transient")
-    told = {"status": failure.outputs["status"]} if "status" in failure.outputs else {}
+    details = {"status": failure.outputs["status"]} if "status" in failure.outputs else {}
     if failure.rule:
-        told["rule"] = failure.rule
+        details["rule"] = failure.rule
     if failure.retry_after is not None:
-        told["retry_after"] = failure.retry_after
-    return {"url": item["url"], "failure": failure.failure, "reason": str(failure)[:500], **told}
+        details["retry_after"] = failure.retry_after
+    return {"url": item["url"], "failure": failure.failure, "reason": str(failure)[:500], **details}
 
 
 def _doc(context: Context, item: Item, got: Got, shown: int, query: str) -> Item:
@@ -492,14 +482,6 @@ def _doc(context: Context, item: Item, got: Got, shown: int, query: str) -> Item
         "query": query,
         **optional,
     }
-
-
-def _too_many(outputs: Docs, total: int) -> Failure:
-    """The failure of the task: transient where another attempt may bring one of the pages."""
-    kinds = {entry["failure"] for entry in outputs.failed}
-    failure = next((kind for kind in ("transient", "policy") if kind in kinds), "logic")
-    rule = next((str(entry["rule"]) for entry in outputs.failed if failure == "policy" and "rule" in entry), "")
-    return _failure(outputs, total, failure, rule=rule)
 
 
 def _failure(outputs: Docs, total: int, failure: str, **more: Any) -> Failure:

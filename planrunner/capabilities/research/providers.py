@@ -57,10 +57,10 @@ def ask(name: str, asked: Search, context: Context) -> Found:
         return provider(asked)
     limit = context.call.timeout or LIMIT
     try:
-        found: Found = within(limit, f"the search provider `{name}`", lambda _: provider(asked), context.cancelled)
+        answer: Found = within(limit, f"the search provider `{name}`", lambda _: provider(asked), context.cancelled)
     except Overdue as late:
         raise Failure(str(late), "timeout") from None
-    return found
+    return answer
 
 
 def provider_named(name: str) -> Provider:
@@ -71,8 +71,8 @@ def provider_named(name: str) -> Provider:
         known = ", ".join(f"`{each}`" for each in sorted({*_BUILT_IN, *_registered}))
         raise Failure(f"unknown search provider `{name}`; there are {known}")
     module, _, function = _BUILT_IN[name].partition(":")
-    found: Provider = getattr(__import__(module, fromlist=[function]), function)
-    return found
+    provider: Provider = getattr(__import__(module, fromlist=[function]), function)
+    return provider
 
 
 _MOST_PAGES = 10
@@ -98,18 +98,18 @@ def search(asked: Search) -> Found:
             if isinstance(result, dict) and isinstance(result.get("url"), str):
                 engines = result.get("engines")
                 names = engines if isinstance(engines, list) and engines else [result.get("engine") or ""]
-                found = {
+                entry = {
                     "url": result["url"],
                     "title": result.get("title") or "",
                     "snippet": result.get("content") or "",
                     "engine": ", ".join(sorted(str(name) for name in names)),
                 }
-                published = result.get("publishedDate")
-                results.setdefault(
-                    result["url"], ({**found, "published": published} if isinstance(published, str) else found)
-                )
-        told = answer.get("unresponsive_engines") or []
-        silent.update({str(pair[0]): str(pair[1]) for pair in told if isinstance(pair, list) and len(pair) == 2})
+                if isinstance(result.get("publishedDate"), str):
+                    entry["published"] = result["publishedDate"]
+                results.setdefault(result["url"], entry)
+        for pair in answer.get("unresponsive_engines") or []:
+            if isinstance(pair, list) and len(pair) == 2:
+                silent[str(pair[0])] = str(pair[1])
         suggestions += [text for text in answer.get("suggestions") or [] if isinstance(text, str)]
         if len(results) >= asked.limit or len(results) == before:
             break

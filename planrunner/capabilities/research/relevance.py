@@ -76,8 +76,8 @@ _COMMON = frozenset(
 
 def terms(query: str) -> list[str]:
     """The words of a question that count, each once; all of them where only common ones stand in it."""
-    found = list(dict.fromkeys(words(query)))[:_MOST_WORDS]
-    return [word for word in found if word not in _COMMON] or found
+    all_words = list(dict.fromkeys(words(query)))[:_MOST_WORDS]
+    return [word for word in all_words if word not in _COMMON] or all_words
 
 
 class Index:
@@ -166,15 +166,15 @@ def rank(
 
     Word endings of English do not matter, nor do accents and case. Equal scores keep the order they came in.
     """
-    found = given(docs, "docs", query)
-    asked = terms(found.query)
+    source = given(docs, "docs", query)
+    asked = terms(source.query)
     if not asked:
         raise Failure("`query` is missing: `docs` carries no question along")
-    titles = [str(item.get("title") or "") for item in found.items]
-    with Index(zip(titles, texts_of(context, found.items))) as index:
-        weights = index.weights(found.query)
+    titles = [str(item.get("title") or "") for item in source.items]
+    with Index(zip(titles, texts_of(context, source.items))) as index:
+        weights = index.weights(source.query)
     score = scores(weights)
-    order = sorted(range(len(found.items)), key=lambda number: (-score.get(number, 0.0), number))
+    order = sorted(range(len(source.items)), key=lambda number: (-score.get(number, 0.0), number))
     if matching:
         order = [number for number in order if number in score]
     chosen = order[:limit] if limit > 0 else order
@@ -182,8 +182,8 @@ def rank(
     for place, number in enumerate(chosen, 1):
         present = [term for term in asked if number in weights.get(term, {})]
         entry = {"rank": place, "score": round(score.get(number, 0.0), 6), "reason": _reason(present, len(asked))}
-        sources.append({**found.items[number], **entry})
-    return Ranked(found.query, sources, len(sources))
+        sources.append({**source.items[number], **entry})
+    return Ranked(source.query, sources, len(sources))
 
 
 def _reason(present: list[str], total: int) -> str:
@@ -219,17 +219,17 @@ def dedupe(
     """
     if not 0 < threshold <= 1:
         raise Failure("`threshold` is above 0 and at most 1")
-    found = given(docs, "docs", query)
+    source = given(docs, "docs", query)
     kept: list[tuple[Item, str, frozenset[int]]] = []
     dropped: list[Item] = []
-    for item, text in zip(found.items, texts_of(context, found.items)):
+    for item, text in zip(source.items, texts_of(context, source.items)):
         digest, sketch = _fingerprint(text)
         again = _again(item, digest, sketch, kept, threshold)
         if again is None:
             kept.append((item, digest, sketch))
         else:
             dropped.append({"url": item["url"], **again})
-    return Deduplicated(found.query, [item for item, _, _ in kept], dropped, len(kept))
+    return Deduplicated(source.query, [item for item, _, _ in kept], dropped, len(kept))
 
 
 def _again(
@@ -259,13 +259,13 @@ def _address(item: Item) -> str:
 
 def _fingerprint(text: str) -> tuple[str, frozenset[int]]:
     """A digest of the words, empty without any, and the sketch of their sequences."""
-    found = words(text)
-    if not found:
+    all_words = words(text)
+    if not all_words:
         return "", frozenset()
-    length = min(_SHINGLE, len(found))
-    shingles = {" ".join(found[at : at + length]) for at in range(len(found) - length + 1)}
+    length = min(_SHINGLE, len(all_words))
+    shingles = {" ".join(all_words[at : at + length]) for at in range(len(all_words) - length + 1)}
     numbers = (int.from_bytes(blake2b(each.encode(), digest_size=8).digest(), "big") for each in shingles)
-    return blake2b(" ".join(found).encode()).hexdigest(), frozenset(sorted(set(numbers))[:_SKETCH])
+    return blake2b(" ".join(all_words).encode()).hexdigest(), frozenset(sorted(set(numbers))[:_SKETCH])
 
 
 def _likeness(one: frozenset[int], other: frozenset[int]) -> float:

@@ -71,17 +71,17 @@ def search(
         asked = Search(
             words, limit, language, since, tuple(categories or ()), address, settings.get("options", {}), get
         )
-        found = ask(name, asked, context)
-    results = _tidy(found, words, limit)
-    silent = {_line(engine, 100): _line(reason, _LONGEST_TITLE) for engine, reason in found.silent.items()}
-    suggestions = [_line(text, _LONGEST_TITLE) for text in found.suggestions[:20]]
+        answer = ask(name, asked, context)
+    results = _tidy(answer, words, limit)
+    silent = {_line(engine, 100): _line(reason, _LONGEST_TITLE) for engine, reason in answer.silent.items()}
+    suggestions = [_line(text, _LONGEST_TITLE) for text in answer.suggestions[:20]]
     return Results(words, results, len(results), name, now(), silent, suggestions)
 
 
-def _tidy(found: Found, query: str, limit: int) -> list[dict[str, Any]]:
+def _tidy(answer: Found, query: str, limit: int) -> list[dict[str, Any]]:
     """Results as they are handed on: bounded, each address once, numbered from 1."""
     tidy: dict[str, dict[str, Any]] = {}
-    for result in found.results:
+    for result in answer.results:
         try:
             url = canonical(str(result.get("url", "")))
         except Failure:

@@ -47,10 +47,10 @@ def _items(value: Json, name: str, depth: int) -> Iterator[Item]:
         for inner in value:
             yield from _items(inner, name, depth + 1)
     else:
-        found = (
+        kind = (
             f"a {type(value).__name__}" if not isinstance(value, dict) else f"a map of {', '.join(value) or 'nothing'}"
         )
-        raise Failure(f"`{name}`: expected addresses or what an earlier step of research gave, found {found}")
+        raise Failure(f"`{name}`: expected addresses or what an earlier step of research gave, found {kind}")
 
 
 def _query(value: Json, items: list[Item]) -> str:
@@ -101,7 +101,7 @@ def canonical(url: str) -> str:
     if parts.scheme.lower() not in _PORTS or not host or len(text) > _LONGEST:
         raise Failure(f"`{text[:200]}` is not an http(s) URL")
     if parts.username is not None or parts.password is not None:
-        raise Failure(f"the address of a page on {host} carries a name or a password", "policy", rule="git.credentials")
+        raise Failure(f"the address of a page on {host} carries a name or a password", rule="git.credentials")
     place = f"[{host}]" if ":" in host else _ascii(host)
     if port is not None and port != _PORTS[parts.scheme.lower()]:
         place = f"{place}:{port}"

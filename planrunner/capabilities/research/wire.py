@@ -193,8 +193,8 @@ class Pages:
     def keep(self, page: Page, body: bytes) -> None:
         if not page.moved:
             self._write(self._path(page.url, "body"), body)
-        told = self._context.vouched(f"page {page.url}", json.dumps(page._asdict()))
-        self._write(path := self._path(page.url, "json"), told.encode())
+        record = self._context.vouched(f"page {page.url}", json.dumps(page._asdict()))
+        self._write(path := self._path(page.url, "json"), record.encode())
         folder, name = os.path.split(path)
         if name.startswith("0"):  # now and then
             forget_old(folder)

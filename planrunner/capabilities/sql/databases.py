@@ -16,7 +16,6 @@ def entry(section: Mapping[str, Any], database: str) -> dict[str, Any]:
     if given is None:
         raise Failure(
             f"planrunner.yaml names no database `{database}` under `sql: databases:`{_names(known)}",
-            "policy",
             rule="sql.database",
         )
     return {"url": given} if isinstance(given, str) else dict(given)

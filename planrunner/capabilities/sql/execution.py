@@ -84,7 +84,7 @@ def query(
     one = single(statement, where.dialect)
     word = first_word(one, where.dialect)
     if word not in _READS:
-        raise Failure(_ONLY_READS.format(word or "this"), "policy", rule="sql.readonly")
+        raise Failure(_ONLY_READS.format(word or "this"), rule="sql.readonly")
     call = bound(one, where.dialect, params or {})
     with transaction(context, where, limit(timeout), write=False) as session:
         result = _run(session, call, one, stream=where.dialect == "postgresql" and word in _STREAMED)
@@ -100,7 +100,7 @@ def _run(session: Session, call: Bound, statement: str, stream: bool) -> CursorR
         wrote = sorted(_WRITES & words(statement, session.dialect)) if failure.failure == "policy" else []
         if not wrote:
             raise
-        raise Failure(f"{failure}; {_ONLY_READS.format(wrote[0])}", "policy", rule="sql.readonly") from None
+        raise Failure(f"{failure}; {_ONLY_READS.format(wrote[0])}", rule="sql.readonly") from None
 
 
 def limit(timeout: str | float) -> float:

@@ -61,15 +61,13 @@ def find(context: Context, database: str) -> Database:
         url = _parsed(database, "`database`")
         if url.drivername != "sqlite":
             raise Failure(
-                "a plan names such a database by its name in planrunner.yaml, not by its address",
-                "policy",
-                rule="sql.address",
+                "a plan names such a database by its name in planrunner.yaml, not by its address", rule="sql.address"
             )
         given = url.database or ""
         root = os.path.realpath(context.call.directory)
         path = os.path.realpath(os.path.join(root, given))
         if not given or given == ":memory:" or url.query or not path.startswith(f"{root.rstrip('/')}/"):
-            raise Failure(f"{database} is not a file below the working directory", "policy", rule="files.beneath")
+            raise Failure(f"{database} is not a file below the working directory", rule="files.beneath")
         with open_tree(context, looks=context.call.dry) as tree:  # as it is written, and where links lead to
             for way in (os.path.normpath(os.path.join(root, given)), path):
                 if way.startswith(f"{root.rstrip('/')}/"):
@@ -208,9 +206,7 @@ class Session:
             lambda: self._connection.exec_driver_sql(statement.text, statement.values, execution_options=options)
         )
         if not self._is_open():
-            raise Failure(
-                "the statement ended the transaction, which a plan may not do", "policy", rule="sql.transaction"
-            )
+            raise Failure("the statement ended the transaction, which a plan may not do", rule="sql.transaction")
         return result
 
     def changed(self, result: CursorResult[Any]) -> Callable[[], int]:
@@ -446,9 +442,9 @@ def _of(table: tuple[tuple[str, str], ...], code: str) -> str:
 
 
 def _said(original: Any, connecting: bool) -> str:
-    told = getattr(original, "diag", None)
-    if told is None or not told.message_primary:
+    diagnostics = getattr(original, "diag", None)
+    if diagnostics is None or not diagnostics.message_primary:
         text = " ".join(str(original).split())
         return f"cannot be reached: {text}" if connecting else text
-    more = [part for part in (told.message_detail, told.message_hint) if part]
-    return " · ".join([told.message_primary, *more])
+    more = [part for part in (diagnostics.message_detail, diagnostics.message_hint) if part]
+    return " · ".join([diagnostics.message_primary, *more])

@@ -155,7 +155,7 @@ def single(text: str, dialect: str) -> str:
         )
     word = first_word(texts[0], dialect)
     if word in _OF_THE_TRANSACTION or (word == "PREPARE" and _PREPARED.match(in_a_line(texts[0], dialect))):
-        raise Failure(f"{word} is not allowed: the task is one transaction", "policy", rule="sql.transaction")
+        raise Failure(f"{word} is not allowed: the task is one transaction", rule="sql.transaction")
     return texts[0]
 
 

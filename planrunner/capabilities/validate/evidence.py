@@ -83,9 +83,7 @@ def names(value: str | list[str]) -> list[str]:
     """One name or several. Raises Failure for one that a tool could take for an option."""
     paths = [value] if isinstance(value, str) else [str(each) for each in value]
     if wrong := next((name for name in paths if name.startswith(("-", "@"))), None):
-        raise Failure(
-            f"{wrong} is an option here; a path that starts so is written ./{wrong}", "policy", rule="files.option"
-        )
+        raise Failure(f"{wrong} is an option here; a path that starts so is written ./{wrong}", rule="files.option")
     return paths
 
 
@@ -100,10 +98,10 @@ def found_files(context: Context, patterns: Sequence[str]) -> list[str]:
     """The files that names and patterns stand for, in their order. Raises Failure where one stands for none."""
     directory, paths = context.call.directory, []
     for pattern in patterns:
-        found = [path for path in files(directory, pattern) if os.path.isfile(os.path.join(directory, path))]
-        if not found:
+        matching = [path for path in files(directory, pattern) if os.path.isfile(os.path.join(directory, path))]
+        if not matching:
             raise Failure(f"no file matches {pattern}")
-        paths += found
+        paths += matching
     if len(paths) > _MOST:
         raise Failure(f"{len(paths)} files fit, and {_MOST} may")
     for path in paths:
