@@ -178,7 +178,11 @@ def fitted(function: Callable[..., Any], given: dict[str, Json]) -> dict[str, Js
         return given
     wanted = _parameters.get(id(function))
     if wanted is None:
-        wanted = _parameters[id(function)] = (function, _read(function))
+        try:
+            inputs: Mapping[str, Input] = inputs_of(function)
+        except TypeError:  # annotations that cannot be read promise nothing
+            inputs = {}
+        wanted = _parameters[id(function)] = (function, inputs)
     return {name: _taken(name, value, wanted[1].get(name)) for name, value in given.items()}
 
 
@@ -192,13 +196,6 @@ def plain_class(raw: Any) -> type | None:
         return None
     plain: type = kind
     return plain
-
-
-def _read(function: Callable[..., Any]) -> Mapping[str, Input]:
-    try:
-        return inputs_of(function)
-    except TypeError:  # annotations that cannot be read promise nothing
-        return {}
 
 
 def _taken(name: str, value: Json, wanted: Input | None) -> Json:
@@ -225,20 +222,17 @@ def held(function: Callable[..., Any], name: str, outcome: Outcome) -> Outcome:
         return outcome
     known = _returns.get(id(function))
     if known is None:
-        known = _returns[id(function)] = (function, _declared(function))
+        try:
+            declared = outputs_of(annotations_of(function).get("return"))
+        except TypeError:  # annotations that cannot be read promise nothing
+            declared = ()
+        known = _returns[id(function)] = (function, declared)
     if not known[1]:
         return outcome
     outcome = outcome._replace(outputs=_data(given))
     if why := _misfit(known[1], outcome.outputs):
         return failed(f"what `{name}` gave is not what it declares: {why}", outcome)
     return outcome
-
-
-def _declared(function: Callable[..., Any]) -> tuple[Field, ...]:
-    try:
-        return outputs_of(annotations_of(function).get("return"))
-    except TypeError:  # annotations that cannot be read promise nothing
-        return ()
 
 
 def _data(value: Json) -> Json:

@@ -64,7 +64,7 @@ TARGETS: dict[str, str] = dict(sorted(
 """Name of a capability to ``module:function``."""
 
 SEAMS: dict[str, tuple[str, str]] = {
-    "research.search": ("planrunner_register_search_providers", "planrunner.capabilities.research.providers:register"),
+    "research.search": ("planrunner_register_search_providers", "planrunner.capabilities.research.providers:register")
 }
 """Capabilities to which plugins add something: the hook that is called before the first use, and what it is given."""
 

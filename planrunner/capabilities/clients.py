@@ -22,18 +22,7 @@ _TRANSIENT = (
     "temporary failure in name resolution", "the server is currently unable to handle the request", "too many requests",
     "etcdserver: request timed out", "toomanyrequests",
 )  # fmt: skip
-_OF_CLIENTS = (
-    "DOCKER_",
-    "BUILDX_",
-    "BUILDKIT_",
-    "CONTAINER",
-    "KUBE",
-    "LD_",
-    "XDG_",
-    "GO",
-    "SSL_",
-    "PLANRUNNER_",
-)
+_OF_CLIENTS = tuple("DOCKER_ BUILDX_ BUILDKIT_ CONTAINER KUBE LD_ XDG_ GO SSL_ PLANRUNNER_".split())
 _OF_PROGRAMS = frozenset(
     "PATH HOME USER TMPDIR HTTP_PROXY HTTPS_PROXY NO_PROXY ALL_PROXY SHELL IFS ENV BASH_ENV".split()
 )
@@ -143,16 +132,10 @@ def variables(values: object, name: str) -> dict[str, str]:
             raise Failure(f"`{name}`: {key!r} is not a variable name", rule="clients.env")
         if key.upper() in _OF_PROGRAMS or key.upper().startswith(_OF_CLIENTS):
             raise Failure(f"`{name}`: `{key}` would steer the client program; choose another name", rule="clients.env")
-    return {key: _text(value) for key, value in values.items()}
-
-
-def _text(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    text = value if isinstance(value, str) else json.dumps(value)
-    if "\0" in text:
+    texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
+    if any("\0" in text for text in texts.values()):
         raise Failure("a variable cannot hold a zero byte")
-    return text
+    return texts
 
 
 def bounded(text: str, most: int = 65_536) -> str:

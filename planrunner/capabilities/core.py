@@ -63,7 +63,9 @@ def shell(context: Context) -> Spawn:
     has failed transiently as well; everything else is a logic failure, exit codes above 128 included.
     """
     call = context.call
-    arguments = call.arguments or _script_arguments(call.task.shell or "sh", call.script)
+    words = (call.task.shell or "sh").split()
+    stops = ("-e",) if os.path.basename(words[0]) in POSIX_SHELLS else ()  # at the first command that fails
+    arguments = call.arguments or (*words, *stops, "-c", call.script)
     env = {**call.env, **call.values}
     # beside the folder, which may not exist
     output = call.told or (f"{call.scratch}.{_incarnation}.outputs" if call.scratch else "")
@@ -74,9 +76,14 @@ def shell(context: Context) -> Spawn:
         failure, message = classify(ended, bool(context.call.arguments))
         outputs: dict[str, Json] = {}
         try:
-            written = _written(output) if output else {}
+            written = read_output_file(output) if output else {}
+            if not failure and ended.dropped and call.task.stdout:
+                raise Failure(
+                    "standard output is larger than 1 MiB; keep large results in a file and declare an artifact"
+                )
             if not failure:
-                outputs = {**_printed(context, ended), **written}
+                printed = stdout_outputs(call.task.stdout, ended.stdout, call.task.outputs) if call.task.stdout else {}
+                outputs = {**printed, **written}
         except Failure as fault:
             if not failure:
                 failure, message = fault.failure, str(fault)
@@ -85,32 +92,6 @@ def shell(context: Context) -> Spawn:
     given = call.stdin.encode("utf-8", "surrogatepass")
     keep = OUTPUT_LIMIT if call.task.stdout else 65536
     return Spawn(arguments, env, call.directory, given, finish=finish, keep=keep)
-
-
-def _script_arguments(interpreter: str, script: str) -> tuple[str, ...]:
-    """How to hand a script over: shells stop at the first command that fails, other interpreters just get it."""
-    words = interpreter.split()
-    options = ("-e", "-c") if os.path.basename(words[0]) in POSIX_SHELLS else ("-c",)
-    return (*words, *options, script)
-
-
-def _written(output: str) -> dict[str, Json]:
-    try:
-        os.lstat(output)
-    except FileNotFoundError:
-        return {}
-    except OSError:
-        pass  # reading it says what is wrong
-    return read_output_file(output)
-
-
-def _printed(context: Context, ended: Exit) -> dict[str, Json]:
-    task = context.call.task
-    if not task.stdout:
-        return {}
-    if ended.dropped:
-        raise Failure("standard output is larger than 1 MiB; keep large results in a file and declare an artifact")
-    return stdout_outputs(task.stdout, ended.stdout, task.outputs)
 
 
 def classify(ended: Exit, direct: bool = True) -> tuple[str, str]:

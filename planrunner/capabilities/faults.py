@@ -92,8 +92,12 @@ def within(seconds: float, what: str, work: Work, stopped: Callable[[], bool] | 
         done.set()
 
     threading.Thread(target=run, daemon=True, name="planrunner-bounded").start()
+    until = time.monotonic() + seconds
     try:
-        if not _waited(done, seconds, stopped):
+        while not done.wait(max(min(_TICK, until - time.monotonic()), 0.0)):
+            late = time.monotonic() >= until or (stopped is not None and stopped())
+            if not late or done.is_set():
+                continue
             stop.set()
             raise Overdue(what, seconds, abandoned=not done.wait(GRACE))
     except KeyboardInterrupt:
@@ -103,14 +107,3 @@ def within(seconds: float, what: str, work: Work, stopped: Callable[[], bool] | 
     if raised:
         raise raised[0]
     return came[0]
-
-
-def _waited(done: threading.Event, seconds: float, stopped: Callable[[], bool] | None) -> bool:
-    """Whether it was done in time."""
-    if stopped is None:
-        return done.wait(seconds)
-    until = time.monotonic() + seconds
-    while not done.wait(min(_TICK, max(until - time.monotonic(), 0.0))):
-        if stopped() or time.monotonic() >= until:
-            return done.is_set()
-    return True

@@ -7,6 +7,7 @@ import os
 import stat
 import threading
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from planrunner.capabilities.contract import OUTPUT_LIMIT, Context, Failure, Json, money, percent, seconds, size
@@ -32,14 +33,8 @@ def read_output_file(path: str) -> dict[str, Json]:
         return parse_outputs(_read_all(handle))
     finally:
         os.close(handle)
-        _remove(path)
-
-
-def _remove(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        return  # it has no name, a folder stands there, or the task took it away in the meantime
+        with suppress(OSError):  # it has no name, a folder stands there, or the task took it away in the meantime
+            os.unlink(path)
 
 
 def _read_all(handle: int) -> bytes:
@@ -67,24 +62,24 @@ def parse_outputs(data: bytes) -> dict[str, Json]:
         line = lines[at].rstrip("\r")
         at += 1
         if line.startswith("{"):
-            outputs.update(_json_object(line, at))
+            try:
+                value = json.loads(line, parse_constant=_refuse)
+            except (ValueError, RecursionError) as error:
+                raise Failure(f"line {at} of the output file is not valid JSON: {error}") from None
+            if not isinstance(value, dict):
+                raise Failure(f"line {at} of the output file is not a JSON object")
+            outputs.update(value)
         elif line.strip():
             key, mark, rest = _split(line, at)
             if mark == "=":
                 outputs[key] = rest
             else:
-                outputs[key], at = _heredoc(lines, at, rest.strip(), key)
+                end = rest.strip()
+                last = next((index for index in range(at, len(lines)) if lines[index].rstrip("\r") == end), None)
+                if last is None:
+                    raise Failure(f"line {at} of the output file opens `{key}<<{end}` and no line `{end}` closes it")
+                outputs[key], at = "\n".join(lines[at:last]), last + 1
     return outputs
-
-
-def _json_object(line: str, number: int) -> dict[str, Json]:
-    try:
-        value = json.loads(line, parse_constant=_refuse)
-    except (ValueError, RecursionError) as error:
-        raise Failure(f"line {number} of the output file is not valid JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise Failure(f"line {number} of the output file is not a JSON object")
-    return value
 
 
 def _refuse(constant: str) -> Json:
@@ -100,21 +95,9 @@ def _split(line: str, number: int) -> tuple[str, str, str]:
         key, mark, rest = line[: max(equals, 0)], "=", line[equals + 1 :]
     key = key.strip()
     if not key.replace("-", "_").isidentifier() or (mark == "<<" and not rest.strip()):
-        raise Failure(
-            f"line {number} of the output file is neither a JSON object, `key=value` nor `key<<END`: {_cut(line)}"
-        )
+        text = line if len(line) <= 60 else line[:57] + "…"
+        raise Failure(f"line {number} of the output file is neither a JSON object, `key=value` nor `key<<END`: {text}")
     return key, mark, rest
-
-
-def _heredoc(lines: list[str], at: int, end: str, key: str) -> tuple[str, int]:
-    for index in range(at, len(lines)):
-        if lines[index].rstrip("\r") == end:
-            return "\n".join(lines[at:index]), index + 1
-    raise Failure(f"line {at} of the output file opens `{key}<<{end}` and no line `{end}` closes it")
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= 60 else text[:57] + "…"
 
 
 def stdout_outputs(how: str, text: str, declared: Iterable[Output]) -> dict[str, Json]:
@@ -180,14 +163,10 @@ def _from_path(output: Output, directory: str) -> Json:
 def typed(name: str, kind: str, value: Json) -> Json:
     """A value as the declared type, text converted where it says what the type wants; raises Failure otherwise."""
     try:
-        return _CONVERT.get(kind, _any)(value)
+        return _CONVERT[kind](value) if kind in _CONVERT else value
     except (ValueError, OverflowError) as error:
         detail = f" ({error})" if str(error) else ""
         raise Failure(f"the output `{name}` is declared {kind}, found {shown(value)}{detail}") from None
-
-
-def _any(value: Json) -> Json:
-    return value
 
 
 def _string(value: Json) -> str:

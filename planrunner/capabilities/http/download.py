@@ -42,17 +42,8 @@ class Partial:
     """
 
     __slots__ = (
-        "_context",
-        "_digest",
-        "_file",
-        "_folder",
-        "_gone",
-        "_name",
-        "_noted",
-        "_shared",
-        "_sure",
-        "resumed",
-        "validator",
+        *("_context", "_digest", "_file", "_folder", "_gone", "_name", "_noted", "_shared", "_sure"),
+        *("resumed", "validator"),
     )
 
     def __init__(self, context: Context, identity: str) -> None:

@@ -49,8 +49,7 @@ Auth = Annotated[
     ),
 ]
 Timeout = Annotated[
-    _Span | Spans,
-    Doc("for each part, or a mapping of `connect` (10s), `read` (30s), `write` (30s) and `total`"),
+    _Span | Spans, Doc("for each part, or a mapping of `connect` (10s), `read` (30s), `write` (30s) and `total`")
 ]
 Follow = Annotated[bool, Doc("go where the answer points, ten times at most; default: true")]
 Status = Annotated[

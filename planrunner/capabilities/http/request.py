@@ -205,7 +205,11 @@ def content_of(context: Context, given: Mapping[str, Any]) -> Content:
         raise Failure(f"expected one of `json`, `form` (with `files`), `body` and `body_file`, found {given_kinds}")
     directory, scope = context.call.directory, scope_in(context)
     if "json" in given:
-        return Content(data=_packed(given["json"]), type="application/json")
+        try:
+            data = json.dumps(given["json"], ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        except (TypeError, ValueError) as error:
+            raise Failure(f"`json` cannot be sent: {error}") from None
+        return Content(data=data, type="application/json")
     if "body" in given:
         return Content(data=str(given["body"]).encode(), type="text/plain; charset=utf-8")
     if "body_file" in given:
@@ -230,13 +234,6 @@ def plain_values(values: Any, name: str) -> dict[str, Any]:
         if any(one is not None and not isinstance(one, (str, int, float)) for one in each):
             raise Failure(f"`{name}.{key}` must be text, a number, a boolean or a list of these")
     return {str(key): value for key, value in values.items()}
-
-
-def _packed(data: Any) -> bytes:
-    try:
-        return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-    except (TypeError, ValueError) as error:
-        raise Failure(f"`json` cannot be sent: {error}") from None
 
 
 def _upload(directory: str, given: Any, scope: Scope | None) -> Upload:

@@ -23,15 +23,7 @@ _CONTEXT = r"[A-Za-z0-9][A-Za-z0-9._:/@+-]*"
 _SETTINGS = ("KUBECONFIG", "XDG_CONFIG_HOME", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT")
 _LARGEST_MANIFEST = 4 << 20
 _MANIFESTS = (".yaml", ".yml", ".json")
-_OF_THE_SERVER = (
-    "resourceVersion",
-    "generation",
-    "managedFields",
-    "creationTimestamp",
-    "uid",
-    "selfLink",
-    "finalizers",
-)
+_OF_THE_SERVER = frozenset("resourceVersion generation managedFields creationTimestamp uid selfLink finalizers".split())
 _OF_CONTROLLERS = ("deployment.kubernetes.io/revision",)
 
 
@@ -58,7 +50,15 @@ def manifest_bytes(context: Context, given: Any, path: str) -> bytes:
     if path:
         place = inside(context, path, "path", whole=False)
         parts = []
-        for name in _files(context, place, path) if os.path.isdir(place) else [place]:
+        files = [place]
+        if os.path.isdir(place):
+            names = sorted(name for name in os.listdir(place) if name.endswith(_MANIFESTS))
+            files = [os.path.join(place, name) for name in names]
+            if any(os.path.islink(file) for file in files):
+                raise Failure(f"`path`: {path} holds links", rule="files.link")
+            for name in names:
+                require_let(context, os.path.join(path, name))
+        for name in files:
             with open(name, "rb") as file:
                 parts.append(file.read(_LARGEST_MANIFEST + 1))
         data = b"\n---\n".join(parts)
@@ -72,16 +72,6 @@ def manifest_bytes(context: Context, given: Any, path: str) -> bytes:
     if not data.strip() or len(data) > _LARGEST_MANIFEST:
         raise Failure("the manifest is empty" if not data.strip() else "the manifest is larger than 4 MiB")
     return data
-
-
-def _files(context: Context, folder: str, path: str) -> list[str]:
-    names = sorted(name for name in os.listdir(folder) if name.endswith(_MANIFESTS))
-    files = [os.path.join(folder, name) for name in names]
-    if any(os.path.islink(file) for file in files):
-        raise Failure(f"`path`: {path} holds links", rule="files.link")
-    for name in names:
-        require_let(context, os.path.join(path, name))
-    return files
 
 
 def as_list(objects: Iterable[Object]) -> bytes:
@@ -168,9 +158,7 @@ def wanted(item: Object) -> Object:
     """What is wanted of an object: without what the server and its controllers say about it."""
     kept = {name: value for name, value in item.items() if name != "status"}
     meta = {name: value for name, value in (item.get("metadata") or {}).items() if name not in _OF_THE_SERVER}
-    notes = {
-        name: value for name, value in (meta.pop("annotations", None) or {}).items() if name not in _OF_CONTROLLERS
-    }
+    notes = {name: text for name, text in (meta.pop("annotations", None) or {}).items() if name not in _OF_CONTROLLERS}
     return {**kept, "metadata": {**meta, **({"annotations": notes} if notes else {})}}
 
 
@@ -205,25 +193,16 @@ def restored(context: Context, before: dict[str, Any], ours: Callable[[Object], 
             raise Failure(f"{key(name)} was deleted and created again since: restore it by hand")
     for name, old, held in steps:
         if old is None:
-            call(
-                context,
-                cluster.request(
-                    "delete", "--filename", "-", "--ignore-not-found", "--wait=true", stdin=as_list([name])
-                ),
-            )
+            words, body = ("delete", "--ignore-not-found", "--wait=true"), name
         elif held is None:
-            stdin = as_list([wanted(old)])
-            call(context, cluster.request("create", "--field-manager", MANAGER, "--filename", "-", stdin=stdin))
+            words, body = ("create", "--field-manager", MANAGER), wanted(old)
         else:  # with the version we have looked at: the server refuses a later version
-            body = wanted(old)
+            words, body = ("replace", "--field-manager", MANAGER), wanted(old)
             kept = {
-                name: held["metadata"][name] for name in ("resourceVersion", "finalizers") if name in held["metadata"]
+                part: held["metadata"][part] for part in ("resourceVersion", "finalizers") if part in held["metadata"]
             }
             body["metadata"] = {**body["metadata"], **kept}
-            call(
-                context,
-                cluster.request("replace", "--field-manager", MANAGER, "--filename", "-", stdin=as_list([body])),
-            )
+        call(context, cluster.request(*words, "--filename", "-", stdin=as_list([body])))
     return {"changed": [key(name) for name, _, _ in steps]}
 
 

@@ -60,10 +60,8 @@ def get(
             raise Failure("give either `name` or `selector`")
         fixed += ["--selector", word(selector, "selector", _SELECTOR)]
     chosen = [word(resource, "resource", _KIND), *([word(name, "name", _NAME)] if name else [])]
-    items = [
-        _without_secrets(each)
-        for each in objects_in(context, Cluster(kube_context, namespace).request(*fixed, "--", *chosen))
-    ]
+    asked = Cluster(kube_context, namespace).request(*fixed, "--", *chosen)
+    items = [_without_secrets(item) for item in objects_in(context, asked)]
     text = json.dumps(items)
     if len(text) <= _LARGEST:
         return Objects(items, len(items), None)
@@ -99,13 +97,9 @@ def _flags(force: bool) -> list[str]:
 
 
 def _preview_apply(
-    context: Context,
-    manifest: Any = None,
-    path: str = "",
-    namespace: str = "",
-    kube_context: str = "",
+    context: Context, manifest: Any = None, path: str = "", namespace: str = "", kube_context: str = "",
     force: bool = False,
-) -> Preview:
+) -> Preview:  # fmt: skip
     """What the server would make of it, by ``kubectl diff``, which hides the values of secrets."""
     cluster, stdin = Cluster(kube_context, namespace), manifest_bytes(context, manifest, path)
     fixed = ("diff", "--server-side", "--field-manager", MANAGER, *_flags(force))
@@ -118,13 +112,9 @@ def _preview_apply(
 
 
 def _capture_apply(
-    context: Context,
-    manifest: Any = None,
-    path: str = "",
-    namespace: str = "",
-    kube_context: str = "",
+    context: Context, manifest: Any = None, path: str = "", namespace: str = "", kube_context: str = "",
     force: bool = False,
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     cluster, stdin = Cluster(kube_context, namespace), manifest_bytes(context, manifest, path)
     names = named(context, cluster, stdin)
     before = noted(context, cluster, names, live(context, cluster, stdin))
@@ -194,13 +184,14 @@ class Deleted(NamedTuple):
     total: Annotated[int, Doc("how many objects there were")]
 
 
-class _What(NamedTuple):
+class _Named(NamedTuple):
+    resource: str
     manifest: Any
     path: str
-    resource: str
+    everything: bool
 
 
-def _targets(context: Context, cluster: Cluster, what: _What, everything: bool) -> list[Object]:
+def _targets(context: Context, cluster: Cluster, what: _Named) -> list[Object]:
     """The objects to delete, as the cluster has them. Raises Failure for those that hold more than themselves."""
     if not what.resource:
         objects = live(context, cluster, manifest_bytes(context, what.manifest, what.path))
@@ -211,7 +202,7 @@ def _targets(context: Context, cluster: Cluster, what: _What, everything: bool) 
         fixed = ("get", "--ignore-not-found", "--output", "json", "--", name)
         objects = objects_in(context, cluster.request(*fixed))
     for item in objects:
-        if item["kind"] in _HOLDS_MORE and not everything:
+        if item["kind"] in _HOLDS_MORE and not what.everything:
             said = "holds what cannot be made again: say `everything: true` to delete it"
             raise Failure(f"{key(item)} {said}", rule="kubectl.everything")
     return objects
@@ -227,7 +218,7 @@ def _preview_delete(
     kube_context: str = "", everything: bool = False,
 ) -> Preview:  # fmt: skip
     cluster = Cluster(kube_context, namespace)
-    objects = _targets(context, cluster, _What(manifest, path, resource), everything)
+    objects = _targets(context, cluster, _Named(resource, manifest, path, everything))
     if not objects:
         return Preview("nothing of it is there: nothing to delete")
     gone = "".join(f"-{key(each)}\n" for each in objects)
@@ -241,7 +232,7 @@ def _capture_delete(
     kube_context: str = "", everything: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
     cluster = Cluster(kube_context, namespace)
-    objects = _targets(context, cluster, _What(manifest, path, resource), everything)
+    objects = _targets(context, cluster, _Named(resource, manifest, path, everything))
     held = [key(each) for each in objects if each["kind"] in _HOLDS_MORE]
     return {**noted(context, cluster, [identity(each) for each in objects], objects), "held": held}
 
@@ -281,7 +272,7 @@ def delete(
     with one stays deleted.
     """
     cluster = Cluster(kube_context, namespace)
-    objects = _targets(context, cluster, _What(manifest, path, resource), everything)
+    objects = _targets(context, cluster, _Named(resource, manifest, path, everything))
     if objects:
         call(context, _delete_request(cluster, objects))
     return Deleted([described(each) for each in objects], len(objects))

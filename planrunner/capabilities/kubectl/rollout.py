@@ -60,7 +60,10 @@ def rollout_status(
 ) -> Rollout:
     """Wait until a rollout is complete. One that is not when the time is over fails as `stalled`, with its numbers."""
     cluster = Cluster(kube_context, namespace)
-    limit = _seconds(timeout)
+    try:
+        limit = seconds(timeout)
+    except ValueError as error:
+        raise Failure(f"`timeout`: {error}") from None
     name = word(resource, "resource", _RESOURCE)
     fixed = ("rollout", "status", "--watch=true", f"--timeout={limit:g}s", "--", name)
     ended = call(context, cluster.request(*fixed, loud=True), fine=(0, 1))
@@ -69,13 +72,6 @@ def rollout_status(
     if ended.code:
         raise Failure(f"the rollout of {resource} is not complete: {said}", "stalled", rollout._asdict())
     return rollout
-
-
-def _seconds(timeout: float | str) -> float:
-    try:
-        return seconds(timeout)
-    except ValueError as error:
-        raise Failure(f"`timeout`: {error}") from None
 
 
 def _request(cluster: Cluster, resource: str, revision: int) -> Request:

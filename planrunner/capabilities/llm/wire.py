@@ -245,7 +245,11 @@ def _failure(error: BaseException, exchange: Exchange) -> Failure:
         passing = status in _PASSING or status >= 500
         later = retry_after((getattr(error, "headers", None) or {}).get("retry-after", "")) if passing else None
         more = "" if later is None else f"; it asks to wait {later:g} s"
-        said = f"{name} answered {status}{_said(exchange)}{more}"
+        try:
+            text = _message(json.loads(bytes(exchange.reply)))[:_SHOWN]
+        except (ValueError, RecursionError):
+            text = ""
+        said = f"{name} answered {status}{text and f': {text}'}{more}"
         return Failure(said, "transient" if passing else "logic", retry_after=later)
     if not status:
         reached = "broke the connection" if exchange.was_sent else "cannot be reached"
@@ -253,14 +257,6 @@ def _failure(error: BaseException, exchange: Exchange) -> Failure:
     if not exchange.is_whole:
         return Failure(f"{name} broke off its reply: {_cause(error)}", "transient")
     return Failure(f"{name} sent a reply that cannot be read: {_short(error)}", "transient")
-
-
-def _said(exchange: Exchange) -> str:
-    try:
-        text = _message(json.loads(bytes(exchange.reply)))
-    except (ValueError, RecursionError):
-        text = ""
-    return f": {text[:_SHOWN]}" if text else ""
 
 
 def _message(body: Json) -> str:

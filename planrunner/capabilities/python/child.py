@@ -350,27 +350,22 @@ def _function(target: str, directory: str) -> Any:
         sys.path.insert(1, os.path.dirname(path))
         module = _module(os.path.splitext(os.path.basename(path))[0], path)
     else:
-        module = _imported(place, directory)
+        if not all(part.isidentifier() for part in place.split(".")):
+            raise Unfit(f"`{place}` is not a module name")
+        parts = place.split(".")
+        for count in range(1, len(parts)):  # looking for a module imports the packages around it
+            spec = _found(".".join(parts[:count]))
+            is_folder = spec.origin in (None, "namespace") and bool(spec.submodule_search_locations)
+            if _origin(spec) or not is_folder:
+                _inside(_origin(spec), directory, place)
+        _inside(_origin(_found(place)), directory, place)
+        module = importlib.import_module(place)
     function: Any = getattr(module, name.split(".")[0], None)
     for part in name.split(".")[1:]:
         function = getattr(function, part, None) if isinstance(function, type) else None
     if not callable(function):
         raise Unfit(f"{place} has no function `{name}`")
     return function
-
-
-def _imported(place: str, directory: str) -> Any:
-    """The module, which is looked for before it is imported: what a plan names runs only if it is the project's."""
-    if not all(part.isidentifier() for part in place.split(".")):
-        raise Unfit(f"`{place}` is not a module name")
-    parts = place.split(".")
-    for count in range(1, len(parts)):  # looking for a module imports the packages around it
-        spec = _found(".".join(parts[:count]))
-        is_folder = spec.origin in (None, "namespace") and bool(spec.submodule_search_locations)
-        if _origin(spec) or not is_folder:
-            _inside(_origin(spec), directory, place)
-    _inside(_origin(_found(place)), directory, place)
-    return importlib.import_module(place)
 
 
 def _found(name: str) -> Any:

@@ -241,7 +241,7 @@ def _target(url: str, headers: Any) -> str:
     try:
         return joined(url, headers["location"])
     except Failure as failure:
-        raise Failure(f"{url} redirects to what is not fetched: {failure}", rule=failure.rule) from None
+        raise Failure(f"{url} redirects to what is not fetched: {failure}", "policy", rule=failure.rule) from None
 
 
 def _validator(headers: Any) -> str:

@@ -88,7 +88,12 @@ def query(
     call = bound(one, where.dialect, params or {})
     with transaction(context, where, limit(timeout), write=False) as session:
         result = _run(session, call, one, stream=where.dialect == "postgresql" and word in _STREAMED)
-        result_rows = _kept(context, session, result, max_rows, keep) if keep else rows_of(session, result, max_rows)
+        if not keep:
+            result_rows = rows_of(session, result, max_rows)
+        else:  # a file without a name: it is not searched for secrets yet
+            with tempfile.TemporaryFile("w+", encoding="utf-8") as file:
+                result_rows = rows_of(session, result, max_rows, file)
+                context.keep_open(file, keep, "jsonl")
     context.log.write(f"{result_rows.row_count} rows{', and there are more' * result_rows.truncated}\n".encode())
     return result_rows
 
@@ -109,14 +114,6 @@ def limit(timeout: str | float) -> float:
         return seconds_of(timeout)
     except ValueError as error:
         raise Failure(f"`timeout`: {error}") from None
-
-
-def _kept(context: Context, session: Session, result: CursorResult[Any], most: int, name: str) -> Rows:
-    """All rows into an artifact, the first of them as outputs."""
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as file:  # without a name: not looked through for secrets yet
-        rows = rows_of(session, result, most, file)
-        context.keep_open(file, name, "jsonl")
-    return rows
 
 
 def rows_of(session: Session, result: CursorResult[Any], most: int, file: IO[str] | None = None) -> Rows:
@@ -199,26 +196,23 @@ def _preview_script(
     return _previewed(context, _read(context, file, database, timeout))
 
 
-@capability(
-    "sql.execute",
-    effect="idempotent",
-    preview=_preview_execute,
-    irreversible=True,
-    risks=("changes a database, also over the network",),
-    spends=("calls",),
-    foreign=("rows",),
-    own=("counts",),
-    preconditions=("package sqlalchemy sql", "database database"),
-)
+_CHANGE: dict[str, Any] = {
+    "irreversible": True, "risks": ("changes a database, also over the network",), "spends": ("calls",),
+    "foreign": ("rows",), "own": ("counts",), "preconditions": ("package sqlalchemy sql", "database database"),
+}  # fmt: skip
+_Base = Annotated[str, Doc("a name from planrunner.yaml, or sqlite:///file of the project", form="file-database")]
+_Key = Annotated[bool, Doc("write the task's key into `planrunner_keys`, so that it is done once")]
+_Limit = Annotated[str | float, Doc("the most time for one statement", quantity="duration")]
+
+
+@capability("sql.execute", effect="idempotent", preview=_preview_execute, **_CHANGE)
 def execute(
     context: Context,
     statement: Annotated[str | list[Any], Doc(_STATEMENT, code="application/sql")],
     params: Annotated[dict[str, Any] | list[Any] | None, Doc("values by name; a list of maps: once with each")] = None,
-    database: Annotated[
-        str, Doc("a name from planrunner.yaml, or sqlite:///file of the project", form="file-database")
-    ] = "main",
-    key: Annotated[bool, Doc("write the task's key into `planrunner_keys`, so that it is done once")] = True,
-    timeout: Annotated[str | float, Doc("the most time for one statement", quantity="duration")] = "1m",
+    database: _Base = "main",
+    key: _Key = True,
+    timeout: _Limit = "1m",
 ) -> Executed:
     """Execute statements on SQLite or PostgreSQL, all in one transaction or none.
 
@@ -230,27 +224,15 @@ def execute(
     return _done(context, _given(context, statement, params, database, timeout), key)
 
 
-@capability(
-    "sql.script",
-    effect="idempotent",
-    preview=_preview_script,
-    irreversible=True,
-    risks=("changes a database, also over the network",),
-    spends=("calls",),
-    foreign=("rows",),
-    own=("counts",),
-    preconditions=("package sqlalchemy sql", "database database"),
-)
+@capability("sql.script", effect="idempotent", preview=_preview_script, **_CHANGE)
 def script(
     context: Context,
     file: Annotated[
         str, Doc("file of statements, such as a migration, below the working directory", form="file-read", use="script")
     ],
-    database: Annotated[
-        str, Doc("a name from planrunner.yaml, or sqlite:///file of the project", form="file-database")
-    ] = "main",
-    key: Annotated[bool, Doc("write the task's key into `planrunner_keys`, so that it is done once")] = True,
-    timeout: Annotated[str | float, Doc("the most time for one statement", quantity="duration")] = "1m",
+    database: _Base = "main",
+    key: _Key = True,
+    timeout: _Limit = "1m",
 ) -> Executed:
     """Execute the statements of a file on SQLite or PostgreSQL, all in one transaction or none.
 
@@ -326,21 +308,16 @@ def _done(context: Context, work: Work, key: bool) -> Executed:
         raise Failure(f"{said}: without a key a repeated attempt is not recognised")
     name = (call.once or call.key) if key else ""
     with transaction(context, work.database, work.seconds, write=True) as session:
-        executed = _once(session, work, name)
+        digest = sha256(json.dumps([(each.text, each.values) for each in work.statements]).encode()).hexdigest()
+        before = done_before(session, name, digest) if name else None
+        if before is not None:
+            executed = Executed(**before)._replace(repeated=True)
+        else:
+            executed = _all(session, work)
+            if name:
+                write_result(session, name, executed._asdict())
     known = "was done before: " if executed.repeated else ""
     context.log.write(f"{known}{len(executed.counts)} statements, {executed.affected} rows affected\n".encode())
-    return executed
-
-
-def _once(session: Session, work: Work, name: str) -> Executed:
-    if not name:
-        return _all(session, work)
-    digest = sha256(json.dumps([(each.text, each.values) for each in work.statements]).encode()).hexdigest()
-    before = done_before(session, name, digest)
-    if before is not None:
-        return Executed(**before)._replace(repeated=True)
-    executed = _all(session, work)
-    write_result(session, name, executed._asdict())
     return executed
 
 

@@ -413,7 +413,12 @@ def explained(error: Exception, database: Database, connecting: bool = False) ->
         return error
     if database.dialect == "sqlite":
         code = str(getattr(original, "sqlite_errorname", ""))
-        return _failure(f"SQLite: {original}{_place(code, database)}", _of(_SQLITE, code))
+        place = ""
+        if code.startswith(_OF_THE_FILE):  # which file is meant where the file itself is the trouble
+            folder = os.path.dirname(database.path)
+            missing = "; it does not exist; the first task that writes creates it" * database.is_missing
+            place = f": {database.path}{missing if os.path.isdir(folder) else f'; the folder {folder} does not exist'}"
+        return _failure(f"SQLite: {original}{place}", _of(_SQLITE, code))
     state = str(original.sqlstate or "") if hasattr(original, "sqlstate") else ""
     failure = _of(_POSTGRESQL, state)
     if not state and type(original).__name__ == "OperationalError":
@@ -424,17 +429,6 @@ def explained(error: Exception, database: Database, connecting: bool = False) ->
 def _failure(message: str, failure: str) -> Failure:
     """What a database does not let its user do is refused by a rule of its own."""
     return Failure(message, failure, rule="sql.denied" if failure == "policy" else "")
-
-
-def _place(code: str, database: Database) -> str:
-    """Which file is meant where the file itself is the trouble."""
-    if not code.startswith(_OF_THE_FILE):
-        return ""
-    folder = os.path.dirname(database.path)
-    if not os.path.isdir(folder):
-        return f": {database.path}; the folder {folder} does not exist"
-    missing = "; it does not exist; the first task that writes creates it" * database.is_missing
-    return f": {database.path}{missing}"
 
 
 def _of(table: tuple[tuple[str, str], ...], code: str) -> str:

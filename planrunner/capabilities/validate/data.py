@@ -46,7 +46,8 @@ def json_schema(
         raise Failure("give one of `data` and `files`")
     if schema_file:
         require_let(context, schema_file)
-        schema = _plain(_parsed(context, schema_file)[1])
+        document: Any = to_json(_parsed(context, schema_file)[1])
+        schema = document
     require_schema(schema, schema_file or "schema")
     findings: list[Finding] = []
     if not files:
@@ -62,7 +63,7 @@ def _of_file(context: Context, path: str, schema: Any) -> list[Finding]:
     except Failure as failure:
         return [finding(str(failure), rule="syntax", file=path)]
     findings = []
-    for text in faults(schema, _plain(tree)):
+    for text in faults(schema, to_json(tree)):
         pointer = text.partition(": ")[0]
         findings.append(finding(text, rule="schema", file=path, place=source.place(_node(tree, pointer).span.start)))
     return findings
@@ -88,10 +89,6 @@ def _parsed(context: Context, path: str) -> tuple[Source, Node]:
         line, column = source.place(fault.span.start)
         raise Failure(f"{path}, line {line}, column {column}: {fault.message}")
     return source, parsed.tree
-
-
-def _plain(tree: Node) -> Any:
-    return to_json(tree)
 
 
 def _node(tree: Node, pointer: str) -> Node:
