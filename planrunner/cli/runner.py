@@ -9,7 +9,6 @@ from shlex import quote
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from planrunner.app.history.show import look
 from planrunner.app.plans.path import plan_named
 from planrunner.app.runs.control import Steered, steered_document
 from planrunner.app.runs.execute import ExecRequest, RunResult, Watch, execute
@@ -191,6 +190,8 @@ def write_object(result: RunResult) -> None:
     state = result.state
     entries: tuple[Entry, ...] = ()
     if not is_dry(state):
+        from planrunner.app.history.show import look
+
         recorded = look(result.run_id, result.state_dir)
         state, entries = recorded.state, recorded.entries
     print_document(run_object(state, result.revision, result.exit_code, time(), entries), line=True)

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from planrunner.app.history.state import begun, stored_state
 from planrunner.app.runs.setup import keep_profile
 from planrunner.caller import acting, principal, workspace
 from planrunner.engine.calls import Place
@@ -113,6 +112,8 @@ def steer(
 def take_back_pause(wanted: str, state: str | None) -> Steered | None:
     """Make a run that is pausing continue in the process that holds it; None where it is not pausing. If it
     has paused meanwhile, the answer is not ``applied``. Raises as ``steer`` does."""
+    from planrunner.app.history.state import stored_state
+
     journal = open_journal(find_state(None, state), readonly=True)
     try:
         run_id = journal.find_run(wanted)
@@ -151,6 +152,8 @@ def _answer(journal: Journal, run_id: str, number: int, patience: float, tell: C
 
 def _answer_here(journal: Journal, run_id: str) -> None:
     """Hold the run for a moment and answer what waits, starting nothing."""
+    from planrunner.app.history.state import begun
+
     handle = journal.acquire(run_id)
     try:
         state = begun(journal, run_id)
