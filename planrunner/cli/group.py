@@ -227,7 +227,7 @@ def _wrong_call(error: click.ClickException, arguments: list[str]) -> int:
     """Say what is wrong with the call, and where help is."""
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "planrunner"
-    hint = f"`{path} --help` tells how"
+    hint = f"see `{path} --help`"
     sys.stderr.write(f"error: {error.format_message()}\n  {hint}\n")
     write_error(arguments, error.format_message(), hint, USAGE)
     return USAGE

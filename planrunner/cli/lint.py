@@ -23,6 +23,7 @@ from planrunner.cli.settings import Settings, output
 from planrunner.diagnostics import Severity
 from planrunner.errors import UsageError
 from planrunner.views.findings import render_concise, render_json, render_summary, render_text
+from planrunner.views.terminal import plural
 
 
 class LintOptions(NamedTuple):
@@ -116,7 +117,8 @@ def print_findings(given: Settings, form: str, results: list[Checked]) -> None:
             screen.write(render_text(checked.findings, checked.source, screen.color).rstrip("\n") + "\n\n")
     fixed = sum(checked.fixed for checked in results)
     summary = render_summary([finding for checked in results for finding in checked.findings], len(results))
-    click.echo(summary.rstrip("\n") + (f" ({fixed} mended)" if fixed else ""), err=form == "concise")
+    left = summary.replace("no findings", "none left")
+    click.echo(f"{plural(fixed, 'finding')} fixed, {left}" if fixed else summary, err=form == "concise")
 
 
 def _print_diff(results: list[Checked]) -> None:

@@ -147,12 +147,12 @@ class GateForm:
 
     def prompt(self) -> str:
         if not self._body:
-            choices = "/".join(self._options) if self._options else "yes"
-            return f"{choices}/no, q to decide later > "
+            choices = f"choose {' / '.join(self._options)}" if self._options else "approve? [y]es"
+            return f"{choices} / [n]o / [q] decide later: "
         field = self._next_field()
         if field is not None:
             return _field_prompt(field)
-        return "reason > "
+        return "reason: "
 
     def _next_field(self) -> dict[str, Json] | None:
         if self._body.get("verdict") == "reject":
@@ -189,13 +189,13 @@ class GateForm:
 
 
 def _field_prompt(field: dict[str, Json]) -> str:
-    """``size (a size such as 50MB): how big it may get [5MB] > ``"""
+    """``size (a size such as 50MB): how big it may get [5MB]: ``"""
     kind = takes(str(field.get("type", "any")))
     if field.get("choices"):
         kind = "one of " + ", ".join(map(str, field["choices"]))
     about = f": {field['description']}" if field.get("description") else ""
     default = f" [{field['default']}]" if "default" in field else "" if field.get("required") else " [nothing]"
-    return harmless(f"{field['name']} ({kind}){about}{default} > ")
+    return harmless(f"{field['name']} ({kind}){about}{default}: ")
 
 
 def _misfit(field: dict[str, Json], line: str) -> str:
@@ -227,9 +227,9 @@ class BudgetForm:
 
     def prompt(self) -> str:
         if self._body:
-            return "reason > "
+            return "reason: "
         example = suggestion(self._asked).partition("=")[2].strip("'")
-        return f"how much {self._asked.what} to add, such as {example}, or no, q to decide later > "
+        return f"how much {self._asked.what} to add, such as {example}, or [n]o / [q] decide later: "
 
     def take(self, line: str) -> dict[str, Json] | None:
         """The next answer; the data of the request once everything is said."""

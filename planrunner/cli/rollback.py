@@ -75,6 +75,6 @@ def _preview(given: Settings, request: RollbackRequest, as_json: bool) -> int:
         first, *more = step.what.splitlines() or [""]
         lines.append(f"  {step.task}: {first}{' ...' if more else ''}")
     if planned.bare:
-        lines.append(f"not undone, since they do not say how: {', '.join(planned.bare)}")
+        lines.append(f"not undone, no rollback declared: {', '.join(planned.bare)}")
     click.echo("\n".join(harmless(line) for line in lines))
     return OK

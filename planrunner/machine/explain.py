@@ -58,8 +58,8 @@ def _headline(state: State, number: int) -> str:
     status = "paused" if task_state.reason == "decided" and task_state.status == "blocked" else task_state.status
     text = f"`{task.id}` {said(status)}"
     if task_state.status == "running" and state.status not in ("pending", "running"):
-        waits = "waits with what it holds" if number in state.containers else "was cut off; resuming the run settles it"
-        text = f"`{task.id}` {waits}"
+        unknown = "was interrupted, result unknown; decide with `resume --settle`"
+        text = f"`{task.id}` {'waits for its tasks' if number in state.containers else unknown}"
     if task_state.detail:
         text += f": {task_state.detail}"
     if task_state.recovered_by:

@@ -57,19 +57,17 @@ def watchdog_command(program: str, state: State, task: str) -> str:
 def _watchdog_ask(state: State, number: int) -> str:
     assert state.alarms is not None
     after = duration_text(state.alarms.asked[number][0])
-    return f"`{label(state, number)}` still runs after {after}: let it go on, or end it?"
+    return f"`{label(state, number)}` still runs after {after}: let it continue, or end it?"
 
 
-def watchdog_object(state: State, number: int) -> dict[str, Json]:
-    """A task that a watchdog asks people about, in the shape of a gate; it goes on meanwhile."""
-    assert state.alarms is not None
+def _question(gate: str, kind: str, ask: str) -> dict[str, Json]:
+    """What waits for people without being a gate of the plan, in the shape of one."""
     return {
-        "gate": state.specs[number].id,
-        "stage": "watchdog",
-        "kind": "watchdog",
-        "ask": _watchdog_ask(state, number),
+        "gate": gate,
+        "stage": kind,
+        "kind": kind,
+        "ask": ask,
         "words": [],
-        "about": about(state, number),
         "options": [],
         "form": [],
         "inputs": {},
@@ -78,10 +76,16 @@ def watchdog_object(state: State, number: int) -> dict[str, Json]:
         "people": [],
         "need": 1,
         "not_starter": False,
-        "since": state.alarms.asked[number][1],
         "expires": None,
         "votes": [],
     }
+
+
+def watchdog_object(state: State, number: int) -> dict[str, Json]:
+    """A task that a watchdog asks people about; it continues meanwhile."""
+    assert state.alarms is not None
+    question = _question(state.specs[number].id, "watchdog", _watchdog_ask(state, number))
+    return {**question, "about": about(state, number), "since": state.alarms.asked[number][1]}
 
 
 def watchdog_lines(terminal: Terminal, state: State, number: int) -> list[str]:
@@ -108,28 +112,11 @@ def gate_facts(state: State, now: float) -> list[dict[str, Json]]:
 
 
 def budget_gate_object(asked: Wanted) -> dict[str, Json]:
-    """A limit that may be extended, in the shape of a gate; cost is in dollars, time in seconds."""
+    """A limit that may be extended; cost is in dollars, time in seconds."""
+    names = ("scope", "what", "limit", "least", "more")
     return {
-        "gate": asked.name,
-        "stage": "budget",
-        "kind": "budget",
-        "ask": asked.ask,
-        "words": [],
-        "options": [],
-        "form": [],
-        "inputs": {},
-        "evidence": [],
-        "roles": [],
-        "people": [],
-        "need": 1,
-        "not_starter": False,
-        "expires": None,
-        "votes": [],
-        "scope": asked.scope,
-        "what": asked.what,
-        "limit": asked.limit,
-        "least": asked.least,
-        "more": asked.more,
+        **_question(asked.name, "budget", asked.ask),
+        **{name: getattr(asked, name) for name in names},
         "tasks": list(asked.tasks),
     }
 
@@ -139,7 +126,7 @@ def budget_gate_lines(terminal: Terminal, state: State, asked: Wanted) -> list[s
     names = ", ".join(asked.tasks[:3]) + (f" and {len(asked.tasks) - 3} more" if len(asked.tasks) > 3 else "")
     return [
         f"{terminal.sign('blocked')} {terminal.paint(asked.name, 'bold')}  {harmless(asked.ask)}",
-        f"    {'waits' if len(asked.tasks) == 1 else 'wait'} for it: {names}; asked: anybody",
+        f"    needed by {names} · decided by anyone",
         *(f"    {command}" for command in budget_commands(terminal.program, state, asked)),
     ]
 
@@ -201,23 +188,18 @@ def gate_object(state: State, number: int) -> dict[str, Json]:
     }
 
 
-def standing(gate: GateState, now: float) -> str:
-    """``waits 12m05s, expires in 3h48m, 1 of 2 votes (now 1, later 1)``."""
-    parts = [f"waits {duration_text(max(0.0, now - gate.opened_at))}"]
+def waiting_text(gate: GateState, now: float) -> str:
+    """``waiting 12m05s · expires in 3h48m · 1 of 2 votes (ana) · needs role `release```."""
+    parts = [f"waiting {duration_text(max(0.0, now - gate.opened_at))}"]
     if gate.expires_at is not None:
         left = gate.expires_at - now
-        parts.append(f"expires in {duration_text(left)}" if left > 0 else "has expired: resuming the run settles it")
-    votes = tally(gate.votes, gate.need)
-    by = ", ".join(vote.by for vote in gate.votes)
+        parts.append(f"expires in {duration_text(left)}" if left > 0 else "expired; resume the run to settle it")
+    votes, by = tally(gate.votes, gate.need), ", ".join(vote.by for vote in gate.votes)
     parts.append(f"{votes} ({by})" if by else votes)
-    return ", ".join(parts)
-
-
-def may_decide(gate: GateState) -> str:
-    """Who is asked, in words."""
-    roles, people = " or ".join(gate.roles), " or ".join(gate.people)
-    who = " or ".join(word for word in (f"the role {roles}" if roles else "", people) if word) or "anybody"
-    return f"{who}, except the person who started the run" if gate.not_starter else who
+    deciders = [f"role `{role}`" for role in gate.roles] + list(gate.people)
+    who = " or ".join(deciders) or "anyone"
+    starter = ", except the person who started the run" if gate.not_starter else ""
+    return " · ".join([*parts, f"{'needs' if deciders else 'decided by'} {who}{starter}"])
 
 
 def gate_lines(terminal: Terminal, state: State, number: int, now: float, whole: bool) -> list[str]:
@@ -226,7 +208,7 @@ def gate_lines(terminal: Terminal, state: State, number: int, now: float, whole:
     assert gate is not None
     request = gate.request
     lines = [f"{terminal.sign('blocked')} {terminal.paint(task, 'bold')}  {harmless(str(request.get('ask', '')))}"]
-    lines.append(f"    {standing(gate, now)}; asked: {may_decide(gate)}")
+    lines.append(f"    {waiting_text(gate, now)}")
     lines += [f"    {line}" for line in about_lines(state, number)]
     lines += [f"    - {harmless(word)}" for word in request.get("words", ()) if word not in request.get("ask", "")]
     for option in request.get("options", ()):

@@ -120,7 +120,7 @@ def _sums(envelope: dict[str, Json]) -> Iterator[str]:
     if envelope["writes"]:
         yield f"writes    {_named([write['path'] for write in envelope['writes']])}"
     if envelope["irreversible"]:
-        yield f"no undo   {_named(envelope['irreversible'])} (nothing takes back what they change)"
+        yield f"no undo   not reverted by a rollback: {_named(envelope['irreversible'])}"
 
 
 _COUNTED = (

@@ -122,7 +122,7 @@ def _lines(terminal: Terminal, state: State, compensation_log: CompensationLog, 
     attempt = f"attempt {rollback.attempt} of " if rollback.attempt > 1 else ""
     within = f"{attempt}{label(state, rollback.owner)} " if rollback.owner >= 0 else ""
     settled = _settled(compensation_log, rollback)
-    later = ", what was left was undone later" if _made_good(compensation_log, rollback) else ""
+    later = ", the rest was undone later" if _made_good(compensation_log, rollback) else ""
     lines = ["", terminal.paint(f"{within}{_headline(rollback, settled)}{later} ({why})", "bold")]
     lines += [_line(terminal, state, owed) for owed in settled[:MOST]]
     if len(settled) > MOST:
@@ -133,8 +133,7 @@ def _lines(terminal: Terminal, state: State, compensation_log: CompensationLog, 
     if names := [label(state, owed.number) for owed in left if not owed.detail]:
         lines.append(f"  still to undo: {_names(names)}")
     if rollback.bare:
-        say = "it does not" if len(rollback.bare) == 1 else "they do not"
-        lines.append(f"  not undone, since {say} say how: {_names(list(rollback.bare))}")
+        lines.append(f"  not undone, no rollback declared: {_names(list(rollback.bare))}")
     return lines
 
 
@@ -142,13 +141,13 @@ def _headline(rollback: Rollback, settled: list[Owed]) -> str:
     undone = sum(owed.fate == "undone" for owed in settled)
     words = {
         "rolled_back": "rolled back",
-        "rollback_failed": "not wholly rolled back",
+        "rollback_failed": "partly rolled back",
         "under_way": "being rolled back",
     }
     return f"{words[_status(rollback)]}: {plural(undone, 'step')} undone"
 
 
-_UNDONE = {"files": "files put back", "capability": "taken back"}
+_UNDONE = {"files": "files restored"}
 
 
 def _line(terminal: Terminal, state: State, owed: Owed) -> str:

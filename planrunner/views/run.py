@@ -218,7 +218,9 @@ def reason_text(state: State, found: TaskState) -> str:
 def _left_detail(found: TaskState) -> str:
     if found.inner is not None:
         return "waits for its tasks"
-    return f"{'keeping files' if is_done(found) else 'interrupted, result unknown'}; resuming the run settles it"
+    if is_done(found):
+        return "its files were being kept; `resume` finishes it"
+    return "interrupted, result unknown; decide with `resume --settle`"
 
 
 def _left_reason(found: TaskState) -> str:

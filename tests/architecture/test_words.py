@@ -17,11 +17,13 @@ from workbench import ROOT
 RULED_OUT = {
     r"(?i)\b(?:whoever|somebody|(?<!`)nobody)\b": "name the person, the process or the thing",
     r"(?i)\banew\b": "again, or: re-run, restart, reset",
-    r"\bof\s+now\b": "current",
-    r"\bfor\s+good\b": "permanently, or leave it out",
-    r"\bwhat\s+it\s+takes\b": "name what is needed",
+    r"(?i)\bof\s+now\b": "current",
+    r"(?i)\bfor\s+good\b": "permanently, or leave it out",
+    r"(?i)\bwhat\s+it\s+takes\b": "name what is needed",
     r"(?<!there )(?<!There )\b(?:is|are|was|were)\s+(?:none|no)\b(?!\s+longer)": "`is not a`",
-    r"\bcomes?\s+to\s+(?:rest|be|an\s+end|nothing)\b": "ends, pauses",
+    r"(?i)\b(?:comes?|came|coming)\s+to\s+(?:rest|be|an\s+end|nothing)\b": "ends, pauses",
+    r"(?i)\b(?:goes|going|go|went|gone)\s+on\s+with\b": "continues",
+    r"(?i)\btells?\s+how\b": "says how, or: see",
 }
 """What is ruled out, and what is written instead."""
 

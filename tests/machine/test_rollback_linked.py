@@ -355,7 +355,7 @@ def test_a_rollback_inside_that_is_cancelled_ends_and_tells_what_is_left() -> No
     assert (state.tasks[1].status, state.tasks[1].detail) == ("rolled_back", "it had completed, and was undone")
     report = "\n".join(rollback_lines(Terminal(io.StringIO()), state))
     assert "cut off" not in report
-    assert "what was left was undone later" in report
+    assert "the rest was undone later" in report
     assert "build/a undone" in report
 
 

@@ -126,8 +126,8 @@ def test_no_task_is_said_to_run_while_nobody_acts_on_the_run(story, shell_task, 
         "b": ("in_doubt", "cut off"),
     }
     assert tree(screen()[0], told.state, told.entries[-1].at + 99) == [
-        "? a  in doubt, 3.0s, interrupted, result unknown; resuming the run settles it",
-        "? b  in doubt, interrupted, result unknown; resuming the run settles it",
+        "? a  in doubt, 3.0s, interrupted, result unknown; decide with `resume --settle`",
+        "? b  in doubt, interrupted, result unknown; decide with `resume --settle`",
     ]
     assert "2 in doubt" in ending(screen()[0], told.state, "r")[0]
 

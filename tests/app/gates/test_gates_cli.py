@@ -325,13 +325,13 @@ class AtTerminal:
 def test_at_a_terminal_the_question_is_put_and_the_answer_taken(project: Any) -> None:
     release(project)
     shell = AtTerminal(project, "exec", "p.yaml")
-    shell.until("yes/no, q to decide later > ")
+    shell.until("approve? [y]es / [n]o / [q] decide later: ")
     assert "all is well" in shell.seen
     shell.type("perhaps\n")
     shell.until("`perhaps` is not an answer: type yes or no")
-    shell.until("yes/no, q to decide later > ")
+    shell.until("approve? [y]es / [n]o / [q] decide later: ")
     shell.type("approve\n")
-    shell.until("reason > ")
+    shell.until("reason: ")
     shell.type("looks good\n")
     assert shell.code() == 0
     assert project("show", "last", "--json").data["tasks"]["sign"]["outputs"]["reason"] == "looks good"
@@ -341,7 +341,7 @@ def test_at_a_terminal_the_question_is_put_and_the_answer_taken(project: Any) ->
 def test_at_a_terminal_another_process_may_answer_first(project: Any) -> None:
     release(project)
     shell = AtTerminal(project, "exec", "p.yaml")
-    shell.until("q to decide later > ")
+    shell.until("[q] decide later: ")
     assert project("approve", "last", "sign", USER="bo").code == 0
     assert shell.code() == 0
 
@@ -353,23 +353,23 @@ def test_at_a_terminal_a_form_is_asked_field_by_field(project: Any) -> None:
     )
     release(project, f"form: {form}")
     shell = AtTerminal(project, "exec", "p.yaml")
-    shell.until("q to decide later > ")
+    shell.until("[q] decide later: ")
     shell.type("yes\n")
-    shell.until("size (a size such as 50MB): how big > ")
+    shell.until("size (a size such as 50MB): how big: ")
     shell.type("much\n")
-    shell.until("field `size` takes a size such as 50MB, not `much`\r\nsize (a size such as 50MB): how big > ")
+    shell.until("field `size` takes a size such as 50MB, not `much`\r\nsize (a size such as 50MB): how big: ")
     shell.type("\n")
     shell.until("`size` cannot be left empty\r\nsize (")
     shell.type("5MB\n")
-    shell.until("n (a whole number) [3] > ")
+    shell.until("n (a whole number) [3]: ")
     shell.type("abc\n")
-    shell.until("field `n` takes a whole number, not `abc`\r\nn (a whole number) [3] > ")
+    shell.until("field `n` takes a whole number, not `abc`\r\nn (a whole number) [3]: ")
     shell.type("\n")
-    shell.until("way (one of up, down) [nothing] > ")
+    shell.until("way (one of up, down) [nothing]: ")
     shell.type("left\n")
     shell.until("takes one of up, down, not `left`")
     shell.type("\n")
-    shell.until("reason > ")
+    shell.until("reason: ")
     shell.type("\n")
     assert shell.code() == 0
     outputs = project("show", "last", "--json").data["tasks"]["sign"]["outputs"]
@@ -392,7 +392,7 @@ def test_at_a_terminal_nobody_is_asked_who_may_not_decide(project: Any, keys: st
     shell = AtTerminal(project, "exec", "p.yaml")
     assert shell.code() == 8
     assert why in shell.seen
-    assert "q to decide later" not in shell.seen
+    assert "decide later" not in shell.seen
     assert [gate["gate"] for gate in project("gates", "--json").data["gates"]] == ["sign"]
 
 
@@ -400,7 +400,7 @@ def test_at_a_terminal_whoever_has_the_role_by_the_list_of_the_project_is_asked(
     (project.path / "planrunner.yaml").write_text("people: {ana: [release]}")
     release(project, "approvers: {roles: [release], starter: true}")
     shell = AtTerminal(project, "exec", "p.yaml")
-    shell.until("yes/no, q to decide later > ")
+    shell.until("approve? [y]es / [n]o / [q] decide later: ")
     shell.type("yes\n\n")
     assert shell.code() == 0
 
@@ -411,7 +411,7 @@ def test_at_a_terminal_what_one_may_not_decide_does_not_hide_what_one_may(projec
     project.plan(text + "  - {id: mine, gate: approval, ask: And this}\n")
     shell = AtTerminal(project, "exec", "p.yaml")
     shell.until("And this")
-    shell.until("yes/no, q to decide later > ")
+    shell.until("approve? [y]es / [n]o / [q] decide later: ")
     shell.type("yes\n\n")
     assert shell.code() == 8
     assert "ana may not decide `sign`" in shell.seen
@@ -421,22 +421,22 @@ def test_at_a_terminal_what_one_may_not_decide_does_not_hide_what_one_may(projec
 def test_at_a_terminal_a_word_from_elsewhere_begins_on_a_line_of_its_own(project: Any) -> None:
     release(project, "approvers: {count: 2, starter: true}")
     shell = AtTerminal(project, "exec", "p.yaml", "--progress", "plain")
-    shell.until("q to decide later > ")
+    shell.until("[q] decide later: ")
     assert project("approve", "last", "sign", "--as", "bo").code == 0
     shell.until("bo approves sign")
-    assert "q to decide later > \r\n" in shell.seen
+    assert "[q] decide later: \r\n" in shell.seen
     shell.seen = shell.seen.partition("bo approves sign")[2]
-    shell.until("yes/no, q to decide later > ")
+    shell.until("approve? [y]es / [n]o / [q] decide later: ")
     assert project("approve", "last", "sign", "--as", "cy").code == 0
     assert shell.code() == 0
-    assert "q to decide later > \r\n" in shell.seen
+    assert "[q] decide later: \r\n" in shell.seen
 
 
 @pytest.mark.parametrize(("keys", "code"), [("q\n", 8), ("\x04", 8), ("\x03", 130)])
 def test_at_a_terminal_one_may_leave_the_gate_waiting(project: Any, keys: str, code: int) -> None:
     release(project)
     shell = AtTerminal(project, "exec", "p.yaml")
-    shell.until("q to decide later > ")
+    shell.until("[q] decide later: ")
     shell.type(keys)
     assert shell.code() == code
     assert project("gates", "--json").data["gates"]
@@ -459,7 +459,7 @@ def test_what_begins_anew_at_a_terminal_asks_as_well_unless_nobody_is_there(proj
     assert AtTerminal(project, *command, "--no-wait").code() == 8
     assert project("reject", "last", "sign", "--reason", "not yet", "--resume").code == 7
     shell = AtTerminal(project, *command)
-    shell.until("yes/no, q to decide later > ")
+    shell.until("approve? [y]es / [n]o / [q] decide later: ")
     shell.type("yes\n\n")
     assert shell.code() == 0
 
@@ -543,15 +543,15 @@ def test_what_makes_no_sense_of_a_budget_is_refused(project: Any, arguments: lis
 def test_at_a_terminal_more_budget_is_asked_for(project: Any) -> None:
     project.plan(SPENT)
     shell = AtTerminal(project, "exec", "p.yaml")
-    shell.until("how much cost to add, such as $0.75, or no, q to decide later > ")
+    shell.until("how much cost to add, such as $0.75, or [n]o / [q] decide later: ")
     shell.type("much\n")
     shell.until("`much` is not an amount of cost")
     shell.type("$0.15\n")
-    shell.until("reason > ")
+    shell.until("reason: ")
     shell.type("worth it\n")
-    shell.until("such as $0.60, or no, q to decide later > ")
+    shell.until("such as $0.60, or [n]o / [q] decide later: ")
     shell.type("no\n")
-    shell.until("reason > ")
+    shell.until("reason: ")
     shell.type("enough\n")
     assert shell.code() == 6
 
@@ -559,7 +559,7 @@ def test_at_a_terminal_more_budget_is_asked_for(project: Any) -> None:
 def test_at_a_terminal_a_budget_may_be_left_waiting(project: Any) -> None:
     project.plan(SPENT)
     shell = AtTerminal(project, "exec", "p.yaml")
-    shell.until("q to decide later > ")
+    shell.until("[q] decide later: ")
     shell.type("q\n")
     assert shell.code() == 8
     assert project("gates", "--json").data["gates"]
@@ -570,7 +570,7 @@ def test_waiting_for_an_answer_at_a_terminal_spends_no_time(project: Any) -> Non
     text = (project.path / "p.yaml").read_text().replace("plan: release", "plan: release\nbudgets: {time: 1h}")
     (project.path / "p.yaml").write_text(text)
     shell = AtTerminal(project, "exec", "p.yaml")
-    shell.until("q to decide later > ")
+    shell.until("[q] decide later: ")
     time.sleep(2)
     shell.type("yes\n\n")
     assert shell.code() == 0
