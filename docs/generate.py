@@ -75,7 +75,7 @@ PROJECT_HEAD = """# The settings of a project
 {made}Every key of `planrunner.yaml`, from `schemas/project.schema.json`; `planrunner schema project` prints the same.
 [Configure a project](../how-to/configure-a-project.md) says how to use it.
 
-What holds, from the bottom up; `planrunner config show --origin` tells of each value where it stands:
+What holds, from the bottom up; `planrunner config show --origin` shows where each value stands:
 
 - `$XDG_CONFIG_HOME/planrunner/config.yaml` of the user, key by key of a section. It has {user} alone.
 - `planrunner.yaml` and the files of `include` together: mappings key by key, lists one after the other,

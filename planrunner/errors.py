@@ -43,8 +43,8 @@ TERMINATED = 143
 
 
 class NextStep:
-    """A command of planrunner to go on with: its name (``show``, ``audit verify``), then its arguments and options, one
-    word each. What people are shown is worded by the door, which knows how it was called itself."""
+    """A command of planrunner to continue with: its name (``show``, ``audit verify``), then its arguments and
+    options, one word each. What people are shown is worded by the door, which knows how it was called itself."""
 
     __slots__ = ("arguments", "command")
 

@@ -33,7 +33,7 @@ def pause_command(ctx: click.Context, /, run: str, reason: str, as_json: bool) -
     \b
     Examples:
       planrunner pause last
-      planrunner pause 20261121 --reason "the network is being mended"
+      planrunner pause 20261121 --reason "the network is being repaired"
     """
     steered = steer(run, "pause", {"reason": reason} if reason else {}, given_settings(ctx).state, tell=say)
     return report_steered(steered, as_json)
@@ -78,7 +78,7 @@ def finish(given: Settings, steered: Steered) -> Steered:
     try:
         result = resume(steered.run_id, (), given.state, watch(given, "auto"))
     except RunHeld:
-        return steered._replace(held=True)  # another process was quicker and goes on with what was asked
+        return steered._replace(held=True)  # another process was quicker and continues with what was asked
     except UsageError:
         ended = look(steered.run_id, given.state).row.status
         if not ended:
@@ -99,7 +99,7 @@ def budget_command(
 ) -> int:
     """Show what a run has used, reserved and may use, or add to a limit. RUN is an id, the start of one, or `last`.
 
-    A run that waits because a budget is used up goes on with `planrunner resume`, one that ended for it with
+    A run that waits because a budget is used up continues with `planrunner resume`, one that ended for it with
     `planrunner retry`.
 
     \b

@@ -62,7 +62,7 @@ _voting_options = options(
     click.option(
         "--shown", default="", metavar="DIGEST", help="Only if this is what is asked: see `planrunner gates`."
     ),
-    click.option("--resume", "go_on", is_flag=True, help="Go on with the run at once."),
+    click.option("--resume", "go_on", is_flag=True, help="Continue the run at once."),
     json_option,
 )
 
@@ -76,7 +76,7 @@ def amounts(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
 
 
 def cast(given: Settings, run: str, gate: str, body: dict[str, Json], *, go_on: bool, as_json: bool) -> int:
-    """Vote, tell what became of it, and go on with the run where that is wanted; the exit code of the contract."""
+    """Vote, tell what became of it, and continue with the run where that is wanted; the exit code of the contract."""
     voted = vote(run, gate, {name: value for name, value in body.items() if value}, given.state)
     for one in voted:
         report_notices(one.steered)

@@ -136,7 +136,7 @@ def _keep(denied: Denied, asked: Sequence[Settings]) -> None:
 def _full(error: OSError, asked: Sequence[Settings]) -> int:
     """Standard output goes to a file on a disk that is full or fails. What the command did is done all the same."""
     broken_pipe()
-    hint = Hint("what the command did stands; ", NextStep("show", "last"), " tells how a run ended")
+    hint = Hint("what the command did stands; see ", NextStep("show", "last"), " for how a run ended")
     _say(
         f"error: standard output cannot be written: {error.strerror}",
         worded(hint, asked[0] if asked else Settings()),

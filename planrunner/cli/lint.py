@@ -84,7 +84,7 @@ def _lint(given: Settings, options: LintOptions) -> int:
     choice = Choice(check_codes(options.select), check_codes(options.ignore))
     mend = "all" if options.unsafe_fixes else "safe" if options.fix or options.diff else None
     if mend and "-" in options.paths and not options.diff:
-        raise UsageError("standard input cannot be mended in place", "add --diff, or name a file")
+        raise UsageError("standard input cannot be fixed in place", "add --diff, or name a file")
     stdin = sys.stdin.buffer.read() if "-" in options.paths else b""
     results = lint_paths(options.paths, choice, mend, (options.stdin_filename, stdin))
     if options.diff:

@@ -153,7 +153,7 @@ def may_leave_sandbox(what: str) -> bool:
         return True
     raise Denied(
         "--no-sandbox works only at a terminal, and standard input is not a terminal",
-        Hint(NextStep("doctor", "--sandbox"), " tells what keeps the sandbox from working here"),
+        Hint("see ", NextStep("doctor", "--sandbox"), " for what keeps the sandbox from working here"),
         "sandbox.off",
         what,
     )

@@ -266,7 +266,7 @@ def usage_path(call: Call) -> str:
 def make_scratch(call: Call) -> str:
     """Make the folder in which a process may tell its outputs and what it spent. Gives what stands in the way."""
     folder = call.scratch.rpartition("/")[0]
-    if folder and (folder not in _made or not os.path.isdir(folder)):  # a run that this process goes on with lost it
+    if folder and (folder not in _made or not os.path.isdir(folder)):  # a run that this process continues with lost it
         try:
             os.makedirs(folder, mode=0o700, exist_ok=True)
         except OSError as error:

@@ -71,7 +71,7 @@ def _first_frame(state: State, number: int, attempt: int) -> FrameOpened:
 
 
 def _carried(loop: Loop, scope: Scope, *, first: bool) -> dict[str, Json]:
-    """What the next round is handed. A value given as ``{first, next}`` begins with the one and goes on with the
+    """What the next round is handed. A value given as ``{first, next}`` begins with the one and continues with the
     other; any other is a template for what follows a round, and nothing before the first."""
     found = {}
     for name, given in (loop.carry or {}).items():

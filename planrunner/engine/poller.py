@@ -323,7 +323,7 @@ class Clock:
 
 
 class TimeLine:
-    """Where the time line of a stored run stands: shown every entry in order, it gives the clock to go on with."""
+    """Where the time line of a stored run stands: shown every entry in order, it gives the clock to continue with."""
 
     def __init__(self) -> None:
         self.last = 0.0

@@ -140,8 +140,9 @@ def refused(run: str, why: str) -> RecordMismatch:
     return RecordMismatch(
         f"run `{run}` was changed after it was written and is not used: {why}",
         Hint(
+            "see ",
             NextStep("audit verify", run),
-            " tells more; restore the state directory from a copy, or take the run as it is with ",
+            "; restore the state directory from a copy, or accept the run as it is with ",
             NextStep("audit accept", run),
         ),
     )

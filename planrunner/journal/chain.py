@@ -256,7 +256,7 @@ def make_key(path: str, state: str) -> Chain:
         if os.environ.get(KEY_VARIABLE) or os.path.lexists(path) or error.errno not in _NO_HOME:
             raise StorageFailed(
                 f"the audit key `{path}` cannot be used: {error.strerror}",
-                "mend that; without it the journal is neither written nor verified",
+                "fix that; without it the journal is neither written nor verified",
             ) from error
         return Chain(state, None, f"no key can be kept in `{path}`: {error.strerror}")
 
@@ -267,7 +267,7 @@ def anchor(chain: Chain, journal: bytes | None, state: str) -> None:
     if not isinstance(journal, bytes) or (chain.journal and chain.journal != journal):
         raise RecordMismatch(
             f"the journal in `{state}` is not the one that was written here before",
-            Hint(NextStep("audit verify"), " tells more; ", NextStep("audit accept"), " takes it as it is"),
+            Hint("see ", NextStep("audit verify"), "; ", NextStep("audit accept"), " accepts it as it is"),
         )
     chain.journal = journal
     if not chain.anchored and chain.heads_path:

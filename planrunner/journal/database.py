@@ -120,7 +120,7 @@ ONCE_MORE = Hint(AGAIN)
 
 
 def failure(error: Exception, path: str, then: Hint = ONCE_MORE) -> PlanrunnerError:
-    """The error to show for an error of SQLite; ``then`` is what to do once its cause is mended. A caller that holds a
+    """The error to show for an error of SQLite; ``then`` is what to do once its cause is fixed. A caller that holds a
     run names the command that resumes it instead."""
     name = getattr(error, "sqlite_errorname", "")
     for prefix, (message, hint) in _FAILURES.items():
@@ -128,7 +128,7 @@ def failure(error: Exception, path: str, then: Hint = ONCE_MORE) -> PlanrunnerEr
             return StorageFailed(
                 message.format(path=path, error=error), Hint(hint, *(then.parts if hint.endswith(" ") else ()))
             )
-    return StorageFailed(f"the journal `{path}` failed: {error}", Hint("when the cause is mended, ", *then.parts))
+    return StorageFailed(f"the journal `{path}` failed: {error}", Hint("when the cause is fixed, ", *then.parts))
 
 
 def check_layout(connection: Connection, path: str) -> None:
@@ -183,7 +183,7 @@ _FAILURES = {
     "SQLITE_FULL": ("no space is left for the journal `{path}`", "free some, then "),
     "SQLITE_IOERR": (
         "the journal `{path}` cannot be written: {error}",
-        "free some space or mend the disk, then ",
+        "free some space or repair the disk, then ",
     ),
     "SQLITE_READONLY": ("the journal `{path}` is read-only here", _ELSEWHERE),
     "SQLITE_CANTOPEN": ("the journal `{path}` cannot be opened", _ELSEWHERE),
@@ -192,7 +192,7 @@ _FAILURES = {
     "SQLITE_CORRUPT": ("the journal `{path}` is damaged: {error}", _COPY),
     "SQLITE_BUSY": (
         f"the journal `{{path}}` was busy for {BUSY_SECONDS:.0f} seconds",
-        "see which other program has it open; when the cause is mended, ",
+        "see which other program has it open; when the cause is fixed, ",
     ),
 }
 

@@ -118,7 +118,7 @@ def _lost(state: str, what: str) -> StorageFailed:
     path, name = os.path.join(state, FILE), os.path.basename(state)
     return StorageFailed(
         f"the journal of this run is gone: {path} was removed or replaced during the run, which ends here; {what}",
-        Hint(f"mend the task that did it (`git clean` needs `-e {name}`), then run ", NextStep("exec"), " again"),
+        Hint(f"fix the task that did it (`git clean` needs `-e {name}`), then run ", NextStep("exec"), " again"),
     )
 
 

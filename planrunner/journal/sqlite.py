@@ -400,12 +400,12 @@ def _insert_compiled(connection: Connection, key: str, value: bytes) -> None:
 def _overtaken(run: Lease) -> Fenced:
     return Fenced(
         f"another runner took over run `{run.run}`; this one stops writing",
-        Hint(NextStep("show", run.run), " tells how it goes on"),
+        Hint("see ", NextStep("show", run.run)),
     )
 
 
 def _going_on(run: Lease) -> Hint:
-    return Hint("go on with ", NextStep("resume", run.run))
+    return Hint("continue with ", NextStep("resume", run.run))
 
 
 def _prune(connection: Connection, chain: Chain, row: RunRow, at: float, by: str) -> None:

@@ -208,7 +208,7 @@ def exhausted(state: State, number: int, short: Shortage) -> Command:
     if kind == "skip_optional" and task.optional:
         return Record(TaskSettled(task.id, "skipped", "budget", detail))
     if kind == "gate":
-        return Record(TaskSettled(task.id, "blocked", "budget", f"{detail}; `planrunner gates` tells how to extend it"))
+        return Record(TaskSettled(task.id, "blocked", "budget", f"{detail}; extend it: see `planrunner gates`"))
     if short.scope == number or task.finally_:
         return Record(TaskSettled(task.id, "failed", "budget", detail, "budget"))
     if short.scope == state.tasks[number].frame.owner and is_another(state, number):
@@ -243,8 +243,8 @@ def next_round(state: State, number: int) -> Command | None:
 
 class Wanted(NamedTuple):
     """A limit that tasks wait for people to extend: of the task ``scope`` (empty: the plan), for ``what``. One of
-    ``tasks`` (paths) goes on with ``least`` more and all of them with ``more`` (time: with any more, which is 0 here);
-    seconds, dollars or counts. ``ask`` is the sentence for people."""
+    ``tasks`` (paths) continues with ``least`` more and all of them with ``more`` (time: with any more, which is 0
+    here); seconds, dollars or counts. ``ask`` is the sentence for people."""
 
     scope: str
     what: str

@@ -104,7 +104,7 @@ _REMEMBERED = 9
 """Earlier attempts of a task that are remembered beside the last one before."""
 
 CUT_OFF = ("interrupted", "unstarted")
-"""Ends that leave the attempt open: stopped in the middle, or before it began. It goes on with the next resume."""
+"""Ends that leave the attempt open: stopped in the middle, or before it began. It continues with the next resume."""
 
 
 def fold(plan: Plan, run_id: str, entries: Iterable[Entry], plans: Mapping[str, Plan] = {}) -> State:

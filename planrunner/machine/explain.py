@@ -132,7 +132,7 @@ def _anew(state: State, number: int) -> list[str]:
     if number in state.held:
         planned = next(each for each in state.resets if state.specs[number].id in each.tasks)
         still = [name for name in planned.tasks if state.tasks[state.index[name]].status in ("running", "in_doubt")]
-        waits = f" when {', '.join(f'`{name}`' for name in still[:5])} came to rest" if still else ""
+        waits = f" once {', '.join(f'`{name}`' for name in still[:5])} ended" if still else ""
         lines.append(f"it is reset ({planned.reason}{_said(planned.cause, planned.by, planned.comment)}){waits}")
     if task_state.visit > 1:
         said = task_state.rework or {}

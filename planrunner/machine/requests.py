@@ -141,7 +141,7 @@ def _budget(state: State, body: dict[str, Json], by: str) -> Reply:
     if isinstance(events, str):
         return refused(events)
     if state.ended_at is not None:
-        words = f"the budget is extended; `planrunner retry {state.run_id}` goes on with it"
+        words = f"the budget is extended; `planrunner retry {state.run_id}` continues with it"
         if state.plan.deadline is not None:
             words += f", up to the deadline {format_duration(state.plan.deadline)} from the start of the run"
         return Reply((*events, RunReopened("budget", by)), True, words)

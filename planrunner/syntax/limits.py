@@ -43,7 +43,7 @@ class CollectorPaused:
 
 
 class Refused(Exception):
-    """Ends a parse at its first finding that leaves nothing sound to go on with; never leaves this room."""
+    """Ends a parse at its first finding that leaves nothing sound to continue with; never leaves this room."""
 
     def __init__(self, finding: Diagnostic) -> None:
         super().__init__(finding.message)

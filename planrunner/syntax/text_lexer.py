@@ -1,6 +1,6 @@
 """The lexemes of the text notation, line by line: what begins a line, its indentation, and the values in it.
 
-Reading never stops at a fault: the lexeme ``FAULT`` carries the finding, and the reader goes on with the next line.
+Reading never stops at a fault: the lexeme ``FAULT`` carries the finding, and the reader continues with the next line.
 """
 
 from __future__ import annotations

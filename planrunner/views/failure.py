@@ -260,7 +260,7 @@ def _following(state: State, number: int) -> set[int]:
 
 
 def _ways_on(program: str, state: State, number: int, run_id: str) -> list[str]:
-    """The commands to go on with; they are never cut, because people copy them. A dry run keeps nothing to look at."""
+    """The commands to continue with; never cut, because people copy them. A dry run has none."""
     if is_dry(state):
         return []
     found = state.tasks[number]

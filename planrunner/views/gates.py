@@ -289,7 +289,7 @@ def _who(gate: GateState) -> str:
 
 
 def decided_lines(terminal: Terminal, state: State, decided: dict[int, str]) -> list[str]:
-    """What was decided since the run was parked, and the command that goes on with it."""
+    """What was decided since the run was parked, and the command that continues with it."""
     if not decided:
         return []
     lines = [

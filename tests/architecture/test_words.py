@@ -23,7 +23,7 @@ RULED_OUT = {
     r"(?<!there )(?<!There )\b(?:is|are|was|were)\s+(?:none|no)\b(?!\s+longer)": "`is not a`",
     r"(?i)\b(?:comes?|came|coming)\s+to\s+(?:rest|be|an\s+end|nothing)\b": "ends, pauses",
     r"(?i)\b(?:goes|going|go|went|gone)\s+on\s+with\b": "continues",
-    r"(?i)\btells?\s+how\b": "says how, or: see",
+    r"(?i)`planrunner [^`]*` tells?\b|^ tells\b": "see `…`",
 }
 """What is ruled out, and what is written instead."""
 

@@ -1,4 +1,4 @@
-"""Downloads: gone on with after drops and in later attempts, checked, whole or not there, taken back."""
+"""Downloads: continued after drops and in later attempts, checked, whole or not there, taken back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``revise`` and ``--plan`` in a real process: a mended plan goes on with the run, and finished work is kept."""
+"""``revise`` and ``--plan`` in a real process: a mended plan continues with the run, and finished work is kept."""
 
 from __future__ import annotations
 

@@ -239,7 +239,7 @@ def test_a_full_disk_refuses_a_new_journal_with_a_way_out(small_disk: Path) -> N
         open_journal(str(small_disk / "state"))
     assert "free some" in caught.value.hint
     assert "again" in caught.value.hint
-    assert "resume" not in caught.value.hint  # there is no run to go on with
+    assert "resume" not in caught.value.hint  # there is no run to continue with
 
 
 def test_a_full_disk_is_told_for_a_reader_too_and_names_no_run_to_go_on_with(small_disk: Path) -> None:

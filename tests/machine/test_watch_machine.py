@@ -120,7 +120,7 @@ def test_what_a_watchdog_asks_about_waits_for_people_until_the_attempt_is_over()
         asked.append([each for each in gate_objects(state, entry.at) if each["stage"] == "watchdog"])
     [first] = next(each for each in asked if each)
     assert (first["gate"], first["about"]) == ("a", {"title": "The slow one"})
-    assert first["ask"] == "`a` still runs after 8.0s: let it go on, or end it?"
+    assert first["ask"] == "`a` still runs after 8.0s: let it continue, or end it?"
     assert asked[-1] == []
 
 

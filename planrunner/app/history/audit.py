@@ -196,7 +196,7 @@ def lines(run: str | None, state: str | None) -> Iterator[str]:
             yield _line({"type": "run", "run": row.run, **about})
             yield from (_line(each) for each in _events(row, rows))
     except (ValueError, TypeError) as error:
-        hint = Hint(NextStep("audit verify"), " tells more")
+        hint = Hint("see ", NextStep("audit verify"))
         raise StorageFailed(f"the journal in `{directory}` is damaged: {error}", hint) from error
 
 

@@ -101,7 +101,7 @@ def _removed(journal: Journal, row: RunRow) -> str:
 
 
 def _parents(journal: Journal, row: RunRow) -> Iterator[str]:
-    """The runs that a run goes on with: the keys of its attempts are those of the first."""
+    """The runs that a run continues with: the keys of its attempts are those of the first."""
     return (entry.event.parent for entry in journal.entries(row.run) if isinstance(entry.event, RunForked))
 
 
@@ -120,6 +120,6 @@ def _tidied(state_dir: str, runs: list[str]) -> int:
                 )
                 shutil.rmtree(folder)
             except OSError as error:
-                hint = "mend that, then run the command again: it goes on with what is left"
+                hint = "fix that, then run the command again: it continues with what is left"
                 raise StorageFailed(f"`{folder}` cannot be removed: {error.strerror}", hint) from error
     return freed

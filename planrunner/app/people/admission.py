@@ -113,7 +113,7 @@ def _stray_file(path: str, seen: Seen, home: str = "") -> str:
 
 
 def admit(wish: Wish, registry: Registry, seen: Seen | None = None) -> tuple[Seen, dict[str, Json]]:
-    """The plan, and what the record of its run says of how it came to be trusted: ``trust``, and ``outside`` with
+    """The plan, and what the record of its run says of why it is trusted: ``trust``, and ``outside`` with
     patterns of the places outside the project that it may act in. Raises Denied if it may not run."""
     seen = seen or read_anew(wish.path, registry)
     if not wish.digest and not stranger(wish.path, seen) and rule_for("inside") == "allow":

@@ -183,7 +183,7 @@ def vote(run: str, gate: str, body: dict[str, Json], state: str | None) -> list[
 
 
 def _ended_hint(found: Look, gate: str, body: dict[str, Json]) -> NextStep | Hint:
-    """What is done about a run that has ended: one that ran out of a budget goes on with more of it."""
+    """What is done about a run that has ended: one that ran out of a budget continues with more of it."""
     run = found.row.run
     if found.row.status == "completed" or not ("add" in body or gate.rpartition("/")[2] == "budget"):
         return NextStep("show", run)

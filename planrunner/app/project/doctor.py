@@ -108,7 +108,7 @@ def _plugins() -> Iterator[Check]:
     for each in listed:
         verdict: Verdict = "note" if each.state in ("untrusted", "changed") else "problem" if each.problems else "ok"
         found = each.problems[0] if each.problems else f"{each.version} {', '.join(each.families)}".strip()
-        advice = "" if verdict == "ok" else f"`planrunner plugins show {each.name}` tells more"
+        advice = "" if verdict == "ok" else f"see `planrunner plugins show {each.name}`"
         yield Check(f"plugin {each.name}", verdict, found, advice)
 
 

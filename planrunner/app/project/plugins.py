@@ -234,7 +234,7 @@ _FILES = {
 
 
 class Written(NamedTuple):
-    """What was written, and the commands to go on with."""
+    """What was written, and the commands to continue with."""
 
     files: tuple[str, ...]
     next: tuple[str, ...]

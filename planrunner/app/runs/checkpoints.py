@@ -34,7 +34,7 @@ class Checkpoint(NamedTuple):
     """A place that a run can be taken up from: after the entry ``seq``, where ``task`` had completed at ``at`` (seconds
     since 1970), or a round of it (``task#round``). ``name`` is ``cp-TASK-TIME`` with the time in UTC. ``files`` tells
     what was kept of the working directory, None where nothing was asked for; ``taken`` is the entry that says so. Where
-    the run ``ended`` with it nothing is left to go on with."""
+    the run ``ended`` with it nothing is left to continue with."""
 
     name: str
     task: str
@@ -150,7 +150,7 @@ def restoring(request: ForkRequest) -> Restoring:
 
 
 def files_at(request: ForkRequest, over: bool = False) -> Rewind:
-    """What it takes to make the working directory what it was at the place of a fork; with ``over`` that may be a
+    """How to make the working directory what it was at the place of a fork; with ``over`` that may be a
     checkpoint that the run ended with. Raises as ``fork`` does, and RunHeld where any run acts in the directory."""
     state_dir = find_state(None, request.state)
     journal = open_journal(state_dir, readonly=True)
@@ -179,11 +179,11 @@ def _place(row: RunRow, entries: Sequence[Entry], request: ForkRequest, over: bo
         known = named(entries)
         ahead = [one for one in known if not one.ended]
         if known and not ahead and not request.checkpoint:
-            message = f"run {row.run} ended with its first checkpoint: nothing is left to go on with"
+            message = f"run {row.run} ended with its first checkpoint: nothing is left to continue with"
             raise UsageError(message, Hint(NextStep("retry", row.run), ", or ", NextStep("exec"), " for a new run"))
         found = find(row.run, known if request.checkpoint else ahead, request.checkpoint)
         if found.ended and not over:
-            message = f"run {row.run} ended with checkpoint `{found.name}`: nothing is left to go on with"
+            message = f"run {row.run} ended with checkpoint `{found.name}`: nothing is left to continue with"
             files = Hint("; ", NextStep("checkpoints", row.run, found.name, "--restore-files"), " puts its files back")
             raise UsageError(message, Hint("choose an earlier one", *(files.parts if found.files is not None else ())))
         return found.seq, found.name, found.taken
@@ -192,7 +192,7 @@ def _place(row: RunRow, entries: Sequence[Entry], request: ForkRequest, over: bo
     seq = rest_after(entries, request.at)
     if isinstance(entries[seq - 1].event, RunEnded):
         raise UsageError(
-            f"run {row.run} ended with entry {seq}: nothing is left to go on with", "choose an earlier one"
+            f"run {row.run} ended with entry {seq}: nothing is left to continue with", "choose an earlier one"
         )
     return seq, "", 0
 

@@ -129,7 +129,7 @@ def with_more(state: State, by: str) -> list[TasksReset]:
 DECIDED = "decided"
 """The reason of a run, and of its tasks, that is fully decided: a resume continues it."""
 
-_THEN = "resuming the run goes on with it"
+_THEN = "resuming the run continues with it"
 
 
 def rest(state: State) -> dict[int, str]:

@@ -1,4 +1,4 @@
-"""Run a plan, and go on with a run: the composition root for everything that acts."""
+"""Run a plan, and continue a run: the composition root for everything that acts."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def _seen_and_admitted(
 
 
 def let_in(request: ExecRequest, journal: JournalPort, registry: Registry) -> tuple[Seen, dict[str, Json]]:
-    """A plan that is to run, as ``execute`` takes it, and what the record says of how it came to be trusted. Raises
+    """A plan that is to run, as ``execute`` takes it, and what the record says of why it is trusted. Raises
     NotFound, PlanInvalid, and Denied for a plan that may not run."""
     if why_outside(request.plan):
         return _admitted(request, registry, None)
@@ -406,7 +406,7 @@ class Held:
         if isinstance(error, errors.StorageFailed):
             self._site.journal.require_there(self._handle.run)  # that it is gone says more than what failed for it
             error.way_out = error.way_out.replaced(
-                errors.AGAIN, Hint("go on with ", NextStep("resume", self._handle.run))
+                errors.AGAIN, Hint("continue with ", NextStep("resume", self._handle.run))
             )
 
     def _append(self, entries: Sequence[Entry]) -> None:

@@ -112,7 +112,7 @@ class Host:
         settle: Sequence[tuple[str, str]] = (),
         manner: Manner | None = None,
     ) -> HostedRun:
-        """Go on with a run, with the arguments of ``runs.resume``; it acts on return. Raises as ``resume`` and
+        """Continue a run, with the arguments of ``runs.resume``; it acts on return. Raises as ``resume`` and
         ``start`` do."""
         how = manner or Manner(unattended=True)
         return self._begin(lambda seen, switch: resume(run, settle, state, seen, how, switch), watch)

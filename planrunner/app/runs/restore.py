@@ -42,7 +42,7 @@ class Step(NamedTuple):
 
 
 class Rewind(NamedTuple):
-    """What it takes to make ``directory`` what it was: ``steps`` in the order of paths, ``seqs`` the entries that tell
+    """How to make ``directory`` what it was: ``steps`` in the order of paths, ``seqs`` the entries that tell
     of the checkpoints it comes from."""
 
     state_dir: str

@@ -71,7 +71,7 @@ def resume(
     manner: Manner = _PLAIN,
     switch: StopSwitch | None = None,
 ) -> RunResult:
-    """Go on with a run that was interrupted, killed or waits.
+    """Continue a run that was interrupted, killed or waits.
 
     ``settle`` answers doubts: (task, ``retry`` | ``completed`` | ``failed`` | ``rollback``).
     ``switch`` stops the run from another thread.
@@ -211,7 +211,7 @@ def _check_ready(site: Site, state: State, following: Sequence[Event], vault: Va
         *(state.plan, state.params, environment.get("env", {}), state.traits, preconditions_of(capabilities)),
         *(directory_of(state), state.selected, vault, still | again, environment.get("policy")),
     )
-    hint = Hint("nothing of it has changed: mend this, then ", NextStep("resume", state.run_id))
+    hint = Hint("nothing of it has changed: fix this, then ", NextStep("resume", state.run_id))
     warn(site.watch, require_ready(needs, f"run {state.run_id} cannot go on", hint))
 
 
@@ -287,7 +287,7 @@ def refused(source: Source, registry: Registry, unusable: Iterable[tuple[Task, s
                    help=registry.missing(name) or _GONE)
         for task, name in unusable
     ]  # fmt: skip
-    why = "the run cannot go on as things are; nothing of it has changed, mend this and resume it"
+    why = "the run cannot go on as things are; nothing of it has changed, fix this and resume it"
     return PlanInvalid(why, source, arrange(findings))
 
 

@@ -378,7 +378,7 @@ def edited_plan(run: str, state_dir: str | None) -> Edited | None:
             if isinstance(entry.event, (RunStarted, RunRevised)):
                 last = entry.event
         if last is None:
-            return None  # the command that goes on with it says so
+            return None  # the command that continues with it says so
         before = journal.plan(str(last.environment.get("text") or last.plan_digest)).text
     finally:
         journal.close()

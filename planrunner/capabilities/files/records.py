@@ -64,7 +64,7 @@ def storing(place: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        hint = "free some space or mend the disk, then run the command again"
+        hint = "free some space or repair the disk, then run the command again"
         raise StorageFailed(f"`{place}` cannot be written: {error.strerror}", hint) from None
 
 

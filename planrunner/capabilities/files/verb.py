@@ -49,7 +49,7 @@ def _ruling(context: Context) -> list[str]:
 
 class Verb:
     """One capability of the family: the same plan is what it shows, what it captures and what it carries out. ``still``
-    says of one that must not act twice whether its work is there although others have gone on with it."""
+    says of one that must not act twice whether its work is there although others have continued it."""
 
     __slots__ = ("_defaults", "_name", "_plan", "_still")
 

@@ -73,7 +73,7 @@ class Partial:
         return os.fstat(self._file.fileno()).st_size
 
     def begin(self, validator: str) -> None:
-        """Forget what is there; what comes now belongs to ``validator`` (empty: it cannot be gone on with)."""
+        """Forget what is there; what comes now belongs to ``validator`` (empty: it cannot be continued)."""
         self._file.truncate(0)
         self._digest = hashlib.sha256()
         self._sure = self._noted = 0
@@ -110,7 +110,7 @@ class Partial:
         if not self._shared:
             self.drop()
         elif not self._gone and self._sure > self._noted:
-            with contextlib.suppress(OSError):  # then less is gone on with
+            with contextlib.suppress(OSError):  # then less is continued
                 self._write_note()
         self._file.close()
 
@@ -439,7 +439,7 @@ def download(
         found = _deliver(context, found, artifact or ("" if path else name_of(found.url)), partial)
         partial.drop()
     except Failure as failure:
-        if failure.failure not in ("transient", "interrupted"):  # then there is something to go on with
+        if failure.failure not in ("transient", "interrupted"):  # then there is something to continue with
             partial.drop()
         raise
     finally:

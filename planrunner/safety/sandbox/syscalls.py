@@ -114,7 +114,7 @@ def _argument(number: int) -> bytes:
 
 
 def _unless(test: _Test) -> Iterator[bytes]:
-    """Refuse a call with such an argument, and go on with the number of the call loaded."""
+    """Refuse a call with such an argument, and continue with the number of the call loaded."""
     lines = [_argument(test.argument)]
     if test.mask:
         lines += [_line(_MASK, test.mask), _line(_EQUAL, 0, 1, 0), _line(_ANSWER, _REFUSE | _EPERM)]

@@ -225,7 +225,7 @@ def test_a_checkpoint_that_the_run_ended_with_can_be_looked_at_only(project: Pro
     project.plan({"id": "a", "run": "echo a > f", "checkpoint": True})
     project.run("exec", "plan.json")
     assert project.data("checkpoints", "last", "a")["files"]["held"] == 2
-    assert "nothing is left to go on with" in project.run("fork", "last", "--from", "a", code=errors.USAGE).err
+    assert "nothing is left to continue with" in project.run("fork", "last", "--from", "a", code=errors.USAGE).err
 
 
 @needs_git
@@ -369,7 +369,7 @@ def test_the_last_task_of_a_run_is_listed_like_every_other(project: Project) -> 
     listed = project.run("checkpoints", "last").out
     assert "cp-only-" in listed and "the end" in listed
     refused = project.run("fork", "last", code=errors.USAGE).err
-    assert "nothing is left to go on with" in refused
+    assert "nothing is left to continue with" in refused
     project.plan({"id": "only", "run": "exit 1"})
     project.run("exec", "plan.json", code=errors.FAILED)
     assert "no task completed" in project.run("checkpoints", "last").err

@@ -46,15 +46,15 @@ def test_a_run_whose_gate_is_decided_is_paused_until_it_is_resumed(project: Any)
     assert (shown["waiting"], shown["gates"]) == ([], [])
     task = shown["tasks"]["ok"]
     assert (task["status"], task["reason"]) == ("paused", "decided")
-    assert task["detail"] == "approved by bo; resuming the run goes on with it"
+    assert task["detail"] == "approved by bo; resuming the run continues with it"
     text = project("show").out
-    assert "ok     paused, approved by bo; resuming the run goes on with it" in text
+    assert "ok     paused, approved by bo; resuming the run continues with it" in text
     assert "p paused (decided)" in text
     assert "1 paused, 1 pending" in text
     assert "waits for" not in text
     assert f"2 tasks left: planrunner resume {run}" in text
     assert "◷ paused (decided)" in project("runs").out
-    assert project("why", "ok").out.startswith("`ok` is paused: approved by bo; resuming the run goes on with it\n")
+    assert project("why", "ok").out.startswith("`ok` is paused: approved by bo; resuming the run continues with it\n")
     for words in (["gates"], ["gates", "last"]):
         listed = project(*words).out
         assert "`ok` is approved by bo" in listed

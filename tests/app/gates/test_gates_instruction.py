@@ -172,7 +172,7 @@ def test_what_a_watchdog_asks_about_is_listed_while_it_runs_and_can_be_ended(pro
         assert (listed[0]["gate"], listed[0]["stage"], listed[0]["held"]) == ("slow", "watchdog", True)
         text = project("gates").out
         command = re.search(r"planrunner (cancel \S+ --task slow) --reason TEXT", text)
-        assert command and "let it go on, or end it?" in text
+        assert command and "let it continue, or end it?" in text
         assert project(*command[1].split(), "--reason", "too slow").code == 0
     finally:
         _, err = going.communicate(timeout=240)

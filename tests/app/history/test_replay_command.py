@@ -177,7 +177,7 @@ def test_places_that_are_none_are_refused(run: Run, ran: str) -> None:
         (("--at", "99"), 2, "has the entries 1 to 11"),
         (("--at", "11"), 2, "ended with entry 11"),
         (("--at", "3", "--from", "two"), 2, "not both"),
-        (("--from", "three"), 2, "nothing is left to go on with"),
+        (("--from", "three"), 2, "nothing is left to continue with"),
         (("--from", "two", "-p", "lost=1"), 2, "no parameter `lost`"),
         (("--from", "two", "-p", "lats=1"), 2, "no parameter `lats`; did you mean `last`?"),
     ):
