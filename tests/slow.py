@@ -125,7 +125,9 @@ SAMPLES = (
 
 def is_slow(name: str) -> bool:
     """Whether a test is left out: of the beginnings that fit ``name``, its node id below ``tests``, the longest decides."""
-    room, sample = (max((len(start) for start in table if name.startswith(start)), default=0) for table in (ROOMS, SAMPLES))
+    room, sample = (
+        max((len(start) for start in table if name.startswith(start)), default=0) for table in (ROOMS, SAMPLES)
+    )
     return room > sample
 
 

@@ -19,8 +19,8 @@ from planrunner.cli.options import json_option
 from planrunner.cli.output import print_document
 from planrunner.cli.settings import output
 from planrunner.errors import MISMATCH, OK, UsageError
+from planrunner.escapes import harmless
 from planrunner.journal.proof import Verdict
-from planrunner.views.terminal import harmless
 
 
 @click.group("audit", cls=CommandGroup)

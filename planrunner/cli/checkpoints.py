@@ -29,9 +29,10 @@ from planrunner.cli.output import print_document
 from planrunner.cli.revise import revised_first
 from planrunner.cli.settings import Settings, output
 from planrunner.errors import StorageFailed, UsageError
+from planrunner.escapes import harmless
 from planrunner.views.checkpoint import columns, lines
 from planrunner.views.documents import document_of
-from planrunner.views.terminal import Terminal, harmless, plural, table
+from planrunner.views.terminal import Terminal, plural, table
 
 SHOWN = 20
 """Paths of one kind that are listed; the rest is counted."""

@@ -17,9 +17,10 @@ from planrunner.cli.output import print_document
 from planrunner.cli.settings import COLORS, Settings, output, settings
 from planrunner.cli.table import ALIASES, COMMANDS, GROUPS, MEANT, module_of
 from planrunner.errors import INTERRUPTED, USAGE, NextStep
+from planrunner.escapes import harmless
 from planrunner.plan.nearest import nearest
 from planrunner.views.documents import error_document
-from planrunner.views.terminal import Terminal, cut, harmless, pad, width
+from planrunner.views.terminal import Terminal, cut, pad, width
 
 
 def write_error(

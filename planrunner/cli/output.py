@@ -5,14 +5,13 @@ What tasks, plans and files say cannot act on a terminal: only colours and line 
 from __future__ import annotations
 
 import os
-import re
 import sys
 from codecs import getincrementaldecoder
 from collections.abc import Callable
 from typing import Any, TextIO
 
+from planrunner.escapes import tame
 from planrunner.views.documents import document_text
-from planrunner.views.terminal import escaped, quiet
 
 
 def open_standard_streams() -> None:
@@ -43,11 +42,6 @@ def _fill(number: int) -> None:
         os.close(null)
 
 
-_ACTING = re.compile(r"\x1b\[[0-9;]*m|[\x00-\x08\x0b-\x1f\x7f]|\x1b")
-_HIDES = re.compile(r"[\[;]0*8[;m]")
-"""A colour that makes text invisible."""
-
-
 class Screen:
     """A stream on a terminal. ``own`` is the stream itself, for those who draw."""
 
@@ -71,13 +65,6 @@ def guard_terminals() -> None:
             setattr(sys, name, Screen(stream))
 
 
-def tame(text: str) -> str:
-    """The text as a terminal may have it: colours stay, line ends and tabs, and nothing else that acts."""
-    if text.isprintable():
-        return text
-    return quiet(_ACTING.sub(_kept, text.replace("\r\n", "\n").replace("\r", "\n")))
-
-
 def print_document(found: Any, line: bool = False) -> None:
     """Write a document for programs to standard output, indented or as one ``line``."""
     sys.stdout.write(document_text(found, line))
@@ -90,8 +77,3 @@ def byte_writer() -> Callable[[bytes], object]:
         return sys.stdout.buffer.write
     decoder = getincrementaldecoder("utf-8")("replace")  # a character may lie across two pieces
     return lambda piece: sys.stdout.write(tame(decoder.decode(piece)))
-
-
-def _kept(found: re.Match[str]) -> str:
-    text = found[0]
-    return text if len(text) > 1 and not _HIDES.search(text) else escaped(text[0]) + text[1:]

@@ -25,9 +25,10 @@ from planrunner.cli.options import json_option
 from planrunner.cli.output import print_document
 from planrunner.cli.settings import output
 from planrunner.errors import UsageError
+from planrunner.escapes import escaped, harmless
 from planrunner.plugins import reports
 from planrunner.views.documents import document_of, listing
-from planrunner.views.terminal import harmless, table
+from planrunner.views.terminal import table
 
 
 @click.group("plugins", cls=CommandGroup, default="list")
@@ -127,7 +128,7 @@ def check_plugins(name: str, cases: str, as_json: bool) -> int:
 def trust_plugin(ctx: click.Context, /, file: str, yes: bool) -> int:
     """Show what a plugin file of the project would do, and trust it as it is."""
     examined = examine(file)
-    click.echo("\n".join(_visible(line) for line in "\n".join(_examined(examined)).split("\n")))
+    click.echo("\n".join(escaped(line) for line in "\n".join(_examined(examined)).split("\n")))
     if examined.file.standing == "trusted":
         click.echo(f"{examined.file.name} is already trusted as it is")
         return 0
@@ -183,11 +184,6 @@ def _examined(examined: Examined) -> list[str]:
     if examined.diff:
         lines += ["changed since it was trusted:", examined.diff.rstrip("\n")]
     return lines
-
-
-def _visible(line: str) -> str:
-    """A line in which nothing hides: neither what moves the cursor nor what turns the direction of the text."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in line)
 
 
 def _hidden(text: str) -> list[str]:

@@ -26,9 +26,9 @@ from planrunner.cli.output import print_document
 from planrunner.cli.settings import Settings, output
 from planrunner.diagnostics import Severity
 from planrunner.errors import FAILED
+from planrunner.escapes import harmless
 from planrunner.views.documents import listing
 from planrunner.views.rights import rows
-from planrunner.views.terminal import harmless
 
 
 @click.command("init")

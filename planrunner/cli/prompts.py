@@ -19,6 +19,7 @@ from planrunner.caller import principal
 from planrunner.cli.options import Pairs, ResumeOptions, parse_amount
 from planrunner.cli.settings import Settings, messages
 from planrunner.errors import PlanInvalid, UsageError
+from planrunner.escapes import harmless
 from planrunner.journal.workspace import find_project
 from planrunner.machine.admission import Wanted
 from planrunner.machine.events import Entry
@@ -30,7 +31,7 @@ from planrunner.plugins.registry import Registry
 from planrunner.safety.project import read_project, unsound
 from planrunner.views.gates import budget_gate_lines, gate_lines, suggestion, waiting_budgets, waiting_gates
 from planrunner.views.rights import powers_lines
-from planrunner.views.terminal import foreign, harmless
+from planrunner.views.terminal import foreign
 
 Json = Any
 

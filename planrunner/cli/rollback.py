@@ -12,7 +12,7 @@ from planrunner.cli.output import print_document
 from planrunner.cli.runner import lay_environment, watch, write_object
 from planrunner.cli.settings import Settings
 from planrunner.errors import FAILED, OK, WAITING
-from planrunner.views.terminal import harmless
+from planrunner.escapes import harmless
 
 
 @click.command("rollback")

@@ -29,6 +29,7 @@ from planrunner.cli.output import byte_writer, print_document
 from planrunner.cli.runner import tell_edited
 from planrunner.cli.settings import Settings, messages, note_stranger, output
 from planrunner.errors import NextStep, UsageError
+from planrunner.escapes import harmless
 from planrunner.journal.codec import event_types
 from planrunner.views import run as picture
 from planrunner.views.documents import document_of
@@ -36,7 +37,6 @@ from planrunner.views.ending import ending
 from planrunner.views.progress.jsonl import entry_line, entry_text, header_line
 from planrunner.views.revision import revision_history
 from planrunner.views.run import call_lines
-from planrunner.views.terminal import harmless
 from planrunner.views.tree import tree
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from planrunner.engine.poller import uptime
+from planrunner.escapes import escaped
 
 _PR_SET_CHILD_SUBREAPER = 36
 _FEW = 30
@@ -131,8 +132,7 @@ def members(leader: int) -> list[int]:
 
 def name_of(pid: int) -> str:
     """The name of the program of a process, as the kernel keeps it; empty when it is gone."""
-    text = _read(f"/proc/{pid}/comm").decode("utf-8", "replace").strip()
-    return "".join(sign if sign.isprintable() else "?" for sign in text)
+    return escaped(_read(f"/proc/{pid}/comm").decode("utf-8", "replace").strip())
 
 
 def marks(pid: int) -> dict[str, str]:

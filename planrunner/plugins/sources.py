@@ -12,9 +12,9 @@ from types import ModuleType
 from typing import NamedTuple
 
 from planrunner.errors import PlanInvalid, UsageError
+from planrunner.escapes import harmless
 from planrunner.safety import trust
 from planrunner.safety.project import read_data
-from planrunner.views.terminal import harmless
 
 CAPABILITIES = "planrunner.capabilities"
 PLUGINS = "planrunner.plugins"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from planrunner.views.terminal import Terminal, harmless, table, word
+from planrunner.escapes import harmless
+from planrunner.views.terminal import Terminal, table, word
 
 Json = Any
 

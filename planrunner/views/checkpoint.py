@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from planrunner.escapes import harmless
 from planrunner.jsontext import as_text
-from planrunner.views.terminal import Terminal, harmless, plural
+from planrunner.views.terminal import Terminal, plural
 
 if TYPE_CHECKING:
     from planrunner.machine.events import CheckpointTaken

@@ -3,12 +3,13 @@ them."""
 
 from __future__ import annotations
 
+from planrunner.escapes import harmless
 from planrunner.jsontext import as_text
 from planrunner.machine.events import FrameOpened
 from planrunner.machine.graph import Frame
 from planrunner.machine.names import held_tasks, item_label, local_name
 from planrunner.machine.state import State
-from planrunner.views.terminal import cut, harmless, plural
+from planrunner.views.terminal import cut, plural
 
 ITEM = 28
 """Columns that the value of an item takes at most."""

@@ -6,8 +6,9 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from planrunner.escapes import harmless
 from planrunner.views.status import rfc3339
-from planrunner.views.terminal import cut, duration_text, harmless
+from planrunner.views.terminal import cut, duration_text
 
 if TYPE_CHECKING:
     from planrunner.views.terminal import Terminal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planrunner.escapes import harmless
 from planrunner.machine.names import called_off_inside, label
 from planrunner.machine.state import State
 from planrunner.machine.stops import deadline_text, stop_text
@@ -12,7 +13,7 @@ from planrunner.views.failure import failure_blocks, tolerated_lines
 from planrunner.views.gates import next_commands
 from planrunner.views.rollback import rollback_lines
 from planrunner.views.status import NAMED, counts_text, is_dry, listed, shown_counts, waiting
-from planrunner.views.terminal import Terminal, duration_text, harmless, plural
+from planrunner.views.terminal import Terminal, duration_text, plural
 
 DRY = "dry run: nothing was done, nothing is kept"
 """What stands for the id of a run that only happened on paper."""

@@ -10,6 +10,7 @@ from hashlib import sha256
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+from planrunner.escapes import harmless
 from planrunner.jsontext import shown
 from planrunner.machine.compensation import mine
 from planrunner.machine.events import Outcome
@@ -22,7 +23,7 @@ from planrunner.source import Source, Span, notation_of
 from planrunner.views.budget import extending
 from planrunner.views.containers import around_text
 from planrunner.views.status import advice, attempt_text, is_dry, outputs_of
-from planrunner.views.terminal import Terminal, cut, duration_text, harmless, plural, word
+from planrunner.views.terminal import Terminal, cut, duration_text, plural, word
 
 if TYPE_CHECKING:
     from planrunner.machine.state import State

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from planrunner.escapes import harmless
 from planrunner.jsontext import as_text
 from planrunner.machine.admission import Wanted, wanted
 from planrunner.machine.gates import answered
@@ -14,7 +15,7 @@ from planrunner.machine.state import GateState, State
 from planrunner.machine.votes import tally
 from planrunner.plan.expressions.quantities import format_duration, format_money
 from planrunner.views.status import about, about_lines, rfc3339
-from planrunner.views.terminal import Terminal, cut, duration_text, harmless, plural
+from planrunner.views.terminal import Terminal, cut, duration_text, plural
 
 Json = Any
 

@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from planrunner.escapes import harmless
 from planrunner.plan.graph import Graph
 from planrunner.plan.model import Edge, Fanout, Plan, Task
 from planrunner.plan.tasks import inner
-from planrunner.views.terminal import Terminal, harmless, pad, plural, width
+from planrunner.views.terminal import Terminal, pad, plural, width
 
 
 class Node(NamedTuple):

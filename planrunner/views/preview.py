@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from planrunner.escapes import escaped, escaped_line
+from planrunner.escapes import escaped, escaped_line, harmless
 from planrunner.jsontext import as_text
-from planrunner.views.terminal import Terminal, cut, duration_text, harmless, plural
+from planrunner.views.terminal import Terminal, cut, duration_text, plural
 
 Json = Any
 

@@ -8,8 +8,9 @@ from json import dumps
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
+from planrunner.escapes import harmless
 from planrunner.machine.replay import Difference, Replayed
-from planrunner.views.terminal import Terminal, duration_text, harmless, plural, table
+from planrunner.views.terminal import Terminal, duration_text, plural, table
 
 Json = Any
 

@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from json import dumps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from planrunner.escapes import harmless
 from planrunner.machine.events import Entry, RunRevised, RunStarted
 from planrunner.redaction import masked
 from planrunner.views.documents import FORMAT, document
 from planrunner.views.status import listed
-from planrunner.views.terminal import Terminal, cut, harmless, plural
+from planrunner.views.terminal import Terminal, cut, plural
 
 if TYPE_CHECKING:
     from planrunner.plan.identity import Difference

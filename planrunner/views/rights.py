@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from planrunner.escapes import escaped
+from planrunner.escapes import escaped, harmless, numbered
 from planrunner.redaction import masked
-from planrunner.views.terminal import Terminal, cut, duration_text, harmless, plural, table, width
+from planrunner.views.terminal import Terminal, cut, duration_text, plural, table, width
 
 if TYPE_CHECKING:
     from planrunner.views.terminal import Terminal
@@ -123,12 +123,7 @@ def item(text: str, longest: int = LONGEST) -> str:
 def _visible(text: str) -> str:
     """The text with all but the signs of ASCII written out: a letter of another alphabet may look exactly like one of
     ours."""
-    return "".join(char if char.isascii() else _number(char) for char in escaped(text))
-
-
-def _number(char: str) -> str:
-    code = ord(char)
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return "".join(char if char.isascii() else numbered(char) for char in escaped(text))
 
 
 def _wrapped(screen: Terminal, label: str, items: list[str]) -> Iterator[str]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from planrunner.escapes import harmless
 from planrunner.machine.names import label
 from planrunner.machine.state import State
-from planrunner.views.terminal import Terminal, cut, duration_text, harmless, plural
+from planrunner.views.terminal import Terminal, cut, duration_text, plural
 
 if TYPE_CHECKING:
     from planrunner.machine.compensation_log import CompensationLog, Owed, Rollback

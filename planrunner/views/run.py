@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from planrunner.escapes import harmless
 from planrunner.jsontext import stable_json
 from planrunner.machine.budgets import scope_of, standing, time_limit
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, RunEnded
@@ -26,7 +27,7 @@ from planrunner.views.status import (
     shown_status,
     waiting,
 )
-from planrunner.views.terminal import Terminal, duration_text, harmless, pad, width
+from planrunner.views.terminal import Terminal, duration_text, pad, width
 
 if TYPE_CHECKING:
     from planrunner.machine.events import Entry

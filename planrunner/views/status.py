@@ -6,11 +6,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from planrunner.escapes import harmless
 from planrunner.jsontext import as_text
 from planrunner.machine.graph import Frame
 from planrunner.machine.names import by_its_own, local_name, replaced_tasks, written_name
 from planrunner.machine.state import State
-from planrunner.views.terminal import cut, harmless
+from planrunner.views.terminal import cut
 
 if TYPE_CHECKING:
     from planrunner.machine.state import State, TaskState

@@ -1,4 +1,4 @@
-"""Where text goes: colour, character set, size and columns, counts and times as words, untrusted text made harmless.
+"""Where text goes: colour, character set, size and columns, counts and times as words.
 
 A sign and a word always stand together: colour alone never carries meaning."""
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import TextIO
 from unicodedata import combining, east_asian_width
 
-from planrunner.redaction import masked
+from planrunner.escapes import harmless, quiet
 
 SIGNS: dict[str, tuple[str, str, str]] = {
     "pending": ("·", ".", "dim"),
@@ -127,76 +127,6 @@ class Terminal:
 def _number(name: str) -> int:
     value = os.environ.get(name, "")
     return int(value) if value.isascii() and value.isdigit() else 0
-
-
-_TURNING = frozenset("\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""Marks that turn the direction of writing, and ends of lines that no terminal shows."""
-
-
-_UNSEEN = frozenset("\x85\u00ad\u180e\u200b\u2060\u2061\u2062\u2063\u2064\ufeff")
-"""Characters without a picture that stand inside words."""
-
-
-def quiet(text: str) -> str:
-    """The text without what acts beyond the controls of seven bits: those of eight, marks that turn the writing, tags.
-    They stand as ``\\u202e``, which in JSON means the same."""
-    if text.isascii() and "\x7f" not in text:
-        return text
-    return "".join([escaped(sign) if _acts(sign) else sign for sign in text])
-
-
-def _acts(sign: str) -> bool:
-    return "\x7f" <= sign <= "\x9f" or sign in _TURNING or "\U000e0000" <= sign <= "\U000e007f"
-
-
-def escaped(sign: str) -> str:
-    """A character as JSON escapes it."""
-    code = ord(sign)
-    if code < 0x10000:
-        return f"\\u{code:04x}"
-    return f"\\u{0xD7C0 + (code >> 10):04x}\\u{0xDC00 | code & 0x3FF:04x}"
-
-
-def harmless(text: str) -> str:
-    """Text of a task or a plan as anybody may see it: without control characters, so that it cannot move the cursor or
-    recolour the screen, with characters that hide or turn others as ``\\u202e``, and without the passwords of
-    addresses."""
-    text = text if text.isprintable() else _printable(text)
-    if "://" not in text:
-        return text
-    return masked(text)
-
-
-def _printable(text: str) -> str:
-    text = text.expandtabs(4)
-    kept: list[str] = []
-    at = 0
-    while at < len(text):
-        char = text[at]
-        if char == "\x1b":
-            at = _after_escape(text, at)
-            continue
-        if char.isprintable():
-            kept.append(char)
-        elif char in _UNSEEN or char in _TURNING or "\U000e0000" <= char <= "\U000e007f":
-            kept.append(escaped(char))  # what people approve must not read otherwise than it runs
-        at += 1
-    return "".join(kept)
-
-
-def _after_escape(text: str, at: int) -> int:
-    """The place after an escape sequence: CSI up to its final byte, OSC up to BEL or ST, else two characters."""
-    kind = text[at + 1 : at + 2]
-    if kind == "[":
-        at += 2
-        while at < len(text) and not "@" <= text[at] <= "~":
-            at += 1
-        return at + 1
-    if kind == "]":
-        while at < len(text) and text[at] != "\x07" and text[at : at + 2] != "\x1b\\":
-            at += 1
-        return at + (1 if text[at : at + 1] == "\x07" else 2)
-    return at + 2
 
 
 def word(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from planrunner.escapes import harmless
 from planrunner.machine.compensation import undone_holders
 from planrunner.machine.graph import Frame
 from planrunner.machine.names import counts, frames, labelled
@@ -13,7 +14,7 @@ from planrunner.views.containers import end_text, name_inside, progress_text, ro
 from planrunner.views.graph import outlined
 from planrunner.views.run import reason_text
 from planrunner.views.status import attempt_text, counts_text, elapsed, is_resting, shown_status
-from planrunner.views.terminal import Terminal, cut, duration_text, harmless, pad, width
+from planrunner.views.terminal import Terminal, cut, duration_text, pad, width
 
 WHOLE = 60
 """A run of up to that many tasks is shown whole; in a larger one, completed and untouched tasks are only counted."""

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from workbench import ROOT
 
-from planrunner.cli.output import tame
+from planrunner.escapes import tame
 
 HOSTILE = (
     "\x1b]0;owned\x07\x1b[2J\x1b[1A\x1b[8mhidden\x1b[0m \x9b2J \u202eevil\u2066 \x85 \x7f\x08\x08 \U000e0041 \x1bc"

@@ -89,7 +89,7 @@ class TestTrust:
         assert "\x1b" not in shown
         assert "\u202e" not in shown
         assert "\\u202e" in shown
-        assert "\\x1b[2K" in shown
+        assert "\\033[2K" in shown
         assert "characters that do not show: U+202E in line 12, U+001B in line 13, U+001B in line 14" in shown
 
     def test_a_trusted_file_runs_until_it_changes_and_the_change_is_shown(

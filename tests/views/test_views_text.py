@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planrunner.views.terminal import SIGNS, Terminal, cut, duration_text, harmless, pad, table, width
+from planrunner.escapes import harmless
+from planrunner.views.terminal import SIGNS, Terminal, cut, duration_text, pad, table, width
 
 
 @given(st.text())

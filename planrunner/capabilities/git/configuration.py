@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.git.command import Git, program
 from planrunner.capabilities.programs import Program, run
+from planrunner.escapes import escaped
 from planrunner.files.match import name_fits
 
 REFUSED = (
@@ -68,7 +69,7 @@ def check(settings: Iterable[tuple[str, str]], allowed: Iterable[str] = ()) -> N
     patterns = tuple(pattern.lower() for pattern in allowed)
     bad = sorted({key for key, value in settings if is_refused(key, value) and not _fits(key, patterns)})
     if bad:
-        names = ", ".join(f"`{_printable(key)}`" for key in bad[:5]) + (" …" if len(bad) > 5 else "")
+        names = ", ".join(f"`{escaped(key)[:80]}`" for key in bad[:5]) + (" …" if len(bad) > 5 else "")
         raise Failure(
             f"the repository's own settings name programs, files or addresses: {names}; "
             "remove them, or let them be with `git: {allow_config: […]}` in planrunner.yaml",
@@ -91,10 +92,6 @@ def is_refused(key: str, value: str) -> bool:
 
 def _fits(key: str, patterns: Iterable[str]) -> bool:
     return any(name_fits(pattern, key.lower()) for pattern in patterns)
-
-
-def _printable(key: str) -> str:
-    return "".join(char if char.isprintable() else "?" for char in key)[:80]
 
 
 def user_value(context: Context, key: str) -> str:

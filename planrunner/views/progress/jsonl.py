@@ -5,11 +5,12 @@ from __future__ import annotations
 from json import JSONEncoder
 from typing import Any
 
+from planrunner.escapes import harmless
 from planrunner.machine.events import Entry
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
 from planrunner.views.status import is_dry
-from planrunner.views.terminal import Terminal, harmless
+from planrunner.views.terminal import Terminal
 
 FORMAT = 1
 LONGEST = 160

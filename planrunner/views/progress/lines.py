@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from planrunner.escapes import harmless
 from planrunner.machine.events import (
     AttemptStarted,
     AttemptStopping,
@@ -39,7 +40,7 @@ from planrunner.views.checkpoint import warning
 from planrunner.views.containers import end_text, opened_text
 from planrunner.views.gates import watchdog_command
 from planrunner.views.status import attempt_text, counts_text, listed, waiting
-from planrunner.views.terminal import Terminal, duration_text, foreign, harmless, plural
+from planrunner.views.terminal import Terminal, duration_text, foreign, plural
 
 
 class Told(NamedTuple):

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from planrunner.escapes import harmless
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Event, TasksReset, UndoEnded
 from planrunner.machine.names import label
-from planrunner.views.terminal import EDGE, Terminal, cut, harmless, word
+from planrunner.views.terminal import EDGE, Terminal, cut, word
 
 if TYPE_CHECKING:
     from planrunner.machine.state import State

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import Any
 
+from planrunner.escapes import harmless
 from planrunner.machine.events import AttemptEnded, Entry, GateOpened, TaskSettled, UndoEnded
 from planrunner.machine.names import owners, stands
 from planrunner.machine.state import State
@@ -15,7 +16,7 @@ from planrunner.views.ending import ending
 from planrunner.views.progress.lines import line_of, stopping_text
 from planrunner.views.progress.output import TaskOutput
 from planrunner.views.status import ORDER, attempt_text, elapsed, shown_counts
-from planrunner.views.terminal import Terminal, cut, duration_text, harmless, notes, pad, width
+from planrunner.views.terminal import Terminal, cut, duration_text, notes, pad, width
 from planrunner.views.tree import TROUBLE, Row, tree
 
 FRAME = 0.125
