@@ -7,94 +7,26 @@ and stays shared.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from operator import is_not
 from typing import NamedTuple
 
+from planrunner.plan.lower import keys as task_keys
+from planrunner.plan.lower import plan as plan_keys
 from planrunner.syntax.tree import Mapping, Node, Plain, Scalar, Sequence
 
-PLAN_ALIASES = {
-    "plan_id": "plan",
-    "id": "plan",
-    "definition_of_done": "done",
-    "budget": "budgets",
-    "policies": "policy",
-    "nodes": "tasks",
-    "steps": "tasks",
-}
-TASK_ALIASES = {
-    "name": "title",
-    "using": "uses",
-    "inputs": "with",
-    "input": "with",
-    "depends_on": "needs",
-    "dependsOn": "needs",
-    "if": "when",
-    "success_criteria": "expect",
-    "criteria": "expect",
-    "continue_on_failure": "allow_failure",
-    "continue_on_error": "allow_failure",
-    "budget": "budgets",
-    "environment": "env",
-}
+_Key = task_keys.Key | plan_keys.Key
+
+
+def _aliases(keys: Iterable[_Key]) -> dict[str, str]:
+    return {alias: key.name for key in keys for alias in key.aliases.split()}
+
+
+PLAN_ORDER = tuple(key.name for key in plan_keys.KEYS)
+TASK_ORDER = tuple(key.name for key in task_keys.KEYS if key.name != "ready")
+PLAN_ALIASES = _aliases(plan_keys.KEYS)
+TASK_ALIASES = _aliases(task_keys.KEYS)
 BUDGET_ALIASES = {"timeMin": "time", "costUSD": "cost"}
-
-PLAN_ORDER = (
-    *(
-        "plan",
-        "title",
-        "description",
-        "owner",
-        "version",
-        "created_at",
-        "state",
-        "stakeholders",
-        "labels",
-        "deadline",
-        "done",
-    ),
-    *("params", "budgets", "policy", "defaults", "env", "max_parallel", "limits", "seed", "on_failure"),
-    *("rollback", "breakers"),
-    *("memory", "hypotheses", "outputs", "artifacts", "gates", "services", "tasks", "finally", "subplans"),
-)
-TASK_ORDER = (
-    *("id", "title", "description", "kind", "role", "status", "priority", "owner", "labels", "deadline"),
-    *("needs", "join", "when", "assumptions", "risks", "capabilities", "preconditions"),
-    *("foreach", "matrix", "as", "max_parallel", "max_items", "tolerate", "delay"),
-    *("uses", "with", "run", "command", "loop", "subplan", "params"),
-    *("gate", "ask", "checks", "options", "form", "approvers", "expires", "on_expiry"),
-    *("escalate", "on_reject"),
-    *(
-        "cwd",
-        "shell",
-        "env",
-        "secrets",
-        "environment",
-        "stdin",
-        "stdout",
-        "timeout",
-        "timebox",
-        "heartbeat",
-        "watchdog",
-    ),
-    *("retry", "on_doubt", "allow_failure", "fresh"),
-    *(
-        "budgets",
-        "optional",
-        "degraded",
-        "policy",
-        "effect",
-        "effects",
-        "expect",
-        "postconditions",
-        "validation",
-        "failure_modes",
-    ),
-    *("outputs", "artifacts", "evidence", "checkpoint", "backup", "rollback", "irreversible"),
-    *("on_success", "on_failure", "next", "ends_plan"),
-)
-
-SERVICE_ORDER = tuple("title description needs when run cwd shell env secrets stdin ready timeout retry policy".split())
 
 _Entry = tuple[Scalar, Node]
 _Rewrite = Callable[["_Canon", Node], Node]
@@ -168,12 +100,15 @@ class _Canon:
         return self._mapping(node, _ROLLBACK)
 
     def subplans(self, node: Node) -> Node:
-        names = [str(key.value) for key, _ in node.entries] if isinstance(node, Mapping) else []
-        return self._mapping(node, _Kind({}, {}, dict.fromkeys(names, _Canon.subplan), frozenset(names)))
+        return self._named(node, _Canon.subplan)
 
     def services(self, node: Node) -> Node:
+        return self._named(node, _Canon.service)
+
+    def _named(self, node: Node, rewrite: _Rewrite) -> Node:
+        """A mapping whose values are all of one kind."""
         names = [str(key.value) for key, _ in node.entries] if isinstance(node, Mapping) else []
-        return self._mapping(node, _Kind({}, {}, dict.fromkeys(names, _Canon.service), frozenset(names)))
+        return self._mapping(node, _Kind({}, {}, dict.fromkeys(names, rewrite), frozenset(names)))
 
     def service(self, node: Node) -> Node:
         return self._mapping(node, _SERVICE)
@@ -249,60 +184,27 @@ class _Canon:
         return self._done[key]
 
 
-def _kind(aliases: dict[str, str], order: tuple[str, ...], parts: dict[str, _Rewrite]) -> _Kind:
-    rank = {key: number for number, key in enumerate(order)}
-    return _Kind(aliases, rank, parts, frozenset((*aliases, *parts)))
+def _kind(order: str, **parts: _Rewrite) -> _Kind:
+    """A kind of mapping that has no aliases; ``order`` are its keys."""
+    return _Kind({}, {key: number for number, key in enumerate(order.split())}, parts, frozenset(parts))
 
 
-_EDGE = _kind({}, ("on", "to", "rework", "max", "when", "else", "recovers"), {})
-_LOOP = _kind({}, ("max", "until", "at_bound", "carry", "breaker", "checkpoint", "tasks"), {"tasks": _Canon.tasks})
-_ACTION = _kind({}, ("uses", "with", "run", "retry", "timeout"), {"run": _Canon.digits})
-_ROLLBACK = _kind({}, ("mode", "only", "budgets"), {"budgets": _Canon.budgets})
-_SUBPLAN = _kind(
-    {},
-    PLAN_ORDER,
-    {
-        "tasks": _Canon.tasks,
-        "finally": _Canon.tasks,
-        "defaults": _Canon.task,
-        "budgets": _Canon.budgets,
-        "rollback": _Canon.rollback,
-        "env": _Canon.digits,
-    },
-)
-_TASK = _kind(
-    TASK_ALIASES,
-    TASK_ORDER,
-    {
-        "budgets": _Canon.budgets,
-        "loop": _Canon.loop,
-        "subplan": _Canon.tasks,
-        "rollback": _Canon.action,
-        "degraded": _Canon.action,
-        "on_success": _Canon.edges,
-        "on_failure": _Canon.edges,
-        "next": _Canon.edges,
-        "env": _Canon.digits,
-        "run": _Canon.digits,
-        "stdin": _Canon.digits,
-    },
-)
-_SERVICE = _kind({}, SERVICE_ORDER, {"env": _Canon.digits, "run": _Canon.digits, "stdin": _Canon.digits})
-_PLAN = _kind(
-    PLAN_ALIASES,
-    PLAN_ORDER,
-    {
-        "budgets": _Canon.budgets,
-        "tasks": _Canon.tasks,
-        "services": _Canon.services,
-        "finally": _Canon.tasks,
-        "subplans": _Canon.subplans,
-        "rollback": _Canon.rollback,
-        "defaults": _Canon.task,
-        "env": _Canon.digits,
-        "version": _Canon.digits,
-    },
-)
+def _of_table(keys: tuple[_Key, ...], without: tuple[task_keys.Part, ...] = (), aliased: bool = True) -> _Kind:
+    """The kind of mapping that has the keys of a table; parts ``without`` stay as they are."""
+    aliases = _aliases(keys) if aliased else {}
+    rewrites = {key.name: getattr(_Canon, key.inside) for key in keys if key.inside and key.inside not in without}
+    rank = {key.name: number for number, key in enumerate(keys)}
+    return _Kind(aliases, rank, rewrites, frozenset((*aliases, *rewrites)))
+
+
+_EDGE = _kind("on to rework max when else recovers")
+_LOOP = _kind("max until at_bound carry breaker checkpoint tasks", tasks=_Canon.tasks)
+_ACTION = _kind("uses with run retry timeout", run=_Canon.digits)
+_ROLLBACK = _kind("mode only budgets", budgets=_Canon.budgets)
+_TASK = _of_table(task_keys.KEYS)
+_SERVICE = _of_table(task_keys.KEYS, ("action", "budgets", "edges", "loop", "tasks"), aliased=False)
+_PLAN = _of_table(plan_keys.KEYS)
+_SUBPLAN = _of_table(plan_keys.KEYS, ("services", "subplans"), aliased=False)
 
 
 def _first(node: Mapping, key: Scalar, name: str, aliases: dict[str, str]) -> bool:

@@ -10,7 +10,7 @@ from plan_loading import errors, loaded, task_of
 
 from planrunner.plan import schema
 from planrunner.plan.canonical import PLAN_ALIASES, TASK_ALIASES
-from planrunner.plan.lower import draft, plan
+from planrunner.plan.lower import keys, plan
 from planrunner.plan.model import Action, Artifact, Budgets, Edge, Join, Output, Param, Plan, Retry, Script, Task
 from planrunner.source import Span
 
@@ -33,23 +33,9 @@ def bare(value: Any) -> Any:
 def test_no_key_of_the_schema_gets_lost_in_lowering() -> None:
     properties = schema.published()
     task = properties["definitions"]["task"]["properties"]
-    known = {*draft.READERS, *draft.TOGETHER, *draft.NOTES, "id", *TASK_ALIASES}
+    known = {*(key.name for key in keys.KEYS), *TASK_ALIASES}
     assert task.keys() | properties["definitions"]["service"]["properties"].keys() == known
-    keys = {
-        *plan._READERS,
-        *plan.NOTES,
-        *(key for key, _, _ in plan._POLICIES),
-        "plan",
-        "params",
-        "budgets",
-        "defaults",
-        "gates",
-        "tasks",
-        "finally",
-        "services",
-        *PLAN_ALIASES,
-    }
-    assert properties["properties"].keys() == keys
+    assert properties["properties"].keys() == {*(key.name for key in plan.KEYS), *PLAN_ALIASES}
 
 
 def test_a_run_without_a_capability_is_a_shell_command() -> None:

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 from planrunner.diagnostics import Diagnostic, Label
 from planrunner.plan.files import Links
-from planrunner.plan.lower import declarations as parts
-from planrunner.plan.lower import declarations as policy
-from planrunner.plan.lower import values as values
+from planrunner.plan.lower import declarations, values
+from planrunner.plan.lower.keys import Part
 from planrunner.plan.lower.task import complete, defaults_of, lower_task, report_idle_inputs, report_twins, task_id
 from planrunner.plan.lower.values import RUN, Lowering, criteria
 from planrunner.plan.model import Budgets, Capability, Criterion, Plan, Task
@@ -51,19 +50,19 @@ def _plan(tree: Mapping, start: Lowering, given: str) -> Plan:
     items[0] = [*_services(start, nodes.get("services")), *items[0]]
     low = start.scope(frozenset([found for group in items for item in group if (found := task_id(item))]))
     fields: dict[str, Any] = {}
-    notes: dict[str, Any] = {}
-    for key, node in nodes.items():
-        if key in _READERS:
-            fields[key] = _READERS[key](node)
-        elif key in NOTES:
-            notes[key] = values.data(node)
-    if "params" in nodes:
-        fields["params"] = low.params = parts.params(low, nodes["params"])
+    for key in KEYS:
+        if key.read is not None and key.name in nodes:
+            fields[key.field or key.name] = key.read(low, nodes[key.name])
+    notes = {key.name: values.data(nodes[key.name]) for key in KEYS if key.noted and key.name in nodes}
+    low.params = fields.get("params", ())
     if "outputs" in nodes:
-        parts.check_types(low, nodes["outputs"])
-    if "budgets" in nodes:
-        fields["budgets"] = parts.budgets(low, nodes["budgets"], Budgets())
-    _policies(low, nodes, fields, notes)
+        declarations.check_types(low, nodes["outputs"])
+    if "policy" in nodes:
+        fields["gated"] = declarations.gated(low, nodes["policy"])
+    if fields.get("deadline") is not None:
+        del notes["deadline"]
+    elif "deadline" in nodes:
+        fields["due"] = declarations.due(nodes["deadline"])
     tasks = _tasks(low, nodes, *items)
     report_twins(low, tasks)
     if (done := tree.key("done")) is not None:
@@ -71,18 +70,6 @@ def _plan(tree: Mapping, start: Lowering, given: str) -> Plan:
     name = nodes.get("plan")
     span = name.span if name is not None else tree.span
     return Plan(values.text(name) if name is not None else given, **fields, tasks=tasks, notes=notes or None, span=span)
-
-
-def _policies(low: Lowering, nodes: dict[str, Node], fields: dict[str, Any], notes: dict[str, Any]) -> None:
-    for key, field, read in _POLICIES:
-        if key in nodes:
-            fields[field] = read(low, nodes[key])
-    if "deadline" in nodes:
-        fields["deadline"] = policy.deadline(low, nodes["deadline"])
-        if fields["deadline"] is not None:
-            del notes["deadline"]
-        else:
-            fields["due"] = policy.due(nodes["deadline"])
 
 
 def _tasks(low: Lowering, nodes: dict[str, Node], first: list[Mapping], last: list[Mapping]) -> tuple[Task, ...]:
@@ -143,28 +130,56 @@ def _on_failure(node: Node) -> str:
     return word if word in ("continue", "rollback", "cancel") else "stop"
 
 
-_READERS: dict[str, Callable[[Node], Any]] = {
-    "title": values.text,
-    "description": values.text,
-    "owner": values.text,
-    "version": values.text,
-    "on_failure": _on_failure,
-    "max_parallel": lambda node: values.whole(node) or 5,
-    "limits": _limits,
-    "env": values.pairs,
-    "outputs": parts.outputs,
-    "artifacts": parts.artifacts,
-    "policy": values.data,
-    "hypotheses": values.data,
-    "seed": values.whole,
-}
-_POLICIES: tuple[tuple[str, str, Callable[[Lowering, Node], Any]], ...] = (
-    ("rollback", "rollback", policy.rollback),
-    ("breakers", "breakers", policy.breakers),
-    ("policy", "gated", policy.gated),
+class Key(NamedTuple):
+    """A key of a plan: how it is read (None: with others), its other names, the rest as for a key of a task. One that
+    is ``noted`` is for people."""
+
+    name: str
+    read: Callable[[Lowering, Node], Any] | None = None
+    aliases: str = ""
+    inside: Part = ""
+    noted: bool = False
+    field: str = ""
+
+
+def _alone(read: Callable[[Node], Any]) -> Callable[[Lowering, Node], Any]:
+    return lambda low, node: read(node)
+
+
+KEYS = (
+    Key("plan", aliases="plan_id id"),
+    Key("title", _alone(values.text)),
+    Key("description", _alone(values.text)),
+    Key("owner", _alone(values.text)),
+    Key("version", _alone(values.text), inside="digits"),
+    Key("created_at", noted=True),
+    Key("state", noted=True),
+    Key("stakeholders", noted=True),
+    Key("labels", noted=True),
+    Key("deadline", declarations.deadline, noted=True),
+    Key("done", aliases="definition_of_done", noted=True),
+    Key("params", declarations.params),
+    Key("budgets", lambda low, node: declarations.budgets(low, node, Budgets()), "budget", "budgets"),
+    Key("policy", _alone(values.data), "policies"),
+    Key("defaults", inside="task"),
+    Key("env", _alone(values.pairs), inside="digits"),
+    Key("max_parallel", lambda low, node: values.whole(node) or 5),
+    Key("limits", _alone(_limits)),
+    Key("seed", _alone(values.whole)),
+    Key("on_failure", _alone(_on_failure)),
+    Key("rollback", declarations.rollback, inside="rollback"),
+    Key("breakers", declarations.breakers),
+    Key("memory", noted=True),
+    Key("hypotheses", _alone(values.data)),
+    Key("outputs", _alone(declarations.outputs)),
+    Key("artifacts", _alone(declarations.artifacts)),
+    Key("gates"),
+    Key("services", inside="services"),
+    Key("tasks", aliases="nodes steps", inside="tasks"),
+    Key("finally", inside="tasks"),
+    Key("subplans", inside="subplans", noted=True),
 )
-NOTES = frozenset(["created_at", "state", "stakeholders", "labels", "deadline", "done", "memory", "subplans"])
-"""Keys of a plan that people read and the machine does not."""
+"""In the order in which the formatter writes them."""
 
 
 NAME = "definition-of-done"

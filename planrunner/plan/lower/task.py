@@ -10,14 +10,11 @@ from typing import Any
 from planrunner.diagnostics import Label
 from planrunner.plan.commands.lower import with_calls
 from planrunner.plan.commands.statements import looks_like_calls
-from planrunner.plan.lower import actions as actions
-from planrunner.plan.lower import declarations as parts
-from planrunner.plan.lower import flow as flow
-from planrunner.plan.lower import values as values
+from planrunner.plan.lower import actions, declarations, flow, values
 from planrunner.plan.lower.actions import check_params, linked
 from planrunner.plan.lower.declarations import GATE_KEYS, gate, routes
-from planrunner.plan.lower.draft import CRITERIA, Draft, computes
 from planrunner.plan.lower.flow import joined, with_items
+from planrunner.plan.lower.keys import CRITERIA, Draft, computes
 from planrunner.plan.lower.values import Lowering, Pending, condition, criteria
 from planrunner.plan.model import Budgets, Loop, Retry, Task
 from planrunner.plan.nearest import nearest
@@ -213,7 +210,7 @@ def _finish_times(draft: Draft) -> None:
             computes(draft, "retry.attempts", attempts)
         fields["retry"] = flow.retry(low, nodes["retry"], draft.defaults.get("retry", Retry()))
     if "budgets" in nodes:
-        fields["budgets"] = parts.budgets(low, nodes["budgets"], draft.defaults.get("budgets", Budgets()))
+        fields["budgets"] = declarations.budgets(low, nodes["budgets"], draft.defaults.get("budgets", Budgets()))
     if "timebox" in nodes:
         fields["timebox"] = values.lasting(low, nodes["timebox"])
     if "heartbeat" in nodes:
