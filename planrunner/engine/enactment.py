@@ -52,7 +52,7 @@ from planrunner.machine.names import is_gone
 from planrunner.machine.rollback import reserve
 from planrunner.machine.scope import NO_OVERLAY, Overlay, TaskScope
 from planrunner.machine.state import State
-from planrunner.plan.identity import task_digest
+from planrunner.plan import identity
 from planrunner.plan.model import Task
 
 Json = Any
@@ -226,7 +226,7 @@ def _refused(
         return None
     if then is not None:
         rollbacks = [Task("", rollback=task.rollback, env=task.env) for task in (then, state.specs[number])]
-        if is_gone(state, number) or task_digest(rollbacks[0]) != task_digest(rollbacks[1]):
+        if is_gone(state, number) or identity.digest(rollbacks[0]) != identity.digest(rollbacks[1]):
             why = "the plan defines it otherwise now, so nothing tells whether text from outside reaches what undoes it"
             return Outcome("policy", why, rule="taint.command")
     return refused(state, number, place.directory, part, overlay)

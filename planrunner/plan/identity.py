@@ -21,18 +21,10 @@ _PLACES = frozenset({"span", "spans", "script", "file", "axes", "due", "due_in"}
 """Places, and what follows from other fields."""
 
 
-def digest(plan: Plan) -> str:
-    """``sha256:`` and 64 hexadecimal digits. The order of tasks counts, the order of keys in data does not."""
-    return _hash(plan)
-
-
-def task_digest(task: Task) -> str:
-    """The same for one task with everything inside it."""
-    return _hash(task)
-
-
-def _hash(value: Any) -> str:
-    return "sha256:" + sha256(_meaning(value).encode("ascii")).hexdigest()
+def digest(part: Plan | Task) -> str:
+    """``sha256:`` and 64 hexadecimal digits of a plan, or of a task with everything inside it. The order of tasks
+    counts, the order of keys in data does not."""
+    return "sha256:" + sha256(_meaning(part).encode("ascii")).hexdigest()
 
 
 def _meaning(value: Any) -> str:
@@ -137,11 +129,8 @@ def gives_the_same(one: Task, other: Task) -> bool:
     stand. Whether a task runs at all, its ``when``, is decided before."""
     if one[1:] == other[1:]:
         return True
-    return _result(one) == _result(other)
-
-
-def _result(task: Task) -> str:
-    return task_digest(plain_task(task, _HOW)._replace(id="", when=None))
+    bare, other_bare = (plain_task(task, _HOW)._replace(id="", when=None) for task in (one, other))
+    return digest(bare) == digest(other_bare)
 
 
 def runs_alike(one: Task, other: Task) -> bool:
@@ -151,7 +140,7 @@ def runs_alike(one: Task, other: Task) -> bool:
 
 def is_same(one: Task, other: Task) -> bool:
     """Whether two tasks differ in nothing but prose and places."""
-    return one == other or task_digest(plain_task(one)) == task_digest(plain_task(other))
+    return one == other or digest(plain_task(one)) == digest(plain_task(other))
 
 
 def paths_read(value: Json) -> Iterator[tuple[str, ...]]:

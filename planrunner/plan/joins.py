@@ -34,20 +34,8 @@ def _at_least(standings: Sequence[str], count: int) -> JoinVerdict:
     return "waiting" if good + standings.count("") >= count else "unmet"
 
 
-def _all(standings: Sequence[str], count: int) -> JoinVerdict:
-    return _at_least(standings, len(standings))
-
-
-def _any(standings: Sequence[str], count: int) -> JoinVerdict:
-    return _at_least(standings, 1)
-
-
 def _all_done(standings: Sequence[str], count: int) -> JoinVerdict:
     return "waiting" if "" in standings else "met"
-
-
-def _all_done_any(standings: Sequence[str], count: int) -> JoinVerdict:
-    return "waiting" if "" in standings else _at_least(standings, 1)
 
 
 def _all_failed(standings: Sequence[str], count: int) -> JoinVerdict:
@@ -69,12 +57,12 @@ def _none_failed(standings: Sequence[str], count: int) -> JoinVerdict:
 
 
 JOINS: dict[JoinKind, JoinRule] = {
-    "all": JoinRule(_all),
-    "any": JoinRule(_any),
+    "all": JoinRule(lambda standings, _: _at_least(standings, len(standings))),
+    "any": JoinRule(lambda standings, _: _at_least(standings, 1)),
     "at_least": JoinRule(_at_least),
     "always": JoinRule(_all_done, tolerant=True),
     "all_done": JoinRule(_all_done, tolerant=True),
-    "all_done_any": JoinRule(_all_done_any, tolerant=True),
+    "all_done_any": JoinRule(lambda found, _: "waiting" if "" in found else _at_least(found, 1), tolerant=True),
     "all_failed": JoinRule(_all_failed, tolerant=True),
     "one_failed": JoinRule(_one_failed, tolerant=True),
     "none_failed": JoinRule(_none_failed),

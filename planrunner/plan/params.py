@@ -22,13 +22,13 @@ class Bound(NamedTuple):
 
 
 def bind_params(plan: Plan, given: Mapping[str, Json]) -> Bound:
-    """Check and convert what was given, fill in defaults. Text is read by the parameter's type; other data must fit
-    it."""
+    """The parameters of a plan, by ``bind``."""
     return bind(plan.params, given)
 
 
 def bind(params: Sequence[Param], given: Mapping[str, Json], noun: str = "parameter") -> Bound:
-    """As ``bind_params``; ``noun`` is what they are called in messages: ``parameter``, or ``field`` of a form."""
+    """Check and convert what was given, fill in defaults. Text is read by the parameter's type; other data must fit it.
+    ``noun`` is what they are called in messages: ``parameter``, or ``field`` of a form."""
     known = {param.name: param for param in params}
     problems = [_unknown(name, known, noun) for name in given if name not in known]
     values: dict[str, Json] = {}

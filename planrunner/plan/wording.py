@@ -14,84 +14,33 @@ _SHOWN = 8
 """More accepted values than this are not listed."""
 
 _MEANT = {
-    "script": "run",
-    "cmd": "run",
-    "deps": "needs",
-    "requires": "needs",
-    "after": "needs",
-    "vars": "params",
-    "variables": "params",
-    "parameters": "params",
-    "cleanup": "finally",
-    "concurrency": "max_parallel",
-    "retries": "retry",
-    "retry_count": "retry",
-    "max_retries": "retry",
-    "working_directory": "cwd",
-    "workdir": "cwd",
-    "work_dir": "cwd",
-    "workingDir": "cwd",
-    "workingDirectory": "cwd",
-    "dir": "cwd",
-    "directory": "cwd",
-    "chdir": "cwd",
-    "depends": "needs",
-    "dependencies": "needs",
-    "prerequisites": "needs",
-    "upstream": "needs",
-    "environment": "env",
-    "envs": "env",
-    "timeout-minutes": "timeout",
-    "timeout_minutes": "timeout",
-    "timeoutSec": "timeout",
-    "timeout_seconds": "timeout",
-    "max-parallel": "max_parallel",
-    "parallelism": "max_parallel",
-    "max_active_steps": "max_parallel",
-    "maxActiveSteps": "max_parallel",
-    "continueOn": "allow_failure",
-    "continue_on": "allow_failure",
-    "continueOnError": "allow_failure",
-    "ignore_errors": "allow_failure",
-    "ignore_error": "allow_failure",
-    "ignore_failure": "allow_failure",
-    "strategy": "matrix",
-    "with_items": "foreach",
-    "for_each": "foreach",
-    "forEach": "foreach",
-    "unless": "when",
-    "only_if": "when",
-    "jobs": "tasks",
-    "stages": "tasks",
-    "targets": "tasks",
-    "handlerOn": "finally",
-    "always": "finally",
-    "post": "finally",
-    "repeat": "loop",
-    "repeat_policy": "loop",
-    "exec": "run",
-    "shell_command": "run",
-    "cmds": "run",
-    "action": "uses",
-    "plugin": "uses",
-    "arguments": "with",
-    "parallel": "max_parallel",
-    "produces": "artifacts",
-    "generates": "artifacts",
-    "working-directory": "cwd",
-    "outcome": "expect",
-    "condition": "when",
-    "args": "with",
-    "capability": "uses",
-    "tags": "labels",
-    "tag": "labels",
-    "undo": "rollback",
-    "children": "subplan",
-    "plan": "subplan",
-    "tasks": "subplan",
-    "call": "subplan",
-    "name": "title",
-    "goal": "title",
+    other: ours
+    for ours, others in {
+        "run": "script cmd exec shell_command cmds",
+        "needs": "deps requires after depends dependencies prerequisites upstream",
+        "params": "vars variables parameters",
+        "finally": "cleanup handlerOn always post",
+        "max_parallel": "concurrency max-parallel parallelism max_active_steps maxActiveSteps parallel",
+        "retry": "retries retry_count max_retries",
+        "cwd": "working_directory workdir work_dir workingDir workingDirectory dir directory chdir working-directory",
+        "env": "environment envs",
+        "timeout": "timeout-minutes timeout_minutes timeoutSec timeout_seconds",
+        "allow_failure": "continueOn continue_on continueOnError ignore_errors ignore_error ignore_failure",
+        "matrix": "strategy",
+        "foreach": "with_items for_each forEach",
+        "when": "unless only_if condition",
+        "tasks": "jobs stages targets",
+        "loop": "repeat repeat_policy",
+        "uses": "action plugin capability",
+        "with": "arguments args",
+        "artifacts": "produces generates",
+        "expect": "outcome",
+        "labels": "tags tag",
+        "rollback": "undo",
+        "subplan": "children plan tasks call",
+        "title": "name goal",
+    }.items()
+    for other in others.split()
 }
 """What other tools call the keys of a plan."""
 
@@ -102,19 +51,20 @@ _OTHERWISE = frozenset(
 """Those whose value means something else there, so that a new name alone does not mend them."""
 
 _MEANT_WORDS = {
-    "integer": "int",
-    "boolean": "bool",
-    "str": "string",
-    "text": "string",
-    "float": "number",
-    "array": "list",
-    "object": "map",
-    "dict": "map",
-    "halt": "stop",
-    "abort": "stop",
-    "manual": "approval",
-    "constant": "fixed",
-    "error": "fail",
+    other: ours
+    for ours, others in {
+        "int": "integer",
+        "bool": "boolean",
+        "string": "str text",
+        "number": "float",
+        "list": "array",
+        "map": "object dict",
+        "stop": "halt abort",
+        "approval": "manual",
+        "fixed": "constant",
+        "fail": "error",
+    }.items()
+    for other in others.split()
 }
 """What other tools call the values."""
 
@@ -180,7 +130,8 @@ def missing(title: str, node: Node, name: str) -> Diagnostic:
 
 
 def wrong_type(name: str, node: Node, types: tuple[str, ...]) -> Diagnostic:
-    wanted = _joined([_TYPES[each] for each in types])
+    *others, last = [_TYPES[each] for each in types]
+    wanted = f"{', '.join(others)} or {last}" if others else last
     message = f"{name} must be {wanted}, not {described(node)}"
     help_ = _SHAPES.get(name, "")
     return Diagnostic("PLAN005", message, node.span, help=help_, fix=_retyped(name, node, types))
@@ -281,10 +232,6 @@ def _head(node: Node) -> Span:
     if isinstance(node, Mapping) and node.entries:
         return min(key.span for key, _ in node.entries)
     return node.span
-
-
-def _joined(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
 def _shown(value: Any) -> str:

@@ -138,7 +138,7 @@ def test_findings_name_the_thing_the_place_and_the_way_out(
     ],
 )
 def test_conditions_that_never_change_are_known(text: str, verdict: bool | None) -> None:
-    assert constant(parse(text)) is verdict
+    assert constant(parse(text).tree) is verdict
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from plan_loading import corpus, errors, loaded
 
 from planrunner.app.history.state import plan_of as stored_plan
 from planrunner.journal.records import StoredPlan
-from planrunner.plan.identity import digest, task_digest
+from planrunner.plan.identity import digest
 from planrunner.plan.lower.plan import without_done
 from planrunner.plan.model import Plan, Task
 from planrunner.source import Span
@@ -96,18 +96,18 @@ def test_the_order_of_tasks_counts() -> None:
 def test_the_digest_of_a_task_depends_on_that_task_alone() -> None:
     one = plan_of("plan: p\ntasks:\n  - {id: a, uses: noop}\n  - {id: b, uses: noop}\n")
     two = plan_of("plan: q\ntitle: other\ntasks:\n  - {id: c, uses: noop}\n  - {id: b, uses: noop}\n")
-    assert task_digest(one.tasks[1]) == task_digest(two.tasks[1])
-    assert task_digest(one.tasks[0]) != task_digest(two.tasks[0])
+    assert digest(one.tasks[1]) == digest(two.tasks[1])
+    assert digest(one.tasks[0]) != digest(two.tasks[0])
 
 
 def test_places_do_not_reach_the_digest() -> None:
     task = Task("a", uses="noop", span=Span(3, 4), spans=(("uses", Span(9, 10)),))
-    assert task_digest(task) == task_digest(Task("a", uses="noop"))
+    assert digest(task) == digest(Task("a", uses="noop"))
 
 
 def test_a_field_at_its_default_is_not_part_of_the_digest() -> None:
     """So a later version can add fields and the digests of old plans stay."""
-    assert task_digest(Task("a")) == "sha256:" + _sha('{"Task":{"id":"a"}}')
+    assert digest(Task("a")) == "sha256:" + _sha('{"Task":{"id":"a"}}')
 
 
 def _sha(text: str) -> str:
@@ -116,7 +116,7 @@ def _sha(text: str) -> str:
 
 def test_a_true_and_a_one_are_told_apart_also_inside_data() -> None:
     values: list[Any] = [1, True, "1", None, 1.5, [1], [True], {"a": 1}, {"a": True}]
-    assert len({task_digest(Task("a", inputs=value)) for value in values}) == len(values)
+    assert len({digest(Task("a", inputs=value)) for value in values}) == len(values)
 
 
 def test_the_digest_of_a_plan_of_the_corpus_is_what_it_was() -> None:

@@ -148,7 +148,7 @@ def check_condition(expression: Expression, names: Mapping[str, Type]) -> list[P
         problems.append(
             Problem("PLAN205", f"`{show(expression.tree)}` is {_name(found)}, not true or false", start, end, way_out)
         )
-    verdict = None if problems else constant(expression)
+    verdict = None if problems else constant(expression.tree)
     if verdict is not None:
         problems.append(Problem("PLAN206", f"`{show(expression.tree)}` is always {str(verdict).lower()}", start, end))
     return problems

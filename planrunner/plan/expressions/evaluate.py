@@ -38,7 +38,6 @@ from planrunner.plan.expressions.values import (
     shown,
     text_of,
 )
-from planrunner.plan.model import Expression
 
 Json = Any
 Tree = Any
@@ -280,14 +279,6 @@ def _is_empty(value: Json) -> bool:
     return value is None or (kind(value) in ("string", "list", "map") and not value)
 
 
-def _contains(holder: Json, item: Json) -> bool:
-    return contains(holder, item)
-
-
-def _matches(text: Json, pattern: Json) -> bool:
-    return matches(text, pattern)
-
-
 _COMPARISONS: dict[str, Callable[[Json, Json], bool]] = {
     "==": same,
     "!=": lambda left, right: not same(left, right),
@@ -295,12 +286,12 @@ _COMPARISONS: dict[str, Callable[[Json, Json], bool]] = {
     ">": lambda left, right: before(right, left),
     "<=": lambda left, right: before(left, right) or same(left, right),
     ">=": lambda left, right: before(right, left) or same(left, right),
-    "in": lambda left, right: _contains(right, left),
-    "not in": lambda left, right: not _contains(right, left),
-    "contains": lambda left, right: _contains(left, right),
-    "not contains": lambda left, right: not _contains(left, right),
-    "matches": lambda left, right: _matches(left, right),
-    "not matches": lambda left, right: not _matches(left, right),
+    "in": lambda left, right: contains(right, left),
+    "not in": lambda left, right: not contains(right, left),
+    "contains": contains,
+    "not contains": lambda left, right: not contains(left, right),
+    "matches": matches,
+    "not matches": lambda left, right: not matches(left, right),
 }
 
 _OPERATIONS: dict[str, Callable[[Evaluation, Tree], Json]] = {
@@ -349,16 +340,9 @@ def _reads(tree: Tree, scope: Scope) -> str:
             seen[show(node)] = _value(node, scope)
         else:
             waiting.extend(reversed(children(node)))
-    if operation_value := _computed(tree, scope):
-        seen = {**operation_value, **seen}
-    return ": " + ", ".join(f"{name} is {value}" for name, value in seen.items()) if seen else ""
-
-
-def _computed(tree: Tree, scope: Scope) -> dict[str, str]:
-    """The value of a computed left side: ``len(sources)`` says more than all of ``sources``."""
     if tree[0] == "compare" and tree[4][0] in ("call", "binary", "index") and path_of(tree[4]) is None:
-        return {show(tree[4]): _value(tree[4], scope)}
-    return {}
+        seen = {show(tree[4]): _value(tree[4], scope), **seen}  # `len(sources)` says more than all of `sources`
+    return ": " + ", ".join(f"{name} is {value}" for name, value in seen.items()) if seen else ""
 
 
 def _value(tree: Tree, scope: Scope) -> str:
@@ -424,19 +408,16 @@ def _decided_parts(tree: Tree, scope: Scope) -> bool | None:
     return None if is_open else not deciding
 
 
-def constant(expression: Expression) -> bool | None:
+def constant(tree: Tree) -> bool | None:
     """True or False for a condition that is always so, None for one that depends on a name or has no value."""
-    return _fold(expression.tree)
-
-
-def _fold(tree: Tree) -> bool | None:
     operation = tree[0]
     if operation == "not":
-        inner = _fold(tree[3])
+        inner = constant(tree[3])
         return None if inner is None else not inner
     if operation in ("and", "or"):
-        return _constant_parts([_fold(item) for item in tree[3]], operation == "or")
-    if operation == "compare" and paths_of(tree) and _alike(tree[4], tree[5]):
+        parts, decisive = [constant(item) for item in tree[3]], operation == "or"
+        return decisive if decisive in parts else None if None in parts else not decisive
+    if operation == "compare" and paths_of(tree) and _bare(tree[4]) == _bare(tree[5]):
         return {"==": True, "<=": True, ">=": True, "!=": False, "<": False, ">": False}.get(tree[3])
     if paths_of(tree):
         return None
@@ -446,19 +427,8 @@ def _fold(tree: Tree) -> bool | None:
         return None
 
 
-def _constant_parts(parts: list[bool | None], decisive: bool) -> bool | None:
-    """``or`` is decided by one true part, ``and`` by one false part, each otherwise only by all parts."""
-    if decisive in parts:
-        return decisive
-    return None if None in parts else not decisive
-
-
-def _alike(left: Tree, right: Tree) -> bool:
-    """Whether two trees are the same but for their places."""
-    return bool(_bare(left) == _bare(right))
-
-
 def _bare(tree: Tree) -> Any:
+    """A tree without its places."""
     if isinstance(tree, (tuple, list)):
         if len(tree) > 3 and isinstance(tree[0], str) and isinstance(tree[1], int) and isinstance(tree[2], int):
             return (tree[0], *(_bare(part) for part in tree[3:]))

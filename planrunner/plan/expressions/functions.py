@@ -160,7 +160,7 @@ def replace(value: Json, old: Json, new: Json) -> str:
 def split_pattern(value: Json, pattern: Json) -> list[Json]:
     """The parts between the matches of a pattern, of which the leftmost and longest counts."""
     source, parts, at = text(value, "split_pattern"), [], 0
-    for start, end in _spans(pattern, source, "split_pattern"):
+    for start, end in spans(text(pattern, "split_pattern"), source):
         parts.append(source[at:start])
         at = end
     return bounded_list([*parts, source[at:]])
@@ -170,14 +170,10 @@ def replace_pattern(value: Json, pattern: Json, new: Json) -> str:
     """A text with another one for each match of a pattern, of which the leftmost and longest counts."""
     source, other = text(value, "replace_pattern"), text(new, "replace_pattern")
     parts, at = [], 0
-    for start, end in _spans(pattern, source, "replace_pattern"):
+    for start, end in spans(text(pattern, "replace_pattern"), source):
         parts += [source[at:start], other]
         at = end
     return joined([*parts, source[at:]])
-
-
-def _spans(pattern: Json, source: str, function: str) -> list[tuple[int, int]]:
-    return spans(text(pattern, function), source)
 
 
 def keys(value: Json) -> list[Json]:
@@ -274,16 +270,13 @@ def ordered(items: Json, reverse: Json = None, attribute: Json = None) -> list[J
     found = bounded_list(list(_of(items, "sort", "list")))
     path = None if attribute is None else text(attribute, "sort")
     keyed = [(item if path is None else _at(item, path, "sort"), item) for item in found]
-    keyed.sort(key=cmp_to_key(_first_order), reverse=reverse is not None and _flag(reverse, "sort"))
+    keyed.sort(key=cmp_to_key(_order), reverse=reverse is not None and _flag(reverse, "sort"))
     return [item for _, item in keyed]
 
 
-def _first_order(one: Json, other: Json) -> int:
-    return _order(one[0], other[0])
-
-
-def _order(one: Json, other: Json) -> int:
-    return -1 if before(one, other) else int(before(other, one))
+def _order(one: tuple[Json, Json], other: tuple[Json, Json]) -> int:
+    """Of two pairs, by their first members."""
+    return -1 if before(one[0], other[0]) else int(before(other[0], one[0]))
 
 
 def first(items: Json) -> Json:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from types import ModuleType
 from typing import Literal, NamedTuple
 
 Dimension = Literal["time", "size", "money", "percent"]
@@ -40,36 +39,32 @@ _COUNT = rf"({_NUMBER})([kM]?)"
 _PERCENT = rf"({_NUMBER})%"
 
 
-def _re() -> ModuleType:
-    return re
-
-
 def parse_duration(text: str) -> float | None:
     """Seconds of ``500ms``, ``10s``, ``5m``, ``2h``, ``1d`` or ``1h30m`` (larger units first); None for anything else.
 
     A number without a unit gives None as well: what it counts would be a guess.
     """
     text = text.strip()
-    if not text or not _re().fullmatch(_TIME, text):
+    if not text or not re.fullmatch(_TIME, text):
         return None
-    return sum(float(number) * SECONDS[unit] for number, unit in _re().findall(_TIME_PART, text))
+    return sum(float(number) * SECONDS[unit] for number, unit in re.findall(_TIME_PART, text))
 
 
 def parse_size(text: str) -> int | None:
     """Bytes of ``10B``, ``5KB`` (1000 each) or ``2GiB`` (1024 each); None for anything else."""
-    match = _re().fullmatch(_SIZE, text.strip())
+    match = re.fullmatch(_SIZE, text.strip())
     return round(float(match[1]) * BYTES[match[2]]) if match else None
 
 
 def parse_money(text: str) -> float | None:
     """US dollars of ``$2``, ``$0.50`` or ``$3k``; None for anything else."""
-    match = _re().fullmatch(_MONEY, text.strip())
+    match = re.fullmatch(_MONEY, text.strip())
     return float(match[1]) * COUNTS[match[2]] if match else None
 
 
 def parse_count(text: str) -> int | None:
     """The whole number of ``200``, ``200k`` or ``1.5M``; None for anything else, also where a fraction is left."""
-    match = _re().fullmatch(_COUNT, text.strip())
+    match = re.fullmatch(_COUNT, text.strip())
     if not match:
         return None
     if match[1].isdigit():
@@ -80,7 +75,7 @@ def parse_count(text: str) -> int | None:
 
 def parse_percent(text: str) -> float | None:
     """The fraction of ``80%`` (0.8); None for anything else."""
-    match = _re().fullmatch(_PERCENT, text.strip())
+    match = re.fullmatch(_PERCENT, text.strip())
     return float(match[1]) / 100 if match else None
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from planrunner.jsontext import shown as shown_json
-from planrunner.plan.expressions.quantities import Dimension, Quantity
+from planrunner.plan.expressions.quantities import Quantity
 
 Json = Any
 
@@ -358,20 +358,11 @@ def _quantities(sign: str, left: Json, right: Json) -> Json:
             return _numbers(sign, left.amount, right.amount)
         if sign == "*":
             return Quantity(_numbers("*", left.amount, right.amount), "percent") if one == "percent" else None
-        return _quantity(_numbers(sign, left.amount, right.amount), one)
+        return Quantity(_numbers(sign, left.amount, right.amount), left.dimension)
     if one in UNITS and other in ("number", "percent") and sign in ("*", "/"):
-        return _quantity(_numbers(sign, left.amount, _fraction(right)), one)
+        return Quantity(_numbers(sign, left.amount, _amount(right)), left.dimension)
     if other in UNITS and one in ("number", "percent") and sign == "*":
-        return _quantity(_numbers(sign, _fraction(left), right.amount), other)
+        return Quantity(_numbers(sign, _amount(left), right.amount), right.dimension)
     if {one, other} == {"number", "percent"}:
-        return _numbers(sign, _fraction(left), _fraction(right))
+        return _numbers(sign, _amount(left), _amount(right))
     return None
-
-
-def _quantity(amount: float, dimension: str) -> Quantity:
-    dimensions: dict[str, Dimension] = {"time": "time", "size": "size", "money": "money", "percent": "percent"}
-    return Quantity(amount, dimensions[dimension])
-
-
-def _fraction(value: Json) -> float:
-    return value.amount if isinstance(value, Quantity) else value

@@ -486,24 +486,16 @@ def routes(low: Lowering, found: Gate) -> list[Edge]:
         edges.append(Edge(reject.target, "failure", None, "rejected", span=reject.span))
     for option in found.options:
         if option.target:
-            chosen = parse(f"outputs.choice == {_quoted(option.name)}")._replace(span=option.span)
+            chosen = parse(f"outputs.choice == {write_json(option.name)}")._replace(span=option.span)
             edge = Edge(option.target, "condition", chosen, span=option.span)
             edges.append(edge._replace(on="success", rework=True, max=option.max) if option.rework else edge)
     return edges
 
 
-def _quoted(text: str) -> str:
-    return write_json(text)
-
-
-def _people(_low: Lowering, node: Node) -> dict[str, Any]:
-    return approvers(node)._asdict()
-
-
 _READERS: dict[str, Callable[[Lowering, Node], Any]] = {
     "ask": lambda _low, node: values.text(node),
     "checks": lambda low, node: criteria(low, node, CHECKS | low.ids | low.names),
-    "approvers": _people,
+    "approvers": lambda _low, node: approvers(node)._asdict(),
     "expires": values.duration,
     "on_expiry": lambda _low, node: values.text(node),
     "escalate": lambda _low, node: approvers(node),

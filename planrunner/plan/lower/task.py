@@ -8,7 +8,7 @@ from collections.abc import Sequence as Row
 from typing import Any
 
 from planrunner.diagnostics import Label
-from planrunner.plan.commands.lower import with_calls
+from planrunner.plan.commands.lower import BOUND, with_calls
 from planrunner.plan.commands.statements import looks_like_calls
 from planrunner.plan.lower import actions, declarations, flow, values
 from planrunner.plan.lower.actions import check_params, linked
@@ -23,7 +23,6 @@ from planrunner.plan.wording import makes_a_gate
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
-_BOUND = r"->\s*([A-Za-z_][A-Za-z0-9_]*)"
 _EDGES = ("on_success", "on_failure", "next", "failure_modes", "gate")
 """The order of edges, whatever the order of the keys."""
 _OF_ATTEMPTS = ("timeout", "timebox", "heartbeat", "watchdog", "budgets")
@@ -235,7 +234,7 @@ def _finish_flow(draft: Draft) -> None:
     if join is not None or from_needs is not None:
         fields["join"] = join or from_needs
     if "failure_modes" in nodes:
-        bound = frozenset(re.findall(_BOUND, fields.get("command", "")))
+        bound = frozenset(re.findall(BOUND, fields.get("command", "")))
         modes, edges = flow.failure_modes(low, nodes["failure_modes"], bound)
         fields["failure_modes"] = tuple(modes)
         draft.edges["failure_modes"] = edges
@@ -244,7 +243,7 @@ def _finish_flow(draft: Draft) -> None:
 def _finish_criteria(draft: Draft) -> None:
     names = _item_names(draft)
     if "command" in draft.nodes and looks_like_calls(draft.fields["command"]):
-        names |= frozenset(re.findall(_BOUND, draft.fields["command"]))
+        names |= frozenset(re.findall(BOUND, draft.fields["command"]))
     for key, known in CRITERIA.items():
         if key in draft.nodes:
             here = draft.low.known(known)

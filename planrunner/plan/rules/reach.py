@@ -37,7 +37,7 @@ def _place(task: Task, edge: Edge) -> Span:
 
 
 def _never(condition: Expression) -> bool:
-    return constant(condition) is False
+    return constant(condition.tree) is False
 
 
 def _dead(task: Task, edge: Edge) -> str:
