@@ -206,12 +206,11 @@ def _named(schema: Json, value: Json, at: tuple[str | int, ...]) -> Iterator[Tou
             member = members.get(name, schema.get("additionalProperties"))
             found = _named(member, item, (*at, name))
             mounted = isinstance(member, dict) and member.get("format") == "file-mounted"
-            yield from (_mounted(touch, value.get("write", False)) for touch in found) if mounted else found
-
-
-def _mounted(touch: Touch, write: Json) -> Touch:
-    """A folder that is handed to others, to be read or, by a word beside it, to be written."""
-    return touch._replace(way="write" if write else "read", several=not isinstance(write, bool))
+            if mounted:  # a folder that is handed to others, to be read or, by a word beside it, to be written
+                write = value.get("write", False)
+                way: Literal["read", "write"] = "write" if write else "read"
+                found = (each._replace(way=way, several=not isinstance(write, bool)) for each in found)
+            yield from found
 
 
 def _file_of(form: str, text: str) -> tuple[str, bool]:

@@ -141,10 +141,12 @@ class _Canon:
 
     def _budget(self, key: Scalar, value: Node, names: set[Plain]) -> tuple[Scalar, Node]:
         name = BUDGET_ALIASES.get(str(key.value))
-        if name is None or name in names or not _is_number(value):
+        number = value.value if isinstance(value, Scalar) else None
+        if name is None or name in names or isinstance(number, str | bool | None) or number < 0:
             return key, value
-        text = _digits(value)
-        return _renamed(key, name), _rewritten(value, f"{text}m" if name == "time" else f"${text}")
+        text = f"{number:.6f}".rstrip("0").rstrip(".") if isinstance(number, float) else str(number)
+        text = f"{text}m" if name == "time" else f"${text}"  # a quantity has no exponent and no trailing zeros
+        return _renamed(key, name), Scalar(text, value.start, value.end, text)
 
     def _mapping(self, node: Node, kind: _Kind) -> Node:
         """A mapping with its keys renamed and its parts rewritten: the node itself where nothing changes."""
@@ -169,8 +171,10 @@ class _Canon:
         key, value = entry
         name = kind.aliases.get(str(key.value), "")
         fits = name != "env" or isinstance(value, Mapping)
-        if name and fits and node.key(name) is None and _first(node, key, name, kind.aliases):
-            key = _renamed(key, name)
+        if name and fits and node.key(name) is None:
+            first = next(other for other, _ in node.entries if kind.aliases.get(str(other.value)) == name)
+            if first is key:  # of several aliases of one name only the first is renamed
+                key = _renamed(key, name)
         rewrite = kind.parts.get(str(key.value))
         fresh = value if rewrite is None else self._shared(value, rewrite)
         return entry if key is entry[0] and fresh is value else (key, fresh)
@@ -207,18 +211,9 @@ _PLAN = _of_table(plan_keys.KEYS)
 _SUBPLAN = _of_table(plan_keys.KEYS, ("services", "subplans"), aliased=False)
 
 
-def _first(node: Mapping, key: Scalar, name: str, aliases: dict[str, str]) -> bool:
-    """Whether a key is the first of several aliases of one name: only that one is renamed."""
-    return next(other for other, _ in node.entries if aliases.get(str(other.value)) == name) is key
-
-
 def _renamed(key: Scalar, name: str) -> Scalar:
     """The key under its canonical name at the place of the alias."""
     return Scalar(name, key.start, key.end, name)
-
-
-def _rewritten(value: Node, text: str) -> Scalar:
-    return Scalar(text, value.start, value.end, text)
 
 
 def _spelled(node: Node) -> Node:
@@ -233,19 +228,6 @@ def _like(node: Mapping, entries: list[tuple[Scalar, Node]]) -> Mapping:
     fresh.anchor = node.anchor
     fresh.merged = node.merged
     return fresh
-
-
-def _is_number(node: Node) -> bool:
-    if not isinstance(node, Scalar) or isinstance(node.value, bool):
-        return False
-    return isinstance(node.value, int | float) and node.value >= 0
-
-
-def _digits(node: Node) -> str:
-    """A number as a quantity writes it: no exponent, no trailing zeros."""
-    value = node.value if isinstance(node, Scalar) else 0
-    text = f"{value:.6f}" if isinstance(value, float) else str(value)
-    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _as_mapping(node: Node, tree: Mapping) -> Mapping:

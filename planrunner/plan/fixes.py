@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix
-from planrunner.source import Source
+from planrunner.source import Source, Span
 
 
 class Applied(NamedTuple):
@@ -31,7 +31,7 @@ def apply(source: Source, findings: Iterable[Diagnostic], unsafe: bool = False) 
             continue
         if all(edit in taken for edit in fix.edits):
             mended.append(finding)
-        elif not any(_overlap(edit, other) for edit in fix.edits for other in taken):
+        elif not any(_overlap(edit.span, other.span) for edit in fix.edits for other in taken):
             taken += fix.edits
             mended.append(finding)
     return Applied(_edited(source.text, taken), tuple(mended))
@@ -58,7 +58,5 @@ def _edited(text: str, edits: Iterable[Edit]) -> str:
     return "".join([*parts, text[at:]])
 
 
-def _overlap(one: Edit, other: Edit) -> bool:
-    if one.span.start == other.span.start:
-        return True
-    return one.span.start < other.span.end and other.span.start < one.span.end
+def _overlap(one: Span, other: Span) -> bool:
+    return one.start == other.start or (one.start < other.end and other.start < one.end)

@@ -426,7 +426,7 @@ def roles_of(task: Task, into: int, out: int, followers: int) -> tuple[Role, ...
         found.append("EXIT")
     if task.fanout or task.loop or task.subplan or task.subplan_file:
         found.append("SPLIT")
-    if _decides(task):
+    if any(chooses(edge) for edge in task.edges) or (task.gate is not None and task.gate.kind == "decision"):
         found.append("DECISION")
     if followers > 1:
         found.append("BRANCH")
@@ -438,7 +438,3 @@ def roles_of(task: Task, into: int, out: int, followers: int) -> tuple[Role, ...
 def chooses(edge: Edge) -> bool:
     """Whether an edge is followed in some cases only; success is what a plan counts on."""
     return edge.on in ("failure", "condition") or edge.condition is not None or edge.otherwise
-
-
-def _decides(task: Task) -> bool:
-    return any(chooses(edge) for edge in task.edges) or (task.gate is not None and task.gate.kind == "decision")

@@ -174,7 +174,8 @@ def differences(old: Plan, new: Plan) -> list[Difference]:
     found = _fields("plan", old, new, _PLAN_FIELDS)
     for name in ("budgets", "policy"):
         if _data(getattr(old, name)) != _data(getattr(new, name)):
-            change = _change(_data(getattr(old, name)), _data(getattr(new, name)))
+            before, after = _data(getattr(old, name)), _data(getattr(new, name))
+            change = "added" if not before else "removed" if not after else "changed"
             found.append(Difference(name, change, _members(getattr(old, name), getattr(new, name))))
     found += _named("param", {each.name: each for each in old.params}, {each.name: each for each in new.params})
     found += _named("output", {each.name: each for each in old.outputs}, {each.name: each for each in new.outputs})
@@ -192,10 +193,6 @@ _PLAN_FIELDS = (
 ).split()
 _SPOKEN = {"inputs": "with", "fanout": "foreach", "sub": "subplan", "finally_": "finally"}
 _HELD = frozenset({"subplan", "needs", "edges", "id", "span", "spans", "script", "steps"})
-
-
-def _change(before: Json, after: Json) -> str:
-    return "added" if not before else "removed" if not after else "changed"
 
 
 def _fields(what: str, old: Json, new: Json, names: Iterable[str]) -> list[Difference]:

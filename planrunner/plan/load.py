@@ -85,7 +85,8 @@ def _load(source: Source, capabilities: Capabilities, links: Links, project: Pro
         return Loaded(None, arrange(findings), whole)
     table, more = _Table(capabilities), _plugin_checks(capabilities)
     lowered = lower(tree, links, table)
-    findings += _unsaid(lowered.findings, found)
+    said = {finding.span for finding in found}  # by the schema, of the same value in other words
+    findings += [finding for finding in lowered.findings if finding.code != "PLAN006" or finding.span not in said]
     if len(lowered.plan.tasks) == 1 and lowered.plan.tasks[0].edges:
         lowered, astray = _alone(lowered)
         findings += astray
@@ -142,12 +143,6 @@ def _alone(lowered: Lowered) -> tuple[Lowered, list[Diagnostic]]:
         if edge.target != task.id
     ]
     return lowered._replace(plan=lowered.plan._replace(tasks=(task._replace(edges=own),))), astray
-
-
-def _unsaid(later: Iterable[Diagnostic], schema_findings: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
-    """What lowering found, without what the schema has said of the same value in other words."""
-    said = {finding.span for finding in schema_findings}
-    return (finding for finding in later if finding.code != "PLAN006" or finding.span not in said)
 
 
 def _plugin_checks(capabilities: Capabilities) -> list[Check]:

@@ -14,7 +14,9 @@ def nearest(word: str, candidates: Iterable[str], most: int = 1 << 30) -> str | 
     first candidate wins.
     """
     folded = word.casefold()
-    best, bound = None, min(most, _allowed(len(word))) + 1
+    length = len(word)
+    allowed = min(1, length - 1) if length <= 3 else 2 if length <= 8 else length // 3
+    best, bound = None, min(most, allowed) + 1
     letters = _letters(folded)
     for candidate in candidates:
         if (letters ^ _letters(candidate)).bit_count() > 2 * (bound - 1):
@@ -28,12 +30,6 @@ def nearest(word: str, candidates: Iterable[str], most: int = 1 << 30) -> str | 
             if not distance:
                 break
     return best
-
-
-def _allowed(length: int) -> int:
-    if length <= 3:
-        return min(1, length - 1)
-    return 2 if length <= 8 else length // 3
 
 
 @lru_cache(maxsize=1 << 18)

@@ -131,7 +131,9 @@ class _Found:
         self._tree = tree
         self._places = places
         self._starts = [place.start for place in places]
-        self._header_end = _header_end(text)
+        block = _HEADER.match(text)
+        self._header_end = block.end(1) if block else 0
+        """Where the block of comments at the top ends that a blank line parts from what follows; 0 without one."""
 
     def add(self, start: int, comment: str) -> None:
         line = self._text.rfind("\n", 0, start) + 1
@@ -181,12 +183,6 @@ class _Found:
 def _is_headed(node: Mapping | Sequence) -> bool:
     """Whether a mapping begins with a line of its own (``task x``), below which its keys are indented."""
     return isinstance(node, Mapping) and not (node.entries and node.entries[0][0].start == node.start)
-
-
-def _header_end(text: str) -> int:
-    """Where the block of comments at the top ends that a blank line parts from what follows; 0 without one."""
-    block = _HEADER.match(text)
-    return block.end(1) if block else 0
 
 
 class Keeper:

@@ -216,7 +216,7 @@ def write_json(tree: Node) -> str:
 
 def _value(node: Node, indent: str, column: int) -> str:
     if isinstance(node, Scalar):
-        return dumps(node.value, ensure_ascii=False)
+        return _line(node)
     if node.flow and indent:
         line = _line(node)
         if column + len(line) <= WIDTH:

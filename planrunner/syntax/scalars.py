@@ -59,17 +59,13 @@ def resolve(text: str) -> Plain:
     if re.fullmatch(_BASED, text):
         return int(text, 0)
     if re.fullmatch(_FLOAT, text):
-        return _finite(text)
+        value = float(text)
+        if value in (float("inf"), float("-inf")):
+            raise Unusable(f"`{text[:40]}` is too large for a number")
+        return value
     if re.fullmatch(_INFINITE, text):
         raise Unusable(f"`{text}` is not a number that a plan can hold")
     return text
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if value in (float("inf"), float("-inf")):
-        raise Unusable(f"`{text[:40]}` is too large for a number")
-    return value
 
 
 def trap(text: str) -> str:

@@ -82,33 +82,17 @@ def _events(stream: Iterator[Any]) -> Events:
     return Events(translated, YAMLError)
 
 
-def _scalar(event: Any) -> Any:
-    return event.anchor, event.ctag, event.implicit, event.value, event.start_mark, event.end_mark, event.style
-
-
-def _mapping_start(event: Any) -> Any:
-    return MAPPING_START, event.anchor, event.ctag, event.start_mark, event.end_mark, event.flow_style
-
-
-def _sequence_start(event: Any) -> Any:
-    return SEQUENCE_START, event.anchor, event.ctag, event.start_mark, event.end_mark, event.flow_style
-
-
-def _rest(_: Any) -> Any:
-    return (REST,)
-
-
 _TUPLES: dict[str, Callable[[Any], Any]] = {
-    "ScalarEvent": _scalar,
-    "MappingStartEvent": _mapping_start,
-    "SequenceStartEvent": _sequence_start,
+    "ScalarEvent": lambda e: (e.anchor, e.ctag, e.implicit, e.value, e.start_mark, e.end_mark, e.style),
+    "MappingStartEvent": lambda e: (MAPPING_START, e.anchor, e.ctag, e.start_mark, e.end_mark, e.flow_style),
+    "SequenceStartEvent": lambda e: (SEQUENCE_START, e.anchor, e.ctag, e.start_mark, e.end_mark, e.flow_style),
     "MappingEndEvent": lambda event: (MAPPING_END, event.end_mark),
     "SequenceEndEvent": lambda event: (SEQUENCE_END, event.end_mark),
     "AliasEvent": lambda event: (ALIAS, event.anchor, event.start_mark, event.end_mark),
     "DocumentStartEvent": lambda event: (DOCUMENT_START, event.start_mark),
-    "DocumentEndEvent": _rest,
-    "StreamStartEvent": _rest,
-    "StreamEndEvent": _rest,
+    "DocumentEndEvent": lambda event: (REST,),
+    "StreamStartEvent": lambda event: (REST,),
+    "StreamEndEvent": lambda event: (REST,),
 }
 
 

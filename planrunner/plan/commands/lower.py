@@ -242,8 +242,8 @@ def about_lists(task: Task, lists: Mapping[str, str]) -> Task:
     if not lists:
         return task
     return task._replace(
-        expect=_each(task.expect, lists),
-        postconditions=_each(task.postconditions, lists),
+        expect=tuple(_criterion(criterion, lists) for criterion in task.expect),
+        postconditions=tuple(_criterion(criterion, lists) for criterion in task.postconditions),
         failure_modes=tuple(
             mode if mode.detect is None else mode._replace(detect=_criterion(mode.detect, lists))
             for mode in task.failure_modes
@@ -253,10 +253,6 @@ def about_lists(task: Task, lists: Mapping[str, str]) -> Task:
             for edge in task.edges
         ),
     )
-
-
-def _each(criteria: tuple[Criterion, ...], lists: Mapping[str, str]) -> tuple[Criterion, ...]:
-    return tuple(_criterion(criterion, lists) for criterion in criteria)
 
 
 def _criterion(criterion: Criterion, lists: Mapping[str, str]) -> Criterion:

@@ -266,7 +266,7 @@ def conflict(low: Lowering, later: Span, message: str, help_: str = "") -> None:
     low.report("PLAN009", message, later, help_)
 
 
-_ENDS_IN_ZERO = re.compile(r"[-+]?[0-9]*\.[0-9]*0")
+_ENDS_IN_ZERO = r"[-+]?[0-9]*\.[0-9]*0"
 _KINDS = {bool: "boolean", int: "number", float: "number", str: "text"}
 _SHOWN = 8
 
@@ -279,16 +279,11 @@ def check_numbers(low: Lowering, node: Node) -> None:
             waiting += [value for _, value in each.entries]
         elif isinstance(each, Sequence):
             waiting += each.items
-        elif _loses_a_digit(each):
+        elif isinstance(each.value, float) and re.fullmatch(_ENDS_IN_ZERO, each.raw) and str(each.value) != each.raw:
             fix = Fix("quote it", (Edit(each.span, f'"{each.raw}"'),), safe=False)
             message = f"`{each.raw}` reads as the number {each.value}"
             help_ = f'quote it, "{each.raw}", or write {each.value}'
             low.findings.append(Diagnostic("PLAN010", message, each.span, help=help_, fix=fix))
-
-
-def _loses_a_digit(node: Scalar) -> bool:
-    found = isinstance(node.value, float) and _ENDS_IN_ZERO.fullmatch(node.raw) is not None
-    return found and str(node.value) != node.raw
 
 
 def check_patterns(low: Lowering, matrix: Node | None) -> None:

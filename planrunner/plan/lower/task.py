@@ -73,14 +73,10 @@ def _finish_run(draft: Draft) -> None:
         del fields["run"]
         fields.pop("uses", None)
     if uses in ("", "shell") and "run" in fields and isinstance(fields.get("inputs"), dict):
-        _hand_over(draft)
-
-
-def _hand_over(draft: Draft) -> None:
-    """The inputs of a script are variables of its environment: ``topic`` is ``$TOPIC``. ``env`` wins over them."""
-    inputs = draft.fields.pop("inputs")
-    given = {actions.variable_of(name): actions.variable_text(value) for name, value in inputs.items()}
-    draft.fields["env"] = tuple({**given, **dict(draft.fields.get("env", ()))}.items())
+        # the inputs of a script are variables of its environment: `topic` is `$TOPIC`, and `env` wins over them
+        inputs = fields.pop("inputs")
+        given = {actions.variable_of(name): actions.variable_text(value) for name, value in inputs.items()}
+        fields["env"] = tuple({**given, **dict(fields.get("env", ()))}.items())
 
 
 def _built(draft: Draft, node: Mapping) -> Task:
@@ -295,7 +291,7 @@ def _loop(draft: Draft, node: Node) -> Loop | None:
         message = "`at_bound` has no effect without `until`: the loop goes through all its rounds"
         draft.low.report("PLAN004", message, at_bound.span, "add `until: …`, or take `at_bound` out")
     return Loop(
-        _bound(most),
+        -1 if most is not None and values.whole(most) is None else _number(most),  # 0 without a bound
         condition(draft.low, until) if until is not None else None,
         lower_list(draft, tasks) if tasks is not None else (),
         values.data(carry) if carry is not None else None,
@@ -318,11 +314,6 @@ def _check_carried(low: Lowering, node: Mapping) -> None:
 
 
 _LOOP_KEYS = ("max", "until", "tasks", "carry", "breaker", "checkpoint", "at_bound")
-
-
-def _bound(node: Node | None) -> int:
-    """0 without a bound, -1 for one that is not a number: the schema has said so, and it is not missing as well."""
-    return -1 if node is not None and values.whole(node) is None else _number(node)
 
 
 def _number(node: Node | None) -> int:
