@@ -17,9 +17,10 @@ from planrunner.cli.options import PROGRESS, ExecOptions
 from planrunner.cli.output import print_document
 from planrunner.cli.settings import Settings, messages, terminal
 from planrunner.errors import NO_PLAN, OK, Denied, Hint, NextStep, NotFound, UsageError
-from planrunner.journal.workspace import NAME, find_project, find_state, program, why_outside
+from planrunner.journal.workspace import NAME, find_project, find_state, program
 from planrunner.machine.events import Entry
 from planrunner.safety.project import env_variables
+from planrunner.safety.trust import why_outside
 from planrunner.views.progress.github import GithubProgress
 from planrunner.views.progress.jsonl import JsonLinesProgress
 from planrunner.views.progress.plain import PlainProgress, QuietProgress
@@ -38,7 +39,11 @@ def lay_environment(given: Settings, plan: str | None = None) -> None:
     state = find_state(plan, given.state)
     project = os.path.dirname(state) if os.path.basename(state) == NAME else find_project(plan)
     settings = os.path.join(project, "planrunner.yaml")
-    if not os.path.lexists(settings) or why_outside(settings) or (plan is not None and why_outside(plan)):
+    if (
+        not os.path.lexists(settings)
+        or why_outside(settings, find_project(None))
+        or (plan is not None and why_outside(plan, find_project(None)))
+    ):
         return
     for name, value in env_variables(project).items():
         os.environ.setdefault(name, value)

@@ -20,8 +20,7 @@ _NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")
 """How the log for undoing a write ends when it names a file that SQLite then deletes; ours spans one database and never
 does."""
 
-_SAID = ("planrunner.yaml", ".git")
-_MARKS = (NAME, *_SAID)
+_MARKS = (NAME, "planrunner.yaml", ".git")
 _ELSEWHERE = "choose another state directory with --state DIR or PLANRUNNER_STATE"
 
 
@@ -64,59 +63,6 @@ def _project(directory: str) -> str | None:
 def is_marked(directory: str) -> bool:
     """Whether a folder is a project, or holds the state directory of one."""
     return any(os.path.lexists(os.path.join(directory, mark)) for mark in _MARKS)
-
-
-def why_outside(path: str, home: str = "") -> str:
-    """Why a file does not belong to the project at ``home`` (by default of the working directory), in words; empty
-    if it does.
-
-    What counts is where links lead to. Everything from the root of the project down to the file has to belong to the
-    caller or to root, and no other repository may lie in between. A folder of downloads is
-    not a project (see ``_is_project``): there only files beside the caller, or in ``plans`` beside them, count.
-    """
-    root, real = os.path.realpath(home or find_project(None)), os.path.realpath(path)
-    if not home and not _is_project(root):
-        root = os.path.realpath(workspace().root)
-        if os.path.dirname(real) not in (root, os.path.join(root, "plans")):
-            return f"`{root}` is not a project (no .git or planrunner.yaml)"
-    elif real != root and not real.startswith(f"{root.rstrip('/')}/"):
-        return f"it lies outside the project `{root}`"
-    return _passed_on(root, real)
-
-
-def _is_project(root: str) -> bool:
-    """Whether all below a folder is one project: ``/`` and the home folder only if they are marked."""
-    return _is_said(root) or root not in ("/", os.path.realpath(os.path.expanduser("~")))
-
-
-def _is_said(root: str) -> bool:
-    """Whether a folder is marked as a project; a state directory alone is not a mark, since runs leave it behind."""
-    return any(os.path.lexists(os.path.join(root, mark)) for mark in _SAID)
-
-
-def _passed_on(root: str, real: str) -> str:
-    """Why a file below a root is not of the one who has the root: another owner, or another project on the way."""
-    mine = {0, os.geteuid(), _behind_sudo()}
-    marks = (".git",) if _is_said(root) else _MARKS
-    at = real
-    while True:
-        try:
-            about = os.lstat(at)
-        except OSError:
-            return ""  # reading it reports what is wrong
-        if about.st_uid not in mine:
-            return f"`{at}` belongs to another user ({about.st_uid})"
-        if at == root:
-            return ""
-        if stat.S_ISDIR(about.st_mode) and any(os.path.lexists(os.path.join(at, mark)) for mark in marks):
-            return f"`{at}` is a project of its own"
-        at = os.path.dirname(at)
-
-
-def _behind_sudo() -> int:
-    """The user who became root by ``sudo``, as git takes it too; root without ``sudo``."""
-    user = os.environ.get("SUDO_UID", "") if os.geteuid() == 0 else ""
-    return int(user) if user.isascii() and user.isdigit() else 0
 
 
 def prepare_state(state: str) -> None:

@@ -1,5 +1,6 @@
 """What their user has looked at and trusts, by content: files that are plugins, plans from outside a project, and
-projects whose plans are run from elsewhere. Kept for each user, outside every project.
+projects whose plans are run from elsewhere; and what belongs to a project without being looked at. Kept for each user,
+outside every project.
 
 A record holds path, digest and text of what was trusted. It counts where the digest still is what it was, and where
 no other user could have written the record: it belongs to the user and is theirs alone to write. What is trusted as one
@@ -16,11 +17,15 @@ import stat
 import time
 from typing import Literal, NamedTuple
 
+from planrunner.caller import workspace
 from planrunner.errors import StorageFailed
 from planrunner.safety.project import FILE, read_settings
 
 Standing = Literal["trusted", "changed", "untrusted"]
 Kind = Literal["plugin", "plan", "project"]
+
+_MARKS = (FILE, ".git")
+_ALL_MARKS = (".planrunner", *_MARKS)
 
 _PREFIXES: dict[str, str] = {"plugin": "", "plan": "plan-", "project": "project-"}
 """How the names of the records of a kind begin."""
@@ -174,3 +179,56 @@ def _content(folder: str, name: str) -> bytes:
             return file.read()
     except OSError:
         return b""
+
+
+def why_outside(path: str, project: str, home: str = "") -> str:
+    """Why a file does not belong to a project, in words; empty if it does. ``project`` is that of the working
+    directory, ``home`` a trusted one that counts instead.
+
+    What counts is where links lead to. Everything from the root of the project down to the file has to belong to the
+    caller or to root, and no other repository may lie in between. A folder of downloads is not a
+    project (see ``_is_project``): there only files beside the caller, or in ``plans`` beside them, count.
+    """
+    root, real = os.path.realpath(home or project), os.path.realpath(path)
+    if not home and not _is_project(root):
+        root = os.path.realpath(workspace().root)
+        if os.path.dirname(real) not in (root, os.path.join(root, "plans")):
+            return f"`{root}` is not a project (no .git or planrunner.yaml)"
+    elif real != root and not real.startswith(f"{root.rstrip('/')}/"):
+        return f"it lies outside the project `{root}`"
+    return _passed_on(root, real)
+
+
+def _is_project(root: str) -> bool:
+    """Whether all below a folder is one project: ``/`` and the home folder only if they are marked."""
+    return _is_marked(root) or root not in ("/", os.path.realpath(os.path.expanduser("~")))
+
+
+def _is_marked(root: str) -> bool:
+    """Whether a folder is marked as a project; a state directory alone is not a mark, since runs leave it behind."""
+    return any(os.path.lexists(os.path.join(root, mark)) for mark in _MARKS)
+
+
+def _passed_on(root: str, real: str) -> str:
+    """Why a file below a root is not of the one who has the root: another owner, or another project on the way."""
+    mine = {0, os.geteuid(), _behind_sudo()}
+    marks = (".git",) if _is_marked(root) else _ALL_MARKS
+    at = real
+    while True:
+        try:
+            about = os.lstat(at)
+        except OSError:
+            return ""  # reading it reports what is wrong
+        if about.st_uid not in mine:
+            return f"`{at}` belongs to another user ({about.st_uid})"
+        if at == root:
+            return ""
+        if stat.S_ISDIR(about.st_mode) and any(os.path.lexists(os.path.join(at, mark)) for mark in marks):
+            return f"`{at}` is a project of its own"
+        at = os.path.dirname(at)
+
+
+def _behind_sudo() -> int:
+    """The user who became root by ``sudo``, as git takes it too; root without ``sudo``."""
+    user = os.environ.get("SUDO_UID", "") if os.geteuid() == 0 else ""
+    return int(user) if user.isascii() and user.isdigit() else 0

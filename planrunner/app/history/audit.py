@@ -21,10 +21,11 @@ from planrunner.journal.ports import Journal
 from planrunner.journal.proof import Anchor, Break, Sealed, Standing, Verdict, cut, stored_form
 from planrunner.journal.records import Lease, NewRun
 from planrunner.journal.stores import open_journal
-from planrunner.journal.workspace import check_state, find_project, find_state, is_marked, why_outside
+from planrunner.journal.workspace import check_state, find_project, find_state, is_marked
 from planrunner.machine.events import Entry, PlanRefused
 from planrunner.redaction import Redactor, masked
 from planrunner.safety.credentials import Unresolved, read_credentials, value_of
+from planrunner.safety.trust import why_outside
 from planrunner.views.documents import document
 from planrunner.views.status import rfc3339
 
@@ -358,7 +359,7 @@ def keep(denied: Denied, chosen: str | None) -> None:
 
 
 def _place(plan: str, chosen: str | None) -> _Place | None:
-    own = plan if os.path.lexists(plan) and not why_outside(plan) else None
+    own = plan if os.path.lexists(plan) and not why_outside(plan, find_project(None)) else None
     state, project = find_state(own, chosen), find_project(own)
     wanted = chosen or os.environ.get("PLANRUNNER_STATE") or os.path.lexists(state) or is_marked(project)
     return _Place(state, project) if wanted else None

@@ -19,7 +19,7 @@ from planrunner.errors import Denied, Hint, NextStep, NotFound, UsageError
 from planrunner.escapes import escaped
 from planrunner.files.match import path_matches
 from planrunner.journal.memory import MemoryJournal
-from planrunner.journal.workspace import find_project, why_outside
+from planrunner.journal.workspace import find_project
 from planrunner.jsontext import stable_json
 from planrunner.plan.model import Plan
 from planrunner.plan.params import bind_params
@@ -27,7 +27,7 @@ from planrunner.plan.rights import texts
 from planrunner.plugins.registry import Registry
 from planrunner.safety import trust
 from planrunner.safety.project import FILE, read_settings, said_of_plans
-from planrunner.safety.trust import settings_text, trusted_home
+from planrunner.safety.trust import settings_text, trusted_home, why_outside
 
 Json = Any
 
@@ -107,7 +107,7 @@ def stranger(path: str, seen: Seen) -> str:
 def _stray_file(path: str, seen: Seen, home: str = "") -> str:
     folder = os.path.dirname(path)
     for each in (path, *(os.path.join(folder, name) for name, _ in seen.files)):
-        if why := why_outside(each, home):
+        if why := why_outside(each, find_project(None), home):
             return why if each == path else f"`{each}`, which it links to: {why}"
     return ""
 
@@ -265,7 +265,7 @@ def project_object(path: str) -> dict[str, Json]:
     root = os.path.realpath(path)
     if root in ("/", os.path.realpath(os.path.expanduser("~"))):
         raise UsageError(f"`{root}` holds whatever one has ever fetched: name a project in it")
-    if why := why_outside(os.path.join(root, "planrunner.yaml"), root):
+    if why := why_outside(os.path.join(root, "planrunner.yaml"), root, root):
         raise UsageError(f"`{root}` cannot be trusted as a whole: {why}")
     found = trust.standing(root, settings_text(root), "project")
     return {"project": root, "sections": sorted(read_settings(root).own), "trusted": found}

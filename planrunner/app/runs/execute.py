@@ -41,7 +41,7 @@ from planrunner.errors import Hint, NextStep, NotFound, UsageError
 from planrunner.journal.memory import MemoryJournal
 from planrunner.journal.records import Lease, NewRun, StoredPlan, new_run_id
 from planrunner.journal.stores import open_journal
-from planrunner.journal.workspace import find_project, find_state, why_outside
+from planrunner.journal.workspace import find_project, find_state
 from planrunner.machine.events import EDITION, Entry, Event, RunStarted
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
@@ -49,6 +49,7 @@ from planrunner.plan.model import Plan
 from planrunner.plan.params import bind_params
 from planrunner.plugins.registry import Registry
 from planrunner.process import is_own_process
+from planrunner.safety.trust import why_outside
 from planrunner.source import Source, notation_of
 
 if TYPE_CHECKING:
@@ -168,7 +169,9 @@ def execute(
     state_dir = find_state(request.plan, request.state)
     free = request.dry_run or request.vouched
     seen, noted = None, None
-    if not free and why_outside(request.plan):  # before anything is read or written that came with it
+    if not free and why_outside(
+        request.plan, find_project(None)
+    ):  # before anything is read or written that came with it
         seen, noted = _admitted(request, registry, None)
     journal = journal_at(state_dir, request.dry_run)
     try:
@@ -190,7 +193,7 @@ def _seen_and_admitted(
 def let_in(request: ExecRequest, journal: JournalPort, registry: Registry) -> tuple[Seen, dict[str, Json]]:
     """A plan that is to run, as ``execute`` takes it, and what the record says of why it is trusted. Raises
     NotFound, PlanInvalid, and Denied for a plan that may not run."""
-    if why_outside(request.plan):
+    if why_outside(request.plan, find_project(None)):
         return _admitted(request, registry, None)
     return _seen_and_admitted(request, journal, registry, False)
 

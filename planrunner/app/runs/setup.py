@@ -15,7 +15,7 @@ from planrunner.diagnostics import Diagnostic
 from planrunner.engine.processes import GRACE
 from planrunner.errors import Denied, NextStep, PlanInvalid, UsageError
 from planrunner.journal.stores import open_journal
-from planrunner.journal.workspace import find_project, find_state, why_outside
+from planrunner.journal.workspace import find_project, find_state
 from planrunner.jsontext import read_json, write_json
 from planrunner.machine.events import RunRevised, RunStarted
 from planrunner.plan import compiled
@@ -37,6 +37,7 @@ from planrunner.safety.project import (
     read_settings,
     records_of,
 )
+from planrunner.safety.trust import why_outside
 from planrunner.source import Source, Span, notation_of
 
 if TYPE_CHECKING:
@@ -228,7 +229,11 @@ def is_doubtful(path: str, seen: Seen) -> bool:
     """Whether a plan of the project may need permission: it may act outside, it links to files elsewhere, or
     the policy asks for one. Raises as ``read_data``."""
     folder = os.path.dirname(path)
-    return seen.strays or any(why_outside(os.path.join(folder, name)) for name, _ in seen.files) or _asks_inside()
+    return (
+        seen.strays
+        or any(why_outside(os.path.join(folder, name), find_project(None)) for name, _ in seen.files)
+        or _asks_inside()
+    )
 
 
 def _asks_inside() -> bool:
