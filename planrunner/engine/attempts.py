@@ -33,12 +33,6 @@ if TYPE_CHECKING:
 Json = Any
 
 
-class Listener(Protocol):
-    """A listener for signs of life."""
-
-    def end(self) -> None: ...
-
-
 class Shut(Protocol):
     """The sandbox of a process."""
 
@@ -89,7 +83,7 @@ class Attempt:
         self.sink: Sink
         self.job: Job | None = None
         self.timer = 0
-        self.pulse: Listener | None = None
+        self.pulse: Pulse | None = None
         self.reason = ""
         self.ending: tuple[str, str] | None = None
         """Class and message with which this attempt ends where it was stopped permanently; None where it goes on."""
@@ -350,7 +344,6 @@ def tails(ended: Exit) -> dict[str, Any]:
 
 def timed_out(call: Call) -> Outcome:
     """The outcome of an attempt that ran out of time; it names the function that was called for a capability."""
-    # Late: hardly any attempt runs out of time.
     name, _, part = call.task.uses.partition("#")
     words = f"`{part}` of `{name}` ran longer than" if part else "ran longer than its timeout of"
     return Outcome("timeout", f"{words} {format_duration(call.timeout or 0.0)}")

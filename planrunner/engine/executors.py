@@ -113,24 +113,21 @@ def is_bound(call: Call, settings: LiveSettings) -> bool:
 def apart(call: Call, settings: LiveSettings) -> Call:
     """The call with a folder for scratch files of its own where its processes are shut in, or may be: what Python runs
     is looked at when it is called."""
-    if not is_bound(call, settings) and (settings.unconfined or not _may_be_made(call)):
-        return call
+    if not is_bound(call, settings):
+        if settings.unconfined or call.task.uses != "python.run":
+            return call
+        from planrunner.capabilities.python.scan import may_be_made
+
+        if not may_be_made(call):
+            return call
     own: Call = _sandbox().apart(call)
     return own
-
-
-def _may_be_made(call: Call) -> bool:
-    if call.task.uses != "python.run":
-        return False
-    from planrunner.capabilities.python.scan import may_be_made
-
-    return may_be_made(call)
 
 
 def begin(attempt: Attempt, launch: Launch, settings: LiveSettings, supervisor: Supervisor, poller: Poller) -> None:
     """Start the process of an attempt, shut in where the policy says so. Raises SpawnFailed."""
     if attempt.call.rights:
-        launch = launch._replace(inherited=seen(attempt.call, supervisor.programs.environment))
+        launch = launch._replace(inherited=visible(attempt.call.rights, supervisor.programs.environment))
     if not is_bound(attempt.call, settings) and (settings.unconfined or not launch.spawn.made):
         attempt.process = supervisor.start(launch)
         return
@@ -144,7 +141,7 @@ def services(settings: LiveSettings, secrecy: Secrecy, call: Call) -> AttemptSer
     own = {**call.env, **markers(call, settings.epoch)}
     given = settings.environment
     if call.rights:
-        given = seen(call, os.environ if given is None else given)
+        given = visible(call.rights, os.environ if given is None else given)
     found = AttemptServices(settings.state_dir, settings.directory, given, own, settings.vault)
     found.secrecy = secrecy
     if is_bound(call, settings):
@@ -166,19 +163,6 @@ def variables(settings: LiveSettings) -> Mapping[str, str]:
     return basic_environment(whole) if settings.untrusted else whole
 
 
-def seen(call: Call, environment: Mapping[str, str]) -> Mapping[str, str]:
-    """What of the variables of the operator the policy lets a call see."""
-    return visible(call.rights, environment)
-
-
-def _found(bindings: dict[str, Binding], resolve: Callable[[str], Callable[..., Any]], name: str) -> Binding | Outcome:
-    """Look a capability up for the first time; what is found is kept in ``bindings``."""
-    found = located(resolve, name)
-    if not isinstance(found, Outcome):
-        bindings[name] = found
-    return found
-
-
 class Resources:
     """What everything that is under way in one run shares: poller, threads and child processes."""
 
@@ -186,7 +170,7 @@ class Resources:
         self.poller = Poller()
         self.supervisor = Supervisor(self.poller, variables(settings), settings.grace, adopts=settings.own_process)
         self.workers = Workers(self.poller.wake)
-        self.poller.on_wake = self._woken
+        self.poller.on_wake = lambda _: self.workers.collect()
 
     def threads(self) -> Workers:
         """The threads, of which one is about to be used."""
@@ -196,9 +180,6 @@ class Resources:
     def thread_ended(self) -> None:
         """A thread has done its work."""
         self.supervisor.foreign_children = self.workers.busy > 0
-
-    def _woken(self, _: bytes) -> None:
-        self.workers.collect()
 
 
 class LocalExecutor:
@@ -216,10 +197,13 @@ class LocalExecutor:
 
     def submit(self, call: Call, sink: Sink) -> str:
         uses = call.task.uses
-        binding = self._bindings.get(uses) or _found(self._bindings, self._settings.resolve, uses)
-        if isinstance(binding, Outcome):
-            sink(binding._replace(acted=False))
-            return call.key
+        binding = self._bindings.get(uses)
+        if binding is None:
+            capability = located(self._settings.resolve, uses)
+            if isinstance(capability, Outcome):
+                sink(capability._replace(acted=False))
+                return call.key
+            binding = self._bindings[uses] = capability
         declaration = binding.declaration
         if declaration.instant and not binding.wants_context:
             result = invoke(binding, call.inputs, None)

@@ -389,10 +389,10 @@ def answer(state: State, request: Request, place: Place, now: float, weighed: Re
         )
     if request.kind != "vote":
         return reply(state, request.kind, request.body, request.by)
-    return _weigh(state, request, place, now, weighed)
+    return _vote(state, request, place, now, weighed)
 
 
-def _weigh(state: State, request: Request, place: Place, now: float, weighed: RecheckEvidence | None) -> Reply:
+def _vote(state: State, request: Request, place: Place, now: float, weighed: RecheckEvidence | None) -> Reply:
     """A vote counts for the current evidence: if it has changed since it was shown, the gate asks again. Roles are
     those that the project lists; if it lists no people, those that the voter claims."""
     body = dict(request.body)

@@ -57,7 +57,7 @@ PRUNED = 7
 _RECORDS = (
     "SELECT number, run, plan_id, created, status, ended, last_seq, link, at, by, seal FROM pruned ORDER BY number"
 )
-_ENDLESS = (
+_ENDLESS = (  # what stands where a table should, and might answer for ever: a view or a virtual table
     "SELECT type, name FROM sqlite_master WHERE type = 'view' AND name != 'events'"
     " OR type = 'table' AND sql NOT LIKE 'CREATE TABLE%' LIMIT 1"
 )
@@ -176,13 +176,18 @@ def inspect(
 ) -> tuple[list[Standing], list[Break]]:
     """The runs of an open journal and its breaks; ``wanted`` are ids of runs, None for all and the journal itself."""
     try:
-        if odd := _endless(connection):
-            return [], [Break("", 0, "layout", f"the {odd} of the database is not as planrunner makes it")]
+        if odd := connection.execute(_ENDLESS).fetchone():
+            message = f"the {odd[0]} `{odd[1]}` of the database is not as planrunner makes it"
+            return [], [Break("", 0, "layout", message)]
         found = _whole(connection, chain) if wanted is None else []
         if _version(connection) < CHAINED:
             older = "the journal is of an older layout and not chained yet: `planrunner exec` brings it up to date"
             return [], [*found, Break("", 0, "unchained", older)]
-        found += _journal_breaks(connection, chain)
+        named = connection.execute("SELECT journal FROM audit").fetchone()
+        if named is not None and chain.journal in (b"", named[0]):
+            chain.journal = named[0] if isinstance(named[0], bytes) else b""
+        else:
+            found.append(Break("", 0, "journal", "the journal is not the one that was written here before"))
         rows = sealed_rows(connection)
         standing: list[Standing] = []
         for number, name in [(row.number, row.run) for row in rows if wanted is None or row.run in wanted]:
@@ -320,14 +325,6 @@ def _in(run: str, wanted: frozenset[str] | None) -> bool:
     return wanted is None or run in wanted
 
 
-def _journal_breaks(connection: Connection, chain: Chain) -> list[Break]:
-    named = connection.execute("SELECT journal FROM audit").fetchone()
-    if named is not None and chain.journal in (b"", named[0]):
-        chain.journal = named[0] if isinstance(named[0], bytes) else b""
-        return []
-    return [Break("", 0, "journal", "the journal is not the one that was written here before")]
-
-
 def _whole(connection: Connection, chain: Chain) -> list[Break]:
     """Damage to the file, tables that are not ours, and events that belong to no run."""
     told = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(3)")]
@@ -345,12 +342,6 @@ def _whole(connection: Connection, chain: Chain) -> list[Break]:
         Break("", 0, "inserted", f"there are events of a run {number}, which does not exist") for (number,) in lost
     ]
     return found
-
-
-def _endless(connection: Connection) -> str:
-    """What stands where a table should, and might answer for ever: a view or a virtual table; empty for none."""
-    found = connection.execute(_ENDLESS).fetchone()
-    return f"{found[0]} `{found[1]}`" if found else ""
 
 
 def _version(connection: Connection) -> int:

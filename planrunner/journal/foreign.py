@@ -109,12 +109,9 @@ def lost(state: str, run: str) -> StorageFailed:
         for name in left:
             os.makedirs(aside, mode=0o700, exist_ok=True)
             os.rename(os.path.join(state, name), os.path.join(aside, name))
+        what = f"what it left there lies in {aside} now" if left else "nothing of it is left"
     except OSError as error:
-        return _lost(state, f"what it left there could not be moved aside: {error.strerror}")
-    return _lost(state, f"what it left there lies in {aside} now" if left else "nothing of it is left")
-
-
-def _lost(state: str, what: str) -> StorageFailed:
+        what = f"what it left there could not be moved aside: {error.strerror}"
     path, name = os.path.join(state, FILE), os.path.basename(state)
     return StorageFailed(
         f"the journal of this run is gone: {path} was removed or replaced during the run, which ends here; {what}",

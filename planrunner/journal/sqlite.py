@@ -258,8 +258,13 @@ class Journal(Records):
     def acquire(self, run: str) -> Lease:
         self.run(run)
         handle = Lease(run, 0, 0, leases.lock_run(self._state, run))
+
+        def take_over() -> None:
+            take_up(self._connection, self._chain, handle)
+            handle.epoch, handle.last_seq, _ = self._stands(handle)
+
         try:
-            self._transact(lambda: self._take_over(handle))
+            self._transact(take_over)
         except BaseException:
             self.release(handle)
             raise
@@ -319,10 +324,6 @@ class Journal(Records):
         self._connection.executemany(_INSERT, rows)
         if answers:
             self._store_answers(answers)
-
-    def _take_over(self, handle: Lease) -> None:
-        take_up(self._connection, self._chain, handle)
-        handle.epoch, handle.last_seq, _ = self._stands(handle)
 
     def _stands(self, run: Lease) -> tuple[int, int, str]:
         """Epoch, last seq and status as they are stored."""
