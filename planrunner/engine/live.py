@@ -97,7 +97,12 @@ class LiveEffects:
             case StartCall():
                 self.begin(effect.call)
             case Cancel():
-                self._cancel(effect)
+                outcome = Outcome(effect.failure, effect.message)
+                for call, handle in list(self._calls.values()):
+                    if (call.task.id, call.attempt) == (effect.task, effect.attempt):
+                        self._executor.cancel(handle, outcome)
+                if self._background is not None:
+                    self._background.drop(outcome, effect.task)
             case Probe():
                 self._ask(effect)
             case Save() | Examine() if effect.call is not None:
@@ -222,15 +227,6 @@ class LiveEffects:
         if self._background is not None:
             self._background.drop(INTERRUPTED)
 
-    def _cancel(self, effect: Cancel) -> None:
-        """Stop one attempt permanently; one that has ended keeps its outcome."""
-        outcome = Outcome(effect.failure, effect.message)
-        for call, handle in list(self._calls.values()):
-            if (call.task.id, call.attempt) == (effect.task, effect.attempt):
-                self._executor.cancel(handle, outcome)
-        if self._background is not None:
-            self._background.drop(outcome, effect.task)
-
     def close(self) -> None:
         """End whatever still runs, see that nothing of the run is left, and give signals back."""
         if self._closed:
@@ -244,16 +240,13 @@ class LiveEffects:
             self._resources.poller.turn(0.1)
         left = self._resources.supervisor.sweep_run(self._settings.run_id, self._settings.epoch)
         for (task, number), names in left.items():
-            self._remark(task, number, left_behind(names, "run"))
+            words = left_behind(names, "run")
+            if words and task and number.isascii() and number.isdigit() and len(number) < 9:
+                path = f"{self._settings.state_dir}/logs/{self._settings.run_id}/{log_name(task, int(number))}"
+                record = Record(path, None, self)
+                record.remark(words)
+                record.close()
         self._resources.workers.close()
         self._signals.close()
         self._resources.supervisor.close()
         self._resources.poller.close()
-
-    def _remark(self, task: str, number: str, words: str) -> None:
-        """Add to the log of an attempt which processes of it the end of the run ended."""
-        if words and task and number.isascii() and number.isdigit() and len(number) < 9:
-            path = f"{self._settings.state_dir}/logs/{self._settings.run_id}/{log_name(task, int(number))}"
-            record = Record(path, None, self)
-            record.remark(words)
-            record.close()

@@ -280,11 +280,23 @@ class Decisions:
     def _enact(self, command: Command) -> None:
         match command:
             case Start():
-                self._start(command)
+                prepared = prepare(self.state, command, self._place)
+                self._record(prepared.intent, self._now)
+                if prepared.call is not None:
+                    self._todo.append(StartCall(prepared.call))
+                else:
+                    ended = AttemptEnded(prepared.intent.task, command.attempt, prepared.outcome or Outcome())
+                    self._record(ended, self._now)
             case Record():
                 self._keep(command.event)
             case End():
-                self._end(command)
+                status, reason = command.status, command.reason
+                outputs, problem = plan_outputs(self.state) if self.state.plan.outputs else ({}, "")
+                if status != "completed":
+                    problem = ""  # a run that failed before has its cause already
+                elif problem:
+                    status, reason = "failed", "outputs"
+                self._record(RunEnded(status, reason, outputs, problem), self._now)  # type: ignore[arg-type]
             case _:
                 enactment, turn = self._enactment()
                 for following in enactment.enact(command, turn):
@@ -309,24 +321,6 @@ class Decisions:
         if follows:
             enactment, turn = self._enactment()
             enactment.follow(event, turn)
-
-    def _start(self, command: Start) -> None:
-        prepared = prepare(self.state, command, self._place)
-        self._record(prepared.intent, self._now)
-        if prepared.call is not None:
-            self._todo.append(StartCall(prepared.call))
-        else:
-            ended = AttemptEnded(prepared.intent.task, command.attempt, prepared.outcome or Outcome())
-            self._record(ended, self._now)
-
-    def _end(self, command: End) -> None:
-        status, reason = command.status, command.reason
-        outputs, problem = plan_outputs(self.state) if self.state.plan.outputs else ({}, "")
-        if status != "completed":
-            problem = ""  # a run that failed before has its cause already
-        elif problem:
-            status, reason = "failed", "outputs"
-        self._record(RunEnded(status, reason, outputs, problem), self._now)  # type: ignore[arg-type]
 
 
 LOOK = 0.1

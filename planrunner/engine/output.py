@@ -132,20 +132,16 @@ class Record:
             self.out.add(data)
         self._tell(stream, data)
         if self._listener is not None:
-            self._listen(data)
+            text, heard = self._listener
+            joined = self._heard + data
+            self._heard = joined[max(0, len(joined) - len(text) + 1) :]
+            if text in joined:
+                self._listener = None
+                heard()
 
     def listen(self, text: bytes, heard: Callable[[], None]) -> None:
         """Call ``heard`` once when ``text`` is printed."""
         self._listener = (text, heard)
-
-    def _listen(self, data: bytes) -> None:
-        assert self._listener is not None
-        text, heard = self._listener
-        joined = self._heard + data
-        self._heard = joined[max(0, len(joined) - len(text) + 1) :]
-        if text in joined:
-            self._listener = None
-            heard()
 
     def keep_to_itself(self) -> None:
         """From now on it goes to the log alone: the attempt that it belongs to has ended."""

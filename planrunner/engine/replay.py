@@ -94,7 +94,12 @@ class Replay:
         if not self._ahead:
             if is_input(self.state, entry.event):
                 self._batch = entry
-                return self._input(entry, batch)
+                self._inputs += 1
+                for at in self._between(batch, entry):
+                    self._decide(at)
+                    if self._ahead:
+                        return self._missing(entry.seq)
+                return self._take(entry)
             self._decide(entry.at)
             if not self._ahead:
                 return differ(entry, None)
@@ -112,14 +117,6 @@ class Replay:
         """Why the attempt that was compared last ended at once; empty where it did not."""
         coming = self.following()
         return coming.outcome.message if isinstance(coming, AttemptEnded) else ""
-
-    def _input(self, entry: Entry, batch: Entry | None) -> Difference | None:
-        self._inputs += 1
-        for at in self._between(batch, entry):
-            self._decide(at)
-            if self._ahead:
-                return self._missing(entry.seq)
-        return self._take(entry)
 
     def _between(self, batch: Entry | None, entry: Entry) -> Iterator[float]:
         """The times at which a runner that lived decided before an input, and found nothing to do."""
