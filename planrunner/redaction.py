@@ -30,14 +30,14 @@ _UNCHANGED_BY_SCRIPTS = "-_.!~*'()"
 
 def spellings(value: bytes) -> frozenset[bytes]:
     """A value of one line as it is, and as JSON, URLs, forms, shells, hexadecimal, base64, HTML and Python write it."""
-    found = {value, *_octets(value)}
+    written = {value, *_octets(value)}
     try:
         text = value.decode()
     except UnicodeDecodeError:
-        return frozenset(found)
-    found |= {each.encode("utf-8") for each in (*_json(text), *_addresses(text), *_shell(text), *_html(text))}
-    found |= {each.encode("utf-8") for each in _python(text)}
-    return frozenset(found)
+        return frozenset(written)
+    written |= {each.encode("utf-8") for each in (*_json(text), *_addresses(text), *_shell(text), *_html(text))}
+    written |= {each.encode("utf-8") for each in _python(text)}
+    return frozenset(written)
 
 
 def lines(value: bytes) -> tuple[bytes, ...]:
@@ -177,13 +177,13 @@ class _Known:
 
     def spans(self, data: bytes) -> list[Span]:
         """Where anything is to be masked, in order; overlapping places are one."""
-        found: dict[tuple[int, int], bytes] = {}
+        places: dict[tuple[int, int], bytes] = {}
         for each in chain(self._sought, {each for grid in self._grids for each in grid.met(data)}):
             start = data.find(each)
             while start >= 0:
-                found[start, start + len(each)] = each
+                places[start, start + len(each)] = each
                 start = data.find(each, start + 1)
-        return _merged(Span(*place, self.masks[found[place]]) for place in sorted(found, key=_by_start_then_longest))
+        return _merged(Span(*place, self.masks[places[place]]) for place in sorted(places, key=_by_start_then_longest))
 
     def unfinished(self, data: bytes) -> int:
         """How many bytes at the end may be the beginning of a spelling that goes on in the next piece."""
@@ -222,13 +222,13 @@ def _rarity(part: bytes) -> int:
 
 
 def _merged(spans: Iterable[Span]) -> list[Span]:
-    found: list[Span] = []
+    merged: list[Span] = []
     for span in spans:
-        if found and span.start < found[-1].end:
-            found[-1] = found[-1]._replace(end=max(found[-1].end, span.end))
+        if merged and span.start < merged[-1].end:
+            merged[-1] = merged[-1]._replace(end=max(merged[-1].end, span.end))
         else:
-            found.append(span)
-    return found
+            merged.append(span)
+    return merged
 
 
 _ALL: WeakSet[Redactor] = WeakSet()
@@ -255,10 +255,10 @@ class Redactor:
     @property
     def known(self) -> _Known:
         """What is looked for by now; made when it is first asked for."""
-        found = self._known
-        if found.masks is not self._masks:
-            found = self._known = _Known(self._masks)
-        return found
+        known = self._known
+        if known.masks is not self._masks:
+            known = self._known = _Known(self._masks)
+        return known
 
     def add(self, name: str, value: bytes) -> None:
         """Look for a value from now on, line by line, and write ``[secret:NAME]`` instead, ``***`` for one without a

@@ -141,8 +141,8 @@ class Attempt:
         return self._served().mac(name, text)
 
     def environment(self) -> dict[str, str]:
-        found = self._served().environment()
-        return {**found, **self.granted().env} if self.call.task.secrets else found
+        variables = self._served().environment()
+        return {**variables, **self.granted().env} if self.call.task.secrets else variables
 
     def granted(self) -> Grant:
         """The secrets that its task declares, looked up now where they were not yet. Raises Failure (policy)."""
@@ -237,7 +237,7 @@ def log_path(state_dir: str, call: Call) -> str:
 
 def markers(call: Call, epoch: int) -> dict[str, str]:
     """The variables by which a process knows, and is known by, its attempt."""
-    found = {
+    variables = {
         "PLANRUNNER_RUN_ID": call.run_id,
         "PLANRUNNER_TASK": call.task.id.removeprefix(UNDO),
         "PLANRUNNER_ATTEMPT": str(call.attempt),
@@ -245,10 +245,10 @@ def markers(call: Call, epoch: int) -> dict[str, str]:
         "PLANRUNNER_EPOCH": str(epoch),
     }
     if call.once:
-        found["PLANRUNNER_IDEMPOTENCY_KEY"] = call.once
+        variables["PLANRUNNER_IDEMPOTENCY_KEY"] = call.once
     if call.scratch:
-        found["PLANRUNNER_USAGE"] = usage_path(call)
-    return found
+        variables["PLANRUNNER_USAGE"] = usage_path(call)
+    return variables
 
 
 def usage_path(call: Call) -> str:

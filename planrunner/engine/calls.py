@@ -205,8 +205,8 @@ def with_declared(state: State, number: int, outcome: Outcome) -> Outcome:
     if not outputs or outcome.failure:
         return outcome
     declared = [output for output in outputs if output.value is not None]
-    found = state.tasks[number]
-    scope = _Names(state, number, overlay={number: found.with_result(outcome, found.outputs)})
+    task_state = state.tasks[number]
+    scope = _Names(state, number, overlay={number: task_state.with_result(outcome, task_state.outputs)})
     try:
         return outcome._replace(outputs={**outcome.outputs, **values_of(declared, scope)})
     except NO_VALUE as error:

@@ -32,12 +32,12 @@ class _Unfit(Exception):
 def opened(state: State, command: Open) -> list[Event]:
     """The events that begin a task which holds others, or its next round; a value that cannot be had fails it."""
     number, attempt, round_ = command
-    task, found = state.specs[number], state.tasks[number]
+    task, task_state = state.specs[number], state.tasks[number]
     try:
         if round_ > 1:
-            assert found.inner is not None and task.loop is not None
-            values = _carried(task.loop, FrameScope(state, found.inner), first=False)
-            same = found.inner.same + 1 if values == found.inner.values else 0
+            assert task_state.inner is not None and task.loop is not None
+            values = _carried(task.loop, FrameScope(state, task_state.inner), first=False)
+            same = task_state.inner.same + 1 if values == task_state.inner.values else 0
             if task.loop.breaker and task.loop.carry and same >= task.loop.breaker:
                 message = f"the last {same} rounds changed nothing that is carried"
                 return [AttemptEnded(task.id, attempt, Outcome("breaker", message))]
@@ -73,25 +73,25 @@ def _first_frame(state: State, number: int, attempt: int) -> FrameOpened:
 def _carried(loop: Loop, scope: Scope, *, first: bool) -> dict[str, Json]:
     """What the next round is handed. A value given as ``{first, next}`` begins with the one and continues with the
     other; any other is a template for what follows a round, and nothing before the first."""
-    found = {}
+    carried = {}
     for name, given in (loop.carry or {}).items():
         if isinstance(given, dict) and given.keys() <= {"first", "next"}:
-            found[name] = plain(rendered(given.get("first" if first else "next"), scope))
+            carried[name] = plain(rendered(given.get("first" if first else "next"), scope))
         else:
-            found[name] = None if first and holds_template(given) else plain(rendered(given, scope))
-    return found
+            carried[name] = None if first and holds_template(given) else plain(rendered(given, scope))
+    return carried
 
 
 def items(fanout: Fanout, scope: TaskScope) -> list[Json]:
     """The items of a fan-out, in their order."""
     if fanout.matrix is not None:
-        found = _combinations(fanout, scope)
+        values = _combinations(fanout, scope)
     elif fanout.foreach is not None:
-        found = _evaluated(fanout.foreach, f"`foreach: {fanout.foreach.text}`", scope)
+        values = _evaluated(fanout.foreach, f"`foreach: {fanout.foreach.text}`", scope)
     else:
-        found = _listed(rendered(fanout.items, scope), "`foreach`")
-    _check_number(len(found), fanout.max_items or MAX_ITEMS)
-    return list(plain(found))
+        values = _listed(rendered(fanout.items, scope), "`foreach`")
+    _check_number(len(values), fanout.max_items or MAX_ITEMS)
+    return list(plain(values))
 
 
 def _check_number(count: int, most: int) -> None:
@@ -132,16 +132,18 @@ def _combinations(fanout: Fanout, scope: TaskScope) -> list[Json]:
     # before any is made: a few axes have millions of combinations; what `exclude` leaves is counted afterwards
     if axes:
         _check_number(math.prod(map(len, axes.values())), max(most, MAX_ITEMS) if left_out else most)
-    found = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())] if axes else []
-    found = [one for one in found if not any(_fits(one, pattern) for pattern in left_out)]
+    combinations = (
+        [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())] if axes else []
+    )
+    combinations = [one for one in combinations if not any(_fits(one, pattern) for pattern in left_out)]
     for extra in rendered(matrix.get("include") or [], scope):
         own = {name: value for name, value in extra.items() if name in axes}
-        fitting = [one for one in found if _fits(one, own)] if own and len(own) < len(extra) else []
+        fitting = [one for one in combinations if _fits(one, own)] if own and len(own) < len(extra) else []
         for one in fitting:
             one.update(extra)
         if not fitting:
-            found.append(dict(extra))
-    return found
+            combinations.append(dict(extra))
+    return combinations
 
 
 def _fits(one: dict[str, Json], pattern: dict[str, Json]) -> bool:
@@ -151,8 +153,8 @@ def _fits(one: dict[str, Json], pattern: dict[str, Json]) -> bool:
 def closed(state: State, command: Close) -> AttemptEnded:
     """The end of a task that held others, with the outputs it gives."""
     number, failure, message = command
-    task, found = state.specs[number], state.tasks[number]
-    frame = found.inner
+    task, task_state = state.specs[number], state.tasks[number]
+    frame = task_state.inner
     assert frame is not None
     outputs: dict[str, Json] = {}
     if not failure:
@@ -162,7 +164,7 @@ def closed(state: State, command: Close) -> AttemptEnded:
                 outputs = {**outputs, "reached": not message}
         except NO_VALUE as error:
             failure, message = "logic", f"an output has no value: {error}"
-    return AttemptEnded(task.id, found.attempts, Outcome(failure, message, outputs))
+    return AttemptEnded(task.id, task_state.attempts, Outcome(failure, message, outputs))
 
 
 def _outputs(state: State, task: Task, frame: Frame) -> dict[str, Json]:

@@ -140,12 +140,14 @@ def diff(look: Record, directory: str, scope: Scope | None = None) -> Iterator[R
     if range_ and (any(sign in range_ for sign in "*?[") or os.path.lexists(os.path.join(directory, range_))):
         range_, paths = "", [range_, *paths]
     options = ("--no-color", "--no-ext-diff", "--no-textconv", "--binary")
-    found = _repository(directory)
-    git = found.git._replace(variables={**found.git.variables, "GIT_LITERAL_PATHSPECS": "0"})  # may be patterns here
+    repository = _repository(directory)
+    git = repository.git._replace(
+        variables={**repository.git.variables, "GIT_LITERAL_PATHSPECS": "0"}
+    )  # may be patterns here
     if scope is not None:
         _require_commits(git, range_)
         for name in _split(_asked(git, "diff", "--name-only", "--no-renames", "-z", range_ or "HEAD", "--", *paths)):
-            require_readable(directory, os.path.join(found.top, name), scope)
+            require_readable(directory, os.path.join(repository.top, name), scope)
     data = _asked(git, "diff", *options, range_ or "HEAD", "--", *paths)
     new = [] if range_ else _unknown_files(git, paths, scope)
     whole = data + b"".join(f"{name} {record['digest']}\n".encode() for name, record in new)
@@ -247,17 +249,17 @@ def examined(effect: Examine) -> GateExamined:
 def examine(looks: Sequence[Record], directory: str, rights: Sequence[Level] = ()) -> tuple[tuple[Record, ...], str]:
     """The records of everything to be looked at below ``directory``, as far as ``rights`` let files be read, and the
     digest of the project's policy. What cannot be had is a record with a problem; nothing is raised."""
-    found: list[Record] = []
+    records: list[Record] = []
     scope = scope_between(rights, directory, directory) if rights else None
     for look in looks:
         if look["kind"] == "judge":
             continue  # a model is asked elsewhere, and once
         try:
-            found += _LOOKS[str(look["kind"])](look, directory, scope)
+            records += _LOOKS[str(look["kind"])](look, directory, scope)
         except _FAULTS as error:
             name = str(look.get("path") or look.get("range") or look.get("name") or look["kind"])
             rule = {"rule": error.rule} if isinstance(error, Unfit) and error.rule else {}
-            found.append(
+            records.append(
                 {"kind": look["kind"], "name": name, "digest": "", "problem": f"{name}: {_why(error)}", **rule}
             )
     try:
@@ -265,13 +267,13 @@ def examine(looks: Sequence[Record], directory: str, rights: Sequence[Level] = (
     except (UsageError, PlanInvalid) as error:
         policy = ""
         problem = unsound(error) if isinstance(error, PlanInvalid) else error.message
-        found.append({"kind": "policy", "name": FILE, "digest": "", "problem": problem})
-    return tuple(_cut(found)), policy
+        records.append({"kind": "policy", "name": FILE, "digest": "", "problem": problem})
+    return tuple(_cut(records)), policy
 
 
-def _cut(found: list[Record]) -> Iterator[Record]:
+def _cut(records: list[Record]) -> Iterator[Record]:
     left = SHOWN_ALL
-    for record in found:
+    for record in records:
         text = str(record.get("text", ""))
         yield record if len(text) <= left else {**record, "text": text[:left]}
         left = max(0, left - len(text))
@@ -339,12 +341,12 @@ def _junit(look: Record, directory: str, scope: Scope | None) -> Iterator[Record
 def _schema(look: Record, directory: str, scope: Scope | None) -> Iterator[Record]:
     path, schema_path = _named(look, "path"), _named(look, "schema")
     data, schema = read(directory, path, scope), read(directory, schema_path, scope)
-    found = faults(_document(schema_path, schema), _document(path, data))
+    problems = faults(_document(schema_path, schema), _document(path, data))
     name = f"{path} by {schema_path}"
     record = {"kind": "schema", "name": name, "digest": digest_of(data + b"\0" + schema), "text": "fits the schema"}
-    if found:
-        more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""
-        record["problem"] = f"{path} does not fit {schema_path}: {'; '.join(found[:3])}{more}"
+    if problems:
+        more = f" (and {len(problems) - 3} more)" if len(problems) > 3 else ""
+        record["problem"] = f"{path} does not fit {schema_path}: {'; '.join(problems[:3])}{more}"
         record["text"] = "does not fit the schema"
     yield record
 

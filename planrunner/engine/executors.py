@@ -142,13 +142,15 @@ def services(settings: LiveSettings, secrecy: Secrecy, call: Call) -> AttemptSer
     given = settings.environment
     if call.rights:
         given = visible(call.rights, os.environ if given is None else given)
-    found = AttemptServices(settings.state_dir, settings.directory, given, own, settings.vault)
-    found.secrecy = secrecy
+    attempt_services = AttemptServices(settings.state_dir, settings.directory, given, own, settings.vault)
+    attempt_services.secrecy = secrecy
     if is_bound(call, settings):
-        found.refused = Tally()
+        attempt_services.refused = Tally()
         sandbox = _sandbox()
-        found.enclose = partial(sandbox.enclosed, sandbox.Around(call, settings.grounds, found.refused))
-    return found
+        attempt_services.enclose = partial(
+            sandbox.enclosed, sandbox.Around(call, settings.grounds, attempt_services.refused)
+        )
+    return attempt_services
 
 
 def new_record(settings: LiveSettings, secrecy: Secrecy, call: Call) -> Record:

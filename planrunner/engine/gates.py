@@ -43,11 +43,11 @@ def requested(state: State, command: AskPeople, place: Place) -> GateRequested:
     """The event that asks for a decision, with everything filled in. Raises TemplateError where a part of the question
     has no value."""
     number, stage = command
-    found = state.tasks[number]
-    attempt = found.attempts if stage == "criteria" else 0
+    task_state = state.tasks[number]
+    attempt = task_state.attempts if stage == "criteria" else 0
     reserved = (judge_allowance(state, number) or {}) if llm_judge(state, stage) else {}
     asked = request(state, number, stage, place)
-    return GateRequested(state.specs[number].id, found.visit, stage, attempt, asked, reserved)
+    return GateRequested(state.specs[number].id, task_state.visit, stage, attempt, asked, reserved)
 
 
 def request(state: State, number: int, stage: str, place: Place) -> dict[str, Json]:
@@ -76,8 +76,8 @@ def request(state: State, number: int, stage: str, place: Place) -> dict[str, Js
         looks.append(against)
     if looks:
         asked["looks"] = looks
-    found: dict[str, Json] = plain(asked)
-    return found
+    shown_request: dict[str, Json] = plain(asked)
+    return shown_request
 
 
 def with_values(state: State, event: Event) -> Event:
@@ -97,8 +97,8 @@ def renewed(state: State, task: str, place: Place, weighed: RecheckEvidence | No
     """The event by which what people were shown is replaced, where it is not the same any more. ``weighed`` is what was
     looked at already; what has to be looked at may have changed meanwhile."""
     number = state.index[task]
-    found = state.tasks[number]
-    gate = found.gate
+    task_state = state.tasks[number]
+    gate = task_state.gate
     if gate is None or not gate.waits:
         return None
     asked = request(state, number, gate.stage, place)
@@ -146,16 +146,16 @@ def _question(task: Task, stage: str, words: list[str], written: Gate) -> str:
 
 def _inputs(state: State, number: int, stage: str, place: Place) -> dict[str, Json]:
     """What the decision rests on: the call that it allows, how the attempt went, or what the tasks before gave."""
-    task, found = state.specs[number], state.tasks[number]
+    task, task_state = state.specs[number], state.tasks[number]
     if stage == "criteria":
-        outcome = found.outcome
+        outcome = task_state.outcome
         assert outcome is not None
         kept = [{key: record.get(key) for key in ("name", "path", "sha256")} for record in outcome.artifacts]
         shown: dict[str, Json] = {"exit_code": outcome.exit_code, "outputs": outcome.outputs, "artifacts": kept}
         shown["stdout"] = outcome.stdout
         return {name: _short(value) for name, value in shown.items() if value not in (None, "", {}, [])}
     if stage != "gate" and task.uses:
-        prepared = prepare(state, Start(number, found.attempts + 1), place, shown=True)
+        prepared = prepare(state, Start(number, task_state.attempts + 1), place, shown=True)
         call = prepared.call
         if call is None:
             return {"problem": prepared.outcome.message if prepared.outcome is not None else ""}
@@ -206,22 +206,22 @@ def _options(written: Sequence[Option], scope: Scope) -> list[dict[str, Json]]:
 
 def _field(field: dict[str, Json], scope: Scope) -> dict[str, Json]:
     field.pop("span")
-    found = {key: _filled("form", value, scope) for key, value in field.items() if value not in (None, "", (), False)}
-    if "choices" in found:
-        found["choices"] = _choices(str(field["name"]), plain(found["choices"]))
-    return found
+    filled = {key: _filled("form", value, scope) for key, value in field.items() if value not in (None, "", (), False)}
+    if "choices" in filled:
+        filled["choices"] = _choices(str(field["name"]), plain(filled["choices"]))
+    return filled
 
 
 def _choices(name: str, given: Sequence[Json]) -> list[Json]:
     """The choices of a field; a template among them that gives a list stands for its items. Raises TemplateError."""
-    found = [item for each in given for item in (each if isinstance(each, (list, tuple)) else [each])]
-    if not found:
+    choices = [item for each in given for item in (each if isinstance(each, (list, tuple)) else [each])]
+    if not choices:
         raise TemplateError(f"the choices of `{name}` in `form` are an empty list")
-    if strange := [item for item in found if not isinstance(item, (str, int, float))]:
+    if strange := [item for item in choices if not isinstance(item, (str, int, float))]:
         raise TemplateError(
             f"a choice of `{name}` in `form` is a text, a number or true or false, this is {shown(strange[0])}"
         )
-    return found
+    return choices
 
 
 _GIVEN = ("id", "title", "description", "pros", "cons", "cost")
@@ -240,10 +240,10 @@ def options_of(each: Expression, scope: Scope) -> list[dict[str, Json]]:
         raise TemplateError(f"{text} takes a list with one item or more, this is {what}")
     options: list[dict[str, Json]] = []
     for item in given:
-        found = _from_item(item, text)
-        if any(one["name"] == found["name"] for one in options):
-            raise TemplateError(f"{text} gives two options called `{found['name']}`")
-        options.append(found)
+        option = _from_item(item, text)
+        if any(one["name"] == option["name"] for one in options):
+            raise TemplateError(f"{text} gives two options called `{option['name']}`")
+        options.append(option)
     return options
 
 
@@ -360,7 +360,7 @@ def judged(
 
 
 def _answered(
-    name: str, found: GateExamined, attempt: Attempt, binding: Binding | Outcome, stopped: Callable[[], bool]
+    name: str, examined_gate: GateExamined, attempt: Attempt, binding: Binding | Outcome, stopped: Callable[[], bool]
 ) -> GateExamined | StorageFailed | None:
     """What the gate looks at with the verdict of the judge among it; None where the judge was stopped."""
     context = attempt.context._replace(cancelled=stopped)
@@ -375,10 +375,13 @@ def _answered(
     kept = [{name: record.get(name) for name in ("name", "sha256", "size")} for record in attempt.kept]
     if not isinstance(answer, Outcome) or answer.failure:
         why = answer.message if isinstance(answer, Outcome) else "it gave no answer"
-        return found._replace(
-            evidence=(*found.evidence, _evidence(name, f"the judge could not tell: {why}", kept=kept)), usage=usage
+        return examined_gate._replace(
+            evidence=(*examined_gate.evidence, _evidence(name, f"the judge could not tell: {why}", kept=kept)),
+            usage=usage,
         )
-    return found._replace(evidence=(*found.evidence, {**_verdict(name, answer.outputs), "kept": kept}), usage=usage)
+    return examined_gate._replace(
+        evidence=(*examined_gate.evidence, {**_verdict(name, answer.outputs), "kept": kept}), usage=usage
+    )
 
 
 def _evidence(name: str, text: str, **more: Json) -> dict[str, Json]:

@@ -173,13 +173,13 @@ class LiveEffects:
 
         self._resources.threads().submit(work, back)
 
-    def _seen(self, into: list[Any] | None, found: Any) -> None:
+    def _seen(self, into: list[Any] | None, result: Any) -> None:
         self._examined -= 1
         self._resources.thread_ended()
-        if isinstance(found, StorageFailed):
-            raise found
-        if found is not None:
-            (self._events if into is None else into).append(self._without_secrets(found))
+        if isinstance(result, StorageFailed):
+            raise result
+        if result is not None:
+            (self._events if into is None else into).append(self._without_secrets(result))
 
     def report(self, call: Call, outcome: Outcome) -> None:
         self._events.append(self._without_secrets(AttemptEnded(call.task.id, call.attempt, outcome)))

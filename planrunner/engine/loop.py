@@ -206,9 +206,9 @@ class Driver:
         return bool(self._answers)
 
     def _answer(self, request: Request, weighed: RecheckEvidence | None) -> None:
-        found = answer(self.state, request, self._place, self._effects.now(), weighed)
-        self._arrived(found.events)
-        self._answers.append((request.id, Answer(found.applied, found.message, found.code)))
+        outcome = answer(self.state, request, self._place, self._effects.now(), weighed)
+        self._arrived(outcome.events)
+        self._answers.append((request.id, Answer(outcome.applied, outcome.message, outcome.code)))
 
     def _arrived(self, events: Sequence[Event]) -> None:
         """Record what happened; a timer that is due by now comes first, so that the order does not hang on a race."""
@@ -400,9 +400,9 @@ def _vote(state: State, request: Request, place: Place, now: float, weighed: Rec
     body.update(by=by, user=request.by, now=now, roles=[], claimed=list(body.get("roles") or ()))
     if people is not None:
         body.update(roles=list(people.get(by, ())), claimed=[])
-    found = reply(state, "vote", {**body, "unread": True}, by)
-    if not found.applied:
-        return found
+    verdict = reply(state, "vote", {**body, "unread": True}, by)
+    if not verdict.applied:
+        return verdict
     from planrunner.engine.gates import renewed
 
     try:

@@ -143,15 +143,15 @@ def _captured(
 ) -> BackupMade | StorageFailed | None:
     """Call the capability's ``capture``; None where the run was stopped meanwhile: it is asked when the run goes on."""
     binding = located(resolve, f"{call.task.uses}#capture")
-    found: Result = binding if isinstance(binding, Outcome) else _noted(binding, call, serve, stopped)
-    if isinstance(found, StorageFailed):
-        return found
+    result: Result = binding if isinstance(binding, Outcome) else _noted(binding, call, serve, stopped)
+    if isinstance(result, StorageFailed):
+        return result
     answer = BackupMade(effect.task, effect.visit, ())
-    if not isinstance(found, Outcome):
+    if not isinstance(result, Outcome):
         return answer._replace(problem="its capability noted nothing")
-    if found.failure:
-        return None if stopped() else answer._replace(problem=found.message, failure=found.failure, rule=found.rule)
-    return answer._replace(files=({"before": found.outputs},))
+    if result.failure:
+        return None if stopped() else answer._replace(problem=result.message, failure=result.failure, rule=result.rule)
+    return answer._replace(files=({"before": result.outputs},))
 
 
 def _noted(
@@ -160,13 +160,13 @@ def _noted(
     """What the capability notes; a failure that may pass is tried again as the task would be."""
     context = Attempt(call, Record(""), serve).context._replace(cancelled=stopped)
     for tries in count(1):
-        found = invoke(binding, call.inputs, context, "what its capability noted", halves=True)
-        if not isinstance(found, Outcome) or not found.failure or stopped():
-            return found
-        policy = retry_policy(call.task.retry, found, tries, found.failure)
+        result = invoke(binding, call.inputs, context, "what its capability noted", halves=True)
+        if not isinstance(result, Outcome) or not result.failure or stopped():
+            return result
+        policy = retry_policy(call.task.retry, result, tries, result.failure)
         if policy is None:
-            return found
-        due = time.monotonic() + retry_delay(policy, tries, f"{call.key}:{tries}", found.retry_after)
+            return result
+        due = time.monotonic() + retry_delay(policy, tries, f"{call.key}:{tries}", result.retry_after)
         while time.monotonic() < due and not stopped():
             time.sleep(0.05)
     raise AssertionError("the count has no end")

@@ -49,8 +49,8 @@ def look(pid: int) -> Seen | None:
 
 def carries(pid: int, *markers: bytes) -> bool:
     """Whether the process started with each of the environment entries ``markers`` (``NAME=value``)."""
-    found = _read(f"/proc/{pid}/environ").split(b"\0")
-    return all(marker in found for marker in markers)
+    variables = _read(f"/proc/{pid}/environ").split(b"\0")
+    return all(marker in variables for marker in markers)
 
 
 def _read(path: str) -> bytes:
@@ -71,9 +71,9 @@ def _read(path: str) -> bytes:
 
 def carriers(*markers: bytes, among: Iterable[int] | None = None) -> list[int]:
     """Living processes that carry all ``markers``, this one and its ancestors left out."""
-    found = [pid for pid in (pids() if among is None else among) if carries(pid, *markers)]
-    spared = _lineage() if found else ()
-    return [pid for pid in found if pid not in spared and (seen := look(pid)) is not None and seen.state not in "ZX"]
+    carrying = [pid for pid in (pids() if among is None else among) if carries(pid, *markers)]
+    spared = _lineage() if carrying else ()
+    return [pid for pid in carrying if pid not in spared and (seen := look(pid)) is not None and seen.state not in "ZX"]
 
 
 def _lineage() -> set[int]:
@@ -126,8 +126,8 @@ def end(pid: int, still: Callable[[int], bool]) -> None:
 
 def members(leader: int) -> list[int]:
     """Living processes of the group of a leader that has ended and is not reaped."""
-    found = [look(pid) for pid in since(leader)]
-    return [seen.pid for seen in found if seen is not None and seen.group == leader and seen.state not in "ZX"]
+    processes = [look(pid) for pid in since(leader)]
+    return [seen.pid for seen in processes if seen is not None and seen.group == leader and seen.state not in "ZX"]
 
 
 def name_of(pid: int) -> str:
@@ -143,12 +143,12 @@ def marks(pid: int) -> dict[str, str]:
 
 def end_carriers(*markers: bytes, among: Iterable[int] | None = None, names: dict[int, str] | None = None) -> int:
     """KILL every process that carries all ``markers``; how many there were. ``names`` is given the name of each."""
-    found = carriers(*markers, among=among)
+    carrying = carriers(*markers, among=among)
     if names is not None:
-        names |= {pid: name_of(pid) for pid in found if pid not in names}
-    for pid in found:
+        names |= {pid: name_of(pid) for pid in carrying if pid not in names}
+    for pid in carrying:
         end(pid, lambda one: carries(one, *markers))
-    return len(found)
+    return len(carrying)
 
 
 def reap_run(run_id: str, patience: float = 2.0) -> int:
@@ -159,12 +159,12 @@ def reap_run(run_id: str, patience: float = 2.0) -> int:
     """
     marker = b"PLANRUNNER_RUN_ID=" + os.fsencode(run_id)
     deadline = time.monotonic() + patience
-    found = end_carriers(marker)
-    left = found
+    count = end_carriers(marker)
+    left = count
     while left and time.monotonic() < deadline:
         time.sleep(0.005)
         left = end_carriers(marker)
-    return found
+    return count
 
 
 def since(first: int) -> list[int]:
@@ -187,11 +187,11 @@ def _newest() -> int:
 
 def children() -> list[int]:
     """Direct children of this process, adopted ones included; empty where the kernel does not list them."""
-    found: list[int] = []
+    numbers: list[int] = []
     threads = os.listdir("/proc/self/task") if _thread._count() else [str(os.getpid())]
     for thread in threads:
-        found.extend(map(int, _read(f"/proc/self/task/{thread}/children").split()))
-    return found
+        numbers.extend(map(int, _read(f"/proc/self/task/{thread}/children").split()))
+    return numbers
 
 
 def become_subreaper() -> bool:

@@ -299,13 +299,13 @@ def uptime() -> float:
 
 def boot() -> dict[str, Json]:
     """What RunStarted and RunResumed keep: ``uptime``, and the ``id`` of this boot, empty where the system has none."""
-    found = uptime()
+    up = uptime()
     try:
         file = os.open(_BOOT_ID, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return {"id": "", "uptime": found}
+        return {"id": "", "uptime": up}
     try:
-        return {"id": os.read(file, 64).decode().strip(), "uptime": found}
+        return {"id": os.read(file, 64).decode().strip(), "uptime": up}
     finally:
         os.close(file)
 

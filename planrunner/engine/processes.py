@@ -95,10 +95,10 @@ class Programs:
         if "/" in name:
             return name
         path = env.get("PATH", os.defpath)
-        found = self._found.get((name, path, directory))
-        if found is None or not os.access(found, os.X_OK):
-            found = self._found[name, path, directory] = search(name, path, directory)
-        return found
+        place = self._found.get((name, path, directory))
+        if place is None or not os.access(place, os.X_OK):
+            place = self._found[name, path, directory] = search(name, path, directory)
+        return place
 
     def close(self) -> None:
         os.close(self._null)
@@ -152,14 +152,14 @@ def _memory_file(data: bytes) -> int:
 
 def _inheritable() -> list[int]:
     """Descriptors that planrunner inherited from its parent: they are not for the tasks."""
-    found = []
+    descriptors = []
     for number in map(int, os.listdir("/proc/self/fd")):
         try:
             if number > 2 and os.get_inheritable(number):
-                found.append(number)
+                descriptors.append(number)
         except OSError:
             continue  # the one that listed them
-    return found
+    return descriptors
 
 
 def _above_standard_descriptors() -> int:
@@ -427,15 +427,15 @@ class Supervisor:
 
     def _sweep_adopted(self, process: Process) -> int:
         """Orphans without our variables are ended when no attempt but those ended by force can have left them."""
-        found = orphans.adopted(self.running)
+        adopted = orphans.adopted(self.running)
         if self.foreign_children:
             return 0
-        orphans.reap(found)
+        orphans.reap(adopted)
         if not process.forced or self._descent is None:
             return 0
         going_on = [one.began for one in self.running.values() if not one.forced]
         doomed = self._descent.is_doomed
-        left = [one for one in found if one.state not in "ZX" and doomed(one.pid, going_on)]
+        left = [one for one in adopted if one.state not in "ZX" and doomed(one.pid, going_on)]
         for one in left:
             orphans.end(one.pid, orphans.same(one))
         return len(left)
@@ -461,17 +461,17 @@ class Supervisor:
     def sweep_run(self, run_id: str, epoch: int) -> dict[tuple[str, str], list[str]]:
         """End what finished attempts of this runner left behind in sessions of their own; gives the names of the
         programs by task and attempt."""
-        found: dict[tuple[str, str], list[str]] = {}
+        programs: dict[tuple[str, str], list[str]] = {}
         if self._first:
             carried = [os.fsencode(f"PLANRUNNER_{name}") for name in (f"RUN_ID={run_id}", f"EPOCH={epoch}")]
             among = orphans.since(self._first)
             for pid in orphans.carriers(*carried, among=among):
                 said = orphans.marks(pid)
                 attempt = (said.get("PLANRUNNER_TASK", ""), said.get("PLANRUNNER_ATTEMPT", ""))
-                found.setdefault(attempt, []).append(orphans.name_of(pid))
-            if found:
+                programs.setdefault(attempt, []).append(orphans.name_of(pid))
+            if programs:
                 orphans.end_carriers(*carried, among=among)
-        return found
+        return programs
 
 
 def left_behind(names: Iterable[str], when: str) -> str:

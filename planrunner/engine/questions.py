@@ -47,10 +47,10 @@ class _Asked:
     def stopped(self) -> bool:
         return self.reason != ""
 
-    def came_to(self, found: Any) -> Any:
+    def came_to(self, answer: Any) -> Any:
         """What follows from what it gave; None stands for one that was stopped or given up."""
-        if isinstance(found, StorageFailed) or (found is not None and self.reason != "timeout"):
-            return found
+        if isinstance(answer, StorageFailed) or (answer is not None and self.reason != "timeout"):
+            return answer
         question, abandoned = self.question, self.job is not None and self.job.abandoned
         if self.reason == "timeout":
             return question.unanswered("timeout", overdue(question.asked, question.limit, abandoned))
@@ -95,7 +95,7 @@ class Questions:
         self._under_way[asked].abandon(asked.job)
         self._over(asked, None)
 
-    def _over(self, asked: _Asked, found: Any) -> None:
+    def _over(self, asked: _Asked, answer: Any) -> None:
         del self._under_way[asked]
         self._poller.cancel(asked.timer)
-        self._done(asked.came_to(found))
+        self._done(asked.came_to(answer))

@@ -156,9 +156,9 @@ class Replay:
             if isinstance(event, AttemptEnded):
                 if self.state.tasks[self.state.index[event.task]].uncertain:
                     raise IllegalMove(f"task `{event.task}` was cut off and its attempt was not issued again")
-                found = self._check_values(entry, event)
-                if found is not None:
-                    return found
+                difference = self._check_values(entry, event)
+                if difference is not None:
+                    return difference
             evolve(self.state, event, entry.at)
         except (IllegalMove, KeyError) as error:
             return self._impossible(entry, str(error))

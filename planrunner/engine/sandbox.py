@@ -66,20 +66,20 @@ def confined(call: Call, grounds: Grounds, path: str, made: str) -> Confinement:
     own = os.path.realpath(os.path.dirname(call.scratch))
     own = own if own.endswith(_OWN) else ""
     place = Place(root, grounds.state_dir, own, _engine(), _tools(path))
-    found = confinement(call.rights, place, grounds.untrusted, made)
-    if found.kind == "none":
-        return found
-    elsewhere = tuple(path for path in grounds.outside if os.path.isdir(path) and path not in found.writable)
-    found = found._replace(writable=(*found.writable, *elsewhere))
+    confines = confinement(call.rights, place, grounds.untrusted, made)
+    if confines.kind == "none":
+        return confines
+    elsewhere = tuple(path for path in grounds.outside if os.path.isdir(path) and path not in confines.writable)
+    confines = confines._replace(writable=(*confines.writable, *elsewhere))
     here = os.path.realpath(call.directory)
     if not any(beneath(here, around) for around in (root, own, *grounds.outside) if around):
         raise Refused(f"{call.directory} lies outside the working directory", rule="sandbox.files")
     try:
-        return settled(found, demand(call.rights, grounds.untrusted, made).asked)
+        return settled(confines, demand(call.rights, grounds.untrusted, made).asked)
     except Refused as refused:
-        if not found.made:
+        if not confines.made:
             raise
-        raise Refused(f"{refused}; {_way_out(found.made)}", rule=refused.rule) from None
+        raise Refused(f"{refused}; {_way_out(confines.made)}", rule=refused.rule) from None
 
 
 def _way_out(made: str) -> str:
@@ -93,22 +93,22 @@ def _way_out(made: str) -> str:
 
 def _engine() -> tuple[str, ...]:
     """What planrunner itself runs on; a task may read it and never write it."""
-    found = (PACKAGE, *map(os.path.realpath, (sys.prefix, sys.base_prefix)))
-    return tuple(dict.fromkeys(path for path in found if path not in ("/", "/usr", "/usr/local")))
+    places = (PACKAGE, *map(os.path.realpath, (sys.prefix, sys.base_prefix)))
+    return tuple(dict.fromkeys(path for path in places if path not in ("/", "/usr", "/usr/local")))
 
 
 def _tools(path: str) -> tuple[str, ...]:
     """The folders of the PATH; with those of a version manager all that its programs stand for."""
     home = os.path.realpath(os.path.expanduser("~"))
-    found = []
+    folders = []
     for folder in path.split(os.pathsep):
         real = os.path.realpath(folder)
         if not os.path.isabs(folder) or not os.path.isdir(real) or beneath(home, real):
             continue
         around = os.path.dirname(real)
         whole = os.path.basename(real) == "shims" or os.path.exists(os.path.join(around, "pyvenv.cfg"))
-        found.append(around if whole and not beneath(home, around) else real)
-    return tuple(dict.fromkeys(found))
+        folders.append(around if whole and not beneath(home, around) else real)
+    return tuple(dict.fromkeys(folders))
 
 
 def inherited(shut: Confinement, call: Call, given: Mapping[str, str]) -> dict[str, str]:
@@ -340,7 +340,7 @@ def outlet(levels: tuple[Level, ...], directory: str, tally: Tally) -> Proxy:
 
     def judge(host: str, port: int) -> list[Endpoint]:
         try:
-            return [Endpoint(found.family, found.address) for found in guard.admit(host, port)]
+            return [Endpoint(address.family, address.address) for address in guard.admit(host, port)]
         except Failure as failure:
             raise Unreachable(str(failure), failure.rule or "network") from None
 

@@ -66,12 +66,12 @@ class Vault:
             return self._values[name]
 
     def _found(self, name: str) -> Credential:
-        found = self._credentials.get(name)
-        if found is None:
+        credential = self._credentials.get(name)
+        if credential is None:
             help_ = unknown(name, self._credentials)
             message = f"planrunner.yaml has no credential `{name}` under `provider_credentials`: {help_}"
             raise Failure(message, "policy", rule="secret.missing")
-        return found
+        return credential
 
 
 OWN = ".own/scratch"
@@ -106,14 +106,14 @@ class Grant(NamedTuple):
 
 def grant(vault: Vault | None, call: Call, again: bool) -> Grant:
     """Hand the secrets of a task over. Raises Failure (policy) where one of them cannot be had."""
-    found = Grant()
+    granted = Grant()
     try:
         for wish in wishes(call.task.secrets):
-            found = _with(found, wish, needed(vault, wish.id), call, again)
+            granted = _with(granted, wish, needed(vault, wish.id), call, again)
     except BaseException:
-        found.withdraw()
+        granted.withdraw()
         raise
-    return found
+    return granted
 
 
 def needed(vault: Vault | None, name: str) -> Vault:
@@ -138,16 +138,16 @@ def conceal(secrecy: Secrecy, name: str, value: str) -> None:
     redactor.add(name, data)
 
 
-def _with(found: Grant, wish: Wish, vault: Vault, call: Call, again: bool) -> Grant:
+def _with(granted: Grant, wish: Wish, vault: Vault, call: Call, again: bool) -> Grant:
     value = vault.value(wish.id, again)
     variable = wish.variable or vault.variable(wish.id)
     if wish.way == "file" and call.scratch and not is_apart(call):
         memory = _memory(value)
-        found = found._replace(held=(*found.held, memory))
-        return found._replace(env={**found.env, variable: path_for_children(memory)})
+        granted = granted._replace(held=(*granted.held, memory))
+        return granted._replace(env={**granted.env, variable: path_for_children(memory)})
     if wish.way == "file":
         path = f"{call.scratch}.{os.urandom(6).hex()}.secret"
-        found = found._replace(files=(*found.files, path))
+        granted = granted._replace(files=(*granted.files, path))
         if not call.scratch:
             raise Failure(
                 "a call without a folder for scratch files is given no secret in a file",
@@ -158,12 +158,12 @@ def _with(found: Grant, wish: Wish, vault: Vault, call: Call, again: bool) -> Gr
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(handle, "wb") as file:
             file.write(value)
-        return found._replace(env={**found.env, variable: path})
+        return granted._replace(env={**granted.env, variable: path})
     if wish.way == "fd":
-        given = f"/dev/fd/{_FIRST + len(found.descriptors)}"
-        descriptors = (*found.descriptors, _memory(value))
-        return found._replace(env={**found.env, variable: given}, descriptors=descriptors)
-    return found._replace(env={**found.env, variable: os.fsdecode(value)})
+        given = f"/dev/fd/{_FIRST + len(granted.descriptors)}"
+        descriptors = (*granted.descriptors, _memory(value))
+        return granted._replace(env={**granted.env, variable: given}, descriptors=descriptors)
+    return granted._replace(env={**granted.env, variable: os.fsdecode(value)})
 
 
 def is_apart(call: Call) -> bool:
@@ -201,26 +201,26 @@ _PLAN_SAYS = frozenset(
 """Fields of events that hold names of the plan or words of the language."""
 
 
-def without_secrets(redactor: Redactor, found: Any) -> Any:
+def without_secrets(redactor: Redactor, value: Any) -> Any:
     """An event, or what a thread found out for one, without the secrets that the redactor knows. What was noted to undo
     a task is refused where it holds one: put back without it, it would not be what was there."""
-    if isinstance(found, (AttemptEnded, UndoEnded)):
-        return found._replace(
-            outcome=found.outcome._replace(
-                message=redactor.text(found.outcome.message),
-                outputs=redactor.data(found.outcome.outputs),
-                stdout=redactor.text(found.outcome.stdout),
-                stderr=redactor.text(found.outcome.stderr),
-                artifacts=_clean(redactor, found.outcome.artifacts),
-                refused=_clean(redactor, found.outcome.refused),
+    if isinstance(value, (AttemptEnded, UndoEnded)):
+        return value._replace(
+            outcome=value.outcome._replace(
+                message=redactor.text(value.outcome.message),
+                outputs=redactor.data(value.outcome.outputs),
+                stdout=redactor.text(value.outcome.stdout),
+                stderr=redactor.text(value.outcome.stderr),
+                artifacts=_clean(redactor, value.outcome.artifacts),
+                refused=_clean(redactor, value.outcome.refused),
             )
         )
-    if isinstance(found, BackupMade):
-        return _backup(redactor, found)
-    if hasattr(found, "_fields"):
-        told = {name: _clean(redactor, getattr(found, name)) for name in found._fields if name not in _PLAN_SAYS}
-        return found._replace(**told)
-    return _clean(redactor, found)
+    if isinstance(value, BackupMade):
+        return _backup(redactor, value)
+    if hasattr(value, "_fields"):
+        told = {name: _clean(redactor, getattr(value, name)) for name in value._fields if name not in _PLAN_SAYS}
+        return value._replace(**told)
+    return _clean(redactor, value)
 
 
 def _clean(redactor: Redactor, value: Any) -> Any:

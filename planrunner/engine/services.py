@@ -62,28 +62,28 @@ class AttemptServices:
 
     def settings(self, section: str) -> dict[str, Json]:
         try:
-            found = read_data(self._directory).get(section)
+            values = read_data(self._directory).get(section)
         except PlanInvalid as error:
             raise Failure(unsound(error), "policy", rule="settings") from None
         except UsageError as error:
             raise Failure(error.message, "policy", rule="settings") from None
-        return found if isinstance(found, dict) else {}
+        return values if isinstance(values, dict) else {}
 
     def keep(self, content: bytes | str | int, name: str, type: str) -> dict[str, Json]:
         _require_name(name)
         store = ArtifactStore(self._state_dir, None if self.secrecy is None else self.secrecy.redactor)
         try:
             if isinstance(content, bytes):
-                found = store.keep_bytes(content, name, type)
+                stored = store.keep_bytes(content, name, type)
             elif isinstance(content, int):
-                found = store.keep_open(content, name, type)
+                stored = store.keep_open(content, name, type)
             else:
-                found = store.keep(content, name, type)
+                stored = store.keep(content, name, type)
         except SecretFound as refused:
             raise Failure(
                 f"the artifact `{name}` cannot be kept: {refused.strerror}", "policy", rule="secret.kept"
             ) from None
-        record: dict[str, Json] = {"name": name, "type": type, **found}
+        record: dict[str, Json] = {"name": name, "type": type, **stored}
         with self._lock:
             if record not in self.kept:
                 self.kept.append(record)

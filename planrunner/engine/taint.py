@@ -44,10 +44,10 @@ def refused(state: State, number: int, directory: str, part: str = "", overlay: 
     and EvaluationError as the call itself would."""
     if STAGE in state.tasks[number].cleared and not part:
         return None  # a policy asked about this call, and the question showed it
-    for found, spot in _judged(state, number, part):
-        if found.sink.key != "checks" and (why := _becomes(state, number, found, directory, overlay)):
-            rule = f"taint.{_RULES.get(found.sink.use, found.sink.use)}"
-            message = f"{why}: {told(_flow(state), spot, found)}; a person has to see it first, or a closed choice"
+    for finding, spot in _judged(state, number, part):
+        if finding.sink.key != "checks" and (why := _becomes(state, number, finding, directory, overlay)):
+            rule = f"taint.{_RULES.get(finding.sink.use, finding.sink.use)}"
+            message = f"{why}: {told(_flow(state), spot, finding)}; a person has to see it first, or a closed choice"
             return Outcome("policy", message, rule=rule)
     return None
 
@@ -71,18 +71,18 @@ def _is_written(state: State, name: str) -> bool:
     keys = set(_flow(state).writers(name))
     ids = {key[-1] for key in keys}
     return any(
-        found.attempts > 0
+        task.attempts > 0
         and state.specs[number].id.rpartition("/")[2].partition("[")[0] in ids
         and _key(state, number) in keys
-        for number, found in enumerate(state.tasks)
+        for number, task in enumerate(state.tasks)
     )
 
 
 def decides(state: State, number: int) -> dict[str, Json] | None:
     """What stands against a gate whose checks look for something in foreign text, as a look for its evidence."""
-    for found, spot in _judged(state, number, ""):
-        if found.sink.key == "checks":
-            problem = f"untrusted text would decide: {told(_flow(state), spot, found)}"
+    for finding, spot in _judged(state, number, ""):
+        if finding.sink.key == "checks":
+            problem = f"untrusted text would decide: {told(_flow(state), spot, finding)}"
             return {"kind": "taint", "name": "taint.approval", "problem": problem}
     return None
 
@@ -90,8 +90,8 @@ def decides(state: State, number: int) -> dict[str, Json] | None:
 def _judged(state: State, number: int, part: str) -> Iterator[tuple[Found, Spot]]:
     flow = _flow(state)
     spot = flow.levels.task(_key(state, number))
-    for found in judged(flow, spot, part, lambda gate: _agreed(state, number, gate)):
-        yield found, spot
+    for finding in judged(flow, spot, part, lambda gate: _agreed(state, number, gate)):
+        yield finding, spot
 
 
 def _flow(state: State) -> Flow:
@@ -119,24 +119,24 @@ def _agreed(state: State, number: int, gate: Key) -> bool:
         frame = state.tasks[number].frame
         if frame.kind != "items":
             if depth == len(gate):
-                found = frame.index.get(gate[-1])
-                return found is not None and _approved(state, found)
+                gate_number = frame.index.get(gate[-1])
+                return gate_number is not None and _approved(state, gate_number)
             depth -= 1
         number = frame.owner
     return False
 
 
 def _approved(state: State, number: int) -> bool:
-    found = state.tasks[number]
-    return found.status == "completed" and found.outputs.get("decision") == "approved"
+    task = state.tasks[number]
+    return task.status == "completed" and task.outputs.get("decision") == "approved"
 
 
-def _becomes(state: State, number: int, found: Found, directory: str, overlay: Overlay) -> str:
+def _becomes(state: State, number: int, finding: Found, directory: str, overlay: Overlay) -> str:
     """What the value would become, by what it is in the end; empty where that is fine."""
-    use = found.sink.use
+    use = finding.sink.use
     if use not in LOOKED_AT:
         return _SAID.get(use, "untrusted text would run")
-    values = list(_texts(render(found.sink.value, TaskScope(state, number, overlay=overlay))))
+    values = list(_texts(render(finding.sink.value, TaskScope(state, number, overlay=overlay))))
     if use == "path":
         strange = [value for value in values if not _inside(directory, value)]
         return f"text from outside leads out of the working directory, to `{strange[0][:200]}`" if strange else ""
@@ -146,7 +146,7 @@ def _becomes(state: State, number: int, found: Found, directory: str, overlay: O
     if use == "written":
         strange = [value for value in values if makes_rules(value)]
         return f"untrusted text would become the rules of the project, in `{strange[0][:80]}`" if strange else ""
-    bare = found.sink.key not in ("with", "rollback", "degraded") or not found.sink.name
+    bare = finding.sink.key not in ("with", "rollback", "degraded") or not finding.sink.name
     strange = [value for value in values if not _may_reach(state, number, value, bare)]
     return f"untrusted text would choose the host of `{strange[0][:200]}`" if strange else ""
 

@@ -70,23 +70,23 @@ def verify_journal(state: str, run: str | None = None, anchors: Sequence[Anchor]
     """
     chain = known_chain(state)
     try:
-        heads, found = read_heads(chain)  # before the journal: what is written meanwhile is not cut
+        heads, head_breaks = read_heads(chain)  # before the journal: what is written meanwhile is not cut
         wanted = None if run is None else frozenset({run})
         try:
             connection = open_database(state)
         except NotFound:
             if not heads:
                 raise
-            return Verdict((), (*found, *_gone(heads, wanted, frozenset())), chain.heads_path)
+            return Verdict((), (*head_breaks, *_gone(heads, wanted, frozenset())), chain.heads_path)
         except PlanrunnerError as error:
-            return Verdict((), (*found, Break("", 0, "damaged", error.message)), chain.heads_path)
+            return Verdict((), (*head_breaks, Break("", 0, "damaged", error.message)), chain.heads_path)
         else:
             standing, breaks = inspect(connection, chain, heads, wanted, anchors)
             pruned = _count(connection, wanted)
             connection.close()
             if chain.key is None and any(each.kind == "key" for each in breaks) and known_chain(state).key is not None:
                 return verify_journal(state, run, anchors)  # the first run of this user made the key meanwhile
-            return Verdict(tuple(standing), (*found, *breaks), chain.heads_path if chain.anchored else "", pruned)
+            return Verdict(tuple(standing), (*head_breaks, *breaks), chain.heads_path if chain.anchored else "", pruned)
     finally:
         chain.close()
 
@@ -151,20 +151,20 @@ def refused(run: str, why: str) -> RecordMismatch:
 def read_heads(chain: Chain) -> tuple[dict[int, Head], list[Break]]:
     """All heads of a place by the number of the run, and what is wrong with them."""
     heads: dict[int, Head] = {}
-    found: list[Break] = []
+    breaks: list[Break] = []
     try:
         chain.open_heads(write=False)
     except StorageFailed as error:
-        found.append(Break("", 0, "head", error.message))
+        breaks.append(Break("", 0, "head", error.message))
     for number in range(1, chain.count() + 1):
         try:
             head = chain.head(number)
         except StorageFailed as error:
-            found.append(Break("", 0, "head", error.message))
+            breaks.append(Break("", 0, "head", error.message))
             continue
         if head is not None:
             heads[number] = head
-    return heads, found
+    return heads, breaks
 
 
 def inspect(
@@ -179,30 +179,30 @@ def inspect(
         if odd := connection.execute(_ENDLESS).fetchone():
             message = f"the {odd[0]} `{odd[1]}` of the database is not as planrunner makes it"
             return [], [Break("", 0, "layout", message)]
-        found = _whole(connection, chain) if wanted is None else []
+        all_breaks = _whole(connection, chain) if wanted is None else []
         if _version(connection) < CHAINED:
             older = "the journal is of an older layout and not chained yet: `planrunner exec` brings it up to date"
-            return [], [*found, Break("", 0, "unchained", older)]
+            return [], [*all_breaks, Break("", 0, "unchained", older)]
         named = connection.execute("SELECT journal FROM audit").fetchone()
         if named is not None and chain.journal in (b"", named[0]):
             chain.journal = named[0] if isinstance(named[0], bytes) else b""
         else:
-            found.append(Break("", 0, "journal", "the journal is not the one that was written here before"))
+            all_breaks.append(Break("", 0, "journal", "the journal is not the one that was written here before"))
         rows = sealed_rows(connection)
         standing: list[Standing] = []
         for number, name in [(row.number, row.run) for row in rows if wanted is None or row.run in wanted]:
             told, breaks = _inspect_run(connection, chain, name, heads.get(number), anchors)
             standing += told
-            found += breaks
+            all_breaks += breaks
         gone = pruned_rows(connection)
-        found += record_breaks(chain, heads, [each for each in gone if _in(each.run, wanted)])
-        found += _gone(heads, wanted, frozenset({row.number for row in rows} | {each.number for each in gone}))
+        all_breaks += record_breaks(chain, heads, [each for each in gone if _in(each.run, wanted)])
+        all_breaks += _gone(heads, wanted, frozenset({row.number for row in rows} | {each.number for each in gone}))
         there = {row.run for row in rows}
         missed = [each for each in anchors if each.run not in there and _in(each.run, wanted)]
-        found += _anchor_breaks({each.run: each for each in gone}, missed)
+        all_breaks += _anchor_breaks({each.run: each for each in gone}, missed)
     except sqlite3.Error as error:
         return [], [Break("", 0, "damaged", f"the journal cannot be read: {error}")]
-    return standing, found
+    return standing, all_breaks
 
 
 def sealed_rows(connection: Connection, run: str | None = None) -> list[Sealed]:
@@ -234,14 +234,14 @@ def stored_run(connection: Connection, row: Sealed) -> StoredRun:
 def plans_of(connection: Connection, row: Sealed) -> list[object]:
     """The keys under which the plans of a run are stored: of the one it began with, and of its revisions. Raises the
     errors of SQLite."""
-    found = {row.plan_digest: None} if isinstance(row.plan_digest, str) else {}
+    digests = {row.plan_digest: None} if isinstance(row.plan_digest, str) else {}
     for (body,) in connection.execute(_PLANS, (row.number << BITS,)).fetchall():
         try:
             event = loads(body)
-            found[str(event.get("environment", {}).get("text") or event["plan_digest"])] = None
+            digests[str(event.get("environment", {}).get("text") or event["plan_digest"])] = None
         except (ValueError, TypeError, KeyError, AttributeError):
             pass  # an event that is not as it was written is found by the chain
-    return list(found)
+    return list(digests)
 
 
 def pruned_rows(connection: Connection) -> list[Pruned]:
@@ -253,20 +253,20 @@ def pruned_rows(connection: Connection) -> list[Pruned]:
 
 def seal(connection: Connection, chain: Chain, runs: Container[str]) -> set[int]:
     """Seal the records of ``runs`` as they stand; the numbers of the other pruned runs. Raises the errors of SQLite."""
-    found = pruned_rows(connection)
-    for each in found:
+    records = pruned_rows(connection)
+    for each in records:
         if each.run in runs:
             connection.execute("UPDATE pruned SET seal = ? WHERE number = ?", (chain.seal(*each[:-1]), each.number))
-    return {each.number for each in found if each.run not in runs}
+    return {each.number for each in records if each.run not in runs}
 
 
 def _compared(connection: Connection, chain: Chain, row: Sealed, head: Head | None) -> bytes:
     """The last link of a run that is what was written; without a key nothing is compared, and there is none."""
     if chain.key is None:
         return b""
-    walked, found = walk(stored_run(connection, row), chain, head)
-    if found:
-        raise refused(row.name, found[0].message)
+    walked, breaks = walk(stored_run(connection, row), chain, head)
+    if breaks:
+        raise refused(row.name, breaks[0].message)
     return walked.link
 
 
@@ -279,19 +279,19 @@ def _inspect_run(
         connection.execute("BEGIN")  # row and events of one moment
     try:
         row = sealed_rows(connection, run)[0]
-        walked, found = walk(stored_run(connection, row), chain, head, frozenset(anchor.seq for anchor in known))
+        walked, breaks = walk(stored_run(connection, row), chain, head, frozenset(anchor.seq for anchor in known))
     finally:
         if alone and connection.in_transaction:
             connection.execute("ROLLBACK")
     for anchor in known:
         if walked.found is None and anchor.seq > walked.seq:
-            found.append(cut(run, walked.seq, anchor.seq))
+            breaks.append(cut(run, walked.seq, anchor.seq))
         elif walked.found is None and walked.marks[anchor.seq].hex() != anchor.link:
-            found.append(Break(run, anchor.seq, "anchor", f"event {anchor.seq} is not the one that the anchor knows"))
-    if any(anchor.seq == walked.seq for anchor in known) and {each.kind for each in found} == {"key"}:
-        found = []  # without a key only the anchor of its very last event proves it
+            breaks.append(Break(run, anchor.seq, "anchor", f"event {anchor.seq} is not the one that the anchor knows"))
+    if any(anchor.seq == walked.seq for anchor in known) and {each.kind for each in breaks} == {"key"}:
+        breaks = []  # without a key only the anchor of its very last event proves it
     since = row.since if isinstance(row.since, int) and is_ours(chain, row.seal) else 0
-    return [Standing(row.name, walked.seq, walked.link.hex(), since, head[0] if head else 0)], found
+    return [Standing(row.name, walked.seq, walked.link.hex(), since, head[0] if head else 0)], breaks
 
 
 def _gone(heads: dict[int, Head], wanted: frozenset[str] | None, there: frozenset[int]) -> list[Break]:
@@ -303,15 +303,15 @@ def _gone(heads: dict[int, Head], wanted: frozenset[str] | None, there: frozense
 
 def _anchor_breaks(pruned: dict[str, Pruned], anchors: Sequence[Anchor]) -> list[Break]:
     """Anchors of runs that the journal has not, against the records of those that were pruned."""
-    found = []
+    breaks = []
     for anchor in anchors:
         last = pruned[anchor.run].last_seq if anchor.run in pruned else 0
         if anchor.seq > last:
-            found.append(cut(anchor.run, last, anchor.seq))
+            breaks.append(cut(anchor.run, last, anchor.seq))
         elif anchor.seq == last and pruned[anchor.run].link.hex() != anchor.link:
             message = f"event {anchor.seq} is not the one that the anchor knows"
-            found.append(Break(anchor.run, anchor.seq, "anchor", message))
-    return found
+            breaks.append(Break(anchor.run, anchor.seq, "anchor", message))
+    return breaks
 
 
 def _count(connection: Connection, wanted: frozenset[str] | None) -> int:
@@ -328,20 +328,20 @@ def _in(run: str, wanted: frozenset[str] | None) -> bool:
 def _whole(connection: Connection, chain: Chain) -> list[Break]:
     """Damage to the file, tables that are not ours, and events that belong to no run."""
     told = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(3)")]
-    found = [Break("", 0, "damaged", " ".join(line.split())) for line in told if line != "ok"]
+    breaks = [Break("", 0, "damaged", " ".join(line.split())) for line in told if line != "ok"]
     ours = _layout(_version(connection))
     there = set(
         connection.execute("SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'")
     )
     for kind, name, _ in sorted(there ^ ours, key=str):
         message = f"the {kind} `{name}` of the database is not as planrunner makes it"
-        if (each := Break("", 0, "layout", message)) not in found:
-            found.append(each)
+        if (each := Break("", 0, "layout", message)) not in breaks:
+            breaks.append(each)
     lost = connection.execute("SELECT DISTINCT id >> 32 FROM entries WHERE id >> 32 NOT IN (SELECT number FROM runs)")
-    found += [
+    breaks += [
         Break("", 0, "inserted", f"there are events of a run {number}, which does not exist") for (number,) in lost
     ]
-    return found
+    return breaks
 
 
 def _version(connection: Connection) -> int:

@@ -82,11 +82,11 @@ def read_key(path: str, state: str) -> bytes:
         )
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     try:
-        found = os.fstat(descriptor)
+        about = os.fstat(descriptor)
         text = os.read(descriptor, 4096)
     finally:
         os.close(descriptor)
-    if not stat.S_ISREG(found.st_mode) or found.st_uid not in (0, os.geteuid()) or found.st_mode & 0o037:
+    if not stat.S_ISREG(about.st_mode) or about.st_uid not in (0, os.geteuid()) or about.st_mode & 0o037:
         raise StorageFailed(
             f"the audit key `{path}` is not a file that is yours alone", f"look at it, then `chmod 600 {path}`"
         )
@@ -147,13 +147,13 @@ class Chain:
         key = self.key
         if key is None:
             return [(*row, None) for row in rows], link
-        found: list[Chained] = []
-        add = found.append
+        chained: list[Chained] = []
+        add = chained.append
         for number, at, kind, version, body in rows:
             stored = f"{number & _SEQ} {at + 0.0!r} {version} {kind} {body}".encode()
             link = blake2b(link + stored, digest_size=32).digest()
             add((number, at, kind, version, body, blake2b(link, digest_size=_MAC, key=key).digest()))
-        return found, link
+        return chained, link
 
     def seal(self, *row: object) -> bytes | None:
         """The seal of a row beside its own columns, which only the key can make."""
@@ -325,13 +325,13 @@ def make_folder(folder: str) -> None:
         os.mkdir(folder, 0o700)
     except FileExistsError:
         pass
-    found = os.lstat(folder)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+    about = os.lstat(folder)
+    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid():
         raise StorageFailed(
             f"`{folder}` is a link or belongs to another user, so an audit key in it is worth nothing",
             f"move it away, or choose another place with {KEY_VARIABLE}",
         )
-    if found.st_mode & 0o777 != 0o700:
+    if about.st_mode & 0o777 != 0o700:
         os.chmod(folder, 0o700)  # what others could have put there is refused by its owner
 
 

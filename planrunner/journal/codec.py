@@ -40,8 +40,8 @@ def _annotation(event: type, field: str) -> str:
 
 def _record(annotation: str) -> type | None:
     """The named tuple of the events module that an annotation names."""
-    found = getattr(events, annotation, None)
-    return found if isinstance(found, type) and hasattr(found, "_fields") else None
+    kind = getattr(events, annotation, None)
+    return kind if isinstance(kind, type) and hasattr(kind, "_fields") else None
 
 
 def _elements(annotation: str) -> str:

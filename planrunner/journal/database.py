@@ -134,10 +134,10 @@ def failure(error: Exception, path: str, then: Hint = ONCE_MORE) -> PlanrunnerEr
 def check_layout(connection: Connection, path: str) -> None:
     """Raises StorageFailed for a database that could do or answer more than what is stored: one with triggers, virtual
     tables, or views in the place of tables. Raises the errors of SQLite."""
-    found = connection.execute(_ODD).fetchone()
-    if found is not None:
+    odd = connection.execute(_ODD).fetchone()
+    if odd is not None:
         raise StorageFailed(
-            f"the journal `{path}` is not as planrunner makes it: it has a {found[0]} `{found[1]}`",
+            f"the journal `{path}` is not as planrunner makes it: it has a {odd[0]} `{odd[1]}`",
             "planrunner did not write it: move it away, or restore it from a copy",
         )
 
@@ -164,15 +164,15 @@ def check_database(state: str, seconds: float) -> bool:
     deadline = time.monotonic() + seconds
     connection.set_progress_handler(lambda: time.monotonic() > deadline, 10_000)
     try:
-        found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
     except sqlite3.Error as error:
         if getattr(error, "sqlite_errorname", "") == "SQLITE_INTERRUPT":
             return False
         raise failure(error, path) from error
     finally:
         connection.close()
-    if found != "ok":
-        raise StorageFailed(f"the journal `{path}` is damaged: {' '.join(found.split())}", _COPY)
+    if verdict != "ok":
+        raise StorageFailed(f"the journal `{path}` is damaged: {' '.join(verdict.split())}", _COPY)
     return True
 
 

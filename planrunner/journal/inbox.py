@@ -47,10 +47,10 @@ class Requests(Store):
         return [self._read(row, seal) for *row, seal in self._query(_WAITING, run)]
 
     def answered(self, request: int) -> Answer | None:
-        found = self._query("SELECT result FROM requests WHERE id = ?", request)
-        if not found:
+        rows = self._query("SELECT result FROM requests WHERE id = ?", request)
+        if not rows:
             raise NotFound(f"there is no request {request} in the journal")
-        return None if found[0][0] is None else Answer(*read_json(found[0][0]))
+        return None if rows[0][0] is None else Answer(*read_json(rows[0][0]))
 
     def touched(self) -> bool:
         (version,) = self._query("PRAGMA data_version")[0]

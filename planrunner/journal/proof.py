@@ -126,19 +126,19 @@ def walk(
 ) -> tuple[Walk, list[Break]]:
     """How far a run chains, and its breaks; ``wanted`` are further events whose links are asked for."""
     row = rows.row
-    found = _row_breaks(chain, row)
+    breaks = _row_breaks(chain, row)
     known = head[0] if head is not None else 0
     try:
         walked = _follow(rows, chain.key if is_ours(chain, row.seal) else None, wanted | {known})
     except (TypeError, ValueError):  # the row holds what no row can
-        return Walk(0, b"", ("", b"", 0.0), None, {}), found or [Break(row.name, 0, "row", _ROW)]
+        return Walk(0, b"", ("", b"", 0.0), None, {}), breaks or [Break(row.name, 0, "row", _ROW)]
     if walked.found is not None:
-        found.append(walked.found)
+        breaks.append(walked.found)
     if head is not None:
-        found += _head_breaks(row, walked, head)
-    if not found:  # else they do not fit because of that
-        found += _ending_breaks(row, walked)
-    return walked, [*found, *_plan_breaks(chain, rows)]
+        breaks += _head_breaks(row, walked, head)
+    if not breaks:  # else they do not fit because of that
+        breaks += _ending_breaks(row, walked)
+    return walked, [*breaks, *_plan_breaks(chain, rows)]
 
 
 def is_ours(chain: Chain, seal: object) -> bool:
@@ -206,13 +206,13 @@ def _row_breaks(chain: Chain, row: Sealed) -> list[Break]:
 
 def _plan_breaks(chain: Chain, rows: StoredRun) -> list[Break]:
     """A run acts on the plans that are stored for it."""
-    name, found = rows.row.name, list[Break]()
+    name, breaks = rows.row.name, list[Break]()
     for *plan, seal in rows.plans:
         if is_ours(chain, seal) and seal != chain.seal(*plan):
-            found.append(Break(name, 0, "plan", "the plan that is stored for the run is not the one that was written"))
+            breaks.append(Break(name, 0, "plan", "the plan that is stored for the run is not the one that was written"))
         elif chain.key is not None and is_ours(chain, rows.row.seal) and not is_ours(chain, seal):
-            found.append(Break(name, 0, "plan", "the plan that is stored for the run bears no seal of its key"))
-    return found
+            breaks.append(Break(name, 0, "plan", "the plan that is stored for the run bears no seal of its key"))
+    return breaks
 
 
 def _ending_breaks(row: Sealed, walked: Walk) -> list[Break]:
@@ -240,10 +240,10 @@ def _head_breaks(row: Sealed, walked: Walk, head: Head) -> list[Break]:
     return []
 
 
-def record_breaks(chain: Chain, heads: dict[int, Head], found: Iterable[Pruned]) -> list[Break]:
+def record_breaks(chain: Chain, heads: dict[int, Head], records: Iterable[Pruned]) -> list[Break]:
     """The records that are not what was written, and those whose head knows more of the run."""
     breaks: list[Break] = []
-    for record in found:
+    for record in records:
         run, head = str(record.run), heads.get(record.number)
         if chain.key is None:
             breaks.append(Break(run, 0, "key", f"nothing can be compared: {chain.unchained}"))

@@ -152,9 +152,9 @@ class Records(Requests):
             return wanted
         like = wanted.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
         for pattern in (f"{like}%", f"%-{like}"):
-            found = self._query(_LIKE, pattern)
-            if found and wanted:
-                return only_match(wanted, [str(row[0]) for row in found])
+            rows = self._query(_LIKE, pattern)
+            if rows and wanted:
+                return only_match(wanted, [str(row[0]) for row in rows])
         raise self._unknown(wanted)
 
     def kept(self) -> Iterator[tuple[RunRow, Entry]]:
@@ -328,10 +328,10 @@ class Journal(Records):
     def _stands(self, run: Lease) -> tuple[int, int, str]:
         """Epoch, last seq and status as they are stored."""
         first = run.number << _BITS
-        found = self._connection.execute(_STANDS, (first, first + (1 << _BITS), run.run)).fetchone()
-        if found is None:
+        stored = self._connection.execute(_STANDS, (first, first + (1 << _BITS), run.run)).fetchone()
+        if stored is None:
             return 0, 0, ""
-        epoch, status, last = found
+        epoch, status, last = stored
         return epoch, (last or first) - first, status
 
 
@@ -364,11 +364,11 @@ class Pruning(Store):
 
 def _row_of(journal: Records, row: tuple[Any, ...]) -> RunRow:
     while True:
-        found = RunRow(*row)
-        held = journal.is_leased(found.run)
-        again = [] if held or found.status else journal._query(f"{_RUNS} WHERE run = ?", found.run)
+        run_row = RunRow(*row)
+        held = journal.is_leased(run_row.run)
+        again = [] if held or run_row.status else journal._query(f"{_RUNS} WHERE run = ?", run_row.run)
         if again in ([], [row]):
-            return found._replace(leased=held)
+            return run_row._replace(leased=held)
         row = again[0]  # it may have ended after it was read and before that was asked
 
 
@@ -413,10 +413,10 @@ def _prune(connection: Connection, chain: Chain, row: RunRow, at: float, by: str
     """Inside a transaction, with the lock of the run: replace a run that still is as ``row`` says by its
     record. Raises UsageError where it does not any more, RecordMismatch for a run that is not what was written,
     StorageFailed for damaged heads, the errors of SQLite."""
-    found = sealed_rows(connection, row.run)
-    if not found or not row.status or (found[0].status, found[0].epoch) != (row.status, row.epoch):
+    rows = sealed_rows(connection, row.run)
+    if not rows or not row.status or (rows[0].status, rows[0].epoch) != (row.status, row.epoch):
         raise UsageError(f"run {row.run} has not ended", NextStep("show", row.run))
-    sealed = found[0]
+    sealed = rows[0]
     walked, breaks = walk(stored_run(connection, sealed), chain, chain.head(sealed.number))
     if breaks and chain.key is not None:
         raise refused(row.run, breaks[0].message)
@@ -457,7 +457,7 @@ class OpenFile:
     def _found(self) -> tuple[int, int] | None:
         """What the file is known by, whatever its name; None where there is none."""
         try:
-            found = os.stat(os.path.join(self._state, FILE))
+            about = os.stat(os.path.join(self._state, FILE))
         except OSError:
             return None
-        return found.st_dev, found.st_ino
+        return about.st_dev, about.st_ino

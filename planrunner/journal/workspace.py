@@ -95,19 +95,19 @@ def check_state(state: str) -> None:
     Raises StorageFailed; FileNotFoundError where there is none.
     """
     try:
-        found = os.lstat(state)
+        about = os.lstat(state)
     except FileNotFoundError:
         raise
     except OSError as error:
         raise unusable(state, error) from error
-    if stat.S_ISLNK(found.st_mode):
+    if stat.S_ISLNK(about.st_mode):
         raise StorageFailed(f"the state directory `{state}` is a symbolic link, which is not followed", _ELSEWHERE)
-    if not stat.S_ISDIR(found.st_mode):
+    if not stat.S_ISDIR(about.st_mode):
         raise StorageFailed(f"the state directory `{state}` is not a directory", _ELSEWHERE)
-    if found.st_uid != os.geteuid():
-        users = f"user {found.st_uid}, not to you (user {os.geteuid()})"
-        raise StorageFailed(f"the state directory `{state}` belongs to {users}", _as_owner(found.st_uid))
-    if found.st_mode & stat.S_IWOTH:
+    if about.st_uid != os.geteuid():
+        users = f"user {about.st_uid}, not to you (user {os.geteuid()})"
+        raise StorageFailed(f"the state directory `{state}` belongs to {users}", _as_owner(about.st_uid))
+    if about.st_mode & stat.S_IWOTH:
         raise StorageFailed(
             f"the state directory `{state}` can be written by everybody, so anybody could have changed what lies in it",
             f"look through it, then make it yours alone with `chmod 700 {state}`, or {_ELSEWHERE}",
@@ -128,7 +128,7 @@ def check_contents(state: str) -> list[tuple[str, int]]:
     a foreign repository may carry a state directory: its links must not lead our writes elsewhere. Raises
     StorageFailed for a link, for what is of another kind than it should be, for what belongs to another user, and for a
     log that would have SQLite delete a file elsewhere."""
-    found: list[tuple[str, int]] = []
+    open_paths: list[tuple[str, int]] = []
     for name in (*FILES, *FOLDERS):
         path = os.path.join(state, name)
         try:
@@ -146,8 +146,8 @@ def check_contents(state: str) -> list[tuple[str, int]]:
                 "look at where the state directory came from, then move that file away",
             )
         if there.st_mode & 0o077:
-            found.append((path, stat.S_IMODE(there.st_mode)))
-    return found
+            open_paths.append((path, stat.S_IMODE(there.st_mode)))
+    return open_paths
 
 
 def _ending(path: str) -> bytes:

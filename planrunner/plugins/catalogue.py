@@ -80,7 +80,7 @@ class Catalogue:
         target: Any = known.target
         try:
             target = builtin.load(known.target) if isinstance(known.target, str) else known.target
-            found = describe(target, known.plugin)._replace(name=name)
+            description = describe(target, known.plugin)._replace(name=name)
         except BaseException as error:  # annotations are code of the plugin
             if interrupts(error):
                 raise
@@ -90,8 +90,8 @@ class Catalogue:
             self._leave_out(name, known.plugin, why)
             self.known.pop(name)
             return known
-        self.known[name] = known = known._replace(description=found)
-        for fault in misnamed(found):
+        self.known[name] = known = known._replace(description=description)
+        for fault in misnamed(description):
             self.problems.add(known.plugin, f"the capability `{name}` of {known.plugin}: {place_of(target)}{fault}")
         return known
 
@@ -117,25 +117,25 @@ LOOKING = ("pure", "read")
 """Effect classes of capabilities that change nothing."""
 
 
-def mutates(found: Capability) -> bool:
+def mutates(described: Capability) -> bool:
     """Whether a call may change the world."""
-    return found.effect not in LOOKING
+    return described.effect not in LOOKING
 
 
-def undocumented(found: Capability) -> Iterator[str]:
+def undocumented(described: Capability) -> Iterator[str]:
     """What of it has no words: itself, inputs, outputs."""
-    if not found.summary:
+    if not described.summary:
         yield "it has no docstring, which says what it does"
-    yield from (f"the input `{field.name}` has no text: annotate it with Doc(…)" for field in found.inputs
+    yield from (f"the input `{field.name}` has no text: annotate it with Doc(…)" for field in described.inputs
                 if not field.description)  # fmt: skip
-    yield from (f"the output `{field.name}` has no text: annotate it with Doc(…)" for field in found.outputs
+    yield from (f"the output `{field.name}` has no text: annotate it with Doc(…)" for field in described.outputs
                 if not field.description)  # fmt: skip
 
 
-def unsound(found: Capability) -> Iterator[str]:
+def unsound(described: Capability) -> Iterator[str]:
     """What is wrong with its declaration."""
-    yield from misnamed(found)
-    for field in found.inputs:
+    yield from misnamed(described)
+    for field in described.inputs:
         if not field.name.isidentifier() or (keyword.iskeyword(field.name) and not field.name.islower()):
             yield f"the input `{field.name}` has no name that a plan can write"
         if field.required and field.default is not None:
@@ -152,32 +152,32 @@ def unsound(found: Capability) -> Iterator[str]:
             field.default is None or isinstance(field.default, wanted.get(field.type, (object,)))
         ):
             yield f"the default of the input `{field.name}` is not of its type {field.type}"
-    yield from uncertain(found)
+    yield from uncertain(described)
 
 
-def misnamed(found: Capability) -> Iterator[str]:
+def misnamed(described: Capability) -> Iterator[str]:
     """What is wrong with its name and its effect class: callers rely on both."""
-    if _NAME.fullmatch(found.name) is None:
-        yield f"`{found.name}` is not named `family.verb` in lower case"
-    if found.effect not in EFFECTS:
-        yield f"the effect `{found.effect}` is not one of {', '.join(EFFECTS)}"
-    if found.effect == "checkable" and not found.probe:
+    if _NAME.fullmatch(described.name) is None:
+        yield f"`{described.name}` is not named `family.verb` in lower case"
+    if described.effect not in EFFECTS:
+        yield f"the effect `{described.effect}` is not one of {', '.join(EFFECTS)}"
+    if described.effect == "checkable" and not described.probe:
         yield "it is `checkable` and has no `probe`"
 
 
-def uncertain(found: Capability) -> Iterator[str]:
+def uncertain(described: Capability) -> Iterator[str]:
     """What is missing before a change, and after it."""
-    if not mutates(found):
-        if found.undo or found.irreversible:
-            yield f"it is `{found.effect}`, so there is nothing to undo"
+    if not mutates(described):
+        if described.undo or described.irreversible:
+            yield f"it is `{described.effect}`, so there is nothing to undo"
         return
-    if found.takes_run:
+    if described.takes_run:
         return  # the task's own script says what it does, and its `rollback` how that is undone
-    if not found.preview:
+    if not described.preview:
         yield "it changes something and has no `preview`"
-    if found.undo and found.irreversible:
+    if described.undo and described.irreversible:
         yield "it has an `undo` and says that it is irreversible"
-    if not (found.undo or found.irreversible):
+    if not (described.undo or described.irreversible):
         yield "it changes something: give it `capture` and `undo`, or say `irreversible=True`"
 
 
@@ -226,10 +226,10 @@ def _shown(annotation: Any) -> str:
 
 def _inputs(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """The parameters that are inputs of their own."""
-    found = dict(inspect.signature(function).parameters)
-    if next(iter(found), "") == "context":
-        del found["context"]
-    return {name: one for name, one in found.items() if one.kind is not one.VAR_KEYWORD}
+    parameters = dict(inspect.signature(function).parameters)
+    if next(iter(parameters), "") == "context":
+        del parameters["context"]
+    return {name: one for name, one in parameters.items() if one.kind is not one.VAR_KEYWORD}
 
 
 def _kind(function: object, what: str) -> Iterator[str]:

@@ -66,14 +66,14 @@ class Hooks:
 
     def observers(self) -> tuple[Observer, ...]:
         """Who watches runs, last registered first."""
-        found = reversed(self._manager.hook.planrunner_observe_event.get_hookimpls())
-        return tuple(Observer(_name(each), each.function, tuple(each.argnames)) for each in found)
+        implementations = reversed(self._manager.hook.planrunner_observe_event.get_hookimpls())
+        return tuple(Observer(_name(each), each.function, tuple(each.argnames)) for each in implementations)
 
     def of(self, name: str) -> tuple[str, ...]:
         """The hooks that a plugin has, by name."""
         plugins = self._names.get(name, ())
-        found = [caller for plugin in plugins for caller in self._manager.get_hookcallers(plugin) or ()]
-        return tuple(sorted({caller.name for caller in found}))
+        callers = [caller for plugin in plugins for caller in self._manager.get_hookcallers(plugin) or ()]
+        return tuple(sorted({caller.name for caller in callers}))
 
     @plugin_code()
     def call(self, hook: str, only: object = None, **arguments: Any) -> None:
@@ -96,8 +96,8 @@ class Hooks:
 def _misfit(plugin: object) -> str:
     """Why what a plugin has under the names of hooks cannot be called as hooks; empty where it can."""
     try:
-        found = {name: getattr(plugin, name) for name in dir(plugin) if name.startswith(PREFIX)}
-        return next(filter(None, (_fault(name, value) for name, value in found.items())), "")
+        hooks = {name: getattr(plugin, name) for name in dir(plugin) if name.startswith(PREFIX)}
+        return next(filter(None, (_fault(name, value) for name, value in hooks.items())), "")
     except BaseException as error:  # a module whose attributes raise
         if interrupts(error):
             raise

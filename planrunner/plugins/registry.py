@@ -107,10 +107,10 @@ class Registry(_Mapping):
         return self.names()
 
     def __getitem__(self, name: str) -> Capability:
-        found = self.find(name)
-        if found is None:
+        description = self.find(name)
+        if description is None:
             raise KeyError(name)
-        return found
+        return description
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
@@ -174,9 +174,9 @@ class Registry(_Mapping):
     def observer(self) -> Observers | None:
         """What to call with each durable event of a run (run id, entry), or None where no plugin watches."""
         if self._observers is None and self._load_general():
-            found = self.hooks().observers()
-            if found:
-                self._observers = Observers(found, self._catalogue.problems.add)
+            observers = self.hooks().observers()
+            if observers:
+                self._observers = Observers(observers, self._catalogue.problems.add)
         return self._observers
 
     @property
@@ -279,10 +279,10 @@ class Registry(_Mapping):
 def imported(target: str) -> object:
     """What ``module`` or ``module:attribute`` names. Raises whatever the import does."""
     module, _, attribute = target.partition(":")
-    found: object = __import__(module, fromlist=["*"])
+    value: object = __import__(module, fromlist=["*"])
     for part in filter(None, attribute.split(".")):
-        found = getattr(found, part)
-    return found
+        value = getattr(value, part)
+    return value
 
 
 _MOST = 8 << 20

@@ -21,9 +21,9 @@ def tell(problem: str) -> None:
 
 def fetch() -> list[str]:
     """The sentences not fetched so far."""
-    found = [problem for problem, fetched in _told.items() if not fetched]
-    _told.update(dict.fromkeys(found, True))
-    return found
+    problems = [problem for problem, fetched in _told.items() if not fetched]
+    _told.update(dict.fromkeys(problems, True))
+    return problems
 
 
 class Problems:

@@ -22,17 +22,17 @@ LIMIT = 10.0
 
 def rules_of(hooks: Hooks, problems: Problems) -> tuple[tuple[Rule, Check], ...]:
     """Every rule that plugins register, each with its check."""
-    found: dict[str, tuple[Rule, Check]] = {}
+    rules: dict[str, tuple[Rule, Check]] = {}
 
     def register(rule: Rule, check: Check) -> None:
         if why := odd_rule(rule):
             raise ValueError(f"a rule is left out: {why}")
-        if rule.code.startswith("PLAN") or rule.code in found:
+        if rule.code.startswith("PLAN") or rule.code in rules:
             raise ValueError(f"the code `{rule.code}` is taken")
-        found[rule.code] = (rule, _guarded(rule, hooks.calling, check, problems))
+        rules[rule.code] = (rule, _guarded(rule, hooks.calling, check, problems))
 
     hooks.call("planrunner_register_rules", register=register)
-    return tuple(found.values())
+    return tuple(rules.values())
 
 
 def _guarded(rule: Rule, plugin: str, check: Check, problems: Problems) -> Check:
@@ -42,7 +42,7 @@ def _guarded(rule: Rule, plugin: str, check: Check, problems: Problems) -> Check
 
     def guarded(view: PlanView) -> Iterable[Diagnostic]:
         try:
-            found: list[Any] = within(LIMIT, what, lambda _: list(check(view)))
+            findings: list[Any] = within(LIMIT, what, lambda _: list(check(view)))
         except Overdue as late:
             problems.add(plugin, str(late))
             return []
@@ -51,10 +51,10 @@ def _guarded(rule: Rule, plugin: str, check: Check, problems: Problems) -> Check
                 raise
             problems.add(plugin, f"{what} raised {one_line(error)}")
             return []
-        odd = [odd_finding(each, RULES, len(view.source.text)) for each in found]
+        odd = [odd_finding(each, RULES, len(view.source.text)) for each in findings]
         if why := next(filter(None, odd), ""):
             problems.add(plugin, f"{what} gave {why}")
-        return [each for each, why in zip(found, odd) if not why]
+        return [each for each, why in zip(findings, odd) if not why]
 
     return guarded
 
@@ -75,25 +75,25 @@ def odd_rule(rule: object) -> str:
     return ""
 
 
-def odd_finding(found: object, codes: Collection[str], size: int) -> str:
+def odd_finding(finding: object, codes: Collection[str], size: int) -> str:
     """Why something is not a finding about a plan of ``size`` characters; empty where it is. ``codes`` are those of
     all rules."""
-    if not isinstance(found, Diagnostic):
-        return f"a {type(found).__name__}, not a Diagnostic"
+    if not isinstance(finding, Diagnostic):
+        return f"a {type(finding).__name__}, not a Diagnostic"
     for field, fits, wanted in _FIELDS:
-        if not fits(getattr(found, field)):
-            return f"a Diagnostic whose `{field}` is {_shown(getattr(found, field))}, which has to be {wanted}"
-    if found.code not in codes:
-        return f"a Diagnostic with the code `{found.code}`, which no rule has"
-    if beyond := next((span for span in _spans(found) if not 0 <= span.start <= span.end <= size), None):
+        if not fits(getattr(finding, field)):
+            return f"a Diagnostic whose `{field}` is {_shown(getattr(finding, field))}, which has to be {wanted}"
+    if finding.code not in codes:
+        return f"a Diagnostic with the code `{finding.code}`, which no rule has"
+    if beyond := next((span for span in _spans(finding) if not 0 <= span.start <= span.end <= size), None):
         return f"a Diagnostic with the place {tuple(beyond)}, and the plan has {size} characters"
     return ""
 
 
-def _spans(found: Diagnostic) -> Iterable[Span]:
-    yield found.span
-    yield from (label.span for label in found.labels)
-    yield from (edit.span for edit in (found.fix.edits if found.fix is not None else ()))
+def _spans(finding: Diagnostic) -> Iterable[Span]:
+    yield finding.span
+    yield from (label.span for label in finding.labels)
+    yield from (edit.span for edit in (finding.fix.edits if finding.fix is not None else ()))
 
 
 def _is_text(value: object) -> bool:

@@ -36,12 +36,12 @@ def installed(keeps: bool = True) -> tuple[Installed, ...]:
     """Every plugin on ``sys.path``, from the cache where it still holds; it is brought up to date where ``keeps``."""
     key = "\n".join(_dependencies(sys.path))  # part of the file as well, so that a name shared by chance does no harm
     path = os.path.join(cache_folder(), f"plugins-{len(key)}-{sum(key.encode())}.txt")
-    found = _read(path, key)
-    if found is None:
-        found = tuple(_look()) if any(map(_mentions, sys.path)) else ()
+    plugins = _read(path, key)
+    if plugins is None:
+        plugins = tuple(_look()) if any(map(_mentions, sys.path)) else ()
         if keeps:
-            _write(path, key, found)
-    return found
+            _write(path, key, plugins)
+    return plugins
 
 
 def cache_folder() -> str:
@@ -83,9 +83,9 @@ def _read(path: str, key: str) -> tuple[Installed, ...] | None:
     return tuple(Installed(*row) for row in fields) if all(len(row) == 5 for row in fields) else None
 
 
-def _write(path: str, key: str, found: Iterable[Installed]) -> None:
+def _write(path: str, key: str, plugins: Iterable[Installed]) -> None:
     """Keep the answer; a folder that cannot be written only means looking again next time."""
-    rows = "\n".join("\t".join(one) for one in found)
+    rows = "\n".join("\t".join(one) for one in plugins)
     staged = f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
@@ -121,7 +121,7 @@ def _mentions(folder: str) -> bool:
 
 
 def _look() -> list[Installed]:
-    found: dict[tuple[str, str, str], Installed] = {}
+    points: dict[tuple[str, str, str], Installed] = {}
     from importlib.metadata import distributions
 
     for distribution in distributions():
@@ -129,8 +129,8 @@ def _look() -> list[Installed]:
             if point.group in (CAPABILITIES, PLUGINS):
                 plugin = distribution.metadata["Name"] or "?"
                 one = Installed(point.group, point.name, point.value, plugin, distribution.version or "?")
-                found.setdefault((point.group, point.name, plugin), one)  # the first on sys.path is imported
-    return [found[key] for key in sorted(found)]
+                points.setdefault((point.group, point.name, plugin), one)  # the first on sys.path is imported
+    return [points[key] for key in sorted(points)]
 
 
 HOOKS = (
@@ -171,9 +171,9 @@ def scan(text: bytes) -> Scan:
     try:
         nodes = list(ast.walk(ast.parse(text)))
         functions = [node for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
-        found = [offered for function in functions for offered in _offered(function)]
+        capabilities = [offered for function in functions for offered in _offered(function)]
         hooks = tuple(sorted({each.name for each in functions if each.name in HOOKS}))
-        return Scan(tuple(found), hooks, tuple(sorted(set(_imports(nodes)))))
+        return Scan(tuple(capabilities), hooks, tuple(sorted(set(_imports(nodes)))))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # too deep for Python counts as well
         line = f" in line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         return Scan(problem=f"it is not Python: {type(error).__name__}{line}")
@@ -291,10 +291,10 @@ def load(file: ProjectFile) -> ModuleType:
 
 def _in_folder(project: str) -> Iterator[str]:
     try:
-        found = sorted(os.listdir(os.path.join(project, FOLDER)))
+        names = sorted(os.listdir(os.path.join(project, FOLDER)))
     except OSError:
         return
-    yield from (os.path.join(FOLDER, name) for name in found if name.endswith(".py") and not name.startswith("."))
+    yield from (os.path.join(FOLDER, name) for name in names if name.endswith(".py") and not name.startswith("."))
 
 
 def _in_settings(project: str) -> Iterator[str]:
