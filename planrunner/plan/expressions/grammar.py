@@ -270,7 +270,7 @@ def _got(name: Token, arguments: tuple[Tree, ...], place: tuple[int, int]) -> Tr
 
 
 def parse_by_grammar(text: str) -> Tree:
-    """The tree of any expression; ``parse_simple`` gives the same one wherever it gives one. Raises ExpressionError."""
+    """The tree of an expression. Raises ExpressionError."""
     try:
         return _grammar().parse(text)
     except UnexpectedInput as error:
