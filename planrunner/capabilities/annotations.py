@@ -50,7 +50,7 @@ def inputs_of(function: Callable[..., Any]) -> dict[str, Input]:
     hints: dict[str, Any] = {}
     for name, hint in annotations_of(function).items():
         if get_origin(hint) is Unpack:
-            hints.update((each, wanted) for each, wanted, _ in unpacked(hint))
+            hints.update((member, wanted) for member, wanted, _ in unpacked(hint))
         elif name not in ("return", "context"):
             hints[name.removesuffix("_")] = hint
     inputs = {name: Input(conversion(hint), closed(schema_of(hint)[1])) for name, hint in hints.items()}
@@ -130,7 +130,7 @@ def _amount(quantity: str, annotation: Any) -> Convert | None:
 def _classes(schema: Json) -> tuple[type, ...] | None:
     """The classes of the values that a schema takes; None for all."""
     if "enum" in schema:
-        return tuple(type(each) for each in schema["enum"])
+        return tuple(type(member) for member in schema["enum"])
     names = schema.get("type")
     if names is None:
         return None

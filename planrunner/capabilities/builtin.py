@@ -126,7 +126,7 @@ def description_of(name: str) -> Capability:
 
 def published(family: str, capabilities: list[Capability]) -> str:
     """The text of the file of a family; what is as by default is left out."""
-    rows = [_sparse(each, Capability._field_defaults) for each in sorted(capabilities)]
+    rows = [_sparse(capability, Capability._field_defaults) for capability in sorted(capabilities)]
     title = "What `planrunner` can call"
     whole = {"title": title, "family": family, "format": 1, "capabilities": rows}
     return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"

@@ -102,7 +102,7 @@ def _inputs(function: Callable[..., Any], hints: Mapping[str, Any], texts: Mappi
         if name == "context" and not fields:
             continue
         if parameter.kind is parameter.VAR_KEYWORD:
-            fields += (_or_null(field(*each, None, texts.get(each[0], ""))) for each in unpacked(hints.get(name)))
+            fields += (_or_null(field(*part, None, texts.get(part[0], ""))) for part in unpacked(hints.get(name)))
             continue
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY):
             shown = str(parameter).partition(":")[0]
@@ -110,18 +110,18 @@ def _inputs(function: Callable[..., Any], hints: Mapping[str, Any], texts: Mappi
         required = parameter.default is parameter.empty
         default = None if required else parameter.default
         fields.append(field(name.removesuffix("_"), hints.get(name, Any), required, default, texts.get(name, "")))
-    return [each._replace(schema=closed(each.schema)) for each in fields]
+    return [part._replace(schema=closed(part.schema)) for part in fields]
 
 
 def closed(schema: Any) -> Any:
     """The schema of what is given: a record takes no keys that it does not name, which lint tells before a run."""
     if isinstance(schema, list):
-        return [closed(each) for each in schema]
+        return [closed(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     inner = {key: closed(value) if key in _PARTS else value for key, value in schema.items()}
     if "properties" in inner:
-        inner["properties"] = {name: closed(each) for name, each in inner["properties"].items()}
+        inner["properties"] = {name: closed(part) for name, part in inner["properties"].items()}
         inner["additionalProperties"] = False
     return inner
 
@@ -172,7 +172,7 @@ def schema_of(annotation: Any) -> tuple[str, Any]:
             return doc.quantity, {"type": ["string", number, *nothing], "format": f"plan-{doc.quantity}"}
         kind, schema = schema_of(inner)
         if doc and doc.form:
-            names = [each["type"] for each in schema.get("anyOf", [schema])]
+            names = [part["type"] for part in schema.get("anyOf", [schema])]
             schema = {"type": names[0] if len(names) == 1 else names, "format": doc.form}
         return kind, schema
     if origin in (Required, NotRequired):

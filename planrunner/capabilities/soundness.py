@@ -198,7 +198,7 @@ def unfit(asked: Any) -> str:
         seconds: Any = asked.seconds
         fits = isinstance(seconds, (int, float)) and seconds - seconds == 0
         return "" if fits else f"it asked for a pause of {seconds!r} seconds"
-    if not asked.arguments or not all(isinstance(each, str) for each in asked.arguments):
+    if not asked.arguments or not all(isinstance(word, str) for word in asked.arguments):
         return "it asked for a process whose arguments are not texts"
     if not all(isinstance(name, str) and isinstance(value, str) for name, value in asked.env.items()):
         return "it asked for a process whose environment is not of texts"
@@ -246,7 +246,7 @@ def _misused(description: Capability) -> Iterator[str]:
         yield f"its `shaped` is {shaped!r}, not a mapping of outputs to inputs"
     named = [*description.writes, *(shaped.values() if isinstance(shaped, dict) else ())]
     known = {field.name for field in description.inputs}
-    for name in (str(each).partition("/")[0] for each in named):
+    for name in (str(text).partition("/")[0] for text in named):
         if name not in known and not description.open_inputs:
             yield f"its `writes` or `shaped` name the input `{name}`, which it has not"
 

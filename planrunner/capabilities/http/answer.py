@@ -194,7 +194,7 @@ def masked(data: Any, hide: Any) -> Any:
     if isinstance(data, str):
         return hide(data)
     if isinstance(data, list):
-        return [masked(each, hide) for each in data]
+        return [masked(item, hide) for item in data]
     if isinstance(data, dict):
         return {hide(key): masked(value, hide) for key, value in data.items()}
     return data

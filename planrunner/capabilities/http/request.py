@@ -115,9 +115,9 @@ def shown_of(context: Context, auth: Any) -> Credentials:
 
 def _made(header: str, before: str, secret: str, *more: str) -> Credentials:
     redactor = Redactor()
-    for each in (secret, *more):
-        if len(each) >= _SHORTEST:
-            redactor.add("", each.encode())
+    for text in (secret, *more):
+        if len(text) >= _SHORTEST:
+            redactor.add("", text.encode())
     return Credentials({header: before + secret}, {header: before + MASK}, redactor)
 
 
@@ -221,7 +221,7 @@ def content_of(context: Context, given: Mapping[str, Any]) -> Content:
     files = given.get("files", {})
     if not isinstance(files, Mapping):
         raise Failure(f"`files` must be a mapping of fields to paths, found {shown(files)}")
-    uploads = {str(field): _upload(directory, each, scope) for field, each in files.items()}
+    uploads = {str(field): _upload(directory, item, scope) for field, item in files.items()}
     return Content(directory, form=form, files=uploads, scope=scope)
 
 
@@ -230,8 +230,8 @@ def plain_values(values: Any, name: str) -> dict[str, Any]:
     if not isinstance(values, Mapping):
         raise Failure(f"`{name}` must be a mapping, found {shown(values)}")
     for key, value in values.items():
-        each = value if isinstance(value, (list, tuple)) else [value]
-        if any(one is not None and not isinstance(one, (str, int, float)) for one in each):
+        listed = value if isinstance(value, (list, tuple)) else [value]
+        if any(one is not None and not isinstance(one, (str, int, float)) for one in listed):
             raise Failure(f"`{name}.{key}` must be text, a number, a boolean or a list of these")
     return {str(key): value for key, value in values.items()}
 
@@ -329,11 +329,10 @@ def timeout_of(value: Any) -> dict[str, float | None] | None:
     if value is None:
         return None
     if not isinstance(value, Mapping):
-        each = seconds_of(value, "timeout")
-        return {"connect": each, "read": each, "write": each}
+        return dict.fromkeys(("connect", "read", "write"), seconds_of(value, "timeout"))
     if strange := sorted(value.keys() - {"connect", "read", "write", "total"}):
         raise Failure(f"`timeout` has the part `{strange[0]}`, expected connect, read, write or total")
-    return {part: seconds_of(each, f"timeout.{part}") for part, each in value.items()}
+    return {part: seconds_of(item, f"timeout.{part}") for part, item in value.items()}
 
 
 def retry_of(value: Any) -> dict[str, Any]:
@@ -441,11 +440,11 @@ def _content_words(content: Content) -> list[str]:
     option = "-F" if content.files else "--data-urlencode"
     words: list[str] = []
     for name, value in (content.form or {}).items():
-        for each in value if isinstance(value, list) else [value]:
-            text = each if isinstance(each, str) else json.dumps(each, ensure_ascii=False)
+        for item in value if isinstance(value, list) else [value]:
+            text = item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)
             words += [option, f"{name}={text}"]
-    for field, each in content.files.items():
-        words += ["-F", f"{field}=@{each.path};filename={each.name};type={each.type}"]
+    for field, item in content.files.items():
+        words += ["-F", f"{field}=@{item.path};filename={item.name};type={item.type}"]
     return words
 
 

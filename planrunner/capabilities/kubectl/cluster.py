@@ -105,8 +105,8 @@ def live(context: Context, cluster: Cluster, stdin: bytes) -> list[Object]:
 def named(context: Context, cluster: Cluster, stdin: bytes) -> list[Object]:
     """The objects that a manifest names, by name alone; nothing is sent to be stored."""
     fixed = ("create", "--dry-run=client", "--validate=false", "--filename", "-", "--output", "json")
-    names = [identity(each) for each in objects_in(context, cluster.request(*fixed, stdin=stdin))]
-    if nameless := next((each for each in names if not each["metadata"]["name"]), None):
+    names = [identity(item) for item in objects_in(context, cluster.request(*fixed, stdin=stdin))]
+    if nameless := next((item for item in names if not item["metadata"]["name"]), None):
         raise Failure(f"the manifest has a {nameless['kind']} without a name, which nothing could find again")
     return names
 

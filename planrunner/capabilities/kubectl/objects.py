@@ -118,7 +118,7 @@ def _capture_apply(
     cluster, stdin = Cluster(kube_context, namespace), manifest_bytes(context, manifest, path)
     names = named(context, cluster, stdin)
     before = noted(context, cluster, names, live(context, cluster, stdin))
-    if any(is_secret(each) for each in names):
+    if any(is_secret(item) for item in names):
         return {**before, "manifest": ""}
     return {**before, "manifest": context.keep(stdin, "kubernetes-manifest", "application/yaml")["sha256"]}
 
@@ -128,7 +128,7 @@ def _undo_apply(context: Context, before: dict[str, Any], outputs: dict[str, Any
     manifest with secrets is not kept, so that nothing is known to be ours then."""
     cluster = Cluster(before["context"], before["namespace"])
     if outputs is not None:
-        left = {each["digest"] for each in outputs["objects"]}
+        left = {item["digest"] for item in outputs["objects"]}
         return restored(context, before, lambda held: digest(held) in left)
     ours: dict[str, Any] = {}
 
@@ -138,7 +138,7 @@ def _undo_apply(context: Context, before: dict[str, Any], outputs: dict[str, Any
         if not ours:
             with context.artifact(before["manifest"]) as file:
                 asked = _apply_request(cluster, file.read(), "--force-conflicts", "--dry-run=server")
-            ours.update({key(each): digest(each) for each in objects_in(context, asked)})
+            ours.update({key(item): digest(item) for item in objects_in(context, asked)})
         return bool(ours.get(key(held)) == digest(held))
 
     return restored(context, before, is_ours)
@@ -172,7 +172,7 @@ def apply(
     after an attempt that was cut off while it applied a manifest with secrets.
     """
     cluster, stdin = Cluster(kube_context, namespace), manifest_bytes(context, manifest, path)
-    applied = [described(each) for each in objects_in(context, _apply_request(cluster, stdin, *_flags(force)))]
+    applied = [described(item) for item in objects_in(context, _apply_request(cluster, stdin, *_flags(force)))]
     return Applied(applied, len(applied))
 
 
@@ -209,7 +209,7 @@ def _targets(context: Context, cluster: Cluster, what: _Named) -> list[Object]:
 
 
 def _delete_request(cluster: Cluster, objects: list[Object]) -> Request:
-    stdin = as_list(identity(each) for each in objects)
+    stdin = as_list(identity(item) for item in objects)
     return cluster.request("delete", "--filename", "-", "--ignore-not-found", "--wait=true", stdin=stdin)
 
 
@@ -221,7 +221,7 @@ def _preview_delete(
     objects = _targets(context, cluster, _Named(resource, manifest, path, everything))
     if not objects:
         return Preview("nothing of it is there: nothing to delete")
-    gone = "".join(f"-{key(each)}\n" for each in objects)
+    gone = "".join(f"-{key(item)}\n" for item in objects)
     return Preview(
         f"delete {len(objects)} object{'s' * (len(objects) > 1)}", gone, (_delete_request(cluster, objects).shown,)
     )
@@ -233,8 +233,8 @@ def _capture_delete(
 ) -> dict[str, Any]:  # fmt: skip
     cluster = Cluster(kube_context, namespace)
     objects = _targets(context, cluster, _Named(resource, manifest, path, everything))
-    held = [key(each) for each in objects if each["kind"] in _HOLDS_MORE]
-    return {**noted(context, cluster, [identity(each) for each in objects], objects), "held": held}
+    held = [key(item) for item in objects if item["kind"] in _HOLDS_MORE]
+    return {**noted(context, cluster, [identity(item) for item in objects], objects), "held": held}
 
 
 def _undo_delete(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> dict[str, Any]:
@@ -275,4 +275,4 @@ def delete(
     objects = _targets(context, cluster, _Named(resource, manifest, path, everything))
     if objects:
         call(context, _delete_request(cluster, objects))
-    return Deleted([described(each) for each in objects], len(objects))
+    return Deleted([described(item) for item in objects], len(objects))

@@ -105,7 +105,9 @@ class Asker:
     ) -> tuple[Result, tuple[str, str]]:
         """Have ``send`` make one request, of which the reply has at most ``limit`` tokens, and read what comes back;
         gives the digests of both as well. What happened is added to ``tried``. Raises Failure."""
-        exchange = Exchange(model, self._key(model), self.purse, limit)
+        if model.name not in self._keys:
+            self._keys[model.name] = key_of(model, self.context)
+        exchange = Exchange(model, self._keys[model.name], self.purse, limit)
         try:
             with exchanged(exchange):
                 async with asyncio.timeout(model.timeout):
@@ -133,11 +135,6 @@ class Asker:
         finally:
             write(shown.rest() + b"\n")
         return _blinded(reply, exchange)
-
-    def _key(self, model: Model) -> str:
-        if model.name not in self._keys:
-            self._keys[model.name] = key_of(model, self.context)
-        return self._keys[model.name]
 
     def _keep(self, exchange: Exchange) -> tuple[str, str]:
         """Keep what was sent and what came back; gives their digests."""

@@ -143,13 +143,13 @@ async def _batch(
         number = len(texts)
         document = json.loads(response.content)
         data = document.get("data") if isinstance(document, dict) else None
-        if not isinstance(data, list) or not all(isinstance(each, dict) for each in data):
+        if not isinstance(data, list) or not all(isinstance(item, dict) for item in data):
             raise ValueError("it has no list `data`")
-        by_index = {each.get("index", at): each.get("embedding") for at, each in enumerate(data)}
+        by_index = {item.get("index", at): item.get("embedding") for at, item in enumerate(data)}
         vectors = [by_index.get(at) for at in range(number)]
-        if len(data) != number or not all(is_vector(each) for each in vectors):
+        if len(data) != number or not all(is_vector(item) for item in vectors):
             raise ValueError(f"it does not hold one vector of numbers for each of {number} texts")
-        return [list(map(float, each)) for each in vectors if each is not None]
+        return [list(map(float, item)) for item in vectors if item is not None]
 
     vectors, _ = await asker.exchange(model, 0, send, attempts)
     return vectors
@@ -205,7 +205,7 @@ def embed(
 def _embeddings(
     context: Context, vectors: list[list[float]], model: str, cached: int, attempts: list[dict[str, Json]]
 ) -> Embeddings:
-    sizes = {len(each) for each in vectors}
+    sizes = {len(vector) for vector in vectors}
     if len(sizes) > 1:
         raise Failure(f"the vectors of `{model}` have several lengths: {sorted(sizes)}")
     text = json.dumps(vectors).encode()

@@ -91,7 +91,7 @@ def judge(
         digests = (answer.request_sha256, answer.reply_sha256)
         return Judgement(verdicts, met, answer.model.name, usage, last.attempts, *digests)
 
-    if not listed or not all(each.strip() for each in listed):
+    if not listed or not all(criterion.strip() for criterion in listed):
         context.spend(cost=0, tokens=0, calls=0)
         raise Failure("`criteria` is empty, or one of them is")
     judgement = asking(context, [model or judge_of(context)], work)
@@ -105,7 +105,7 @@ def judge(
 def question(criteria: list[str], material: str) -> str:
     """What the judge is asked. The marks around the material are made from it, so nothing inside it can end it."""
     mark = f"material-{sha256(material.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
-    listed = "\n".join(f"{number}. {each}" for number, each in enumerate(criteria, 1))
+    listed = "\n".join(f"{number}. {criterion}" for number, criterion in enumerate(criteria, 1))
     return f"Criteria:\n{listed}\n\n<{mark}>\n{material}\n</{mark}>\n\nJudge every criterion by the material alone."
 
 
@@ -114,7 +114,7 @@ def checked(criteria: list[str], material: str, verdicts: list[dict[str, Json]])
     given: dict[int, list[dict[str, Json]]] = {}
     for verdict in verdicts:
         given.setdefault(verdict["criterion"], []).append(verdict)
-    return [_verdict(each, material, given.get(number, [])) for number, each in enumerate(criteria, 1)]
+    return [_verdict(criterion, material, given.get(number, [])) for number, criterion in enumerate(criteria, 1)]
 
 
 def _verdict(criterion: str, material: str, given: list[dict[str, Json]]) -> dict[str, Json]:

@@ -81,7 +81,7 @@ def _message(at: int, given: Json) -> Message:
         raise Failure(f"{where} has no `content`")
     if given["role"] == "tool" and not given.get("tool_call_id"):
         raise Failure(f"{where} answers no call: it has no `tool_call_id`")
-    read = tuple(_call(where, each) for each in calls)
+    read = tuple(_call(where, call) for call in calls)
     return Message(
         given["role"], content or "", read, str(given.get("tool_call_id") or ""), str(given.get("name") or "")
     )

@@ -124,7 +124,7 @@ def read_model(section: Mapping[str, Json], name: str) -> Model:
 
 
 def _unknown(section: Mapping[str, Json], name: str) -> str:
-    named = sorted(each for each in section if each not in CHOICES)
+    named = sorted(model for model in section if model not in CHOICES)
     if not named:
         return f"no model `{name}`: planrunner.yaml configures none; add, for example, `{_EXAMPLE}`"
     close = nearest(name, named)

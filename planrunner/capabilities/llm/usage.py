@@ -40,11 +40,11 @@ class Usage(NamedTuple):
 
 def usage_of(attempts: list[dict[str, Json]]) -> Usage:
     """What all requests used together; what one of them does not tell is not known of all."""
-    used = [each["usage"] for each in attempts]
+    used = [usage["usage"] for usage in attempts]
     if None in used:
         return Usage(None, None, None)
-    cost = None if any(each["cost"] is None for each in used) else round(sum(each["cost"] for each in used), 9)
-    return Usage(sum(each["input"] for each in used), sum(each["output"] for each in used), cost)
+    cost = None if any(usage["cost"] is None for usage in used) else round(sum(usage["cost"] for usage in used), 9)
+    return Usage(sum(usage["input"] for usage in used), sum(usage["output"] for usage in used), cost)
 
 
 _KNOWN = ("openai", "anthropic", "google")
@@ -149,19 +149,19 @@ def most_input(size: int) -> int:
 class Purse:
     """Belongs to one attempt and one thread."""
 
-    __slots__ = ("_context", "_held", "_limits", "_notes", "_spent", "calls", "unknown")
+    __slots__ = ("_context", "_limits", "_notes", "_reserved", "_spent", "calls", "unknown")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._limits = dict(context.call.reserved)
         self._notes = Notes(context)
         self._spent = {"cost": 0.0, "tokens": 0.0}
-        self._held = {"cost": 0.0, "tokens": 0.0}
+        self._reserved = {"cost": 0.0, "tokens": 0.0}
         self.calls = 0
         self.unknown: set[str] = set()
         """Which of cost and tokens cannot be reported, since a request used an unknown amount."""
 
-    def take(self, model: Model, most: Tokens) -> Hold:
+    def take(self, model: Model, most: Tokens) -> Reservation:
         """Set the worst case of a request aside, and count the call. Raises Failure (budget) where it does not fit."""
         worst = cost(model, *most)
         self.check_calls(1)
@@ -177,9 +177,9 @@ class Purse:
         self._notes.add(Noted(1, worst or 0.0, sum(most)))
         self.calls += 1
         self._context.spend(calls=1)
-        hold = Hold(self, model, float(sum(most)), worst or 0.0)
-        self._add(self._held, hold.tokens, hold.cost)
-        return hold
+        reservation = Reservation(self, model, float(sum(most)), worst or 0.0)
+        self._add(self._reserved, reservation.tokens, reservation.cost)
+        return reservation
 
     def check_calls(self, more: int) -> None:
         """Raises Failure (budget) where the attempt has not set aside that many calls more."""
@@ -195,7 +195,7 @@ class Purse:
 
     def tell(self) -> None:
         """Tell the engine what was used. What is not known is not told, which counts as all that was set aside."""
-        on_its_way = {what for what, amount in self._held.items() if amount}
+        on_its_way = {what for what, amount in self._reserved.items() if amount}
         known = {what: amount for what, amount in self._spent.items() if what not in self.unknown | on_its_way}
         earlier = self._notes.earlier
         cost = round(known["cost"] + earlier.cost, 9) if "cost" in known else None
@@ -203,22 +203,22 @@ class Purse:
         self._context.spend(cost=cost, tokens=tokens, calls=earlier.calls)
         self._notes.lower(Noted(self.calls + earlier.calls, cost or 0.0, tokens or 0))
 
-    def settle(self, hold: Hold, used: Used | None) -> None:
+    def settle(self, reservation: Reservation, used: Used | None) -> None:
         """A request is over: give back what was set aside for it. ``used`` is None where that is not known."""
-        self._add(self._held, -hold.tokens, -hold.cost)
+        self._add(self._reserved, -reservation.tokens, -reservation.cost)
         if used is None:
-            free = cost(hold.model, 1_000_000, 1_000_000) == 0  # however much it was
+            free = cost(reservation.model, 1_000_000, 1_000_000) == 0  # however much it was
             self.unknown |= {"tokens"} if free else {"cost", "tokens"}
-            self._add(self._spent, hold.tokens, hold.cost)
+            self._add(self._spent, reservation.tokens, reservation.cost)
             return
         if used.cost is None:
             self.unknown.add("cost")
-        self._notes.lower(Noted(0, hold.cost - (used.cost or 0.0), int(hold.tokens) - sum(used.tokens)))
+        self._notes.lower(Noted(0, reservation.cost - (used.cost or 0.0), int(reservation.tokens) - sum(used.tokens)))
         self._add(self._spent, float(sum(used.tokens)), used.cost or 0.0)
 
     def _left(self, what: str) -> float:
         limit = self._limits.get(what)
-        return float("inf") if limit is None else float(limit) - self._spent[what] - self._held[what]
+        return float("inf") if limit is None else float(limit) - self._spent[what] - self._reserved[what]
 
     def _fit(self, what: str, wanted: float, most: Tokens) -> None:
         left = self._left(what)
@@ -240,7 +240,7 @@ def _shown(what: str, amount: float) -> str:
     return f"${amount:.9f}".rstrip("0").rstrip(".") if what == "cost" else f"{amount:g} {what}"
 
 
-class Hold(NamedTuple):
+class Reservation(NamedTuple):
     """What is set aside for one request on its way."""
 
     purse: Purse
@@ -323,7 +323,7 @@ class Meter:
 
 
 def _places(document: dict[str, Json]) -> Iterator[tuple[dict[str, Json], str]]:
-    """Where the documents of the providers hold their usage."""
+    """Where the documents of the providers have their usage."""
     for holder in (document, document.get("message"), document.get("response")):
         if isinstance(holder, dict):
             for name in ("usage", "usageMetadata"):
@@ -334,9 +334,9 @@ def _places(document: dict[str, Json]) -> Iterator[tuple[dict[str, Json], str]]:
 def _odd_inside(value: Json) -> str:
     """Numbers in the details that a library may stumble over; they are not counted."""
     if isinstance(value, dict):
-        return next((why for each in value.values() if (why := _odd_inside(each))), "")
+        return next((why for part in value.values() if (why := _odd_inside(part))), "")
     if isinstance(value, list):
-        return next((why for each in value if (why := _odd_inside(each))), "")
+        return next((why for part in value if (why := _odd_inside(part))), "")
     if isinstance(value, float):
         return f"a count is {value}" if value != value or abs(value) > 1e9 or value < 0 else ""
     return f"a count is {value}" if isinstance(value, int) and not 0 <= value <= 10**12 else ""

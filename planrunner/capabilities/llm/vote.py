@@ -69,16 +69,16 @@ def vote(
         given = {name: value for name, value in parameters.items() if value is not None}
         asked = Asked(conversation(system, prompt, []), [], schema, given)
         answers = await asyncio.gather(*(_one(asker, voter, asked, field) for voter in chains))
-        return counted([each for each, _ in answers], [attempt for _, attempts in answers for attempt in attempts])
+        return counted([ballot for ballot, _ in answers], [attempt for _, attempts in answers for attempt in attempts])
 
     return asking(context, names, work)
 
 
 def _voters(names: list[str], n: int) -> list[str]:
-    each = n or (3 if len(names) == 1 else 1)
-    if each < 1 or not 2 <= each * len(names) <= MOST:
-        raise Failure(f"{each * len(names)} votes are asked for; a vote has 2 to {MOST}")
-    return [name for name in names for _ in range(each)]
+    count = n or (3 if len(names) == 1 else 1)
+    if count < 1 or not 2 <= count * len(names) <= MOST:
+        raise Failure(f"{count * len(names)} votes are asked for; a vote has 2 to {MOST}")
+    return [name for name in names for _ in range(count)]
 
 
 async def _one(asker: Any, models: Any, asked: Any, field: str) -> tuple[dict[str, Json], list[dict[str, Json]]]:
@@ -109,7 +109,7 @@ def normal(answer: Json) -> str:
 
 def counted(votes: list[dict[str, Json]], attempts: list[dict[str, Json]]) -> Vote:
     """Raises Failure (no_majority) where no answer has more than half, and (transient) without any answer."""
-    counts = Counter(each["key"] for each in votes if "key" in each)
+    counts = Counter(ballot["key"] for ballot in votes if "key" in ballot)
     first = counts.most_common(1)
     result = Vote(None, 0.0, dict(counts), votes, usage_of(attempts)._asdict(), attempts)
     if not first:
@@ -118,5 +118,5 @@ def counted(votes: list[dict[str, Json]], attempts: list[dict[str, Json]]) -> Vo
         said = ", ".join(f"{key or '(nothing)'}: {number}" for key, number in counts.most_common(5))
         raise Failure(f"no answer has more than half of the votes ({said})", "no_majority", result._asdict())
     key, number = first[0]
-    answer = next(each["answer"] for each in votes if each.get("key") == key)
+    answer = next(ballot["answer"] for ballot in votes if ballot.get("key") == key)
     return result._replace(answer=answer, agreement=round(number / len(votes), 6))

@@ -17,7 +17,7 @@ from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.http.client import refusal
 from planrunner.capabilities.http.exchange import retry_after
 from planrunner.capabilities.llm.models import Model
-from planrunner.capabilities.llm.usage import Hold, Meter, Purse, Tokens, Used, most_input
+from planrunner.capabilities.llm.usage import Meter, Purse, Reservation, Tokens, Used, most_input
 from planrunner.redaction import Redactor
 
 LARGEST = 16 << 20
@@ -39,7 +39,7 @@ class Exchange:
     """One request to a model and its reply, as they went over the wire."""
 
     __slots__ = (
-        *("_key", "_meter", "_purse", "hold", "is_event_stream", "is_whole", "max_tokens", "model"),
+        *("_key", "_meter", "_purse", "reservation", "is_event_stream", "is_whole", "max_tokens", "model"),
         *("redactor", "refused", "reply", "request", "status", "used", "was_sent"),
     )
 
@@ -50,7 +50,7 @@ class Exchange:
         self.redactor = Redactor()
         if len(key) >= SHORTEST_KEY:
             self.redactor.add("", key.encode())
-        self.hold: Hold | None = None
+        self.reservation: Reservation | None = None
         self.is_event_stream = self.is_whole = self.was_sent = False
         self.max_tokens = max_tokens
         self.model = model
@@ -62,14 +62,14 @@ class Exchange:
 
     def begin(self, body: bytes) -> None:
         """Set the worst case of the request aside. Raises Failure where it may not be sent."""
-        if self.hold is not None:
+        if self.reservation is not None:
             self.refused = Failure("the library tried to send the request a second time", "transient")
             raise self.refused
         most = Tokens(most_input(len(body)), self.max_tokens)
         self.request = self.redactor.bytes(body)
         self._meter = Meter(most)
         try:
-            self.hold = self._purse.take(self.model, most)
+            self.reservation = self._purse.take(self.model, most)
         except Failure as failure:
             self.refused = failure
             raise
@@ -96,14 +96,14 @@ class Exchange:
     def end(self) -> None:
         """Settle what the request used. A request that the provider answered with an error, or that never left, used
         nothing; one whose reply broke off, or was kept back on the way, used an unknown amount."""
-        if self.hold is None:
+        if self.reservation is None:
             self.used = Used(Tokens(0, 0), 0.0)
             return
-        hold, self.hold = self.hold, None
+        reservation, self.reservation = self.reservation, None
         if not self.was_sent or (self.is_whole and self.status >= 300 and self.status not in _PERHAPS_DONE):
-            self.used = hold.settle(Tokens(0, 0))
+            self.used = reservation.settle(Tokens(0, 0))
         else:
-            self.used = hold.settle(self._meter.tokens() if self.is_whole and self.status < 300 else None)
+            self.used = reservation.settle(self._meter.tokens() if self.is_whole and self.status < 300 else None)
 
     @property
     def odd(self) -> str:

@@ -47,8 +47,12 @@ def arguments(function: Any, args: dict[str, Any]) -> dict[str, Any]:
     except (TypeError, ValueError):
         return args
     hints = _hints(function)
-    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
-    named = [name for name, each in parameters.items() if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    named = [
+        name
+        for name, parameter in parameters.items()
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    ]
     needed = [name for name in named if parameters[name].default is inspect.Parameter.empty]
     _check_names(args, needed, [*named, *args] if takes_any else named, "the function", "has no parameter")
     return {name: fitted(value, hints.get(name, Any), f"args.{name}") for name, value in args.items()}
@@ -76,9 +80,9 @@ def fitted(value: Any, hint: Any, where: str) -> Any:
     if origin in _UNIONS:
         return _any_of(value, typing.get_args(hint), where)
     if isinstance(hint, type) and _is_dataclass(hint):
-        fields = [each for each in _fields(hint) if each.init]
-        needed = [each.name for each in fields if each.default is each.default_factory]  # both are missing
-        return hint(**_members(value, hint, needed, [each.name for each in fields], where))
+        fields = [field for field in _fields(hint) if field.init]
+        needed = [field.name for field in fields if field.default is field.default_factory]  # both are missing
+        return hint(**_members(value, hint, needed, [field.name for field in fields], where))
     if isinstance(hint, type) and hasattr(hint, "__total__"):  # a TypedDict
         optional = [name for name, inner in _hints(hint).items() if typing.get_origin(inner) is _NOT_REQUIRED]
         needed = sorted(set(getattr(hint, "__required_keys__", ())).difference(optional))
@@ -216,7 +220,7 @@ def plain_data(value: Any, where: str, depth: int) -> Any:
             raise Unfit(f"{where} is {value}, which JSON cannot hold")
         return value
     if _is_dataclass(value) and not isinstance(value, type):
-        value = {each.name: getattr(value, each.name) for each in _fields(value)}
+        value = {field.name: getattr(value, field.name) for field in _fields(value)}
     elif hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, dict):

@@ -50,21 +50,21 @@ def levels_of(rights: Iterable[Level]) -> list[list[Any]]:
 def judge(text: str, levels: Any) -> list[Judged]:
     """What the rules find in a text, the worst first; an unreadable text is denied."""
     findings = []
-    for each in scan_text(text):
-        rule = RULES[each.rule]
-        said, by = verdict(each.rule, rule.verdict, levels)
-        what = f"{rule.why}: {each.what}" if each.what else rule.why
-        findings.append(Judged(each.rule, said, by, what, each.line, each.column, each.snippet))
+    for finding in scan_text(text):
+        rule = RULES[finding.rule]
+        said, by = verdict(finding.rule, rule.verdict, levels)
+        what = f"{rule.why}: {finding.what}" if finding.what else rule.why
+        findings.append(Judged(finding.rule, said, by, what, finding.line, finding.column, finding.snippet))
     return worst_first(findings)
 
 
 def worst_first(findings: Iterable[Judged]) -> list[Judged]:
-    return sorted(findings, key=lambda each: -ORDER[each.verdict])
+    return sorted(findings, key=lambda finding: -ORDER[finding.verdict])
 
 
 def worst(findings: Sequence[Judged]) -> str:
     """The strictest verdict; ``allow`` where nothing was found."""
-    return max((each.verdict for each in findings), key=ORDER.__getitem__, default="allow")
+    return max((finding.verdict for finding in findings), key=ORDER.__getitem__, default="allow")
 
 
 def bandit_command(context: Context) -> list[str]:
@@ -119,12 +119,12 @@ def scan(
     text = decoded(data)
     findings = judge(text, levels)
     tools = ["rules"]
-    if bandit and not any(each.rule == "unreadable" for each in findings) and (words := bandit_command(context)):
+    if bandit and not any(finding.rule == "unreadable" for finding in findings) and (words := bandit_command(context)):
         findings = worst_first([*findings, *_told(context, words, data, levels)])
         tools.append("bandit")
-    counts = {word: sum(each.verdict == word for each in findings) for word in ("deny", "ask", "allow")}
+    counts = {word: sum(finding.verdict == word for finding in findings) for word in ("deny", "ask", "allow")}
     shown: list[Any] = [
-        {key: value for key, value in each._asdict().items() if key != "by"} for each in findings[:_MOST]
+        {key: value for key, value in finding._asdict().items() if key != "by"} for finding in findings[:_MOST]
     ]
     strictest = worst(findings)
     digest = hashlib.sha256(data).hexdigest()
@@ -150,7 +150,7 @@ def decoded(data: bytes) -> str:
 
 def denied(name: str, findings: list[Judged]) -> str:
     """That a text may not run, and the first reasons."""
-    reasons = [each.said for each in findings if each.verdict == "deny"]
+    reasons = [finding.said for finding in findings if finding.verdict == "deny"]
     more = f"; and {len(reasons) - 3} more" if len(reasons) > 3 else ""
     return f"{name} may not run: {'; '.join(reasons[:3])}{more}"
 
@@ -161,7 +161,7 @@ def _told(context: Context, words: list[str], data: bytes, levels: Any) -> list[
     findings = of_bandit(ended.text, levels)
     if findings is None:
         raise Failure(f"Bandit could not look at it: {ended.said or 'it gave no report'}")
-    return [Judged(**each) for each in findings]
+    return [Judged(**finding) for finding in findings]
 
 
 class Work(NamedTuple):

@@ -53,22 +53,22 @@ def of_bandit(text: str, levels: Any) -> list[dict[str, Any]] | None:
         report = json.loads(text)
         if report["errors"]:
             return None
-        return [_finding(each, levels) for each in report["results"]]
+        return [_finding(finding, levels) for finding in report["results"]]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 
-def _finding(each: dict[str, Any], levels: Any) -> dict[str, Any]:
-    rule = str(each["test_id"])
-    said, by = verdict(rule, BY_SEVERITY.get(str(each["issue_severity"]), "ask"), levels)
-    snippet = str(each.get("code") or "").strip().splitlines()
+def _finding(finding: dict[str, Any], levels: Any) -> dict[str, Any]:
+    rule = str(finding["test_id"])
+    said, by = verdict(rule, BY_SEVERITY.get(str(finding["issue_severity"]), "ask"), levels)
+    snippet = str(finding.get("code") or "").strip().splitlines()
     return {
         "rule": rule,
         "verdict": said,
         "by": by,
-        "message": str(each["issue_text"])[:500],
-        "line": int(each.get("line_number") or 0),
-        "column": int(each.get("col_offset") or 0) + 1,
+        "message": str(finding["issue_text"])[:500],
+        "line": int(finding.get("line_number") or 0),
+        "column": int(finding.get("col_offset") or 0) + 1,
         "snippet": snippet[0].strip()[:120] if snippet else "",
     }
 
@@ -95,10 +95,10 @@ def refusal(guard: dict[str, Any], data: bytes) -> tuple[str, str] | None:
     if findings is None:
         last = asked.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
         return f"Bandit could not look at {name}: {''.join(last)[:300]}", "scan.bandit"
-    for each in sorted(findings, key=lambda each: -ORDER[each["verdict"]]):
-        said = f"line {each['line']}: {each['message']} (Bandit {each['rule']})"
-        if each["verdict"] == "deny":
-            return f"{guard['name']} may not run: {said}", f"scan.{each['rule']}"
-        if each["verdict"] == "ask" and not guard["seen"]:
-            return f"{guard['way']}. Reason: {said}", f"scan.{each['rule']}"
+    for finding in sorted(findings, key=lambda finding: -ORDER[finding["verdict"]]):
+        said = f"line {finding['line']}: {finding['message']} (Bandit {finding['rule']})"
+        if finding["verdict"] == "deny":
+            return f"{guard['name']} may not run: {said}", f"scan.{finding['rule']}"
+        if finding["verdict"] == "ask" and not guard["seen"]:
+            return f"{guard['way']}. Reason: {said}", f"scan.{finding['rule']}"
     return None

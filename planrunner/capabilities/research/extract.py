@@ -117,7 +117,7 @@ def _plain(page: str) -> tuple[str, str]:
     reader = Reader()
     reader.feed(page)
     reader.close()
-    return _line(reader.title), "\n".join(line for each in lines if (line := _line(each)))
+    return _line(reader.title), "\n".join(line for text in lines if (line := _line(text)))
 
 
 _SILENT = frozenset(("script", "style", "noscript", "template", "svg"))

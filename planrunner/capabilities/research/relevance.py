@@ -123,16 +123,16 @@ class Index:
         return {word: self._weight(stems[number]) for number, word in enumerate(asked) if number in stems}
 
     def _weight(self, stem: str) -> dict[int, float]:
-        found: dict[int, float] = {}
+        counts: dict[int, float] = {}
         sql = "SELECT doc, col, count(*) FROM texts_words WHERE term = ? GROUP BY doc, col ORDER BY doc, col"
         for number, column, times in self._connection.execute(sql, (stem,)):
-            found[number] = found.get(number, 0.0) + times * (_TITLE_WEIGHT if column == "title" else 1.0)
-        total, having = len(self._lengths), len(found)
+            counts[number] = counts.get(number, 0.0) + times * (_TITLE_WEIGHT if column == "title" else 1.0)
+        total, having = len(self._lengths), len(counts)
         rarity = math.log(1 + (total - having + 0.5) / (having + 0.5))
         mean = sum(self._lengths) / max(1, total)
         return {
             number: rarity * times * (_SATURATION + 1) / (times + _SATURATION * self._penalty(number, mean))
-            for number, times in found.items()
+            for number, times in counts.items()
         }
 
     def _penalty(self, number: int, mean: float) -> float:
@@ -142,8 +142,8 @@ class Index:
 def scores(weights: dict[str, dict[int, float]]) -> dict[int, float]:
     """How well texts fit the question as a whole; higher is better, those that have none of the words are missing."""
     total: dict[int, float] = {}
-    for found in weights.values():
-        for number, weight in found.items():
+    for weight_of_texts in weights.values():
+        for number, weight in weight_of_texts.items():
             total[number] = total.get(number, 0.0) + weight
     return total
 
@@ -264,7 +264,7 @@ def _fingerprint(text: str) -> tuple[str, frozenset[int]]:
         return "", frozenset()
     length = min(_SHINGLE, len(all_words))
     shingles = {" ".join(all_words[at : at + length]) for at in range(len(all_words) - length + 1)}
-    numbers = (int.from_bytes(blake2b(each.encode(), digest_size=8).digest(), "big") for each in shingles)
+    numbers = (int.from_bytes(blake2b(shingle.encode(), digest_size=8).digest(), "big") for shingle in shingles)
     return blake2b(" ".join(all_words).encode()).hexdigest(), frozenset(sorted(set(numbers))[:_SKETCH])
 
 

@@ -246,7 +246,7 @@ def _given(context: Context, statement: Any, params: Any, database: str, timeout
     task = context.call.task
     written = task.inputs.get("statement") if isinstance(task.inputs, dict) else None
     if isinstance(written, list):
-        texts = [each.get("statement") if isinstance(each, dict) else each for each in written]
+        texts = [entry.get("statement") if isinstance(entry, dict) else entry for entry in written]
         context = context._replace(call=context.call._replace(task=task._replace(inputs={"statement": texts})))
     require_verbatim(context, "statement", "name a value with `:name` and hand it over in `params`")
     seconds, where = limit(timeout), find(context, database)
@@ -254,10 +254,10 @@ def _given(context: Context, statement: Any, params: Any, database: str, timeout
     if isinstance(statement, list) and params:
         raise Failure("values for a list of statements stand in the list: {statement: …, params: …}")
     prepared = []
-    for number, each in enumerate(several, 1):
+    for number, entry in enumerate(several, 1):
         place = f"statement {number} of {len(several)}" if len(several) > 1 else ""
         with _placed(place):
-            text, values = _entry(each, params)
+            text, values = _entry(entry, params)
             one = single(text, where.dialect)
             for count, row in enumerate(values, 1):
                 here = ", ".join(filter(None, (place, f"values {count} of {len(values)}" * (len(values) > 1))))
@@ -267,15 +267,15 @@ def _given(context: Context, statement: Any, params: Any, database: str, timeout
     return Work(where, prepared, seconds)
 
 
-def _entry(each: Any, params: Any) -> tuple[str, list[dict[str, Any]]]:
-    if isinstance(each, dict):
-        if unknown := sorted(each.keys() - {"statement", "params"}):
+def _entry(entry: Any, params: Any) -> tuple[str, list[dict[str, Any]]]:
+    if isinstance(entry, dict):
+        if unknown := sorted(entry.keys() - {"statement", "params"}):
             raise Failure(f"a statement in a list has no `{unknown[0]}`; it has `statement` and `params`")
-        each, params = each.get("statement"), each.get("params")
+        entry, params = entry.get("statement"), entry.get("params")
     values = params if isinstance(params, list) else [params or {}]
-    if not isinstance(each, str) or not all(isinstance(row, dict) for row in values):
+    if not isinstance(entry, str) or not all(isinstance(row, dict) for row in values):
         raise Failure("a statement is text, and its `params` are a map or a list of maps")
-    return each, values
+    return entry, values
 
 
 def _read(context: Context, file: str, database: str, timeout: str | float) -> Work:
@@ -294,9 +294,9 @@ def _read(context: Context, file: str, database: str, timeout: str | float) -> W
         texts = statements(text, where.dialect)
     places = [f"{file}, line {line}" for line in lines(text, texts, where.dialect)]
     read = []
-    for each, place in zip(texts, places, strict=True):
+    for entry, place in zip(texts, places, strict=True):
         with _placed(place):
-            one = single(each, where.dialect)
+            one = single(entry, where.dialect)
             read.append(Statement(bound(one, where.dialect, {}), one, place=place))
     return Work(where, read, limit(timeout))
 
@@ -308,7 +308,9 @@ def _done(context: Context, work: Work, key: bool) -> Executed:
         raise Failure(f"{said}: without a key a repeated attempt is not recognised")
     name = (call.once or call.key) if key else ""
     with transaction(context, work.database, work.seconds, write=True) as session:
-        digest = sha256(json.dumps([(each.text, each.values) for each in work.statements]).encode()).hexdigest()
+        digest = sha256(
+            json.dumps([(statement.text, statement.values) for statement in work.statements]).encode()
+        ).hexdigest()
         before = done_before(session, name, digest) if name else None
         if before is not None:
             executed = Executed(**before)._replace(repeated=True)
@@ -341,7 +343,9 @@ def _previewed(context: Context, work: Work) -> Preview:
     where = work.database
     several = f"{len(work.statements)} statement{'s' * (len(work.statements) != 1)}"
     summary = f"{several} on {where.name} ({where.dialect}), in one transaction"
-    calls = tuple(f"{in_a_line(each.text, where.dialect)} {each.values}".rstrip() for each in work.statements)
+    calls = tuple(
+        f"{in_a_line(statement.text, where.dialect)} {statement.values}".rstrip() for statement in work.statements
+    )
     if not where.tries:
         return Preview(summary, calls=calls)
     if where.is_missing:

@@ -308,8 +308,8 @@ def _begun(session: Session, write: bool, keep: bool) -> Iterator[None]:
     else:  # after a statement the transaction cannot be made writable
         limit = f"SET LOCAL statement_timeout = {max(1, round(session.seconds * 1000))}"
         words = ["BEGIN" if write else "BEGIN READ ONLY", limit, "SELECT 1"]
-    for each in words:
-        session.say(each)
+    for word in words:
+        session.say(word)
     try:
         yield
     except BaseException:

@@ -105,19 +105,19 @@ def ruff(
     chosen += [f"--extend-ignore={','.join(ignore)}"] if ignore else []
     options = ("--output-format=json", "--no-cache", "--no-fix", "--quiet", *chosen)
     ended = told(context, tool, "check", *options, "--", *names(paths))
-    findings = [_of_ruff(context, each) for each in _json(tool, ended.text)]
+    findings = [_of_ruff(context, entry) for entry in _json(tool, ended.text)]
     if layout:
         findings += _unformatted(context, tool, names(paths))
     return judged(evidence("ruff", tool.version, findings, max_findings), fail)  # type: ignore[no-any-return]
 
 
-def _of_ruff(context: Context, each: dict[str, Any]) -> Finding:
-    place = each.get("location") or {}
-    rule = str(each.get("code") or "invalid-syntax")
+def _of_ruff(context: Context, entry: dict[str, Any]) -> Finding:
+    place = entry.get("location") or {}
+    rule = str(entry.get("code") or "invalid-syntax")
     severity = "error" if rule in ("invalid-syntax", "E902", "E999") else "warning"
     where = (int(place.get("row") or 0), int(place.get("column") or 0))
     return finding(
-        str(each.get("message", "")), severity, rule, relative(context, str(each.get("filename", ""))), where
+        str(entry.get("message", "")), severity, rule, relative(context, str(entry.get("filename", ""))), where
     )
 
 
@@ -153,15 +153,17 @@ def mypy(
     lines = [line for line in ended.text.splitlines() if line.startswith("{")]
     if ended.code == 2 and not lines:
         raise Failure(f"mypy ended with 2: {ended.said}")
-    findings = [_of_mypy(context, each) for each in _json(tool, f"[{','.join(lines)}]")]
+    findings = [_of_mypy(context, entry) for entry in _json(tool, f"[{','.join(lines)}]")]
     return judged(evidence("mypy", tool.version, findings, max_findings), fail)  # type: ignore[no-any-return]
 
 
-def _of_mypy(context: Context, each: dict[str, Any]) -> Finding:
-    severity = "error" if each.get("severity") == "error" else "note"
-    message = "\n".join(str(part) for part in (each.get("message"), each.get("hint")) if part)
-    where = (max(0, int(each.get("line") or 0)), max(0, int(each.get("column") or 0) + 1))
-    return finding(message, severity, str(each.get("code") or ""), relative(context, str(each.get("file", ""))), where)
+def _of_mypy(context: Context, entry: dict[str, Any]) -> Finding:
+    severity = "error" if entry.get("severity") == "error" else "note"
+    message = "\n".join(str(part) for part in (entry.get("message"), entry.get("hint")) if part)
+    where = (max(0, int(entry.get("line") or 0)), max(0, int(entry.get("column") or 0) + 1))
+    return finding(
+        message, severity, str(entry.get("code") or ""), relative(context, str(entry.get("file", ""))), where
+    )
 
 
 @capability("validate.bandit", effect="read", foreign=("findings",), own=("tool", "version", "counts"))
@@ -185,19 +187,19 @@ def bandit(
     options += [f"--configfile={config}"] if config else []
     ended = told(context, tool, *options, "--", *names(paths))
     report = _json(tool, ended.text)
-    findings = [_of_bandit(context, each) for each in report.get("results", ())]
+    findings = [_of_bandit(context, entry) for entry in report.get("results", ())]
     findings += [
-        finding(str(each.get("reason", "")), "error", "unreadable", relative(context, str(each.get("filename", ""))))
-        for each in report.get("errors", ())
+        finding(str(entry.get("reason", "")), "error", "unreadable", relative(context, str(entry.get("filename", ""))))
+        for entry in report.get("errors", ())
     ]
     return judged(evidence("bandit", tool.version, findings, max_findings), fail)  # type: ignore[no-any-return]
 
 
-def _of_bandit(context: Context, each: dict[str, Any]) -> Finding:
-    level = {"HIGH": "error", "MEDIUM": "warning"}.get(str(each.get("issue_severity")), "note")
-    where = (int(each.get("line_number") or 0), max(0, int(each.get("col_offset") or 0) + 1))
-    file = relative(context, str(each.get("filename", "")))
-    return finding(str(each.get("issue_text", "")), level, str(each.get("test_id", "")), file, where)
+def _of_bandit(context: Context, entry: dict[str, Any]) -> Finding:
+    level = {"HIGH": "error", "MEDIUM": "warning"}.get(str(entry.get("issue_severity")), "note")
+    where = (int(entry.get("line_number") or 0), max(0, int(entry.get("col_offset") or 0) + 1))
+    file = relative(context, str(entry.get("filename", "")))
+    return finding(str(entry.get("issue_text", "")), level, str(entry.get("test_id", "")), file, where)
 
 
 def _json(tool: Tool, text: str) -> Any:

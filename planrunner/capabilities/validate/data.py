@@ -83,7 +83,7 @@ def _parsed(context: Context, path: str) -> tuple[Source, Node]:
         raise Failure(f"{path}: {findings[0].message}")
     parsed = parse(source)
     if parsed.tree is None:
-        fault = next((each for each in parsed.findings if each.severity == "error"), None)
+        fault = next((finding for finding in parsed.findings if finding.severity == "error"), None)
         if fault is None:
             raise Failure(f"{path} is empty")
         line, column = source.place(fault.span.start)

@@ -46,8 +46,8 @@ def finding(
 
 def evidence(tool: str, version: str, findings: Sequence[Finding], most: int) -> Evidence:
     """What a check of code or data found, errors first."""
-    counts = {name: sum(each["severity"] == name for each in findings) for name in ("error", "warning", "note")}
-    ordered = sorted(findings, key=lambda each: ("error", "warning", "note").index(each["severity"]))
+    counts = {name: sum(entry["severity"] == name for entry in findings) for name in ("error", "warning", "note")}
+    ordered = sorted(findings, key=lambda entry: ("error", "warning", "note").index(entry["severity"]))
     return Evidence(
         tool, version, not findings, {"total": len(findings), **counts}, ordered[:most], len(findings) > most
     )
@@ -81,7 +81,7 @@ _MOST = 1_000
 
 def names(value: str | list[str]) -> list[str]:
     """One name or several. Raises Failure for one that a tool could take for an option."""
-    paths = [value] if isinstance(value, str) else [str(each) for each in value]
+    paths = [value] if isinstance(value, str) else [str(entry) for entry in value]
     if wrong := next((name for name in paths if name.startswith(("-", "@"))), None):
         raise Failure(f"{wrong} is an option here; a path that starts so is written ./{wrong}", rule="files.option")
     return paths

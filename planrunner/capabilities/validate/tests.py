@@ -241,7 +241,10 @@ def told(tool: str, version: str, context: Context, cases: list[Case], most: int
     for name, result in (("passed", "passed"), ("failed", "failed"), ("errors", "error"), ("skipped", "skipped")):
         counts[name] = sum(case.result == result for case in cases)
     failures = [_failure(context, case) for case in bad[:most]]
-    findings = [finding(each["message"], "error", each["name"], each["file"], (each["line"], 0)) for each in failures]
+    findings = [
+        finding(failure["message"], "error", failure["name"], failure["file"], (failure["line"], 0))
+        for failure in failures
+    ]
     seconds = round(sum(case.seconds for case in cases), 3)
     return Tested(tool, version, not bad, counts, seconds, failures, findings, len(bad) > most)
 
@@ -281,7 +284,7 @@ def _judged(tested: Tested, fail: bool) -> Tested:
     counts = tested.counts
     bad = counts["failed"] + counts["errors"]
     said = f"{bad} of {counts['total']} tests failed: " if bad else ""
-    names = ", ".join(each["name"] for each in tested.failures[:3])
+    names = ", ".join(failure["name"] for failure in tested.failures[:3])
     more = f" and {bad - 3} more" if bad > 3 else ""
     message = f"{said}{names}{more}" if bad else headline(tested.findings, 1)
     outputs: dict[str, Any] = tested._asdict()
