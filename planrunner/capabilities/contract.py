@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol, TypeVar
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, Protocol, TypeVar
 
 from planrunner.failures import Failure as Failure
 from planrunner.jsontext import shown
@@ -50,6 +50,7 @@ class Call(NamedTuple):
     ``began`` is when the run did, in seconds since 1970 (0: not known); ``approved`` are the digests, ``sha256:…``, of
     what people were shown whole and approved of at the gates before the task. ``told`` is the path of an empty file
     without a name for what the process of the attempt tells, where a run has secrets (empty: it may have a name).
+    ``purpose`` tells the work of the task from what undoes it.
     """
 
     run_id: str
@@ -78,6 +79,12 @@ class Call(NamedTuple):
     made: str = ""
     """A file of code with text from outside, written by a task of the run and seen by no person: programs of the call
     may run it. Empty without one."""
+    purpose: Literal["act", "undo"] = "act"
+
+    @property
+    def name(self) -> str:
+        """The id of the task, with ``undo:`` before it for what undoes the task: its log and scratch go by it."""
+        return self.task.id if self.purpose == "act" else f"undo:{self.task.id}"
 
 
 class Services(Protocol):

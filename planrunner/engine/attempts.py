@@ -13,7 +13,6 @@ from planrunner.capabilities.contract import Call, Context, Exit, Failure, Pause
 from planrunner.capabilities.faults import interrupts, said
 from planrunner.capabilities.outputs import known, read_usage, settle_outputs
 from planrunner.capabilities.soundness import legible, not_json, sound
-from planrunner.engine.effects import UNDO
 from planrunner.engine.output import TAIL, Record, log_name
 from planrunner.engine.poller import Poller
 from planrunner.engine.secrets import is_apart, told_unnamed
@@ -232,14 +231,14 @@ def located(resolve: Callable[[str], Callable[..., Any]], name: str) -> Binding 
 
 def log_path(state_dir: str, call: Call) -> str:
     """Where the output of an attempt goes: ``logs/RUN/TASK.ATTEMPT.log`` in the state folder."""
-    return f"{state_dir}/logs/{call.run_id}/{log_name(call.task.id, call.attempt)}"
+    return f"{state_dir}/logs/{call.run_id}/{log_name(call.name, call.attempt)}"
 
 
 def markers(call: Call, epoch: int) -> dict[str, str]:
     """The variables by which a process knows, and is known by, its attempt."""
     variables = {
         "PLANRUNNER_RUN_ID": call.run_id,
-        "PLANRUNNER_TASK": call.task.id.removeprefix(UNDO),
+        "PLANRUNNER_TASK": call.task.id,
         "PLANRUNNER_ATTEMPT": str(call.attempt),
         "PLANRUNNER_KEY": call.key,
         "PLANRUNNER_EPOCH": str(epoch),

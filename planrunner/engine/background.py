@@ -93,12 +93,12 @@ class Background:
             return False
         if call.ready and (problem := taken(call.ready)):
             self._host.report(call, Outcome("transient", problem, acted=False))
-            self._lose(call.task.id, f"the service `{call.task.id}` did not start: {problem}")
+            self._lose(call.name, f"the service `{call.name}` did not start: {problem}")
             return False
         return True
 
     def _wanted(self, call: Call) -> Sequence[str]:
-        return self._users.get(_top(call.task.id), ())
+        return self._users.get(_top(call.name), ())
 
     def is_stuck(self) -> bool:
         """Whether calls wait for a service; asked when nothing else is on its way."""
@@ -113,14 +113,14 @@ class Background:
 
     def drop(self, outcome: Outcome, task: str = "") -> None:
         """Let the calls that wait, or that of one task, end without having been made."""
-        dropped = [call for call in self._waiting if task in ("", call.task.id)]
-        self._waiting = [call for call in self._waiting if task not in ("", call.task.id)]
+        dropped = [call for call in self._waiting if task in ("", call.name)]
+        self._waiting = [call for call in self._waiting if task not in ("", call.name)]
         for call in dropped:
             self._host.report(call, outcome)
 
     def begun(self, attempt: Attempt) -> None:
         """The process of a service has started: look for its being ready."""
-        self._over.pop(attempt.call.task.id, None)
+        self._over.pop(attempt.call.name, None)
         ready = attempt.call.ready
         if ready.startswith("log:"):
             attempt.record.listen(ready.removeprefix("log:").strip().encode(), partial(self._is_ready, attempt))
@@ -135,7 +135,7 @@ class Background:
         if not lack:
             self._is_ready(attempt)
         else:
-            self._seen[attempt.call.task.id] = lack
+            self._seen[attempt.call.name] = lack
             self._poller.after(AGAIN, partial(self._ask, attempt))
 
     def _is_ready(self, attempt: Attempt) -> None:
@@ -143,7 +143,7 @@ class Background:
         if process is None or process.pidfd < 0 or process.forced or not self._attempts.is_open(attempt):
             return
         self._poller.cancel(process.timer)
-        self._serving[attempt.call.task.id] = attempt
+        self._serving[attempt.call.name] = attempt
         attempt.record.keep_to_itself()
         self._attempts.serve(attempt)
         waiting, self._waiting = self._waiting, []
@@ -152,7 +152,7 @@ class Background:
 
     def ended(self, attempt: Attempt, end: Exit, outcome: Outcome) -> Outcome | None:
         """What an attempt comes to whose process has ended; None where it had been ready."""
-        name = attempt.call.task.id
+        name = attempt.call.name
         if self._serving.pop(name, None) is None:
             if outcome.failure == "interrupted":
                 return outcome
@@ -183,7 +183,7 @@ class Background:
 
 def is_of(call: Call, task: str) -> bool:
     """Whether a call is made for a task at the top of the plan, or for one that it holds."""
-    return _top(call.task.id) == task
+    return _top(call.name) == task
 
 
 def _top(path: str) -> str:

@@ -28,7 +28,7 @@ from planrunner.journal.workspace import private
 from planrunner.knowledge import directories
 from planrunner.knowledge.artifacts import ArtifactRefused, ArtifactStore, SecretFound
 from planrunner.knowledge.directories import Manifest, Piece
-from planrunner.machine.events import AttemptEnded, BackupMade, CheckpointTaken, Outcome
+from planrunner.machine.events import BackupMade, CheckpointTaken, Outcome, UndoEnded
 
 if TYPE_CHECKING:
     from planrunner.engine.effects import TakeCheckpoint
@@ -45,10 +45,10 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
 
 def saved_or_restored(
     state_dir: str, effect: Save | Restore, redactor: Redactor | None = None
-) -> BackupMade | AttemptEnded:
+) -> BackupMade | UndoEnded:
     """Do what the effect asks for and tell how it went. Raises StorageFailed when copies cannot be kept."""
     if isinstance(effect, Restore):
-        return AttemptEnded(effect.task, effect.attempt, put_back(state_dir, effect))
+        return UndoEnded(effect.task, effect.attempt, put_back(state_dir, effect))
     answer = BackupMade(effect.task, effect.visit, effect.patterns)
     try:
         return answer._replace(files=save(state_dir, effect.directory, effect.patterns, redactor, _scope(effect)))

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.capabilities.contract import Call, Failure
 from planrunner.capabilities.outputs import typed
-from planrunner.engine.effects import UNDO
 from planrunner.jsontext import stable_json
 from planrunner.machine.admission import done_instead
 from planrunner.machine.budgets import is_limited
@@ -124,19 +123,21 @@ def prepare(state: State, start: Start, place: Place, shown: bool = False) -> Pr
     return _new(Prepared, (intent, call, None))
 
 
-def call_of(state: State, task: Task, start: Start, place: Place, key: str, overlay: Overlay = NO_OVERLAY) -> Call:
-    """The call of a task, or of what undoes it, with every template filled in as the task of ``start`` sees it; raises
-    TemplateError and EvaluationError."""
-    scope = _Names(state, start.number, 0 if task.id.startswith(UNDO) else start.attempt, overlay)
+def call_of(state: State, task: Task, start: Start, place: Place, key: str, undone: Overlay | None = None) -> Call:
+    """The call of a task with every template filled in as the task of ``start`` sees it, or of what undoes it, which
+    sees ``undone``; raises TemplateError and EvaluationError."""
+    undoes = undone is not None
+    name = f"undo:{task.id}" if undoes else task.id
+    scope = _Names(state, start.number, 0 if undoes else start.attempt, undone or NO_OVERLAY)
     frame = state.tasks[start.number].frame
     plan = state.plan if frame.owner < 0 else plan_of(state, frame)[0]
     if task.artifacts or task.outputs:
         task = _with_paths(task, scope)
     script, arguments, values = _script(task, scope)
     directory = place.directory
-    accounts = {} if state.ledger is None or task.id.startswith(UNDO) else state.ledger.accounts
+    accounts = {} if state.ledger is None or undoes else state.ledger.accounts
     spent = accounts[start.number].seconds if start.number in accounts else 0.0
-    file_name = task.id if len(task.id) <= 100 else sha256(task.id.encode()).hexdigest()[:32]
+    file_name = name if len(name) <= 100 else sha256(name.encode()).hexdigest()[:32]
     if task.cwd:
         directory = os.path.normpath(os.path.join(directory, rendered_text(task.cwd, scope)))
     return Call(
@@ -160,6 +161,7 @@ def call_of(state: State, task: Task, start: Start, place: Place, key: str, over
         ready=text_of(rendered(task.ready, scope)) if task.ready else "",
         approved=approved(state, start.number) if task.uses == "python.run" else (),
         made=_taint().made(state, start.number) if state.foreign else "",
+        purpose="undo" if undoes else "act",
     )
 
 

@@ -6,16 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Union
 
 from planrunner.capabilities.contract import Call
-from planrunner.machine.events import CheckpointAsked, Event
+from planrunner.machine.events import AttemptEnded, CheckpointAsked, Event, Outcome, UndoEnded
 
 if TYPE_CHECKING:
     from planrunner.plan.rights import Level
 
 Json = Any
 
-
-UNDO = "undo:"
-"""What the calls that undo a task have before its id; no id of a task holds a colon."""
 
 AT_ONCE = "at once"
 """Comment of a StopRequested for which nothing may be waited for: the second Ctrl-C."""
@@ -142,8 +139,7 @@ class Save(NamedTuple):
 
 
 class Restore(NamedTuple):
-    """Put files back as they were saved, as far as ``rights`` let them be written: an attempt to undo, which ends like
-    one of a task of the name ``task``."""
+    """Put files back as they were saved, as far as ``rights`` let them be written: an attempt to undo ``task``."""
 
     task: str
     attempt: int
@@ -174,3 +170,9 @@ Effect = Union[
     Restore,
     TakeCheckpoint,
 ]
+
+
+def ended(call: Call, outcome: Outcome) -> AttemptEnded | UndoEnded:
+    """The event with which a call ends."""
+    kind = AttemptEnded if call.purpose == "act" else UndoEnded
+    return kind(call.task.id, call.attempt, outcome)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, assert_never
 from planrunner.engine import effects
 from planrunner.engine.calls import NO_VALUE, Place, call_of, digest, prepare, rendered_text, rights_of
 from planrunner.engine.containers import closed, opened
-from planrunner.engine.effects import UNDO, Cancel, Effect, Examine, ObserveFacts, Probe, Restore, StartCall
+from planrunner.engine.effects import Cancel, Effect, Examine, ObserveFacts, Probe, Restore, StartCall
 from planrunner.engine.freshness import asks_fresh, forgotten, remembered
 from planrunner.engine.gates import judging, requested
 from planrunner.engine.questions import WORK
@@ -186,7 +186,7 @@ def prepare_undo(state: State, command: Undo, place: Place, now: float) -> Prepa
     intent = intent._replace(reserved=command.reserved)
     if owed.kind == "files":
         effect = Restore(
-            UNDO + task.id, command.attempt, place.directory, owed.patterns, owed.files, rights_of(state, owed.number)
+            task.id, command.attempt, place.directory, owed.patterns, owed.files, rights_of(state, owed.number)
         )
         return PreparedUndo(intent, effect)
     visit = state.tasks[owed.number]
@@ -234,7 +234,7 @@ def _refused(
 
 def _action(task: Task) -> Task:
     """What undoes a task, as a task that is called: it has the task's surroundings and nothing else of it."""
-    surroundings = Task(UNDO + task.id, env=task.env, cwd=task.cwd, secrets=task.secrets)
+    surroundings = Task(task.id, env=task.env, cwd=task.cwd, secrets=task.secrets)
     action = task.rollback
     if action is None:
         return surroundings._replace(uses=f"{task.uses}#undo", timeout=task.timeout)

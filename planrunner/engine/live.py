@@ -27,6 +27,7 @@ from planrunner.engine.effects import (
     Save,
     StartCall,
     TakeCheckpoint,
+    ended,
 )
 from planrunner.engine.executors import LiveSettings, LocalExecutor, Resources, services
 from planrunner.engine.output import Record, log_name
@@ -35,7 +36,7 @@ from planrunner.engine.processes import left_behind
 from planrunner.engine.questions import Questions
 from planrunner.engine.secrets import without_secrets
 from planrunner.errors import StorageFailed
-from planrunner.machine.events import AttemptEnded, Event, Outcome, StopRequested
+from planrunner.machine.events import Event, Outcome, StopRequested
 from planrunner.redaction import Redactor
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ class LiveEffects:
             case Cancel():
                 outcome = Outcome(effect.failure, effect.message)
                 for call, handle in list(self._calls.values()):
-                    if (call.task.id, call.attempt) == (effect.task, effect.attempt):
+                    if (call.name, call.attempt) == (effect.task, effect.attempt):
                         self._executor.cancel(handle, outcome)
                 if self._background is not None:
                     self._background.drop(outcome, effect.task)
@@ -182,7 +183,7 @@ class LiveEffects:
             (self._events if into is None else into).append(self._without_secrets(result))
 
     def report(self, call: Call, outcome: Outcome) -> None:
-        self._events.append(self._without_secrets(AttemptEnded(call.task.id, call.attempt, outcome)))
+        self._events.append(self._without_secrets(ended(call, outcome)))
 
     def _without_secrets(self, value: Any) -> Any:
         return value if self.redactor is None else without_secrets(self.redactor, value)

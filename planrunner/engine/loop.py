@@ -11,7 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
 from planrunner.engine.calls import NO_VALUE, Place, plan_outputs, prepare, rights_of, with_values
-from planrunner.engine.effects import AT_ONCE, UNDO, Cancel, Effect, Effects, RecheckEvidence, StartCall
+from planrunner.engine.effects import AT_ONCE, Cancel, Effect, Effects, RecheckEvidence, StartCall, ended
 from planrunner.errors import MISMATCH, PlanInvalid, UsageError
 from planrunner.journal.records import Answer, Request
 from planrunner.machine.commands import Command, End, Record, Start
@@ -27,7 +27,6 @@ from planrunner.machine.events import (
     RunEnded,
     StopRequested,
     TaskSettled,
-    UndoEnded,
     UndoSettled,
 )
 from planrunner.machine.evolve import evolve, forget_candidates
@@ -162,11 +161,11 @@ class Driver:
         left: list[StartCall] = []
         for effect in effects:
             if isinstance(effect, StartCall):
-                task, stop = effect.call.task.id, self.state.stop_reason
-                if not (stop in GOES_ON if task.startswith(UNDO) else outlives(self.state, self.state.index[task])):
+                number = self.state.index[effect.call.task.id]
+                undoes = effect.call.purpose == "undo"
+                if not (self.state.stop_reason in GOES_ON if undoes else outlives(self.state, number)):
                     left.append(effect)
-        ended = [AttemptEnded(each.call.task.id, each.call.attempt, NOT_BEGUN) for each in left]
-        self.record(*map(_undone, ended))
+        self.record(*(ended(effect.call, NOT_BEGUN) for effect in left))
         self._effects.start([effect for effect in effects if effect not in left])
 
     def _wait(self) -> list[Event]:
@@ -225,15 +224,10 @@ class Driver:
                         continue
                     event = StopRequested("killed", comment="interrupted twice")
             elif type(event) is AttemptEnded:
-                event = with_values(self.state, event) if UNDO not in event.task else _undone(event)
+                event = with_values(self.state, event)
             elif isinstance(event, AttemptStopping):
                 self._todo.append(Cancel(event.task, event.attempt, event.detail, event.failure))
             self.record(event)
-
-
-def _undone(event: AttemptEnded) -> AttemptEnded | UndoEnded:
-    """What the end of a call means: calls that undo a task are told by their name."""
-    return UndoEnded(event.task[len(UNDO) :], *event[1:]) if event.task.startswith(UNDO) else event
 
 
 Sink = Callable[[Event, float], None]

@@ -34,7 +34,7 @@ from planrunner.engine.output import Record
 from planrunner.engine.questions import LOOK, WORK, Question
 from planrunner.engine.services import AttemptServices
 from planrunner.errors import StorageFailed
-from planrunner.machine.events import AttemptEnded, BackupMade, DoubtSettled, FactsObserved, FreshnessSeen, Outcome
+from planrunner.machine.events import BackupMade, DoubtSettled, FactsObserved, FreshnessSeen, Outcome, UndoEnded
 from planrunner.machine.verdicts import retry_delay, retry_policy
 from planrunner.redaction import Redactor
 
@@ -46,7 +46,7 @@ Aside = ObserveFacts | CheckFreshness | RecordFreshness | DropFreshness | Save |
 
 def act(
     state_dir: str, effect: Aside, redactor: Redactor | None = None
-) -> list[AttemptEnded | BackupMade | FactsObserved | FreshnessSeen]:
+) -> list[UndoEnded | BackupMade | FactsObserved | FreshnessSeen]:
     """Do what the effect asks for; the events that follow. No copy is kept of what holds a secret that ``redactor``
     knows. Raises StorageFailed when a copy cannot be kept."""
     match effect:

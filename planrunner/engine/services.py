@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from planrunner.capabilities.contract import Call, Enclosed, Failure, basic_environment
 from planrunner.capabilities.files.scope import require_within
-from planrunner.engine.effects import UNDO
 from planrunner.engine.secrets import Grant, conceal, grant, needed
 from planrunner.errors import NotFound, PlanInvalid, UsageError
 from planrunner.files import match
@@ -123,7 +122,7 @@ class AttemptServices:
 
     def grant(self, call: Call) -> Grant:
         """What the process of the attempt is given of the secrets that its task declares. Raises Failure (policy)."""
-        return grant(self._vault, call, again=call.attempt > 1 or call.task.id.startswith(UNDO))
+        return grant(self._vault, call, again=call.attempt > 1 or call.purpose == "undo")
 
     def credential(self, name: str) -> str:
         """The value of a credential of the project, as text. Raises Failure (policy)."""

@@ -21,6 +21,7 @@ from planrunner.engine.effects import (
     Save,
     StartCall,
     TakeCheckpoint,
+    ended,
 )
 from planrunner.machine.events import (
     AttemptEnded,
@@ -32,6 +33,7 @@ from planrunner.machine.events import (
     FreshnessSeen,
     GateExamined,
     Outcome,
+    UndoEnded,
 )
 
 Json = Any
@@ -71,7 +73,7 @@ class SimulatedEffects:
                 case StartCall(call):
                     self.started.append(call)
                     outcome = in_time(call, self._script.outcome(call))
-                    self._later(outcome.duration, AttemptEnded(call.task.id, call.attempt, outcome))
+                    self._later(outcome.duration, ended(call, outcome))
                 case ObserveFacts():
                     self._later(0.0, FactsObserved(effect.task, self._script.facts(effect.names)))
                 case Cancel():
@@ -83,7 +85,7 @@ class SimulatedEffects:
                 case Save():
                     self._later(0.0, BackupMade(effect.task, effect.visit, effect.patterns))
                 case Restore():
-                    self._later(0.0, AttemptEnded(effect.task, effect.attempt, Outcome()))
+                    self._later(0.0, UndoEnded(effect.task, effect.attempt, Outcome()))
                 case TakeCheckpoint():
                     self._later(0.0, CheckpointTaken(*effect.asked))  # there are no files to keep
                 case RecheckEvidence():
@@ -115,9 +117,9 @@ class SimulatedEffects:
         """Whatever is under way ends now, as interrupted."""
         stopped: list[tuple[float, int, Event]] = []
         for _, count, event in self._coming:
-            if isinstance(event, AttemptEnded):
+            if isinstance(event, (AttemptEnded, UndoEnded)):
                 outcome = Outcome(failure="interrupted", message="stopped in order")
-                stopped.append((self._clock, count, AttemptEnded(event.task, event.attempt, outcome)))
+                stopped.append((self._clock, count, event._replace(outcome=outcome)))
             else:
                 stopped.append((self._clock, count, event))
         heapq.heapify(stopped)

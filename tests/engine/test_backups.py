@@ -30,7 +30,7 @@ class Bench:
 
     def save(self, *patterns: str) -> Restore:
         files = save(str(self.state), str(self.root), patterns)
-        return Restore("undo:t", 1, str(self.root), patterns, files)
+        return Restore("t", 1, str(self.root), patterns, files)
 
     def put_back(self, what: Restore) -> dict[str, int]:
         outcome = put_back(str(self.state), what)

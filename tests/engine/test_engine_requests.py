@@ -80,7 +80,7 @@ class Steered:
         self.state = State(plan, "run")
 
     def outcome(self, call: Call) -> Outcome:
-        known = self.outcomes.get(call.task.id, [Outcome(duration=10.0, exit_code=0)])
+        known = self.outcomes.get(call.name, [Outcome(duration=10.0, exit_code=0)])
         return known[min(call.attempt, len(known)) - 1]
 
     def live(self, asks: Asks | None = None) -> State:
@@ -99,7 +99,7 @@ class Steered:
             self.drive(state, effects, handle, first)
         finally:
             self.clock = effects.now() + 1.0
-            self.started += [call.task.id for call in effects.started]
+            self.started += [call.name for call in effects.started]
             self.stops += effects.stops
             self.numbers += effects.numbers
             self.journal.release(handle)
@@ -410,7 +410,7 @@ def test_a_request_that_came_before_a_task_ended_is_heard_before_the_next_one_st
     handle = run.journal.create_run(NewRun("run", "p", "digest", START))
     state = State(run.plan, "run")
     run.drive(state, effects, handle, RunStarted("digest", {}, 7, traits=TRAITS))
-    assert [call.task.id for call in effects.started] == ["a"]
+    assert [call.name for call in effects.started] == ["a"]
     assert (state.status, state.reason) == ("paused", "pause")
     assert [entry.event.task for entry in run.journal.entries("run") if isinstance(entry.event, AttemptStarted)] == [
         "a"

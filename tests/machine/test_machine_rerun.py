@@ -56,8 +56,8 @@ def again(
     acted: list[str] = []
 
     def outcome(call: Any) -> Outcome:
-        acted.append(call.task.id)
-        return outcomes.get(call.task.id, Outcome(exit_code=0, duration=1.0))
+        acted.append(call.name)
+        return outcomes.get(call.name, Outcome(exit_code=0, duration=1.0))
 
     effects = SimulatedEffects(Script(outcome, lambda names: {}), disk.entries[-1].at + 60)
     driver = Driver(state, disk.append, effects, PLACE, Nobody(), len(disk.entries))
@@ -182,7 +182,7 @@ def test_what_ran_out_of_time_while_nobody_ran_it_starts_nothing() -> None:
     with pytest.raises(Crash):
         driver.run()
     acted: list[str] = []
-    later = SimulatedEffects(Script(lambda call: acted.append(call.task.id) or Outcome(), lambda names: {}), START + 60)  # type: ignore[func-returns-value]
+    later = SimulatedEffects(Script(lambda call: acted.append(call.name) or Outcome(), lambda names: {}), START + 60)  # type: ignore[func-returns-value]
     state = fold(held, RUN_ID, disk.entries)
     again_ = Driver(state, disk.append, later, PLACE, Nobody(), len(disk.entries))
     again_.record(RunResumed(2))

@@ -54,8 +54,8 @@ class Shell:
         if call.task.uses == "noop":
             return Outcome(outputs={"value": (call.inputs or {}).get("value")})
         words = list(call.arguments) or shlex.split(call.script)
-        failed = words[:1] == ["false"] or (words[:1] == ["flaky"] and call.task.id not in self.tried)
-        self.tried.add(call.task.id)
+        failed = words[:1] == ["false"] or (words[:1] == ["flaky"] and call.name not in self.tried)
+        self.tried.add(call.name)
         if failed:
             return Outcome("logic", "exit code 1", exit_code=1)
         stdout = " ".join(words[1:]) + "\n" if words[:1] == ["echo"] else ""

@@ -141,7 +141,7 @@ class Effects(SimulatedEffects):
 
     def start(self, effects: Any) -> None:
         calls = [effect.call for effect in effects if isinstance(effect, StartCall)]
-        self.acted += [Acted(c.task.id, c.attempt, text_of(c), ":undo:" in c.key) for c in calls]
+        self.acted += [Acted(c.name, c.attempt, text_of(c), ":undo:" in c.key) for c in calls]
         super().start(effects)
 
 

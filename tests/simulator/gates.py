@@ -44,7 +44,7 @@ class GateRun:
         return Script(self._outcome, lambda names: {}, evidence=self.evidence)
 
     def _outcome(self, call: Any) -> Outcome:
-        scripted = self.outcomes.get(call.task.id)
+        scripted = self.outcomes.get(call.name)
         return scripted[min(call.attempt, len(scripted)) - 1] if scripted else Outcome(duration=1.0, exit_code=0)
 
     def _drive(self, first: RunStarted | RunResumed) -> None:

@@ -179,7 +179,7 @@ class WatchedEffects(SimulatedEffects):
         calls = [effect.call for effect in effects if isinstance(effect, StartCall)]
         if calls:
             check_intents(self.disk.entries, calls)
-        self.acted += [(call.task.id, call.attempt) for call in calls]
+        self.acted += [(call.name, call.attempt) for call in calls]
         super().start(effects)
 
 
@@ -200,13 +200,13 @@ def outcome_for(world: World, call: Call) -> Outcome:
     outcome = _outcome_for(world, call)
     if call.task.budgets.cost is None:
         return outcome
-    rng = random.Random(f"{world.seed}/{call.task.id}/{call.attempt}/cost")
+    rng = random.Random(f"{world.seed}/{call.name}/{call.attempt}/cost")
     told: dict[str, Json] = {"cost": call.task.budgets.cost * rng.choice([0.0, 0.1, 0.5, rng.random()]) / 4}
     return outcome._replace(usage=rng.choice([told, told, told, {}, {"cost": -1.0}, {"cost": "much"}]))
 
 
 def _outcome_for(world: World, call: Call) -> Outcome:
-    rng = random.Random(f"{world.seed}/{call.task.id}/{call.attempt}")
+    rng = random.Random(f"{world.seed}/{call.name}/{call.attempt}")
     duration = rng.choice([0.0, 0.1, 1.0, rng.random() * 30])
     if rng.random() < world.failure_rate:
         failure = rng.choice(["transient", "logic", "logic", "policy"])

@@ -126,7 +126,7 @@ def imagined_stage(plan: Plan, request: ChaosRequest) -> Stage:
 def _seeded(well: Callable[[Call], Outcome], seed: int) -> Callable[[Call], Outcome]:
     def outcome(call: Call) -> Outcome:
         """The same task and attempt always end the same way."""
-        rng = random.Random(f"{seed}/{call.task.id}/{call.attempt}")
+        rng = random.Random(f"{seed}/{call.name}/{call.attempt}")
         duration = round(rng.random() * 20, 3)
         if rng.random() < 0.25:
             failure = rng.choice(["transient", "logic"])

@@ -10,7 +10,7 @@ from planrunner.app.proof.reads import outputs_read
 from planrunner.app.proof.world import World, known_capabilities, script, staged
 from planrunner.capabilities.contract import Call
 from planrunner.engine.calls import Place, timeout_of, with_values
-from planrunner.engine.effects import UNDO, Effect, StartCall
+from planrunner.engine.effects import Effect, StartCall
 from planrunner.engine.loop import Driver
 from planrunner.engine.simulated import Script, SimulatedEffects, in_time
 from planrunner.machine.events import (
@@ -125,7 +125,7 @@ class WatchedEffects(SimulatedEffects):
         calls = [effect.call for effect in effects if isinstance(effect, StartCall)]
         if calls:
             check_intents(self._disk.entries, calls)
-        self.acted.extend(Acted(self._life, call.task.id, call.attempt) for call in calls)
+        self.acted.extend(Acted(self._life, call.name, call.attempt) for call in calls)
         super().start(effects)
 
     def wait(self, until: float | None) -> list[Event]:
@@ -151,13 +151,13 @@ class WatchedEffects(SimulatedEffects):
 def check_intents(entries: Sequence[Entry], calls: Sequence[Call]) -> None:
     """Every call that begins has its intent among the durable ``entries``; raises Broken."""
     intents = {
-        (UNDO * isinstance(entry.event, UndoStarted) + entry.event.task, entry.event.attempt, entry.event.key)
+        ("undo:" * isinstance(entry.event, UndoStarted) + entry.event.task, entry.event.attempt, entry.event.key)
         for entry in entries
         if isinstance(entry.event, (AttemptStarted, UndoStarted))
     }
     for call in calls:
-        if (call.task.id, call.attempt, call.key) not in intents:
-            raise Broken(f"P2: attempt {call.attempt} of `{call.task.id}` acted before its intent was durable")
+        if (call.name, call.attempt, call.key) not in intents:
+            raise Broken(f"P2: attempt {call.attempt} of `{call.name}` acted before its intent was durable")
 
 
 class Stage(NamedTuple):

@@ -177,7 +177,7 @@ def short(reference: str) -> str:
 
 def reason(context: Context, what: str) -> str:
     """What the reflog says about a change of ours."""
-    return f"planrunner {context.call.run_id}/{context.call.task.id.removeprefix('undo:')}: {what}"
+    return f"planrunner {context.call.run_id}/{context.call.task.id}: {what}"
 
 
 def slot(context: Context) -> str:

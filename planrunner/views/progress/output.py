@@ -19,7 +19,6 @@ _OF_SERVICE = 20
 """The same for a service, which writes on and on."""
 _KEPT = 1 << 18
 """Bytes of one attempt that wait for its end at most."""
-_UNDO = "undo:"
 """What stands before the task in the calls that undo one."""
 
 
@@ -32,6 +31,14 @@ class Group(NamedTuple):
     def indented(self) -> list[str]:
         """The lines below the one that tells of the attempt."""
         return [f"    {line}".rstrip() for line in self.lines]
+
+
+class _Source(NamedTuple):
+    """The attempt that wrote something: of a task, or to undo it."""
+
+    task: str
+    attempt: int
+    undoes: bool
 
 
 class _Held:
@@ -59,32 +66,36 @@ class TaskOutput:
         self._state = state
         self._run_id = run_id
         self._prefixed = prefixed
-        self._held: dict[tuple[str, int], _Held] = {}
+        self._held: dict[_Source, _Held] = {}
         self._ended: dict[str, list[Group]] = {}
 
     def take(self, task: str, attempt: int, data: bytes) -> list[str]:
         """Take what an attempt wrote; gives the lines to show at once."""
-        held = self._held.setdefault((task, attempt), _Held())
+        log, number = self._state.compensation_log, self._state.index.get(task, -1)
+        source = _Source(task, attempt, log is not None and number in log.doing)
+        held = self._held.setdefault(source, _Held())
         held.add(data)
         if not self._prefixed:
             return []
         whole, newline, rest = bytes(held.data).rpartition(b"\n")
         held.data = bytearray(rest)
-        return [self._named(task, line) for line in whole.split(b"\n")] if newline else []
+        return [self._named(source, line) for line in whole.split(b"\n")] if newline else []
 
     def end(self, event: AttemptEnded | UndoEnded) -> list[str]:
         """Take the end of an attempt; gives the lines to show at once. What a capability gives as its output counts
         where nothing was written on the way."""
-        task = _UNDO + event.task if isinstance(event, UndoEnded) else event.task
-        held = self._held.pop((task, event.attempt), None)
+        source = _Source(event.task, event.attempt, isinstance(event, UndoEnded))
+        held = self._held.pop(source, None)
         if held is None and (texts := list(filter(None, (event.outcome.stdout, event.outcome.stderr)))):
             held = _Held()
             held.add("\n".join(text.removesuffix("\n") for text in texts).encode("utf-8", "replace"))
         if held is None:
             return []
         if self._prefixed:
-            return [self._named(task, line) for line in held.data.removesuffix(b"\n").split(b"\n")] if held.data else []
-        self._ended.setdefault(event.task, []).append(self._group(task, event.attempt, held))
+            return (
+                [self._named(source, line) for line in held.data.removesuffix(b"\n").split(b"\n")] if held.data else []
+            )
+        self._ended.setdefault(event.task, []).append(self._group(source, held))
         return []
 
     def due(self, event: Event) -> list[Group]:
@@ -98,39 +109,39 @@ class TaskOutput:
         """Whatever was not given yet, also of attempts that have no end."""
         found = [group for groups in self._ended.values() for group in groups]
         if not self._prefixed:
-            found += [self._group(task, attempt, held) for (task, attempt), held in self._held.items()]
+            found += [self._group(source, held) for source, held in self._held.items()]
         self._ended.clear()
         self._held.clear()
         return found
 
-    def _name(self, task: str) -> str:
-        number = self._state.index.get(task.removeprefix(_UNDO))
+    def _name(self, source: _Source) -> str:
+        number = self._state.index.get(source.task)
         if number is None:
-            return task
-        return f"undo of {label(self._state, number)}" if task.startswith(_UNDO) else label(self._state, number)
+            return source.task
+        return f"undo of {label(self._state, number)}" if source.undoes else label(self._state, number)
 
-    def _named(self, task: str, line: bytes | bytearray) -> str:
-        return f"{self._name(task)} | {self._clean(line)}".rstrip()
+    def _named(self, source: _Source, line: bytes | bytearray) -> str:
+        return f"{self._name(source)} | {self._clean(line)}".rstrip()
 
-    def _group(self, task: str, attempt: int, held: _Held) -> Group:
+    def _group(self, source: _Source, held: _Held) -> Group:
         count = held.lines + (not held.data.endswith(b"\n"))
         kept = held.data.removesuffix(b"\n").split(b"\n")
         if 1 < len(kept) < count:
             del kept[0]  # it has lost its beginning
-        number = self._state.index.get(task)
+        number = None if source.undoes else self._state.index.get(source.task)
         most = LINES if number is None or not self._state.specs[number].ready else _OF_SERVICE
         lines = [self._clean(line) for line in kept[-most:]]
         if hidden := count - len(lines):
             mark = "…" if self._terminal.unicode else "..."
-            lines.insert(0, f"{mark} {hidden:,} lines before these{self._command(task, attempt)}")
-        return Group(self._name(task), lines)
+            lines.insert(0, f"{mark} {hidden:,} lines before these{self._command(source)}")
+        return Group(self._name(source), lines)
 
-    def _command(self, task: str, attempt: int) -> str:
+    def _command(self, source: _Source) -> str:
         """The command that shows the whole output; there is none for what undoes a task."""
-        if task.startswith(_UNDO):
+        if source.undoes:
             return ""
-        which = f" --attempt {attempt}" if attempt > 1 else ""
-        return f": {self._terminal.program} logs {self._run_id} {word(self._name(task))}{which}"
+        which = f" --attempt {source.attempt}" if source.attempt > 1 else ""
+        return f": {self._terminal.program} logs {self._run_id} {word(self._name(source))}{which}"
 
     def _clean(self, line: bytes | bytearray) -> str:
         """A line as a terminal would leave it: of what was written over itself, such as a bar of progress, the last."""
