@@ -21,6 +21,7 @@ from planrunner.cli.settings import output
 from planrunner.errors import MISMATCH, OK, UsageError
 from planrunner.escapes import harmless
 from planrunner.journal.proof import Verdict
+from planrunner.views.terminal import plural
 
 
 @click.group("audit", cls=CommandGroup)
@@ -112,7 +113,7 @@ def accept_journal(ctx: click.Context, /, run: str | None, because: str, as_json
         print_document(proof.verdict_document(verdict, proof.accepted(settings.state)))
     else:
         count = len(verdict.breaks)
-        told = "nothing was wrong" if not count else f"taken as it stands, with {_findings(count)}"
+        told = "nothing was wrong" if not count else f"taken as it stands, with {plural(count, 'finding')}"
         output(settings).write(f"{told}\n")
     return OK
 
@@ -123,11 +124,11 @@ def _text(found: Verdict, journal: bool) -> list[str]:
     runs = sum(each.run != REFUSED for each in found.runs)
     events = sum(each.events for each in found.runs) - refused
     if found.breaks:
-        rows = [f"broken: {_findings(len(found.breaks))}"]
+        rows = [f"broken: {plural(len(found.breaks), 'finding')}"]
         rows += [f"  {each.run or 'the journal'}: {each.kind}: {harmless(each.message)}" for each in found.breaks]
     else:
-        rows = [f"intact: {runs} run{'s' * (runs != 1)}, {events} event{'s' * (events != 1)}"]
-        rows[0] += f", {refused} refusal{'s' * (refused != 1)}" if refused else ""
+        rows = [f"intact: {plural(runs, 'run')}, {plural(events, 'event')}"]
+        rows[0] += f", {plural(refused, 'refusal')}" if refused else ""
         rows[0] += f", {found.pruned} pruned" if found.pruned else ""
     if journal and not found.heads and runs:
         rows.append("  no heads are kept here: a cut tail or an old copy can only be told with `--head`")
@@ -137,10 +138,6 @@ def _text(found: Verdict, journal: bool) -> list[str]:
         if found.heads and each.anchored < each.events:
             rows.append(f"  {each.run}: the heads reach event {each.anchored} of {each.events}; the rest chains on")
     return rows
-
-
-def _findings(count: int) -> str:
-    return f"{count} finding{'s' * (count != 1)}"
 
 
 def _accepted(told: dict[str, Any]) -> str:

@@ -28,7 +28,7 @@ from planrunner.views.budget import budget_document, budget_table
 def pause_command(ctx: click.Context, /, run: str, reason: str, as_json: bool) -> int:
     """Let running tasks finish, start no more, and pause the run. RUN is an id, the start of one, or `last`.
 
-    The process that holds the run leaves with code 8; `planrunner resume` goes on.
+    The process that runs it exits with code 8; `planrunner resume` continues.
 
     \b
     Examples:
@@ -46,7 +46,7 @@ def pause_command(ctx: click.Context, /, run: str, reason: str, as_json: bool) -
     "--task",
     default="",
     metavar="TASK",
-    help="Stop only what this task does now, or abandon it where it waits for people; the run goes on.",
+    help="Stop only this task, or abandon it if it waits for people; the run continues.",
 )
 @click.option("--now", is_flag=True, help="Kill running tasks immediately and skip `finally`.")
 @json_option
@@ -54,8 +54,8 @@ def pause_command(ctx: click.Context, /, run: str, reason: str, as_json: bool) -
 def cancel_command(ctx: click.Context, /, run: str, reason: str, task: str, now: bool, as_json: bool) -> int:
     """Stop a run and end it. RUN is an id, the start of one, or `last`.
 
-    What runs is asked to end and killed when it does not; what has not started is cancelled; tasks under `finally` run.
-    Where no process holds the run, this one carries it to its end.
+    Running tasks are asked to stop, then killed; other tasks are cancelled; tasks under `finally` run. If no process
+    holds the lease of the run, this one drives it to its end.
 
     \b
     Examples:
@@ -90,7 +90,7 @@ def finish(given: Settings, steered: Steered) -> Steered:
 @click.command("budget")
 @click.argument("run", default="last", shell_complete=RUN)
 @click.option("--add", multiple=True, metavar="WHAT=AMOUNT", callback=amounts, help="Add to a limit; may be repeated.")
-@click.option("--task", default="", metavar="TASK", help="The limit of this task, not of the plan.")
+@click.option("--task", default="", metavar="TASK", help="Use the limits of this task instead of those of the plan.")
 @click.option("--reason", default="", metavar="TEXT", help="Why; kept with the run.")
 @json_option
 @click.pass_context
@@ -99,7 +99,7 @@ def budget_command(
 ) -> int:
     """Show what a run has used, reserved and may use, or add to a limit. RUN is an id, the start of one, or `last`.
 
-    A run that waits because a budget is used up continues with `planrunner resume`, one that ended for it with
+    A run that waits because a budget is used up continues with `planrunner resume`, one that ended with
     `planrunner retry`.
 
     \b

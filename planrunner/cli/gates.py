@@ -57,10 +57,10 @@ def gates_command(ctx: click.Context, /, run: str, as_json: bool) -> int:
 
 
 _voting_options = options(
-    click.option("--as", "by", metavar="NAME", default="", help="Who you are, where the system does not know."),
+    click.option("--as", "by", metavar="NAME", default="", help="Your name, if the system does not know it."),
     click.option("--role", "roles", multiple=True, metavar="ROLE", help="A role you have; may be repeated."),
     click.option(
-        "--shown", default="", metavar="DIGEST", help="Only if this is what is asked: see `planrunner gates`."
+        "--shown", default="", metavar="DIGEST", help="Refuse unless the gate still shows this: see `planrunner gates`."
     ),
     click.option("--resume", "go_on", is_flag=True, help="Continue the run at once."),
     json_option,
@@ -113,16 +113,14 @@ def _refusal(given: Settings, voted: Voted) -> PlanrunnerError:
 @click.argument("run", shell_complete=RUN)
 @click.argument("gate", shell_complete=GATE)
 @click.option("--reason", default="", metavar="TEXT", help="Why; kept with the decision.")
-@click.option(
-    "--add", multiple=True, metavar="WHAT=AMOUNT", callback=amounts, help="Of a budget: how much more; may be repeated."
-)
+@click.option("--add", multiple=True, metavar="WHAT=AMOUNT", callback=amounts, help="Add to a budget; may be repeated.")
 @_voting_options
 @click.pass_context
 def approve_command(ctx: click.Context, /, run: str, gate: str, go_on: bool, as_json: bool, **body: Any) -> int:
     """Approve a gate. GATE is the path of a task, the end of one, or a pattern such as `each[*]/sign`.
 
-    The approval is for what the gate shows now and nothing else: with --shown it is refused when that is not what you
-    looked at. A budget that tasks wait for (`budget`, or TASK/budget) is approved of with --add.
+    The approval covers only what the gate shows now; with --shown it is refused if that is not what you reviewed. To
+    approve a used-up budget (`budget`, or TASK/budget), add to it with --add.
 
     \b
     Examples:
@@ -137,15 +135,15 @@ def approve_command(ctx: click.Context, /, run: str, gate: str, go_on: bool, as_
 @click.command("reject")
 @click.argument("run", shell_complete=RUN)
 @click.argument("gate", shell_complete=GATE)
-@click.option("--reason", required=True, metavar="TEXT", help="Why; handed to the tasks that are done again.")
-@click.option("--rework", is_flag=True, help="Only if that sends the run back instead of failing the gate.")
+@click.option("--reason", required=True, metavar="TEXT", help="Why; passed to the tasks that re-run.")
+@click.option("--rework", is_flag=True, help="Refuse unless the rejection sends the run back to an earlier task.")
 @_voting_options
 @click.pass_context
 def reject_command(ctx: click.Context, /, run: str, gate: str, go_on: bool, as_json: bool, **body: Any) -> int:
     """Reject a gate: one rejection by a person who may decide is enough.
 
-    What follows is the plan's to say (`on_reject`): the gate fails, another task runs, or the run goes back to an
-    earlier task with your reason as the comment. A budget that is rejected stops what it is for.
+    The plan says what follows (`on_reject`): the gate fails, another task runs, or the run goes back to an earlier task
+    with your reason as the comment. Rejecting a budget stops the tasks that need it.
 
     \b
     Examples:
@@ -166,7 +164,7 @@ def reject_command(ctx: click.Context, /, run: str, gate: str, go_on: bool, as_j
 def answer_command(
     ctx: click.Context, /, run: str, gate: str, fields: Pairs, go_on: bool, as_json: bool, **body: Any
 ) -> int:
-    """Choose an option of a gate, or fill in its form. What you give becomes outputs of the gate.
+    """Choose an option of a gate, or fill in its form. The values become outputs of the gate.
 
     \b
     Examples:

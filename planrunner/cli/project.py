@@ -9,7 +9,6 @@ import click
 
 from planrunner.app.plans.lint import reaches
 from planrunner.app.project.configuration import (
-    Credited,
     check,
     configuration,
     configuration_document,
@@ -28,7 +27,7 @@ from planrunner.diagnostics import Severity
 from planrunner.errors import FAILED
 from planrunner.escapes import harmless
 from planrunner.views.documents import listing
-from planrunner.views.rights import rows
+from planrunner.views.rights import Credited, rows
 
 
 @click.command("init")

@@ -19,7 +19,7 @@ from planrunner.errors import FAILED, INVALID, MISMATCH, OK, UsageError
 from planrunner.plan.expressions.quantities import parse_percent
 from planrunner.views.findings import render_text
 from planrunner.views.proof import chaos_lines, junit, replay_lines, test_lines
-from planrunner.views.terminal import Terminal
+from planrunner.views.terminal import Terminal, plural
 
 
 def _share(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
@@ -33,9 +33,9 @@ def _share(ctx: click.Context, param: click.Parameter, value: str | None) -> flo
 
 @click.command("test")
 @click.argument("paths", nargs=-1, type=click.Path())
-@click.option("-k", "pattern", default="", metavar="PATTERN", help="Only cases whose file::name holds this.")
-@click.option("--coverage", is_flag=True, help="List what no case reached.")
-@click.option("--min-coverage", callback=_share, metavar="PERCENT", help="Code 1 where a plan is covered less.")
+@click.option("-k", "pattern", default="", metavar="PATTERN", help="Only cases whose file::name contains this.")
+@click.option("--coverage", is_flag=True, help="List what no case covers.")
+@click.option("--min-coverage", callback=_share, metavar="PERCENT", help="Exit with code 1 if a plan is covered less.")
 @click.option("--junit", metavar="FILE", help="Write JUnit XML as well.")
 @json_option
 @click.pass_context
@@ -45,11 +45,11 @@ def test_command(
 ) -> int:  # fmt: skip
     """Run the tests of plans: tasks are simulated, time is virtual. PATH is a test file, a plan or a folder.
 
-    Tests are files called *.test.yaml beside a plan or under `tests`. A plan that no test file names is tested by the
-    cases that follow from it: all goes well, each task fails once, each person says no.
+    Tests are files called *.test.yaml beside a plan or under `tests`. A plan without a test file gets generated cases:
+    every task succeeds, each task fails once, each gate is rejected.
 
-    Codes: 0 all hold, 1 an expectation does not hold or too little is covered, 3 no plan and no test, 5 a test file or
-    a plan has faults.
+    Exit codes: 0 all pass, 1 an expectation fails or coverage is too low, 3 no plan and no test, 5 a test file or a
+    plan is invalid.
 
     \b
     Examples:
@@ -74,13 +74,13 @@ def _code(tested: Tested, found: dict[str, Any], least: float | None, screen: Te
     if tested.invalid:
         for source, findings in tested.invalid:
             screen.write(render_text(findings, source, screen.color) + "\n")
-        screen.write(f"error: {len(tested.invalid)} of the files cannot be used\n")
+        screen.write(f"error: {plural(len(tested.invalid), 'invalid file')}\n")
         return INVALID
     if found["failed"]:
         return FAILED
     thin = {path: one["share"] for path, one in found["coverage"].items() if least is not None and one["share"] < least}
     for path, share in thin.items():
-        screen.write(f"error: `{path}` is covered to {share:.0%}, {least:.0%} is wanted\n")
+        screen.write(f"error: `{path}` is covered to {share:.0%}, less than {least:.0%}\n")
     return FAILED if thin else OK
 
 
@@ -125,8 +125,8 @@ def _writes(ctx: click.Context, param: click.Parameter, value: str | None) -> tu
 def chaos_command(ctx: click.Context, /, **options: Any) -> int:
     """Kill a run at every journal write, resume it, and compare how it ends.
 
-    The run is simulated: all goes well, or --seed decides. Codes: 0 the end is always the same,
-    1 it is not, with the command that shows it again.
+    The run is simulated: every task succeeds, or --seed decides. Exit codes: 0 the result is always the same, 1 it is
+    not; the command that reproduces it is printed.
 
     \b
     Examples:

@@ -29,7 +29,7 @@ from planrunner.errors import OK, NextStep, UsageError
 from planrunner.views.documents import document_of
 
 _rerun_options = options(
-    click.option("--preview", is_flag=True, help="Only show what would run again."),
+    click.option("--preview", is_flag=True, help="Only show what would re-run."),
     unattended_option,
     no_wait_option,
     accept_policy_option,
@@ -55,10 +55,10 @@ def begin(given: Settings, request: RerunRequest, *, preview: bool, as_json: boo
         print_document(document_of(stale), line=True)
         return OK
     if preview:
-        sys.stdout.write(_in_full(stale))
+        sys.stdout.write(_listing(stale))
         return OK
     if how["progress"] != "quiet" and (stale.again or stale.perhaps):
-        sys.stderr.write(_told(stale))
+        sys.stderr.write(_summary(stale))
     lay_environment(given)
     seen = watch(given, how["progress"], how["output"])
     onlooker = seen if how["no_wait"] or how["unattended"] else attended(given, seen)
@@ -76,11 +76,11 @@ def _revised(
             f"`planrunner revise {request.run} {revision.plan} --preview` shows what a revision does"
         )
     if request.retry and request.tasks:
-        raise click.UsageError("with --plan everything runs again that failed or has changed: name no task")
+        raise click.UsageError("--plan re-runs every failed or changed task: name no task")
     return request._replace(run=revised_first(given, revision, progress == "quiet"))
 
 
-def _told(stale: Stale) -> str:
+def _summary(stale: Stale) -> str:
     lines = [f"run {stale.run_id}", f"  re-runs: {_names(stale.again)}"]
     if stale.perhaps:
         lines.append(f"  re-runs only if its inputs have changed: {_names(stale.perhaps)}")
@@ -89,11 +89,11 @@ def _told(stale: Stale) -> str:
 
 def _kept(stale: Stale) -> str:
     if stale.kept == 1:
-        return "  1 task that went well stays as it is"
-    return f"  {stale.kept} tasks that went well stay as they are"
+        return "  1 completed task is reused"
+    return f"  {stale.kept} completed tasks are reused"
 
 
-def _in_full(stale: Stale) -> str:
+def _listing(stale: Stale) -> str:
     """The stale set, a task a line, with the digest of the call that the next one is compared with."""
     width = max(map(len, (*stale.again, *stale.perhaps)), default=0)
     lines = [f"run {stale.run_id}"]
@@ -106,15 +106,15 @@ def _in_full(stale: Stale) -> str:
 
 
 def _line(stale: Stale, name: str, width: int) -> str:
-    told = []
+    facts = []
     if name in stale.inside:
         count = len(stale.inside[name])
-        told.append("1 task inside is compared" if count == 1 else f"{count} tasks inside are compared one by one")
+        facts.append("1 inner task is compared" if count == 1 else f"{count} inner tasks are compared one by one")
     elif name in stale.calls:
-        told.append(f"was called with {stale.calls[name][:12]}")
+        facts.append(f"was called with {stale.calls[name][:12]}")
     if name in stale.finals:
-        told.append("under `finally`")
-    return f"    {name.ljust(width)}  {', '.join(told)}".rstrip()
+        facts.append("under `finally`")
+    return f"    {name.ljust(width)}  {', '.join(facts)}".rstrip()
 
 
 def _names(names: tuple[str, ...]) -> str:
@@ -125,17 +125,17 @@ def _names(names: tuple[str, ...]) -> str:
 @click.command("rerun")
 @click.argument("run", shell_complete=RUN)
 @click.argument("tasks", nargs=-1, required=True, metavar="TASK...", shell_complete=TASK)
-@click.option("--downstream", is_flag=True, help="Re-run every task after them, whatever they declare.")
-@click.option("--keep-unchanged", is_flag=True, help="Keep every result after them whose call is the same.")
-@click.option("--only-failed", is_flag=True, help="Leave tasks that went well as they are.")
+@click.option("--downstream", is_flag=True, help="Re-run every dependent task, whatever it declares.")
+@click.option("--keep-unchanged", is_flag=True, help="Reuse results of dependent tasks whose call is unchanged.")
+@click.option("--only-failed", is_flag=True, help="Do not re-run completed tasks.")
 @_rerun_options
 @click.pass_context
 def rerun_command(ctx: click.Context, /, run: str, tasks: tuple[str, ...], **how: Any) -> int:
     """Re-run tasks of a run, also of one that has completed.
 
-    What comes after them runs again, inside subplans, loops and fan-outs too. A result is kept only where its inputs
-    are equal and the task is pure, declares `effect: read` or asks a model, or where its `fresh` says so. What stands
-    under `finally` runs again.
+    Dependent tasks re-run too, also inside subplans, loops and fan-outs. A result is reused only if the inputs are
+    unchanged and the task is pure, declares `effect: read` or calls a model, or if its `fresh` says so. Tasks under
+    `finally` re-run.
 
     \b
     Examples:
@@ -158,8 +158,8 @@ def retry_command(ctx: click.Context, /, run: str, tasks: tuple[str, ...], **how
     """Retry tasks that failed, were cancelled or were undone, with the tasks that did not run because of them, and
     continue.
 
-    A failed item of a fan-out, or a failed step of a subplan, is tried again alone; completed tasks keep their
-    results. Tasks under `finally` run again.
+    A failed item of a fan-out, or a failed step of a subplan, is retried alone; completed tasks keep their results.
+    Tasks under `finally` re-run.
 
     \b
     Examples:

@@ -30,18 +30,18 @@ plan_options = options(PLAN, params_option("With --plan: set a parameter."))
 @click.argument("plan", type=click.Path())
 @params_option()
 @click.option("--reason", default="", metavar="TEXT", help="Why; kept with the run.")
-@click.option("--keep-unchanged", is_flag=True, help="Keep every result whose call is the same.")
-@click.option("--preview", "only_preview", is_flag=True, help="Only show what would change and what would run again.")
+@click.option("--keep-unchanged", is_flag=True, help="Reuse every result whose call is unchanged.")
+@click.option("--preview", "only_preview", is_flag=True, help="Only show what would change and what would re-run.")
 @click.option(
     "--trust", default="", metavar="DIGEST", help="Accept a plan from outside the project if this is its digest."
 )
 @json_option
 @click.pass_context
 def revise_command(ctx: click.Context, /, run: str, plan: str, only_preview: bool, as_json: bool, **how: Any) -> int:
-    """Give a run its next revision: the plan in the file PLAN. Nothing is started: `planrunner resume` goes on.
+    """Give a run its next revision: the plan in the file PLAN. `planrunner resume` continues the run.
 
-    Completed tasks keep their results where their definition and their inputs are unchanged; changed, new and failed
-    tasks run, and what comes after them.
+    Completed tasks keep their results if their definition and their inputs are unchanged; changed, new and failed
+    tasks run, and the tasks that depend on them.
 
     \b
     Examples:
@@ -58,7 +58,7 @@ def revise_command(ctx: click.Context, /, run: str, plan: str, only_preview: boo
     screen = messages(given)
     sys.stdout.write("".join(f"{line}\n" for line in revision_lines(screen, made)))
     if made.changed and not only_preview:
-        screen.write(f"go on: {given.program} resume {made.run_id}\n")
+        screen.write(f"continue: {given.program} resume {made.run_id}\n")
     return OK
 
 
@@ -79,7 +79,7 @@ def revised_first(given: Settings, request: ReviseRequest, quiet: bool) -> str:
 def diff_command(ctx: click.Context, /, one: str, other: str, as_json: bool) -> int:
     """Compare two plans: tasks, edges, gates, budgets, policy, parameters.
 
-    Each is a plan file or a revision of a run: RUN@1 is the plan it began with, RUN the one it has now.
+    Each is a plan file or a revision of a run: RUN@1 is the plan it started with, RUN the current one.
 
     \b
     Examples:

@@ -75,7 +75,7 @@ def show_command(
     screen = output(given)
     lines = tree(screen, looked.state, now, whole)
     if timeline:
-        lines += ["", *picture.timeline(screen, picture.bars(looked.entries, looked.state), now), ""]
+        lines += ["", *picture.timeline(screen, looked.state, picture.attempts(looked.entries), now), ""]
     lines += revision_history(screen, looked.entries)
     if looked.state.status != "completed":
         tell_edited(given, looked.row.run)
@@ -104,7 +104,7 @@ def _calls(ctx: click.Context, run: str, task: str, inputs: bool, as_json: bool)
 @json_option
 @click.pass_context
 def why_command(ctx: click.Context, /, words: tuple[str, ...], as_json: bool) -> int:
-    """Explain why a task ran, waited, was skipped, was retried or failed. Without RUN it is the last one.
+    """Explain why a task ran, waited, was skipped, was retried or failed. RUN defaults to `last`.
 
     TASK is a path as the run shows it (`polish#2/draft`, `fan[3]`), or the end of one that no other task has; a round
     of a loop (`polish#2`) is explained as a whole.
@@ -130,7 +130,7 @@ def why_command(ctx: click.Context, /, words: tuple[str, ...], as_json: bool) ->
 @click.command("logs")
 @click.argument("run", default="last", shell_complete=RUN)
 @click.argument("task", required=False, shell_complete=TASK)
-@click.option("-f", "--follow", is_flag=True, help="Go on as long as the run does.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing while the run goes on.")
 @click.option("--attempt", type=click.IntRange(1), metavar="N", help="Only attempt N.")
 @click.option("--tail", type=click.IntRange(0), metavar="N", help="Only the last N lines of each.")
 @click.pass_context
@@ -138,7 +138,7 @@ def logs_command(
     ctx: click.Context, /, run: str, task: str | None, follow: bool, attempt: int | None, tail: int | None
 ) -> int:
     """Print the output of tasks. RUN is an id, the start of one, or `last`. TASK is a
-    path, with all that it holds (`fan`, `polish#2`), or the end of some (`draft`).
+    path, which includes the tasks inside it (`fan`, `polish#2`), or the end of one (`draft`).
 
     \b
     Examples:
@@ -191,13 +191,13 @@ def _print(given: Settings, log: Log, tail: int | None, printed: dict[tuple[str,
     "types",
     multiple=True,
     metavar="TYPE",
-    help="Only such as attempt_ended; repeatable.",
+    help="Only this type, such as attempt_ended; may be repeated.",
     shell_complete=completes(lambda ctx, word: [(kind, "") for kind in sorted(event_types())]),
 )
-@click.option("--task", default="", metavar="PATH", help="Only entries about a task and all that it holds.")
-@click.option("--after", type=click.IntRange(0), default=0, metavar="SEQ", help="Only what follows this entry.")
+@click.option("--task", default="", metavar="PATH", help="Only entries about a task and the tasks inside it.")
+@click.option("--after", type=click.IntRange(0), default=0, metavar="SEQ", help="Only later entries.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="At most N entries.")
-@click.option("-f", "--follow", is_flag=True, help="Go on as long as the run does.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing while the run goes on.")
 @click.option("--export", metavar="FILE", help="Write the run with its plan to a file, for `planrunner replay FILE`.")
 @click.pass_context
 def events_command(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from planrunner.escapes import harmless
-from planrunner.views.terminal import Terminal, table, word
+from planrunner.views.terminal import Terminal, plural, table, word
 
 Json = Any
 
@@ -63,7 +63,7 @@ def details(one: dict[str, Json]) -> Iterator[str]:
 
 def checked(whole: int, damaged: Sequence[str], lost: Sequence[str], over: int) -> Iterator[str]:
     """What ``verify`` says."""
-    yield f"{_count(whole, 'content')} whole, {len(damaged)} damaged, {len(lost)} lost" + (
+    yield f"{plural(whole, 'content')} whole, {len(damaged)} damaged, {len(lost)} lost" + (
         f"; {over} gone when their time was over" if over else ""
     )
     yield from (f"  damaged  sha256:{sha256}" for sha256 in damaged)
@@ -73,19 +73,15 @@ def checked(whole: int, damaged: Sequence[str], lost: Sequence[str], over: int) 
 def collected(told: dict[str, Json]) -> Iterator[str]:
     """What ``gc`` says."""
     done = "would be removed" if told["dry_run"] else "removed"
-    yield f"{_count(len(told['removed']), 'content')} {done}, {size_text(told['freed'])} freed"
+    yield f"{plural(len(told['removed']), 'content')} {done}, {size_text(told['freed'])} freed"
     young = f", {told['young']} of them too young to go" if told["young"] else ""
-    yield f"{_count(told['kept'], 'content')} kept, {size_text(told['held'])}{young}"
+    yield f"{plural(told['kept'], 'content')} kept, {size_text(told['held'])}{young}"
 
 
 def pruned(told: dict[str, Json]) -> Iterator[str]:
     """What ``runs prune`` says."""
     done = "would be pruned" if told["dry_run"] else "pruned"
     freed = "" if told["dry_run"] else f", {size_text(told['freed'])} of logs and artifacts freed"
-    yield f"{_count(len(told['pruned']), 'run')} {done}, {_count(told['events'], 'event')}{freed}"
+    yield f"{plural(len(told['pruned']), 'run')} {done}, {plural(told['events'], 'event')}{freed}"
     for each in told["spared"]:
         yield f"  {each['run_id']} stays: {harmless(each['why'])}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

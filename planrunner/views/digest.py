@@ -4,57 +4,45 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, NamedTuple
 
 from planrunner.escapes import harmless
 from planrunner.views.status import rfc3339
-from planrunner.views.terminal import cut, duration_text
-
-if TYPE_CHECKING:
-    from planrunner.views.terminal import Terminal
+from planrunner.views.terminal import Terminal, cut, duration_text
 
 Json = Any
 
 
-class Run(Protocol):
-    """See ``app/inspect.py``."""
+class RunSummary(NamedTuple):
+    """A run as lists show it. Times are seconds since 1970; ``status`` is never a stored ``running``: that is asked of
+    the kernel."""
 
-    @property
-    def run(self) -> str: ...
-    @property
-    def plan_id(self) -> str: ...
-    @property
-    def status(self) -> str: ...
-    @property
-    def reason(self) -> str: ...
-    @property
-    def created(self) -> float: ...
-    @property
-    def ended(self) -> float | None: ...
+    run: str
+    plan_id: str
+    revision: str
+    status: str
+    reason: str
+    created: float
+    ended: float | None
 
 
-class Blocker(Protocol):
-    """See ``app/digest.py``."""
+class Blocker(NamedTuple):
+    """What a run waits for: the name that people answer to, what is asked, and since when (seconds since 1970, None:
+    not known)."""
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def ask(self) -> str: ...
-    @property
-    def since(self) -> float | None: ...
+    name: str
+    ask: str
+    since: float | None = None
 
 
-class Digested(Protocol):
-    """See ``app/digest.py``."""
+class Digested(NamedTuple):
+    """A run of a digest. ``counts`` are its tasks by status (empty for one that completed), ``failures`` the tasks that
+    failed, each with the reason."""
 
-    @property
-    def run(self) -> Run: ...
-    @property
-    def counts(self) -> dict[str, int]: ...
-    @property
-    def blockers(self) -> Sequence[Blocker]: ...
-    @property
-    def failures(self) -> Sequence[tuple[str, str]]: ...
+    run: RunSummary
+    counts: dict[str, int] = {}
+    blockers: tuple[Blocker, ...] = ()
+    failures: tuple[tuple[str, str], ...] = ()
 
 
 _WIDEST = 160

@@ -81,16 +81,22 @@ def failure_block(
     task, found = state.specs[number], state.tasks[number]
     facts = [
         ("why", labelled(state, _why(found))),
-        ("in", _around(state, number)),
+        ("in", around_text(state, number) if state.tasks[number].frame.owner >= 0 else ""),
         ("place", _place(state, number, source)),
         ("command", "" if task.concluding else command_text(task)),
         *_output(found.outcome),
-        ("refused", _refused(found.outcome)),
+        ("refused", refused_text(found.outcome)),
         ("gave", "" if task.concluding else _given(found)),
         ("advice", advice(task, found.failure)),
         ("then", _consequence(state, number)),
     ]
-    lines = [_headline(terminal, state, number)]
+    kind = f" ({found.failure})" if found.failure else ""
+    status = "failed" if _undone(found) else found.status
+    head = [f"{label(state, number)} {status.replace('_', ' ')}{kind}", attempt_text(task, found.attempts, found.past)]
+    if found.outcome is not None and found.outcome.duration:
+        head.append(f"after {duration_text(found.outcome.duration)}")
+    headline = terminal.paint(", ".join(fact for fact in head if fact), "bold")
+    lines = [f"{terminal.sign(status)} {headline}"]
     room = terminal.edge() - _INDENT
     for name, value in facts:
         parts = map(harmless, value.splitlines())
@@ -102,12 +108,6 @@ def failure_block(
 def _folded(lines: Iterable[str], room: int) -> list[str]:
     """The lines in as many as it takes, up to some: a refusal ends with the line to write or the command to give."""
     return [part for line in lines for part in wrap(line, room, break_on_hyphens=False)[:FOLDS]]
-
-
-def _around(state: State, number: int) -> str:
-    if state.tasks[number].frame.owner < 0:
-        return ""
-    return around_text(state, number)
 
 
 def _place(state: State, number: int, source: Source | None) -> str:
@@ -133,17 +133,6 @@ def _fact(terminal: Terminal, name: str, lines: Sequence[str]) -> list[str]:
     """Lines under one name; the name stands before the first."""
     names = [name, *[""] * (len(lines) - 1)]
     return [f"  {terminal.paint(f'{name:<9}', 'dim')}{line}" for name, line in zip(names, lines)]
-
-
-def _headline(terminal: Terminal, state: State, number: int) -> str:
-    task, found = state.specs[number], state.tasks[number]
-    kind = f" ({found.failure})" if found.failure else ""
-    status = "failed" if _undone(found) else found.status
-    facts = [f"{label(state, number)} {status.replace('_', ' ')}{kind}", attempt_text(task, found.attempts, found.past)]
-    if found.outcome is not None and found.outcome.duration:
-        facts.append(f"after {duration_text(found.outcome.duration)}")
-    text = ", ".join(fact for fact in facts if fact)
-    return f"{terminal.sign(status)} {terminal.paint(text, 'bold')}"
 
 
 def _why(found: TaskState) -> str:
@@ -179,12 +168,6 @@ def _output(outcome: Outcome | None) -> list[tuple[str, str]]:
     room = LINES - len(errors)
     prints = outcome.stdout.splitlines()[-room:] if room else []
     return [(name, "\n".join(lines)) for name, lines in (("stdout", prints), ("stderr", errors)) if lines]
-
-
-def _refused(outcome: Outcome | None) -> str:
-    if outcome is None or not outcome.refused:
-        return ""
-    return refused_text(outcome)
 
 
 def _given(found: TaskState) -> str:
@@ -241,12 +224,9 @@ def _idle(state: State, number: int) -> set[int]:
         level = list(range(frame.first, frame.first + frame.size))
         if state.containers:
             level = below(state, level)
-        idle.update(at for at in level if _was_cut_off(state.tasks[at]))
+        tasks = [(at, state.tasks[at]) for at in level]
+        idle.update(at for at, task in tasks if not task.attempts and (task.status, task.reason) == _CUT_OFF)
     return idle
-
-
-def _was_cut_off(found: TaskState) -> bool:
-    return not found.attempts and (found.status, found.reason) == _CUT_OFF
 
 
 def _following(state: State, number: int) -> set[int]:

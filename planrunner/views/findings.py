@@ -29,6 +29,7 @@ from unicodedata import category, combining, east_asian_width
 from planrunner.diagnostics import RULES, Diagnostic, Fix, Severity
 from planrunner.plan.fixes import preview
 from planrunner.source import Source, Span
+from planrunner.views.terminal import plural
 
 TAB = 4
 """A tab is shown as this many spaces, wherever it stands: underlines stay below what they mark."""
@@ -160,10 +161,6 @@ def render_summary(findings: Sequence[Diagnostic], files: int = 1, suppressed: i
     about = f" ({', '.join(asides)})" if asides else ""
     where = f" in {plural(files, 'file')}" if files > 1 else ""
     return f"{', '.join(parts) or 'no findings'}{where}{about}"
-
-
-def plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 Paint = Callable[[str, str], str]

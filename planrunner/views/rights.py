@@ -4,14 +4,11 @@ has."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, NamedTuple
 
 from planrunner.escapes import escaped, harmless, numbered
 from planrunner.redaction import masked
 from planrunner.views.terminal import Terminal, cut, duration_text, plural, table, width
-
-if TYPE_CHECKING:
-    from planrunner.views.terminal import Terminal
 
 Json = Any
 
@@ -140,32 +137,26 @@ def _wrapped(screen: Terminal, label: str, items: list[str]) -> Iterator[str]:
     yield f"  {head}{line}"
 
 
-class Said(Protocol):
-    """See ``app/policies.py``."""
+class Said(NamedTuple):
+    """One thing that a task wants or may do. ``verdict`` is allow, ask or deny, ``open`` where values decide that are
+    not known yet, ``later`` for a file that only the call can tell; ``by`` is the rule and its entry, ``place`` the
+    line that says so ("": no level says anything), ``help`` why it is refused and what would allow it. ``way`` says of
+    a file what the task does with it: read or write."""
 
-    @property
-    def what(self) -> str: ...
-    @property
-    def verdict(self) -> str: ...
-    @property
-    def by(self) -> str: ...
-    @property
-    def place(self) -> str: ...
-    @property
-    def help(self) -> str: ...
-    @property
-    def way(self) -> str: ...
+    what: str
+    verdict: str
+    by: str = ""
+    place: str = ""
+    help: str = ""
+    way: str = ""
 
 
-class Explained(Protocol):
-    """See ``app/policies.py``."""
+class Explained(NamedTuple):
+    """A task by its path, what it calls, and what is said to it."""
 
-    @property
-    def task(self) -> str: ...
-    @property
-    def uses(self) -> str: ...
-    @property
-    def said(self) -> Sequence[Said]: ...
+    task: str
+    uses: str
+    said: tuple[Said, ...]
 
 
 _WORDS = {
@@ -209,23 +200,19 @@ def _lines(said: Said) -> Iterator[str]:
         yield f"{'':<12} {said.help}"
 
 
-class Credited(Protocol):
-    """See ``app/credentials.py``."""
+class Credited(NamedTuple):
+    """One credential: ``source`` says where it comes from, ``variable`` where tasks find it, ``place`` which line lists
+    it. ``there`` is None if that was not checked; ``problem`` and ``warning`` are empty where all is well. The value is
+    nowhere among it."""
 
-    @property
-    def id(self) -> str: ...
-    @property
-    def source(self) -> str: ...
-    @property
-    def variable(self) -> str: ...
-    @property
-    def place(self) -> str: ...
-    @property
-    def there(self) -> bool | None: ...
-    @property
-    def problem(self) -> str: ...
-    @property
-    def warning(self) -> str: ...
+    id: str
+    provider: str
+    source: str
+    variable: str
+    place: str
+    there: bool | None = None
+    problem: str = ""
+    warning: str = ""
 
 
 _SIGNS = {True: "completed", False: "failed"}

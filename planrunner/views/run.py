@@ -4,16 +4,16 @@ called with."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.escapes import harmless
 from planrunner.jsontext import stable_json
 from planrunner.machine.budgets import scope_of, standing, time_limit
-from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, RunEnded
+from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, Outcome, RunEnded
 from planrunner.machine.names import is_gone, label
 from planrunner.machine.state import State, TaskState
 from planrunner.machine.verdicts import judge_unsure
-from planrunner.views.digest import Run
+from planrunner.views.digest import RunSummary
 from planrunner.views.gates import gate_objects
 from planrunner.views.rollback import rollback_object
 from planrunner.views.status import (
@@ -36,13 +36,6 @@ if TYPE_CHECKING:
 Json = Any
 
 
-class Listed(Run, Protocol):
-    """See ``app/inspect.py``."""
-
-    @property
-    def revision(self) -> str: ...
-
-
 FORMAT = 1
 """The version of the object; fields are added, never changed or removed. Its schema is ``schemas/run.schema.json``."""
 
@@ -56,7 +49,9 @@ def run_object(
     since 1970) ends the time used by a run that still goes on. ``entries`` is its journal; a dry run has none, and
     tells nothing of times, parameters and attempts. ``rollback`` is there once something was undone.
     """
-    attempts = _attempts(entries)
+    history: dict[str, list[dict[str, Json]]] = {}
+    for attempt in attempts(entries):
+        history.setdefault(attempt.task, []).append(_attempt_object(attempt))
     found = {
         "format": FORMAT,
         "run_id": state.run_id,
@@ -75,7 +70,7 @@ def run_object(
         "gates": _gates(state, now),
         "tasks": {
             task.id: task_object(state, found)
-            | ({"attempt_history": attempts.get(task.id, [])} if entries else {})
+            | ({"attempt_history": history.get(task.id, [])} if entries else {})
             | (inner_object(state, found) if found.inner is not None else {})
             | (account_object(state, number) if state.ledger is not None else {})
             | ({"degraded": True} if number in state.degraded else {})
@@ -93,7 +88,7 @@ def run_object(
     return found
 
 
-def listed_object(run: Listed) -> dict[str, Json]:
+def listed_object(run: RunSummary) -> dict[str, Json]:
     """A run of the list, with the names that its own object has."""
     return {
         "run_id": run.run,
@@ -114,30 +109,45 @@ def _times(entries: Sequence[Entry]) -> dict[str, Json]:
     return {"started": rfc3339(started), "ended": rfc3339(ended), "duration": lasted(started, ended)}
 
 
-def _attempts(entries: Sequence[Entry]) -> dict[str, list[dict[str, Json]]]:
-    """The attempts of each task, in the order of their start. One whose end was not seen has none, and no outcome."""
-    attempts: dict[str, dict[int, dict[str, Json]]] = {}
-    begun: dict[tuple[str, int], float] = {}
-    for _, at, event, _ in entries:
+class Attempt(NamedTuple):
+    """An attempt by the path of its task. Times are seconds since 1970; without an end there is no outcome."""
+
+    task: str
+    number: int
+    started: float
+    ended: float | None = None
+    outcome: Outcome | None = None
+
+    @property
+    def failure(self) -> str:
+        return self.outcome.failure if self.outcome is not None else ""
+
+
+def attempts(entries: Iterable[Entry]) -> list[Attempt]:
+    """The attempts of a run in the order of their start."""
+    by_key: dict[tuple[str, int], Attempt] = {}
+    for entry in entries:
+        at, event = entry.at, entry.event
         if isinstance(event, AttemptStarted):
-            begun[event.task, event.attempt] = at
-            attempts.setdefault(event.task, {})[event.attempt] = _attempt(event.attempt, at)
+            by_key[event.task, event.attempt] = Attempt(event.task, event.attempt, at)
         elif isinstance(event, AttemptEnded):
-            outcome, started = event.outcome, begun.get((event.task, event.attempt), at)
-            attempts.setdefault(event.task, {})[event.attempt] = {
-                **_attempt(event.attempt, started),
-                "ended": rfc3339(at),
-                "duration": lasted(started, at),
-                "failure": outcome.failure,
-                "message": outcome.message,
-                "exit_code": outcome.exit_code,
-            }
-    return {task: list(each.values()) for task, each in attempts.items()}
+            key = (event.task, event.attempt)
+            started = by_key[key].started if key in by_key else at
+            by_key[key] = Attempt(event.task, event.attempt, started, at, event.outcome)
+    return list(by_key.values())
 
 
-def _attempt(number: int, started: float) -> dict[str, Json]:
-    unknown = dict.fromkeys(("ended", "duration", "failure", "message", "exit_code"))
-    return {"attempt": number, "started": rfc3339(started), **unknown}
+def _attempt_object(attempt: Attempt) -> dict[str, Json]:
+    outcome = attempt.outcome
+    return {
+        "attempt": attempt.number,
+        "started": rfc3339(attempt.started),
+        "ended": rfc3339(attempt.ended),
+        "duration": lasted(attempt.started, attempt.ended),
+        "failure": outcome.failure if outcome is not None else None,
+        "message": outcome.message if outcome is not None else None,
+        "exit_code": outcome.exit_code if outcome is not None else None,
+    }
 
 
 def _artifact(state: State, wanted: Artifact) -> dict[str, Json]:
@@ -284,50 +294,29 @@ MOST = 200
 """Attempts shown at most; the longest ones win."""
 
 
-class Bar(NamedTuple):
-    """One attempt. Times are seconds since 1970; ``ended`` is None if the end is unknown."""
-
-    task: str
-    attempt: int
-    started: float
-    ended: float | None
-    failure: str = ""
-
-
-def bars(entries: Iterable[Entry], state: State) -> list[Bar]:
-    """The attempts of a run in the order of their start."""
-    attempts: dict[tuple[str, int], Bar] = {}
-    for _, at, event, _ in entries:
-        if isinstance(event, AttemptStarted):
-            attempts[event.task, event.attempt] = Bar(_name(state, event), event.attempt, at, None)
-        elif isinstance(event, AttemptEnded):
-            key = (event.task, event.attempt)
-            started = attempts[key].started if key in attempts else at
-            attempts[key] = Bar(_name(state, event), event.attempt, started, at, event.outcome.failure)
-    return list(attempts.values())
-
-
-def _name(state: State, event: AttemptStarted | AttemptEnded) -> str:
-    return label(state, state.index[event.task])
-
-
-def timeline(terminal: Terminal, attempts: list[Bar], now: float) -> list[str]:
-    """The lines of the picture; ``now`` ends the bars of attempts that still run."""
-    if not attempts:
+def timeline(terminal: Terminal, state: State, every: list[Attempt], now: float) -> list[str]:
+    """A bar for each attempt; ``now`` ends those that still run."""
+    if not every:
         return []
-    shown = sorted(attempts, key=lambda bar: bar.started - (bar.ended or now))[:MOST]
-    shown.sort(key=lambda bar: bar.started)
-    start = min(bar.started for bar in attempts)
-    end = max(bar.ended or now for bar in attempts)
-    names = [bar.task if bar.attempt == 1 else f"{bar.task} #{bar.attempt}" for bar in shown]
+    shown = sorted(every, key=lambda one: one.started - (one.ended or now))[:MOST]
+    shown.sort(key=lambda one: one.started)
+    start = min(one.started for one in every)
+    end = max(one.ended or now for one in every)
+    names = [label(state, state.index[one.task]) + (f" #{one.number}" if one.number > 1 else "") for one in shown]
     column = min(28, max(width(name) for name in names))
     room = max(10, min(terminal.size()[0], 120) - column - 14)
     scale = room / max(end - start, 1e-9)
-    lines = [
-        _line(terminal, bar, (_cut_front(terminal, name, column), column, room), (start, scale, now))
-        for bar, name in zip(shown, names, strict=True)
-    ]
-    hidden = len(attempts) - len(shown)
+    lines = []
+    for one, name in zip(shown, names, strict=True):
+        ended = one.ended or now
+        left = min(room - 1, int((one.started - start) * scale))
+        length = max(1, min(room - left, round((ended - one.started) * scale)))
+        color = "cyan" if one.ended is None else "red" if one.failure else "green"
+        fill = ("▒" if one.failure else "█") if terminal.unicode else ("x" if one.failure else "=")
+        bar = " " * left + terminal.paint(fill * length, color) + " " * (room - left - length)
+        facts = f"{duration_text(ended - one.started)} {one.failure}"
+        lines.append(f"{pad(_cut_front(terminal, name, column), column)}  {bar}  {facts}".rstrip())
+    hidden = len(every) - len(shown)
     return lines + ([f"and {hidden} shorter attempts"] if hidden else [])
 
 
@@ -337,16 +326,3 @@ def _cut_front(terminal: Terminal, name: str, columns: int) -> str:
     while width(name) > columns:
         name = mark + name[2 if name.startswith(mark) else 1 :]
     return name
-
-
-def _line(terminal: Terminal, bar: Bar, place: tuple[str, int, int], time: tuple[float, float, float]) -> str:
-    name, column, room = place
-    start, scale, now = time
-    ended = bar.ended or now
-    left = min(room - 1, int((bar.started - start) * scale))
-    length = max(1, min(room - left, round((ended - bar.started) * scale)))
-    status = "running" if bar.ended is None else "failed" if bar.failure else "completed"
-    fill = ("▒" if bar.failure else "█") if terminal.unicode else ("x" if bar.failure else "=")
-    picture = " " * left + terminal.paint(fill * length, {"failed": "red", "running": "cyan"}.get(status, "green"))
-    rest = " " * (room - left - length)
-    return f"{pad(name, column)}  {picture}{rest}  {duration_text(ended - bar.started)} {bar.failure}".rstrip()

@@ -87,7 +87,7 @@ def test_the_preview_tells_what_surely_runs_and_what_only_perhaps_by_digest(run,
     assert set(told["calls"]) == {"src", "tidy", "end"}
     text = run("rerun", "last", "src", "--keep-unchanged", "--preview").out
     assert f"    src     was called with {told['calls']['src'][:12]}\n" in text
-    assert "    fan     2 tasks inside are compared one by one\n" in text
+    assert "    fan     2 inner tasks are compared one by one\n" in text
     assert "    tidy    was called with" in text
     assert ", under `finally`\n" in text
     assert did(tmp_path) == []
@@ -249,11 +249,11 @@ tasks:
 
 def test_what_stays_is_counted_inside_tasks_too_in_every_round_that_stands(run, plan, tmp_path):
     assert run("exec", plan(ROUNDS)).code == 1
-    assert "  5 tasks that went well stay as they are\n" in run("retry", "last", "--preview").out
-    assert "  0 tasks that went well stay as they are\n" in run("rerun", "last", "think", "--preview").out
+    assert "  5 completed tasks are reused\n" in run("retry", "last", "--preview").out
+    assert "  0 completed tasks are reused\n" in run("rerun", "last", "think", "--preview").out
     (tmp_path / "go").touch()
     assert run("retry", "last").code == 0
-    assert "  6 tasks that went well stay as they are\n" in run("rerun", "last", "after", "--preview").out
+    assert "  6 completed tasks are reused\n" in run("rerun", "last", "after", "--preview").out
 
 
 def test_a_run_that_another_process_acts_on_is_not_begun_anew(run, plan, tmp_path):

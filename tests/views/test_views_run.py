@@ -22,7 +22,7 @@ from planrunner.plan.model import Budgets
 from planrunner.views.ending import ending
 from planrunner.views.progress.jsonl import JsonLinesProgress, entry_line, entry_text, event_type
 from planrunner.views.progress.plain import QuietProgress
-from planrunner.views.run import bars, run_object, timeline
+from planrunner.views.run import attempts, run_object, timeline
 from planrunner.views.tree import tree
 
 if TYPE_CHECKING:
@@ -155,20 +155,20 @@ def test_the_timeline_has_a_bar_for_each_attempt(story, shell_task, screen, monk
     told = story(shell_task("a", attempts=2), shell_task("b"))
     told.tell(AttemptStarted("a", 1, "k1"), AttemptEnded("a", 1, Outcome("transient", "no")))
     told.tell(AttemptStarted("b", 1, "k2"))
-    found = bars(told.entries, told.state)
-    assert [(bar.task, bar.attempt, bar.failure, bar.ended is None) for bar in found] == [
+    found = attempts(told.entries)
+    assert [(bar.task, bar.number, bar.failure, bar.ended is None) for bar in found] == [
         ("a", 1, "transient", False),
         ("b", 1, "", True),
     ]
-    lines = timeline(screen(unicode=False)[0], found, told.entries[-1].at + 2)
+    lines = timeline(screen(unicode=False)[0], told.state, found, told.entries[-1].at + 2)
     assert lines[0].startswith("a  xxxxx")
     assert lines[0].endswith("1.0s transient")
     assert lines[1].endswith("2.0s")
     assert lines[1].index("=") > lines[0].rindex("xx")
 
 
-def test_no_attempts_make_no_timeline(screen):
-    assert timeline(screen()[0], [], 0.0) == []
+def test_no_attempts_make_no_timeline(story, screen):
+    assert timeline(screen()[0], story().state, [], 0.0) == []
 
 
 def test_json_lines_begin_with_the_format_and_hold_every_field(story, shell_task, screen):

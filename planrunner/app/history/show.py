@@ -39,6 +39,7 @@ from planrunner.machine.names import label, labelled, named, picked
 from planrunner.machine.state import State
 from planrunner.plan.nearest import nearest
 from planrunner.source import Source
+from planrunner.views.digest import Blocker, Digested, RunSummary
 from planrunner.views.gates import gate_facts
 from planrunner.views.revision import revisions
 from planrunner.views.run import run_object
@@ -154,19 +155,6 @@ ANSWERS = (BudgetExtended, BudgetRefused, GateReopened, GateVoted)
 """What people may say to a run that is parked; whether they are asked more shows only in the whole of it."""
 PAGE = 100
 """Runs that are read from the journal at once."""
-
-
-class RunSummary(NamedTuple):
-    """A run as lists show it. Times are seconds since 1970; ``status`` is never a stored ``running``: that is asked of
-    the kernel."""
-
-    run: str
-    plan_id: str
-    revision: str
-    status: str
-    reason: str
-    created: float
-    ended: float | None
 
 
 class Look(NamedTuple):
@@ -406,25 +394,6 @@ def _seek_tail(file: Any, lines: int) -> None:
                 file.seek(at + stop + 1)
                 return
     file.seek(0)
-
-
-class Blocker(NamedTuple):
-    """What a run waits for: the name that people answer to, what is asked, and since when (seconds since 1970, None:
-    not known)."""
-
-    name: str
-    ask: str
-    since: float | None = None
-
-
-class Digested(NamedTuple):
-    """A run of a digest. ``counts`` are its tasks by status (empty for one that completed), ``failures`` the tasks that
-    failed, each with the reason."""
-
-    run: RunSummary
-    counts: dict[str, int] = {}
-    blockers: tuple[Blocker, ...] = ()
-    failures: tuple[tuple[str, str], ...] = ()
 
 
 def digest(since: float, state: str | None) -> list[Digested]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.app.plans.path import read_regular
 from planrunner.errors import PlanInvalid
@@ -21,30 +21,9 @@ from planrunner.source import Source
 from planrunner.syntax.notations import parse
 from planrunner.syntax.tree import Mapping, Node, Sequence, to_json
 from planrunner.views.documents import document
+from planrunner.views.rights import Explained, Said
 
 Json = Any
-
-
-class Said(NamedTuple):
-    """One thing that a task wants or may do. ``verdict`` is allow, ask or deny, ``open`` where values decide that are
-    not known yet, ``later`` for a file that only the call can tell; ``by`` is the rule and its entry, ``place`` the
-    line that says so ("": no level says anything), ``help`` why it is refused and what would allow it. ``way`` says of
-    a file what the task does with it: read or write."""
-
-    what: str
-    verdict: str
-    by: str = ""
-    place: str = ""
-    help: str = ""
-    way: str = ""
-
-
-class Explained(NamedTuple):
-    """A task by its path, what it calls, and what is said to it."""
-
-    task: str
-    uses: str
-    said: tuple[Said, ...]
 
 
 def explained_document(plan: Plan, tasks: list[Explained]) -> dict[str, Json]:

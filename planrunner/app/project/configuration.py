@@ -31,6 +31,7 @@ from planrunner.safety.settings import EmptyList, Located
 from planrunner.syntax.notations import write
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 from planrunner.views.documents import document
+from planrunner.views.rights import Credited
 
 Json = Any
 
@@ -143,21 +144,6 @@ def profiles() -> list[str]:
         return []
     trees = [file.tree.get("profiles") for file in files if isinstance(file.tree, Mapping)]
     return [*(name for tree in trees for name, _ in entries(tree)), NO_PROFILE]
-
-
-class Credited(NamedTuple):
-    """One credential: ``source`` says where it comes from, ``variable`` where tasks find it, ``place`` which line lists
-    it. ``there`` is None if that was not checked; ``problem`` and ``warning`` are empty where all is well. The value is
-    nowhere among it."""
-
-    id: str
-    provider: str
-    source: str
-    variable: str
-    place: str
-    there: bool | None = None
-    problem: str = ""
-    warning: str = ""
 
 
 def listed(plan: str | None) -> list[Credited]:
