@@ -129,7 +129,7 @@ def test_nothing_that_holds_others_is_in_doubt_after_a_kill_and_doubts_are_settl
     child.wait(240)
     tasks = json.loads(run("show", "--json").out)["tasks"]
     assert {name: task["status"] for name, task in tasks.items()} == {"sub": "paused", "sub/a": "in_doubt"}
-    assert run("why", "sub").out.startswith("`sub` waits with what it holds\n")
+    assert run("why", "sub").out.startswith("`sub` waits for its tasks\n")
     done = run("resume", "last", "--settle", "a=completed", "--json")
     assert (done.code, json.loads(done.out)["status"]) == (0, "completed"), done.err
 

@@ -152,7 +152,7 @@ def test_what_holds_a_gate_waits_with_it_when_the_run_is_parked(screen):
         "✔ other     completed",
     ]
     assert {task["status"] for task in run_object(ran.state, "d", 8, 0.0)["tasks"].values()} == {"blocked", "completed"}
-    assert why(ran.state, "fan")[0] == "`fan` waits with what it holds"
+    assert why(ran.state, "fan")[0] == "`fan` waits for its tasks"
     end = ending(screen()[0], ran.state, "r")
     assert end[1] == "  waits for fan[0]/sign, fan[1]/sign"
     assert end[-1] == "  2 tasks left: planrunner resume r"
