@@ -12,9 +12,9 @@ class Failure(Exception):
     """Raised by a capability to fail its attempt in a class of its choice; any other exception fails it as ``logic``.
 
     ``failure`` is ``transient`` (worth another attempt), ``logic``, ``policy`` or a class of the plugin's own. ``rule``
-    names the rule that refuses what was wanted, dotted like ``network.private``; the class is ``policy`` then. Another
-    attempt waits for at least ``retry_after`` seconds; ``retry`` asks for one where the task's own ``retry`` gives none
-    (``attempts`` in all, ``delay`` and ``max_delay`` in seconds).
+    names the rule that refuses what was wanted, dotted like ``network.private``: the class is ``policy`` unless another
+    one is given. Another attempt waits for at least ``retry_after`` seconds; ``retry`` asks for one where the task has
+    no ``retry`` (``attempts`` in all, ``delay`` and ``max_delay`` in seconds).
     """
 
     def __init__(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -23,6 +24,25 @@ def read_regular(path: str, most: int) -> bytes:
         return b"".join(parts)
     finally:
         os.close(handle)
+
+
+def replace_file(path: str, data: bytes, mode: int = 0o600, durable: bool = False) -> None:
+    """Write a file beside its place and rename it there: readers see the old content or the new one. ``durable``: it
+    survives a loss of power. Raises OSError, with nothing left behind."""
+    staged = f"{path}.{os.getpid()}-{os.urandom(4).hex()}.planrunner"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        with open(os.open(staged, flags, 0o600), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fchmod(file.fileno(), mode)
+            if durable:
+                os.fsync(file.fileno())
+        os.replace(staged, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(staged)
+        raise
 
 
 _NOT_HERE = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT)

@@ -25,7 +25,7 @@ from planrunner.cli.options import Duration, json_option
 from planrunner.cli.output import byte_writer, print_document
 from planrunner.cli.settings import output
 from planrunner.errors import FAILED
-from planrunner.knowledge.directories import unpack
+from planrunner.knowledge.archives import unpack
 from planrunner.views.artifacts import checked, details, rows
 from planrunner.views.artifacts import collected as lines
 from planrunner.views.documents import document_of, listing

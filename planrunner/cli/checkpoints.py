@@ -116,8 +116,8 @@ def _planned(step: Step) -> str:
     if not step.writes:
         return f"leave out {path}: {step.how}"
     differs = {"missing": "it is missing", "differs": "its content differs", "kind": "it is another kind of file"}
-    if step.how == "mode" and step.piece:
-        return f"write {path}: its mode is not {step.piece.mode:03o}"
+    if step.how == "mode" and step.state:
+        return f"write {path}: its mode is not {step.state.mode:03o}"
     return f"write {path}: {differs[step.how]}"
 
 

@@ -14,7 +14,8 @@ from planrunner.engine.freshness import asks_fresh, forgotten, remembered
 from planrunner.engine.gates import judging, requested
 from planrunner.engine.questions import WORK
 from planrunner.engine.taint import refused
-from planrunner.files.listing import Refused, inside
+from planrunner.failures import Failure
+from planrunner.files.listing import inside
 from planrunner.machine.checkpoints import asked
 from planrunner.machine.commands import (
     AskFacts,
@@ -261,7 +262,7 @@ def prepare_save(state: State, number: int, place: Place) -> tuple[BackupAsked, 
             return BackupAsked(task.id, visit, ()), effects.Save(task.id, visit, place.directory, (), call)
         directory = os.path.join(place.directory, rendered_text(task.cwd, scope)) if task.cwd else place.directory
         given = tuple(inside(place.directory, directory, rendered_text(pattern, scope)) for pattern in task.backup)
-    except (Refused, *NO_VALUE) as error:
+    except (Failure, *NO_VALUE) as error:
         return BackupAsked(task.id, visit, task.backup), BackupMade(task.id, visit, task.backup, (), str(error))
     return BackupAsked(task.id, visit, given), effects.Save(
         task.id, visit, place.directory, given, rights=rights_of(state, number)

@@ -6,16 +6,17 @@ what a task would have done, so one that the user's key does not vouch for count
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from collections.abc import Iterator
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from planrunner.engine.calls import NO_VALUE, Place, call_of, digest, rendered_text
 from planrunner.engine.effects import CheckFreshness, DropFreshness, RecordFreshness
-from planrunner.files import listing as files
-from planrunner.files.listing import Refused, below, fits, inside, matching
+from planrunner.failures import Failure
+from planrunner.fileio import replace_file
+from planrunner.files.listing import below, fits, git_ignored, inside, matching
 from planrunner.journal.chain import known_chain
 from planrunner.journal.workspace import private
 from planrunner.jsontext import read_json, stable_json, write_json
@@ -37,28 +38,25 @@ def look(state_dir: str, effect: CheckFreshness) -> FreshnessSeen:
         return answer
     try:
         now = digests(effect, state_dir)
-        made = [pattern for pattern in effect.outputs if not _any(effect, pattern)]
-    except Refused as error:
+        missing = [
+            pattern
+            for pattern in effect.outputs
+            if not any(matching(effect.root, inside(effect.root, effect.directory, pattern), through=True))
+        ]
+    except Failure as error:
         return answer._replace(fault=str(error))
-    answer = answer._replace(inputs=_digest(effect.call, now))
+    answer = answer._replace(
+        inputs=hashlib.sha256(stable_json([effect.call, now]).encode("utf-8", "surrogatepass")).hexdigest()
+    )
     kept = _read(state_dir, effect.name)
     if kept is None:
         return answer._replace(why="it was not done before")
     answer = answer._replace(since=str(kept["run"]), outputs=kept["outputs"], artifacts=tuple(kept["artifacts"]))
-    if made:
-        return answer._replace(why=f"nothing fits its output {made[0]}")
+    if missing:
+        return answer._replace(why=f"nothing fits its output {missing[0]}")
     if kept["inputs"] != answer.inputs:
         return answer._replace(why=f"its inputs have changed since run {answer.since}")
     return answer._replace(same=effect.by_files)
-
-
-def _any(effect: CheckFreshness, pattern: str) -> bool:
-    relative = inside(effect.root, effect.directory, pattern)
-    return next(matching(effect.root, relative, through=True), None) is not None
-
-
-def _digest(call: str, inputs: dict[str, str]) -> str:
-    return sha256(stable_json([call, inputs]).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def remember(state_dir: str, effect: RecordFreshness) -> None:
@@ -71,13 +69,10 @@ def remember(state_dir: str, effect: RecordFreshness) -> None:
         "outputs": effect.outputs,
         "artifacts": effect.artifacts,
     }
-    staged = f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
     try:
         record["mac"] = _mac(state_dir, record)
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        with open(staged, "w", encoding="utf-8", errors="surrogatepass", opener=private) as file:
-            file.write(write_json(record))
-        os.replace(staged, path)
+        replace_file(path, write_json(record).encode("utf-8", "surrogatepass"))
     except OSError:
         return  # the task is done again the next time
 
@@ -91,7 +86,9 @@ def forget(state_dir: str, effect: DropFreshness) -> None:
 
 
 def _path(state_dir: str, name: str) -> str:
-    return os.path.join(state_dir, "cache", "fresh", sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:40])
+    return os.path.join(
+        state_dir, "cache", "fresh", hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:40]
+    )
 
 
 def _read(state_dir: str, name: str) -> dict[str, Json] | None:
@@ -154,13 +151,10 @@ def _name(state: State, task: str) -> str:
     return f"{state.plan.id}\n{task}"
 
 
-_CHUNK = 1 << 20
-
-
 def digests(look: CheckFreshness, state_dir: str) -> dict[str, str]:
     """The digest of every input file by its path. A link counts with the file, or the folder, that it leads to.
 
-    Raises Refused for a pattern that nothing fits or that leads out of the directory of the run, for a link to a folder
+    Raises Failure for a pattern that nothing fits or that leads out of the directory of the run, for a link to a folder
     around it, and for a file that cannot be read.
     """
     reader, result = _Reader(look, state_dir), dict[str, str]()
@@ -174,7 +168,7 @@ def digests(look: CheckFreshness, state_dir: str) -> dict[str, str]:
                 if path not in result:
                     result.update(reader.of(path))
         if not fitting:
-            raise Refused(f"no file fits the input `{pattern}` in {look.directory}")
+            raise Failure(f"no file fits the input `{pattern}` in {look.directory}")
     return result
 
 
@@ -190,9 +184,9 @@ class _Reader:
         self._patterns = [inside(look.root, look.directory, pattern) for pattern in excluding]
         self._names = {os.path.relpath(os.path.realpath(state_dir), os.path.realpath(look.root))}
         if look.gitignore:
-            ignored = files.git_ignored(look.root)
+            ignored = git_ignored(look.root)
             if ignored is None:
-                raise Refused(f"`gitignore: true` needs a git repository, and {look.root} is not in one")
+                raise Failure(f"`gitignore: true` needs a git repository, and {look.root} is not in one")
             self._names |= {*ignored, ".git"}
 
     def leaves_out(self, path: str) -> bool:
@@ -213,14 +207,14 @@ class _Reader:
         except FileNotFoundError:
             yield path, "missing"  # removed while it was being looked at
         except OSError as error:
-            raise Refused(f"the input {path} cannot be read: {error.strerror}") from None
+            raise Failure(f"the input {path} cannot be read: {error.strerror}") from None
 
     def _behind(self, link: str, target: str) -> Iterator[tuple[str, str]]:
         if os.path.isfile(target):
             yield f"{link}/", _of_file(target)
         elif os.path.isdir(target) and target not in self._entered:
             if f"{os.path.realpath(self._root)}/".startswith(f"{target.rstrip('/')}/"):
-                raise Refused(
+                raise Failure(
                     f"the input {link} is a link to {target}, which holds this directory; leave out `!{link}`"
                 )
             self._entered.add(target)
@@ -230,8 +224,5 @@ class _Reader:
 
 
 def _of_file(path: str) -> str:
-    digest = sha256()
     with open(path, "rb") as file:
-        while data := file.read(_CHUNK):
-            digest.update(data)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -100,9 +100,9 @@ def steps(directory: str, path: str) -> list[str]:
     parts = match.steps(directory, path)
     if parts is None and (plain := match.without_parents(directory, path)):
         why = f"{path} goes up with `..`, and no path does: write `{plain}`"
-        raise Failure(why, "policy", rule="files.beneath")
+        raise Failure(why, rule="files.beneath")
     if parts is None:
-        raise Failure(f"{path} is outside the working directory", "policy", rule="files.beneath")
+        raise Failure(f"{path} is outside the working directory", rule="files.beneath")
     return parts
 
 
@@ -150,7 +150,7 @@ class Beneath:
         inside = os.path.relpath(os.path.realpath(state), os.path.realpath(directory)) if state else "../-"
         if not set(inside.split("/")) - {"..", "."}:  # then everything here is the state's own
             os.close(self.root)
-            raise Failure(f"plans do not work in the state folder: {directory}", "policy", rule="files.state")
+            raise Failure(f"plans do not work in the state folder: {directory}", rule="files.state")
         self.own = [] if inside.split("/")[0] == ".." else inside.casefold().split("/")
 
     def __enter__(self) -> Beneath:
@@ -182,17 +182,15 @@ class Beneath:
         what a scope has to let: what is only copied from a place where plans may write has to be readable there."""
         parts = steps(self.directory, path)
         if not parts:
-            raise Failure(f"{path} is the working directory itself", "policy", rule="files.root")
+            raise Failure(f"{path} is the working directory itself", rule="files.root")
         guarded = next((part for part in parts if part.casefold() in PROTECTED), "")
         if not guarded and self._rules(parts):
             said = f"plans do not write to `{path}`: planrunner.yaml includes it"
-            raise Failure(said, "policy", rule="files.protected")
+            raise Failure(said, rule="files.protected")
         if guarded or self.is_own(parts):
             place = guarded or "/".join(parts[: len(self.own)])
             raise Failure(
-                f"plans do not write to `{place}`" + (f": {path}" if path != place else ""),
-                "policy",
-                rule="files.protected",
+                f"plans do not write to `{place}`" + (f": {path}" if path != place else ""), rule="files.protected"
             )
         if self.scope is not None:
             self.scope.require(way, parts)
@@ -221,6 +219,33 @@ class Beneath:
 
     def folder(self, parts: Sequence[str]) -> int:
         return self.open(parts, FOLDER)
+
+    @contextlib.contextmanager
+    def inside(self, path: str) -> Iterator[int]:
+        """A folder, open for as long as it is needed; empty is the directory itself."""
+        folder = self.folder(path.split("/") if path else [])
+        try:
+            yield folder
+        finally:
+            os.close(folder)
+
+    @contextlib.contextmanager
+    def parent(self, parts: Sequence[str], make: bool = False) -> Iterator[tuple[int, str]]:
+        """The open folder that a path is in, and its name there; with ``make`` missing folders are made. Raises as
+        ``open`` does."""
+        above = parts[:-1]
+        try:
+            folder = self.folder(above)
+        except FileNotFoundError:
+            if not make:
+                raise
+            with self.parent(above, make) as (upper, name), contextlib.suppress(FileExistsError):
+                os.mkdir(name, 0o755, dir_fd=upper)
+            folder = self.folder(above)
+        try:
+            yield folder, parts[-1]
+        finally:
+            os.close(folder)
 
     def _walked(self, parts: Sequence[str], flags: int) -> int:
         at = os.open(".", FOLDER, dir_fd=self.root)
@@ -269,7 +294,7 @@ class Beneath:
                 part = left.pop()
                 if part == "..":
                     if len(way) == 1:
-                        raise Failure(f"{path} leads out of the working directory", "policy", rule="files.beneath")
+                        raise Failure(f"{path} leads out of the working directory", rule="files.beneath")
                     os.close(way.pop())
                     continue
                 target = _target(way[-1], part)
@@ -292,7 +317,7 @@ class Beneath:
             return parts
         start = [part for part in self.directory.split("/") if part]
         if parts[: len(start)] != start:
-            raise Failure(f"{path} leads out of the working directory", "policy", rule="files.beneath")
+            raise Failure(f"{path} leads out of the working directory", rule="files.beneath")
         while len(way) > 1:
             os.close(way.pop())
         return parts[len(start) :]
@@ -317,8 +342,8 @@ def _is_link(folder: int, name: str) -> bool:
 
 def _through(parts: Sequence[str], number: int, flags: int) -> Failure:
     if number == len(parts) - 1 and not flags & os.O_DIRECTORY:
-        return Failure(f"{'/'.join(parts)} is a link", "policy", rule="files.link")
-    return Failure(f"{'/'.join(parts)} leads through `{parts[number]}`, which is a link", "policy", rule="files.link")
+        return Failure(f"{'/'.join(parts)} is a link", rule="files.link")
+    return Failure(f"{'/'.join(parts)} leads through `{parts[number]}`, which is a link", rule="files.link")
 
 
 def open_inside(directory: str, path: str, scope: Scope | None = None) -> BinaryIO:

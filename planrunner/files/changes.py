@@ -63,9 +63,7 @@ def ways(tree: Beneath, parts: list[str], create: bool, hint: str = "`parents: t
         if now is not None:
             if now.kind != "folder":
                 raise Failure(
-                    f"{'/'.join(parts)} leads through `{parts[count - 1]}`, which is a {now.kind}",
-                    "policy",
-                    rule="files.link",
+                    f"{'/'.join(parts)} leads through `{parts[count - 1]}`, which is a {now.kind}", rule="files.link"
                 )
             break
         missing.insert(0, Change(path, None, WAY, way=True))

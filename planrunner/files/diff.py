@@ -45,8 +45,8 @@ def _lines(change: Change, read: Callable[[str], Iterable[bytes]]) -> Iterable[s
     path, before, after = change.path, change.before, change.after
     yield f"diff --git {quoted(path, 'a/')} {quoted(path, 'b/')}\n"
     if before is None or after is None:
-        word, standing = ("new", after) if before is None else ("deleted", before)
-        yield f"{word} {_word(standing)}\n"
+        word, state = ("new", after) if before is None else ("deleted", before)
+        yield f"{word} {_word(state)}\n"
     elif _word(before) != _word(after):
         yield f"old {_word(before)}\n"
         yield f"new {_word(after)}\n"
@@ -68,23 +68,23 @@ def _lines(change: Change, read: Callable[[str], Iterable[bytes]]) -> Iterable[s
         yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
 
 
-def _word(standing: FileState | None) -> str:
+def _word(state: FileState | None) -> str:
     """The words of git for what kind of file this is, and ours for a folder, which git does not know."""
-    if standing is None:
+    if state is None:
         return ""
-    if standing.kind == "link":
+    if state.kind == "link":
         return "file mode 120000"
-    if standing.kind == "folder":
-        return "folder" if standing.mode == AS_IT_COMES else f"folder mode {standing.mode:04o}"
-    return f"file mode 100{standing.mode:03o}"
+    if state.kind == "folder":
+        return "folder" if state.mode == AS_IT_COMES else f"folder mode {state.mode:04o}"
+    return f"file mode 100{state.mode:03o}"
 
 
-def _content(standing: FileState | None, source: Callable[[], Iterable[bytes]] | None) -> bytes | None:
-    if standing is None or standing.kind == "folder":
+def _content(state: FileState | None, source: Callable[[], Iterable[bytes]] | None) -> bytes | None:
+    if state is None or state.kind == "folder":
         return b""
-    if standing.kind == "link":
-        return standing.target.encode("utf-8", "surrogateescape")
-    if standing.size > _LARGEST or source is None:
+    if state.kind == "link":
+        return state.target.encode("utf-8", "surrogateescape")
+    if state.size > _LARGEST or source is None:
         return None
     return b"".join(source())
 

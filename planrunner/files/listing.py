@@ -8,22 +8,19 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from planrunner.failures import Failure
 from planrunner.files.match import Globs, is_glob, name_fits
 
 
-class Refused(Exception):
-    """Files cannot be taken: the message says which and why."""
-
-
 def inside(root: str, directory: str, pattern: str) -> str:
-    """A pattern of ``directory`` as one of ``root``; raises Refused for one that leads out of it."""
+    """A pattern of ``directory`` as one of ``root``; raises Failure for one that leads out of it."""
     if not pattern or "\0" in pattern:
-        raise Refused(f"{pattern!r} is not a path")
+        raise Failure(f"{pattern!r} is not a path")
     relative = os.path.relpath(os.path.join(directory, pattern), root)
     if relative == ".":
-        raise Refused(f"{pattern} is the whole directory of the run: name what the task changes")
+        raise Failure(f"{pattern} is the whole directory of the run: name what the task changes")
     if relative.split("/")[0] == "..":
-        raise Refused(f"{pattern} is outside the directory of the run")
+        raise Failure(f"{pattern} is outside the directory of the run")
     return relative
 
 
@@ -59,7 +56,7 @@ def _fitting(root: str, at: str, parts: Sequence[str], enters: Callable[[str], b
         elif enters(path):
             yield from _fitting(root, _join(at, name), rest, enters)
         elif not magic and os.path.islink(path):
-            raise Refused(f"{_join(at, '/'.join(parts))} leads through `{name}`, which is a link")
+            raise Failure(f"{_join(at, '/'.join(parts))} leads through `{name}`, which is a link")
 
 
 def below(root: str, at: str) -> Iterator[str]:
@@ -77,7 +74,7 @@ def _names(folder: str) -> list[str]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
-        raise Refused(f"{folder} cannot be read: {error.strerror}") from None
+        raise Failure(f"{folder} cannot be read: {error.strerror}") from None
 
 
 def _join(at: str, name: str) -> str:
@@ -92,14 +89,14 @@ PATIENCE = 60.0
 """Seconds that git may take."""
 
 
-def in_repository(directory: str) -> bool:
-    """Whether the directory, or one around it, holds a ``.git``."""
-    at = os.path.realpath(directory)
-    while not os.path.lexists(os.path.join(at, ".git")):
-        at, before = os.path.dirname(at), at
-        if at == before:
-            return False
-    return True
+def repository_around(directory: str) -> str:
+    """The nearest folder that holds a ``.git``, the directory or one around it; empty where there is none."""
+    folder = os.path.realpath(directory)
+    while not os.path.lexists(os.path.join(folder, ".git")):
+        folder, below = os.path.dirname(folder), folder
+        if folder == below:
+            return ""
+    return folder
 
 
 def git_position(directory: str) -> dict[str, str]:
@@ -151,7 +148,7 @@ _KINDS = (stat.S_ISREG, stat.S_ISLNK, stat.S_ISDIR)
 
 class Listing(NamedTuple):
     """What was found, by path; ``unread`` are paths that could not be looked at or into, with the reason,
-    and ``ignored`` what git ignores, a folder standing for all that it holds."""
+    and ``ignored`` what git ignores, a folder state for all that it holds."""
 
     found: dict[str, os.stat_result]
     unread: dict[str, str]
@@ -164,11 +161,11 @@ class Listing(NamedTuple):
 
 
 def listing(root: str, state_dir: str, patterns: Sequence[str], most: int) -> Listing:
-    """Everything below ``root``, or what fits ``patterns`` (which git does not limit). Raises Refused for more than
+    """Everything below ``root``, or what fits ``patterns`` (which git does not limit). Raises Failure for more than
     ``most`` files, for a pattern that leads out, and where ``root`` cannot be read."""
     walk = _Walk(os.path.realpath(root), os.path.realpath(state_dir), most)
     if not patterns:
-        walk.folder("", in_repository(walk.root))
+        walk.folder("", repository_around(walk.root) != "")
     for pattern in patterns:
         for path in matching(walk.root, inside(walk.root, walk.root, pattern)):
             if not walk.is_own(path):
@@ -202,7 +199,7 @@ class _Walk:
             return False  # sockets, pipes and devices hold nothing to keep
         self.found[path] = found
         if len(self.found) > self._most:
-            raise Refused(f"there are more than {self._most:,} files: name those to keep with `paths`")
+            raise Failure(f"there are more than {self._most:,} files: name those to keep with `paths`")
         return stat.S_ISDIR(found.st_mode)
 
     def folder(self, at: str, asks_git: bool) -> None:
@@ -214,7 +211,7 @@ class _Walk:
             names = sorted(os.listdir(whole))
         except OSError as error:
             if not at:
-                raise Refused(f"{self.root} cannot be read: {error.strerror}") from None
+                raise Failure(f"{self.root} cannot be read: {error.strerror}") from None
             self.unread[at] = error.strerror or str(error)
             return
         for path in self._project(at, names):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
 
 from planrunner.failures import Failure
 
+_NOTHING = "/dev/null"
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))?")
 _PREFIXES = (("a/", "b/"), ("i/", "w/"), ("c/", "i/"), ("c/", "w/"), ("o/", "w/"))
 _REFUSED = {
@@ -108,14 +110,12 @@ def _is_over(lines: Sequence[str], at: int) -> bool:
 def _read_extension(line: str, number: int, section: _Section) -> None:
     for start, what in _REFUSED.items():
         if line.startswith(start):
-            raise Failure(
-                f"line {number} of the diff {what}, which an edit does not: `{line}`", "policy", rule="files.patch"
-            )
+            raise Failure(f"line {number} of the diff {what}, which an edit does not: `{line}`", rule="files.patch")
     word, _, rest = line.rpartition(" ")
     if word in ("new file mode", "deleted file mode"):
         if rest != "100644" and not (word == "deleted file mode" and rest == "100755"):
             raise Failure(
-                f"line {number} of the diff sets a mode, which an edit does not: `{line}`", "policy", rule="files.patch"
+                f"line {number} of the diff sets a mode, which an edit does not: `{line}`", rule="files.patch"
             )
         section.made, section.removed = word == "new file mode", word != "new file mode"
     elif line.startswith(("rename from ", "rename to ")):
@@ -123,9 +123,7 @@ def _read_extension(line: str, number: int, section: _Section) -> None:
         section.renamed[side] = _unquoted(path)
     elif line.startswith("index "):
         if rest in ("120000", "160000"):
-            raise Failure(
-                f"line {number} of the diff is about a link or a submodule: `{line}`", "policy", rule="files.patch"
-            )
+            raise Failure(f"line {number} of the diff is about a link or a submodule: `{line}`", rule="files.patch")
     elif not line.startswith(("similarity index ", "dissimilarity index ", "Index: ", "======")):
         if section.old is not None and not section.hunks and line[:1] in (" ", "+", "-"):
             raise Failure(f"line {number} of the diff stands under no head of a hunk: expected a line `@@` above it")
@@ -146,7 +144,7 @@ def _read_hunk(lines: Sequence[str], at: int, section: _Section) -> int:
     numbers = _HUNK.match(header)
     end = None
     if numbers:
-        end = _counted(lines, at + 1, _count(numbers[2]), _count(numbers[4]))
+        end = _counted(lines, at + 1, int(numbers[2] or 1), int(numbers[4] or 1))
     if end is None:
         end = _uncounted(lines, at + 1)
     if end == at + 1:
@@ -154,10 +152,6 @@ def _read_hunk(lines: Sequence[str], at: int, section: _Section) -> int:
     start, new_start = (int(numbers[1]), int(numbers[3])) if numbers else (None, None)
     section.hunks.append(_hunk(header, start, new_start, lines[at + 1 : end]))
     return end
-
-
-def _count(text: str | None) -> int:
-    return 1 if text is None else int(text)
 
 
 def _counted(lines: Sequence[str], at: int, old: int, new: int) -> int | None:
@@ -242,151 +236,110 @@ def _unquoted(text: str) -> str:
 
 
 def _file_patch(section: _Section) -> FilePatch:
-    old, new = _stripped(*_named(section))
-    if section.renamed:
-        if set(section.renamed) != {"from", "to"}:
-            raise Failure(f"line {section.line} of the diff: a rename needs `rename from` and `rename to`")
-        old, new = section.renamed["from"], section.renamed["to"]
-    elif old and new and old != new:
-        raise Failure(f"line {section.line} of the diff names two files, `{old}` and `{new}`")
-    if section.old is not None and not section.hunks and not section.renamed:
-        raise Failure(f"line {section.line} of the diff: `{new or old}` has no hunk")
-    return FilePatch("" if section.made else old, "" if section.removed else new, tuple(section.hunks))
-
-
-def _named(section: _Section) -> tuple[str, str]:
+    line, renamed = section.line, section.renamed
+    half = len(section.names) // 2
     if section.old is not None and section.new is not None:
-        return section.old, section.new
-    names = section.names
-    half = len(names) // 2
-    if names.startswith('"') or names[:2] != "a/" or names[half : half + 3] != " b/":
-        if section.renamed:
-            return "", ""
-        raise Failure(f"line {section.line} of the diff names no file that could be told: `{names}`")
-    return names[:half], names[half + 1 :]
-
-
-def _stripped(old: str, new: str) -> tuple[str, str]:
-    """The two paths without the letters before them; empty for ``/dev/null``."""
-    nothing = "/dev/null"
+        old, new = section.old, section.new
+    elif section.names[:2] == "a/" and section.names[half : half + 3] == " b/":
+        old, new = section.names[:half], section.names[half + 1 :]
+    elif renamed:
+        old = new = ""
+    else:
+        raise Failure(f"line {line} of the diff names no file that could be told: `{section.names}`")
     for first, second in _PREFIXES:
-        if (old == nothing or old.startswith(first)) and (new == nothing or new.startswith(second)):
-            old, new = (old if old == nothing else old[2:]), (new if new == nothing else new[2:])
+        if (old == _NOTHING or old.startswith(first)) and (new == _NOTHING or new.startswith(second)):
+            old, new = (side if side == _NOTHING else side[2:] for side in (old, new))
             break
-    if old == new == nothing:
+    if old == new == _NOTHING:
         raise Failure("the diff names no file: both sides are /dev/null")
-    return "" if old == nothing else old, "" if new == nothing else new
+    old, new = ("" if side == _NOTHING else side for side in (old, new))
+    if renamed:
+        if set(renamed) != {"from", "to"}:
+            raise Failure(f"line {line} of the diff: a rename needs `rename from` and `rename to`")
+        old, new = renamed["from"], renamed["to"]
+    elif old and new and old != new:
+        raise Failure(f"line {line} of the diff names two files, `{old}` and `{new}`")
+    if section.old is not None and not section.hunks and not renamed:
+        raise Failure(f"line {line} of the diff: `{new or old}` has no hunk")
+    return FilePatch("" if section.made else old, "" if section.removed else new, tuple(section.hunks))
 
 
 _NEAR = 2_000_000
 """Comparisons of lines that the search for the nearest place may take."""
 
 
+_Part = TypeVar("_Part")
+
+
 class Misfit(Exception):
     """A part of an edit that fits nowhere, or not at one place alone; the message says what was expected and found."""
 
 
-class _Text(NamedTuple):
-    lines: list[str]
-    ended: bool
-    """Whether the last line has an end."""
-
-
-def _split(text: str) -> _Text:
-    lines = text.split("\n")
-    if lines[-1] == "":
-        return _Text(lines[:-1], True)
-    return _Text(lines, False)
-
-
-def _joined(text: _Text) -> str:
-    return "\n".join(text.lines) + ("\n" if text.ended and text.lines else "")
-
-
 def apply_hunks(text: str, hunks: Sequence[Hunk]) -> str:
     """The text after the hunks. Raises Misfit, the first one told, when they neither fit nor were applied before."""
+    return _applied_once(_hunks_applied, text, hunks, [hunk.reversed() for hunk in hunks])
+
+
+def _applied_once(
+    apply: Callable[[str, Sequence[_Part], bool], str], text: str, parts: Sequence[_Part], backward: Sequence[_Part]
+) -> str:
+    """The text after the parts; unchanged where taking them back and applying them again gives it."""
     try:
-        return _hunk_applied(text, hunks, recognise=True)
+        return apply(text, parts, True)
     except Misfit:
-        backward = [hunk.reversed() for hunk in hunks]
-        try:
-            before = _hunk_applied(text, backward, recognise=False)
-            if _hunk_applied(before, hunks, recognise=False) == text:
+        with contextlib.suppress(Misfit):
+            if apply(apply(text, backward, False), parts, False) == text:
                 return text
-        except Misfit:
-            pass
         raise
 
 
-def _hunk_applied(text: str, hunks: Sequence[Hunk], recognise: bool) -> str:
-    """First to the letter; then, where only one side ends its lines with a carriage return, without regard to it."""
+def _hunks_applied(text: str, hunks: Sequence[Hunk], recognise: bool) -> str:
+    """First to the letter; then, where only one side ends its lines with a carriage return, without regard to it: lines
+    that are kept keep theirs, new ones get the usual."""
+    lines = text.split("\n")
+    ended = lines[-1] == ""
+    if ended:
+        lines.pop()
     try:
-        return _joined(_laid(_split(text), hunks, recognise))
+        pieces, ends = _pieces(lines, ended, hunks, recognise)
+        after = [line for _, line in pieces]
     except Misfit:
-        theirs = any(line.endswith("\r") for hunk in hunks for line in (*hunk.old, *hunk.new))
         ours = "\r\n" in text
-        if theirs == ours:
+        if ours == any(line.endswith("\r") for hunk in hunks for line in (*hunk.old, *hunk.new)):
             raise
-    if theirs:
-        return _joined(_laid(_split(text), [_without_returns(hunk) for hunk in hunks], recognise))
-    return _with_returns(_split(text), hunks, recognise)
+        old, bare = lines, [line.removesuffix("\r") if ours else line for line in lines]
+        sides = (([line.removesuffix("\r") for line in side] for side in (hunk.old, hunk.new)) for hunk in hunks)
+        plain = [hunk._replace(old=tuple(was), new=tuple(now)) for hunk, (was, now) in zip(hunks, sides, strict=True)]
+        pieces, ends = _pieces(bare, ended, plain, recognise)
+        usual = "\r" if ours and 2 * sum(line.endswith("\r") for line in old) >= len(old) else ""
+        after = [old[number] if number is not None else line + usual for number, line in pieces]
+        if ours and not ends and after:
+            after[-1] = after[-1].removesuffix("\r")
+    return "\n".join(after) + ("\n" if ends and after else "")
 
 
-def _without_returns(hunk: Hunk) -> Hunk:
-    old, new = (tuple(line.removesuffix("\r") for line in side) for side in (hunk.old, hunk.new))
-    return hunk._replace(old=old, new=new)
-
-
-def _with_returns(text: _Text, hunks: Sequence[Hunk], recognise: bool) -> str:
-    """Apply hunks without carriage returns to a text that has them: kept lines keep theirs, new ones get the usual."""
-    marked = [line.endswith("\r") for line in text.lines]
-    bare = _Text([line.removesuffix("\r") for line in text.lines], text.ended)
-    pieces = _pieces(bare, hunks, recognise)
-    usual = sum(marked) * 2 >= len(marked)
-    lines: list[str] = []
-    for old_at, line in pieces.lines:
-        lines.append(text.lines[old_at] if old_at is not None else line + "\r" * usual)
-    if not pieces.ended and lines:
-        lines[-1] = lines[-1].removesuffix("\r")
-    return _joined(_Text(lines, pieces.ended))
-
-
-class _Pieces(NamedTuple):
-    """The lines of the result, each with the number of the old line that it is; None for a new one."""
-
-    lines: list[tuple[int | None, str]]
-    ended: bool
-
-
-def _laid(text: _Text, hunks: Sequence[Hunk], recognise: bool) -> _Text:
-    pieces = _pieces(text, hunks, recognise)
-    return _Text([line for _, line in pieces.lines], pieces.ended)
-
-
-def _pieces(text: _Text, hunks: Sequence[Hunk], recognise: bool) -> _Pieces:
-    lines: list[tuple[int | None, str]] = []
-    at, shift, ended = 0, 0, text.ended
+def _pieces(
+    lines: list[str], ended: bool, hunks: Sequence[Hunk], recognise: bool
+) -> tuple[list[tuple[int | None, str]], bool]:
+    """The lines of the result, each with the number of the old line that it is (None for a new one), and whether the
+    last one has an end."""
+    pieces: list[tuple[int | None, str]] = []
+    at = shift = 0
     for number, hunk in enumerate(hunks, 1):
         expected = None if hunk.start is None else max(hunk.start - (1 if hunk.old else 0), 0) + shift
-        place, done = _find(text.lines, hunk, (at, expected, number), recognise)
-        lines += enumerate(text.lines[at:place], at)
-        at = place + len(hunk.new if done else hunk.old)
-        if done:
-            lines += enumerate(text.lines[place:at], place)
+        place, applied = _find(lines, hunk, (at, expected, number), recognise)
+        pieces += enumerate(lines[at:place], at)
+        at = place + len(hunk.new if applied else hunk.old)
+        if applied:
+            pieces += enumerate(lines[place:at], place)
         else:
-            lines += _sides(hunk, place)
+            kept = {new: place + old for old, new in hunk.same}
+            pieces += [(kept.get(index), line) for index, line in enumerate(hunk.new)]
         if expected is not None:
             shift += place - expected
-        if at == len(text.lines) and hunk.bare is not None and not done:
+        if at == len(lines) and hunk.bare is not None and not applied:
             ended = not hunk.bare[1]
-    lines += enumerate(text.lines[at:], at)
-    return _Pieces(lines, ended)
-
-
-def _sides(hunk: Hunk, place: int) -> list[tuple[int | None, str]]:
-    """The new side, its lines that are context known by their place in the old one."""
-    known = {new: place + old for old, new in hunk.same}
-    return [(known.get(number), line) for number, line in enumerate(hunk.new)]
+    return [*pieces, *enumerate(lines[at:], at)], ended
 
 
 def _find(lines: list[str], hunk: Hunk, where: tuple[int, int | None, int], recognise: bool) -> tuple[int, bool]:
@@ -411,18 +364,12 @@ def _find(lines: list[str], hunk: Hunk, where: tuple[int, int | None, int], reco
 
 
 def _places(lines: list[str], wanted: Sequence[str], low: int) -> list[int]:
-    size = len(wanted)
-    if not size:
+    """Where the lines stand one after the other, from ``low`` on."""
+    if not wanted:
         return [low]
-    found: list[int] = []
-    at, rest = low - 1, list(wanted)
-    while True:
-        try:
-            at = lines.index(rest[0], at + 1)
-        except ValueError:
-            return found
-        if lines[at : at + size] == rest:
-            found.append(at)
+    first, *_ = whole = list(wanted)
+    starts = (at for at in range(low, len(lines) - len(whole) + 1) if lines[at] == first)
+    return [at for at in starts if lines[at : at + len(whole)] == whole]
 
 
 def _covers(lines: list[str], hunk: Hunk, place: int) -> list[int]:
@@ -448,27 +395,24 @@ def nearest(lines: list[str], wanted: Sequence[str], expected: int | None) -> st
         span = range(max((expected or 0) - reach, 0), min((expected or 0) + reach, span.stop))
     best, score = 0, 0.0
     for at in span:
-        found = sum(_alike(one, other) for one, other in zip(lines[at : at + len(wanted)], wanted, strict=False))
-        if found > score or (found == score and score and abs(at - (expected or 0)) < abs(best - (expected or 0))):
-            best, score = at, found
+        total = 0.0
+        for one, other in zip(lines[at : at + len(wanted)], wanted, strict=False):
+            same = 1.0 if one.strip() else 0.1
+            total += same if one == other else 0.5 if one.split() == other.split() else 0.0
+        if total > score or (total == score and score and abs(at - (expected or 0)) < abs(best - (expected or 0))):
+            best, score = at, total
     if not score:
         return f"none of its lines is in the text, which has {len(lines)} lines"
     off = next(
         (i for i, line in enumerate(wanted) if best + i >= len(lines) or lines[best + i] != line), len(wanted) - 1
     )
-    there = lines[best + off] if best + off < len(lines) else None
-    told = "the text ends" if there is None else f"found {_shown(there)}"
-    white = there is not None and there.split() == wanted[off].split() and there != wanted[off]
+    present = lines[best + off] if best + off < len(lines) else None
+    actual = "the text ends" if present is None else f"found {_shown(present)}"
+    white = present is not None and present.split() == wanted[off].split() and present != wanted[off]
     return (
-        f"nearest is line {best + 1}; expected {_shown(wanted[off])} at line {best + off + 1}, {told}"
+        f"nearest is line {best + 1}; expected {_shown(wanted[off])} at line {best + off + 1}, {actual}"
         f"{' (they differ in white space alone)' if white else ''}"
     )
-
-
-def _alike(one: str, other: str) -> float:
-    if one == other:
-        return 1.0 if one.strip() else 0.1
-    return 0.5 if one.split() == other.split() else 0.0
 
 
 def _shown(line: str) -> str:
@@ -487,20 +431,11 @@ class Replacement(NamedTuple):
 def apply_replacements(text: str, blocks: Sequence[Replacement]) -> str:
     """The text after the blocks, one after the other. Raises Misfit when one fits nowhere, or at several places, and
     they were not applied before."""
-    try:
-        return _block_applied(text, blocks, recognise=True)
-    except Misfit:
-        turned = [block._replace(search=block.replace, replace=block.search) for block in reversed(blocks)]
-        try:
-            before = _block_applied(text, turned, recognise=False)
-            if _block_applied(before, blocks, recognise=False) == text:
-                return text
-        except Misfit:
-            pass
-        raise
+    backward = [block._replace(search=block.replace, replace=block.search) for block in reversed(blocks)]
+    return _applied_once(_blocks_applied, text, blocks, backward)
 
 
-def _block_applied(text: str, blocks: Sequence[Replacement], recognise: bool) -> str:
+def _blocks_applied(text: str, blocks: Sequence[Replacement], recognise: bool) -> str:
     for block in blocks:
         text = _replaced(text, block, recognise)
     return text
@@ -512,28 +447,24 @@ def _replaced(text: str, block: Replacement, recognise: bool) -> str:
         block = block._replace(search=search, replace=replace)
     if not block.search:
         raise Misfit(f"block {block.number} searches for nothing, which only a new file has")
-    done = _starts(text, block.replace) if block.replace and recognise else []
-    inside = block.replace.find(block.search) >= 0
-    covered = [(at, at + len(block.replace)) for at in done] if inside else []
+    applied = _starts(text, block.replace) if block.replace and recognise else []
+    covered = [(at, at + len(block.replace)) for at in applied] if block.search in block.replace else []
     places = [
         at
         for at in _starts(text, block.search)
         if not any(low <= at and at + len(block.search) <= high for low, high in covered)
     ]
     if not places:
-        if done:
+        if applied:
             return text
-        lines = text.split("\n")
-        raise Misfit(f"block {block.number} is not there: {nearest(lines, block.search.split(chr(10)), None)}")
-    if len(places) > 1 and not block.everywhere:
-        told = ", ".join(str(text.count("\n", 0, at) + 1) for at in places[:4]) + (" …" if len(places) > 4 else "")
         raise Misfit(
-            f"block {block.number} stands {len(places)} times, at lines {told}: give more context, or `all: true`"
+            f"block {block.number} is not there: {nearest(text.split(chr(10)), block.search.split(chr(10)), None)}"
         )
-    return _spliced(text, places, block)
-
-
-def _spliced(text: str, places: Sequence[int], block: Replacement) -> str:
+    if len(places) > 1 and not block.everywhere:
+        numbers = ", ".join(str(text.count("\n", 0, at) + 1) for at in places[:4]) + (" …" if len(places) > 4 else "")
+        raise Misfit(
+            f"block {block.number} stands {len(places)} times, at lines {numbers}: give more context, or `all: true`"
+        )
     parts, at = [], 0
     for place in places:
         parts += [text[at:place], block.replace]
@@ -543,9 +474,4 @@ def _spliced(text: str, places: Sequence[int], block: Replacement) -> str:
 
 def _starts(text: str, wanted: str) -> list[int]:
     """Where it stands, counted without overlaps."""
-    found: list[int] = []
-    at = text.find(wanted) if wanted else -1
-    while at >= 0:
-        found.append(at)
-        at = text.find(wanted, at + len(wanted))
-    return found
+    return [match.start() for match in re.finditer(re.escape(wanted), text)] if wanted else []

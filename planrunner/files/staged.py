@@ -12,7 +12,7 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from planrunner.failures import Failure
 from planrunner.files import beneath
@@ -79,7 +79,7 @@ def clean(tree: Beneath, steps: Sequence[Step]) -> None:
     """Remove what lies aside, where it is the old or the new content of a step."""
     for step in steps:
         for name in (step.aside, _older(step)):
-            with contextlib.suppress(OSError, Failure), _at(tree, step.place) as folder:
+            with contextlib.suppress(OSError, Failure), tree.inside(step.place) as folder:
                 aside = state_in(folder, name, step.place)
                 if aside is not None and (_is_known(aside, step) or _is_partial(tree, aside, step)):
                     os.unlink(name, dir_fd=folder)
@@ -99,7 +99,7 @@ def _is_partial(tree: Beneath, aside: FileState, step: Step) -> bool:
 def _replaced_as_expected(tree: Beneath, step: Step) -> bool:
     """Whether what lies aside, if anything does, is what was to be replaced."""
     try:
-        with _at(tree, step.place) as folder:
+        with tree.inside(step.place) as folder:
             aside = state_in(folder, step.aside, step.place)
     except OSError:
         return False  # its folder was there a moment ago
@@ -121,9 +121,9 @@ def _path(step: Step) -> list[str]:
     return step.change.path.split("/")
 
 
-def _kind(standing: FileState | None) -> str:
+def _kind(state: FileState | None) -> str:
     """Folder, leaf (a file or a link: one can take the place of the other) or nothing."""
-    return "" if standing is None else "folder" if standing.kind == "folder" else "leaf"
+    return "" if state is None else "folder" if state.kind == "folder" else "leaf"
 
 
 def _prepare(tree: Beneath, step: Step) -> None:
@@ -131,7 +131,7 @@ def _prepare(tree: Beneath, step: Step) -> None:
     after = step.change.after
     if after is None or after.kind == "folder":
         return
-    with _at(tree, step.place) as folder:
+    with tree.inside(step.place) as folder:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(step.aside, dir_fd=folder)
         if after.kind == "link":
@@ -155,29 +155,35 @@ def _linked(tree: Beneath, aside: int, step: Step) -> bool:
 
 
 def _write(tree: Beneath, folder: int, step: Step, after: FileState) -> None:
-    handle = os.open(step.aside, _NEW, 0o600, dir_fd=folder)
-    hashed = hashlib.sha256()
-    try:
+    def chunks() -> Iterator[bytes]:
         for data in step.change.source() if step.change.source else ():
             tree.go_on()
+            yield data
+
+    if write_new(folder, step.aside, after.mode, chunks()) != after.sha256:
+        raise Failure(f"{step.change.path}: its content has changed meanwhile", "transient")
+
+
+def write_new(folder: int, name: str, mode: int | None, chunks: Iterable[bytes]) -> str:
+    """Write a new file, durable on return, in an open folder; gives the SHA-256 of its bytes. ``mode`` None: what the
+    system gives. Raises FileExistsError."""
+    hashed = hashlib.sha256()
+    with open(os.open(name, _NEW, 0o666 if mode is None else 0o600, dir_fd=folder), "wb", buffering=0) as file:
+        for data in chunks:
             hashed.update(data)
             rest = memoryview(data)
             while rest:
-                rest = rest[os.write(handle, rest) :]
-        if hashed.hexdigest() != after.sha256:
-            raise Failure(f"{step.change.path}: its content has changed meanwhile", "transient")
-        os.fchmod(handle, after.mode)
-        os.fsync(handle)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, step.change.path) from None
-    finally:
-        os.close(handle)
+                rest = rest[file.write(rest) :]
+        if mode is not None:
+            os.fchmod(file.fileno(), mode)
+        os.fsync(file.fileno())
+    return hashed.hexdigest()
 
 
 def _take_away(tree: Beneath, step: Step) -> None:
     path, before = step.change.path, step.change.before
     assert before is not None
-    with _at(tree, step.place) as aside, _above(tree, path) as (folder, name):
+    with tree.inside(step.place) as aside, _above(tree, path) as (folder, name):
         try:
             if before.kind == "folder":
                 os.rmdir(name, dir_fd=folder)
@@ -193,7 +199,7 @@ def _take_away(tree: Beneath, step: Step) -> None:
 def _put(tree: Beneath, step: Step) -> None:
     path, before, after = step.change.path, step.change.before, step.change.after
     assert after is not None
-    with _at(tree, step.place) as aside, _above(tree, path) as (folder, name):
+    with tree.inside(step.place) as aside, _above(tree, path) as (folder, name):
         try:
             if after.kind == "folder":
                 _make(folder, name, step)
@@ -228,7 +234,7 @@ def _unput(tree: Beneath, step: Step) -> None:
     """Take away what was put, or swap it back."""
     path, before, after = step.change.path, step.change.before, step.change.after
     assert after is not None
-    with _at(tree, step.place) as aside, _above(tree, path) as (folder, name):
+    with tree.inside(step.place) as aside, _above(tree, path) as (folder, name):
         now = state_in(folder, name, path)
         if now is None or fits(now, before):
             return
@@ -260,7 +266,7 @@ def _bring_back(tree: Beneath, step: Step) -> None:
     """Put back what was taken away."""
     path, before = step.change.path, step.change.before
     assert before is not None
-    with _at(tree, step.place) as aside, _above(tree, path) as (folder, name):
+    with tree.inside(step.place) as aside, _above(tree, path) as (folder, name):
         if before.kind != "folder":
             _move(aside, step.aside, folder, name)
         elif state_in(folder, name, path) is None:
@@ -319,32 +325,20 @@ def _older(step: Step) -> str:
 
 
 @contextlib.contextmanager
-def _at(tree: Beneath, place: str) -> Iterator[int]:
-    folder = tree.folder(place.split("/") if place else [])
-    try:
-        yield folder
-    finally:
-        os.close(folder)
-
-
-@contextlib.contextmanager
 def _above(tree: Beneath, path: str) -> Iterator[tuple[int, str]]:
     """The open folder that a path is in, and its name there."""
-    parts = path.split("/")
-    try:
-        folder = tree.folder(parts[:-1])
-    except (FileNotFoundError, NotADirectoryError):
-        raise Failure(f"{path} was changed by another process meanwhile") from None
-    try:
-        yield folder, parts[-1]
-    finally:
-        os.close(folder)
+    with contextlib.ExitStack() as stack:
+        try:
+            place = stack.enter_context(tree.parent(path.split("/")))
+        except (FileNotFoundError, NotADirectoryError):
+            raise Failure(f"{path} was changed by another process meanwhile") from None
+        yield place
 
 
 def _sync(tree: Beneath, steps: Sequence[Step]) -> None:
     for parent in sorted({step.change.path.rpartition("/")[0] for step in steps}):
         # one that was removed is gone
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError, Failure), _at(tree, parent) as folder:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError, Failure), tree.inside(parent) as folder:
             _fsync(folder)
 
 

@@ -23,7 +23,7 @@ READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
 
 class FileState(NamedTuple):
     """``kind`` is file (with ``mode``, ``size`` in bytes and ``sha256``), link (with ``target``) or folder (with
-    ``mode``). Nothing there is None instead."""
+    ``mode``). Where nothing is, the state is None. ``unread`` is what could not be read, ``gone`` what vanished."""
 
     kind: str
     mode: int = 0
@@ -190,9 +190,9 @@ def below(tree: Beneath, parts: list[str], way: Literal["read", "write"] = "writ
     found: dict[str, FileState] = {}
     for entry in entries(tree, parts, lambda _: True):
         tree.writable(entry.path, way)
-        standing = state_in(entry.folder, entry.name, entry.path, tree.go_on)
-        if standing is not None:
-            found[entry.path] = standing
+        state = state_in(entry.folder, entry.name, entry.path, tree.go_on)
+        if state is not None:
+            found[entry.path] = state
         if len(found) > MOST:
             raise Failure(f"{'/'.join(parts)} holds more than {MOST} entries")
     return found
@@ -214,7 +214,7 @@ class Patterns(Globs):
             parts = [part for part in pattern.split("/") if part not in ("", ".")]
             if pattern.startswith("/") or ".." in parts:
                 message = f"the pattern {pattern} leads out of the working directory"
-                raise Failure(message, "policy", rule="files.beneath")
+                raise Failure(message, rule="files.beneath")
             if not parts or len(parts) > _MOST:
                 raise Failure(f"{pattern!r} is not a pattern: expected names, `*` and `**` with `/` between them")
             for part in parts:

@@ -161,6 +161,11 @@ class ArtifactStore:
             raise NotFound(f"the store has no artifact `{sha256}`: {error.strerror}") from error
         return os.fdopen(descriptor, "rb")
 
+    def chunks(self, sha256: str) -> Iterator[bytes]:
+        """The bytes of an artifact in parts. Raises NotFound."""
+        with self.open(sha256) as file:
+            yield from _blocks(file)
+
     def read(self, sha256: str) -> bytes:
         """The whole of an artifact, compared with its digest. Raises NotFound, StorageFailed where it was damaged."""
         with self.open(sha256) as file:

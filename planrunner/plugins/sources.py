@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from planrunner.errors import PlanInvalid, UsageError
 from planrunner.escapes import harmless
+from planrunner.fileio import replace_file
 from planrunner.safety import trust
 from planrunner.safety.project import read_data
 
@@ -86,13 +87,9 @@ def _read(path: str, key: str) -> tuple[Installed, ...] | None:
 def _write(path: str, key: str, plugins: Iterable[Installed]) -> None:
     """Keep the answer; a folder that cannot be written only means looking again next time."""
     rows = "\n".join("\t".join(one) for one in plugins)
-    staged = f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        handle = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with open(handle, "w", encoding="utf-8") as file:
-            file.write(f"{_HEADER}\n\n{key}\n\n{rows}")
-        os.replace(staged, path)
+        replace_file(path, f"{_HEADER}\n\n{key}\n\n{rows}".encode())
     except OSError:
         return
 

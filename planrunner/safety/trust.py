@@ -9,7 +9,6 @@ kind is nothing as another: a plan that was looked at may not be executed as a p
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -19,6 +18,7 @@ from typing import Literal, NamedTuple
 
 from planrunner.caller import workspace
 from planrunner.errors import StorageFailed
+from planrunner.fileio import replace_file
 from planrunner.safety.project import FILE, read_settings
 
 Standing = Literal["trusted", "changed", "untrusted"]
@@ -88,18 +88,7 @@ def trust(path: str, text: bytes, kind: Kind = "plugin") -> None:
         if not _is_own(os.stat(folder)):
             raise StorageFailed(f"`{folder}` can be written by others, so what it says is worth nothing",
                                 f"make it yours alone: `chmod 700 {folder}`")  # fmt: skip
-        staged = f"{place}.{os.getpid()}-{os.urandom(4).hex()}"
-        handle = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            with open(handle, "w", encoding="utf-8") as file:
-                json.dump(record._asdict(), file)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(staged, place)
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.unlink(staged)
-            raise
+        replace_file(place, json.dumps(record._asdict()).encode("ascii"), durable=True)
     except OSError as error:
         raise StorageFailed(f"trust cannot be kept in `{folder}`: {error.strerror or error}") from error
 

@@ -8,7 +8,7 @@ import pytest
 from git_workbench import Bench, git, repository
 
 from planrunner.capabilities.contract import Failure
-from planrunner.capabilities.git.push import push
+from planrunner.capabilities.git.remote import push
 
 FILES = {"git": {"name": "Ana", "email": "ana@example.org", "protocols": ["file"]}}
 

@@ -17,13 +17,13 @@ from git_server import bare, served
 from git_workbench import Bench, git, repository, standing
 
 from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.git.clone import clone
 from planrunner.capabilities.git.commit import commit, merge
 from planrunner.capabilities.git.configuration import OVERRIDDEN, is_refused
-from planrunner.capabilities.git.fetch import clone, fetch
 from planrunner.capabilities.git.history import bisect, diff, log, show
 from planrunner.capabilities.git.index import add
-from planrunner.capabilities.git.push import push
 from planrunner.capabilities.git.refs import branch, switch, tag, tag_delete
+from planrunner.capabilities.git.remote import fetch, push
 from planrunner.capabilities.git.worktree import status, worktree_add, worktree_remove
 
 LOOPBACK = {"network": {"private": ["127.0.0.1"]}}

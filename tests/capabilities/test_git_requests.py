@@ -10,7 +10,7 @@ from git_server import peer, served
 from git_workbench import Bench, git, repository
 
 from planrunner.capabilities.contract import Failure, declaration_of
-from planrunner.capabilities.git.forge import Gitea, pull_request
+from planrunner.capabilities.git.forge import Forge, pull_request
 
 
 @pytest.fixture
@@ -150,13 +150,13 @@ class TestSettings:
 
 
 def test_a_gitea_that_gives_few_at_once_is_asked_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    def answer(self: Any, method: str, path: str, params: Any) -> Any:
+    def answer(self: Any, method: str, params: Any) -> Any:
         numbers = range(30 * params["page"] - 29, min(30 * params["page"], 70) + 1)
         rest = {"base": {"ref": "main"}, "html_url": "", "title": "", "body": ""}
         return [{"number": each, "head": {"ref": f"topic-{each}"}, **rest} for each in numbers]
 
-    monkeypatch.setattr(Gitea, "_call", answer)
-    forge = Gitea(None, None)  # type: ignore[arg-type]
+    monkeypatch.setattr(Forge, "_call", answer)
+    forge = Forge(None, "gitea", "", "", "")  # type: ignore[arg-type]
     found = forge.find("topic-70", "main")
     assert found is not None and found.number == 70
     assert forge.find("topic-71", "main") is None

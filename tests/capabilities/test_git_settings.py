@@ -11,9 +11,9 @@ from git_workbench import Bench, git, repository
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.git.commit import commit
-from planrunner.capabilities.git.fetch import fetch
 from planrunner.capabilities.git.forge import pull_request
-from planrunner.capabilities.git.remote import must_not_be_overheard, parsed
+from planrunner.capabilities.git.remote import fetch
+from planrunner.capabilities.git.transport import must_not_be_overheard, parsed
 from planrunner.capabilities.git.worktree import status
 from planrunner.safety.project import check_project
 

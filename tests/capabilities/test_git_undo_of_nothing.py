@@ -13,11 +13,11 @@ from git_workbench import Bench, Done, git, repository, standing
 from planrunner.capabilities.contract import Failure, declaration_of
 from planrunner.capabilities.git import commit as committing
 from planrunner.capabilities.git import refs
+from planrunner.capabilities.git.clone import clone
 from planrunner.capabilities.git.commit import commit, merge
-from planrunner.capabilities.git.fetch import clone, fetch
 from planrunner.capabilities.git.index import add
-from planrunner.capabilities.git.push import push
 from planrunner.capabilities.git.refs import branch, switch, tag, tag_delete
+from planrunner.capabilities.git.remote import fetch, push
 from planrunner.capabilities.git.worktree import worktree_add, worktree_remove
 
 FILES = {"git": {"name": "Ana", "email": "ana@example.org", "protocols": ["file"]}}

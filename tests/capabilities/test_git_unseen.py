@@ -11,13 +11,13 @@ from git_workbench import Bench, git, repository, standing
 
 from planrunner.capabilities.contract import Failure, declaration_of
 from planrunner.capabilities.git import checkout, configuration
+from planrunner.capabilities.git.clone import clone
 from planrunner.capabilities.git.commit import commit
 from planrunner.capabilities.git.configuration import is_refused
-from planrunner.capabilities.git.fetch import clone, fetch
 from planrunner.capabilities.git.history import diff, log
 from planrunner.capabilities.git.index import add
-from planrunner.capabilities.git.push import push
 from planrunner.capabilities.git.refs import branch, switch, tag_delete
+from planrunner.capabilities.git.remote import fetch, push
 from planrunner.capabilities.git.repository import Record, slot
 from planrunner.capabilities.git.worktree import worktree_add, worktree_remove
 

@@ -16,8 +16,8 @@ import pytest
 from workbench import ROOT
 
 from planrunner.errors import StorageFailed, UsageError
+from planrunner.knowledge.archives import unpack
 from planrunner.knowledge.artifacts import ArtifactStore, Kept, collect, is_over
-from planrunner.knowledge.directories import unpack
 
 
 @pytest.fixture

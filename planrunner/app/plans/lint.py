@@ -14,6 +14,7 @@ from planrunner.app.plans.path import read_regular
 from planrunner.app.plans.reference import capabilities_schema, part, plan_schema, project_schema, run_schema
 from planrunner.diagnostics import RULES, Diagnostic, Severity, arrange, has_errors
 from planrunner.errors import Hint, NextStep, NotFound, PlanInvalid, UsageError
+from planrunner.fileio import replace_file
 from planrunner.journal.workspace import find_project
 from planrunner.plan.canonical import ordered
 from planrunner.plan.files import File, decode
@@ -307,18 +308,10 @@ def diff_text(name: str, before: str, after: str) -> str:
 def write_text(path: str, text: str) -> None:
     """Replace a file as a whole, keeping its mode: a crash leaves the old text or the new one. Raises UsageError."""
     target = os.path.realpath(path)
-    scratch = f"{target}.{os.getpid()}.tmp"
     try:
-        mode = os.stat(target).st_mode & 0o7777
-        with open(scratch, "x", encoding="utf-8", newline="") as file:
-            file.write(text)
-        os.chmod(scratch, mode)
-        os.replace(scratch, target)
+        replace_file(target, text.encode("utf-8"), os.stat(target).st_mode & 0o7777)
     except OSError as error:
         raise UsageError(f"`{path}` cannot be written: {error.strerror}") from error
-    finally:
-        if os.path.exists(scratch):
-            os.unlink(scratch)
 
 
 def is_settings(path: str) -> bool:

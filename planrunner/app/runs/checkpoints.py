@@ -12,11 +12,11 @@ from planrunner.app.runs.occupancy import Restoring, directory_of, refuse_runs
 from planrunner.app.runs.restore import Rewind, readable, rewind
 from planrunner.caller import principal
 from planrunner.errors import Hint, NextStep, NotFound, RunHeld, StorageFailed, UsageError
+from planrunner.files import snapshot
 from planrunner.journal.ports import Journal
 from planrunner.journal.records import NewRun, RunRow, new_run_id
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_state
-from planrunner.knowledge import directories
 from planrunner.knowledge.artifacts import ArtifactStore
 from planrunner.machine.checkpoints import positions, rest_after
 from planrunner.machine.events import CheckpointTaken, Entry, RunEnded, RunForked, TaskSettled
@@ -358,7 +358,7 @@ def _changes(store: ArtifactStore, since: str, files: str) -> dict[str, Json]:
     if not since:
         return {"added": [], "changed": [], "removed": []}
     try:
-        found = directories.changes(directories.read(store, since), directories.read(store, files))
+        found = snapshot.changes(snapshot.read(store, since), snapshot.read(store, files))
     except (NotFound, StorageFailed, ValueError) as problem:
         return {"added": [], "changed": [], "removed": [], "lost": str(problem)}
     return {name: [readable(path) for path in paths] for name, paths in found._asdict().items()}

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
-from planrunner.engine.backups import MOST, remove, restore
+from planrunner.engine.backups import MOST
 from planrunner.errors import NotFound, StorageFailed, UsageError
-from planrunner.files.listing import Listing, Refused, fits, listing
-from planrunner.knowledge import directories
+from planrunner.failures import Failure
+from planrunner.files import snapshot
+from planrunner.files.beneath import Beneath
+from planrunner.files.listing import Listing, fits, listing
+from planrunner.files.snapshot import difference, remove, restore
+from planrunner.files.walk import FileState
 from planrunner.knowledge.artifacts import ArtifactStore
-from planrunner.knowledge.directories import Piece
 from planrunner.machine.events import AttemptEnded, CheckpointTaken, Entry, TaskSettled
 from planrunner.plan.model import Plan
 
@@ -34,7 +39,7 @@ class Step(NamedTuple):
 
     path: str
     how: str
-    piece: Piece | None = None
+    state: FileState | None = None
 
     @property
     def writes(self) -> bool:
@@ -42,8 +47,8 @@ class Step(NamedTuple):
 
 
 class Rewind(NamedTuple):
-    """How to make ``directory`` what it was: ``steps`` in the order of paths, ``seqs`` the entries that tell
-    of the checkpoints it comes from."""
+    """What makes ``directory`` what it was: ``steps`` in the order of paths, ``seqs`` the entries that tell of the
+    checkpoints it comes from."""
 
     state_dir: str
     directory: str
@@ -69,112 +74,66 @@ def rewind(plan: Plan, entries: Sequence[Entry], taken: int, directory: str, sta
     """What differs from how it was after ``entries``. ``taken`` is the entry that tells of the files of that very
     place, 0 where the newest ones before count. Nothing is changed. Raises NotFound and StorageFailed for a manifest
     that is lost or damaged, UsageError for a directory that cannot be looked at."""
-    found = layers(entries[: taken or len(entries)])
-    store = ArtifactStore(state_dir)
-    there = _there(directory, state_dir, found)
-    want = _want(store, found, there)
-    kept = [file for file in restorable(plan, entries, directory, state_dir) if _counts(file, found, there, directory)]
-    root = os.path.realpath(directory)
-    for file in kept:
-        want.pop(os.path.relpath(file.target, root), None)
-    steps = [_compared(store, root, path, piece) for path, piece in want.items()]
-    steps += [Step(path, "removed") for path in _came_since(there, want, kept, root)]
-    steps += [_of_artifact(file, root) for file in kept if file.how != "same"]
-    return Rewind(state_dir, root, tuple(one.seq for one in found), tuple(sorted(filter(None, steps))))
-
-
-def _there(directory: str, state_dir: str, found: Sequence[Layer]) -> Listing:
-    """What there is now, of what the checkpoints cover."""
+    covering = layers(entries[: taken or len(entries)])
+    store, root = ArtifactStore(state_dir), os.path.realpath(directory)
     try:
-        parts = [listing(directory, state_dir, one.taken.patterns, 2 * MOST) for one in found]
-    except Refused as refused:
+        parts = [listing(directory, state_dir, one.taken.patterns, 2 * MOST) for one in covering]
+    except Failure as refused:
         raise UsageError(f"the files of the checkpoint cannot be compared: {refused}") from None
-    whole = Listing({}, {}, frozenset())
+    present = Listing({}, {}, frozenset())
     for part in parts:
-        whole = Listing(whole.found | part.found, whole.unread | part.unread, whole.ignored | part.ignored)
-    return whole
+        present = Listing(present.found | part.found, present.unread | part.unread, present.ignored | part.ignored)
+    wanted: dict[str, FileState] = {}
+    for layer in covering:
+        states = snapshot.read(store, layer.taken.files).states
+        wanted = {path: state for path, state in wanted.items() if not _covers(layer, path, present)} | states
+    artifacts: dict[str, Restored] = {}
+    for file in restorable(plan, entries, directory, state_dir):
+        path = os.path.relpath(file.target, root)
+        if not any(layer.seq > file.seq and _covers(layer, path, present) for layer in covering):
+            artifacts[path] = file  # it tells more of its path than the checkpoints do
+            wanted.pop(path, None)
+    with Beneath(root) as tree:
+        steps = [_compared(store, tree, path, state) for path, state in wanted.items()]
+    steps += [Step(path, "removed") for path in _came_since(present, wanted, set(artifacts), root)]
+    steps += [
+        Step(path, file.how, FileState("artifact", sha256=file.sha256, target=file.target))
+        for path, file in artifacts.items()
+        if file.how != "same"
+    ]
+    return Rewind(state_dir, root, tuple(one.seq for one in covering), tuple(sorted(filter(None, steps))))
 
 
-def _covers(layer: Layer, path: str, there: Listing) -> bool:
+def _covers(layer: Layer, path: str, present: Listing) -> bool:
     patterns = layer.taken.patterns
-    return any(fits(path, pattern) for pattern in patterns) if patterns else not there.is_ignored(path)
+    return any(fits(path, pattern) for pattern in patterns) if patterns else not present.is_ignored(path)
 
 
-def _want(store: ArtifactStore, found: Sequence[Layer], there: Listing) -> dict[str, Piece]:
-    want: dict[str, Piece] = {}
-    for layer in found:
-        pieces = directories.read(store, layer.taken.files).pieces
-        want = {path: piece for path, piece in want.items() if not _covers(layer, path, there)} | pieces
-    return want
-
-
-def _counts(file: Restored, found: Sequence[Layer], there: Listing, directory: str) -> bool:
-    """Whether an artifact tells more of its path than the checkpoints do."""
-    path = os.path.relpath(file.target, os.path.realpath(directory))
-    return not any(layer.seq > file.seq and _covers(layer, path, there) for layer in found)
-
-
-def _came_since(there: Listing, want: dict[str, Piece], kept: Sequence[Restored], root: str) -> list[str]:
+def _came_since(present: Listing, wanted: dict[str, FileState], artifacts: set[str], root: str) -> list[str]:
     """What is to be removed. What could not be read stays, and so do repositories of their own and what git ignores."""
-    spared = [path for path, piece in want.items() if piece.kind == "unread"] + list(there.unread)
-    spared += [path for path in there.found if path not in want and os.path.lexists(os.path.join(root, path, ".git"))]
-    artifacts = {os.path.relpath(file.target, root) for file in kept}
-    stays = [*artifacts, *there.ignored, *spared]
-    needed = {path for one in stays for path in _around(one)} | {*artifacts, *spared}
+    spared = [path for path, state in wanted.items() if state.kind == "unread"] + list(present.unread)
+    spared += [
+        path for path in present.found if path not in wanted and os.path.lexists(os.path.join(root, path, ".git"))
+    ]
+    needed = {*artifacts, *spared}
+    for path in (*artifacts, *present.ignored, *spared):
+        parts = path.split("/")
+        needed |= {"/".join(parts[:count]) for count in range(1, len(parts))}
     return [
         path
-        for path in there.found
-        if path not in want and path not in needed and not any(path.startswith(f"{one}/") for one in spared)
+        for path in present.found
+        if path not in wanted and path not in needed and not any(path.startswith(f"{one}/") for one in spared)
     ]
 
 
-def _around(path: str) -> list[str]:
-    parts = path.split("/")
-    return ["/".join(parts[:at]) for at in range(1, len(parts))]
-
-
-def _of_artifact(file: Restored, root: str) -> Step:
-    piece = Piece("artifact", sha256=file.sha256, target=file.target)
-    return Step(os.path.relpath(file.target, root), file.how, piece)
-
-
-def _compared(store: ArtifactStore, root: str, path: str, piece: Piece) -> Step | None:
+def _compared(store: ArtifactStore, tree: Beneath, path: str, state: FileState) -> Step | None:
     """The step that a path calls for; None where it is as it was."""
-    if piece.kind == "unread":
+    if state.kind == "unread":
         return Step(path, "it could not be read then")
-    whole = os.path.join(root, path)
-    folder = os.path.dirname(whole)
-    how = _how(whole, piece) if os.path.realpath(folder) == folder else "missing"  # never through a link
-    if how and piece.kind == "file" and how != "mode" and not store.is_whole(piece.sha256):
+    how = difference(tree, path, state)
+    if how and state.kind == "file" and how != "mode" and not store.is_whole(state.sha256):
         return Step(path, "its content is not in the store any more")
-    return Step(path, how, piece) if how else None
-
-
-def _how(whole: str, piece: Piece) -> str:
-    try:
-        return _differs(whole, piece)
-    except (FileNotFoundError, NotADirectoryError):
-        return "missing"  # or gone while it was looked at
-
-
-def _differs(whole: str, piece: Piece) -> str:
-    found = os.lstat(whole)
-    kinds = {"file": stat.S_ISREG, "folder": stat.S_ISDIR, "link": stat.S_ISLNK}
-    if not kinds[piece.kind](found.st_mode):
-        return "kind"
-    if piece.kind == "link":
-        return "" if os.readlink(whole) == piece.target else "differs"
-    if piece.kind == "file" and (found.st_size != piece.size or _digest(whole) != piece.sha256):
-        return "differs"
-    return "" if stat.S_IMODE(found.st_mode) == piece.mode else "mode"
-
-
-def _digest(whole: str) -> str:
-    try:
-        with open(whole, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return ""
+    return Step(path, how, state) if how else None
 
 
 class Done(NamedTuple):
@@ -204,13 +163,22 @@ def carry_out(plan: Rewind) -> CarriedOut:
     unsafe = [step for step in acting if before[step.path] is None]
     if unsafe:
         raise StorageFailed(f"{unsafe[0].path!r} cannot be read, and so not be kept before it changes")
-    kept = _listed(store, {path: sha256 for path, sha256 in before.items() if sha256})
+    lines = []
+    for path, sha256 in before.items():
+        if sha256:
+            named = path.replace("\\", "\\\\").replace("\n", "\\n")
+            lines.append(f"{os.path.abspath(store.path_of(sha256))}  {named}\n")
+    kept = ""
+    if lines:
+        kept = store.path_of(str(store.keep_bytes("".join(lines).encode("utf-8", "surrogateescape"))["sha256"]))
     removing = [step for step in reversed(acting) if step.how == "removed"]
     writing = [step for step in acting if step.writes]
-    done = [_tried(store, plan.directory, step, before[step.path] or "") for step in [*removing, *writing]]
-    for step in reversed(writing):
-        if step.piece is not None and step.piece.kind == "folder":
-            done += [found for found in [_tried(store, plan.directory, step, "", last=True)] if found.problem]
+    with Beneath(plan.directory) as tree:
+        done = [_tried(store, tree, step, before[step.path] or "") for step in [*removing, *writing]]
+        for step in reversed(writing):
+            if step.state is not None and step.state.kind == "folder":
+                last = _tried(store, tree, step, "", last=True)
+                done += [last] if last.problem else []
     return CarriedOut(done, kept)
 
 
@@ -239,19 +207,6 @@ def readable(path: str) -> str:
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def _listed(store: ArtifactStore, kept: dict[str, str]) -> str:
-    """A list of what was there, as a file in the store: a line for each path with the file that has its content."""
-    if not kept:
-        return ""
-    lines = [f"{os.path.abspath(store.path_of(sha256))}  {_line(path)}\n" for path, sha256 in kept.items()]
-    listed = store.keep_bytes("".join(lines).encode("utf-8", "surrogateescape"))
-    return store.path_of(str(listed["sha256"]))
-
-
-def _line(path: str) -> str:
-    return path.replace("\\", "\\\\").replace("\n", "\\n")
-
-
 def _kept(store: ArtifactStore, root: str, step: Step) -> str | None:
     """The artifact that holds what a path has now; empty where there is no content to lose, None where it cannot be
     read."""
@@ -266,40 +221,29 @@ def _kept(store: ArtifactStore, root: str, step: Step) -> str | None:
         return None if os.path.lexists(whole) else ""  # gone meanwhile: there is nothing to lose any more
 
 
-def _tried(store: ArtifactStore, root: str, step: Step, before: str, last: bool = False) -> Done:
+def _tried(store: ArtifactStore, tree: Beneath, step: Step, before: str, last: bool = False) -> Done:
+    """Carry out one step. Folders are open to their owner until everything in them is written (``last``); an artifact
+    has the mode of the file in its place."""
+    path, state = step.path, step.state
     try:
-        if step.piece is None:
-            _gone(root, step.path)
-        else:
-            restore(store, root, _record(root, step.path, step.piece, last))
+        if state is None:
+            with contextlib.suppress(FileNotFoundError):  # its folder was removed meanwhile
+                remove(tree, path)
+            return Done(step, before)
+        if state.kind == "folder" and not last:
+            state = state._replace(mode=state.mode | 0o700)
+        elif state.kind == "artifact":
+            try:
+                mode = stat.S_IMODE(os.lstat(os.path.join(tree.directory, path)).st_mode)
+            except (FileNotFoundError, NotADirectoryError):
+                mode = 0o666 & ~_umask()
+            state = FileState("file", mode, -1, state.sha256)
+        restore(tree, path, state, partial(store.chunks, state.sha256))
     except OSError as error:
         return Done(step, before, error.strerror or str(error))
-    except (Refused, NotFound, StorageFailed) as problem:
+    except (Failure, NotFound, StorageFailed) as problem:
         return Done(step, before, str(problem))
     return Done(step, before)
-
-
-def _gone(root: str, path: str) -> None:
-    try:
-        remove(root, path)
-    except FileNotFoundError:
-        return  # its folder was removed meanwhile
-
-
-def _record(root: str, path: str, piece: Piece, last: bool) -> dict[str, Json]:
-    """A path for ``restore``. Folders are open to their owner until everything in them is done; an artifact has the
-    mode of the file in its place."""
-    if piece.kind == "link":
-        return {"path": path, "link": piece.target}
-    if piece.kind == "folder":
-        return {"path": path, "mode": piece.mode if last else piece.mode | 0o700, "folder": True}
-    if piece.kind == "file":
-        return {"path": path, "mode": piece.mode, "sha256": piece.sha256, "size": piece.size}
-    try:
-        mode = stat.S_IMODE(os.lstat(os.path.join(root, path)).st_mode)
-    except (FileNotFoundError, NotADirectoryError):
-        mode = 0o666 & ~_umask()
-    return {"path": path, "mode": mode, "sha256": piece.sha256, "size": -1}
 
 
 def _umask() -> int:
@@ -321,18 +265,10 @@ class Restored(NamedTuple):
 
 
 def restorable(plan: Plan, entries: Sequence[Entry], directory: str, state_dir: str) -> list[Restored]:
-    """What the artifacts in a record come to in the working directory of the run, in the order of their paths."""
-    store = ArtifactStore(state_dir)
-    files = _kept_files(plan, entries)
-    latest = {os.path.join(folder, str(record["path"])): (seq, record) for seq, folder, record in files}
-    return [_look(path, *latest[path], directory, store) for path in sorted(latest)]
-
-
-def _kept_files(plan: Plan, entries: Sequence[Entry]) -> Iterator[tuple[int, str, dict[str, Json]]]:
-    """The artifacts of completed tasks with their entry and the folder that their paths start from, in the order of
-    completion."""
-    folders = {task.id: task.cwd for task in plan.tasks}
+    """The artifacts of completed tasks in the working directory of the run, the latest of each path, in order."""
+    store, folders = ArtifactStore(state_dir), {task.id: task.cwd for task in plan.tasks}
     ended: dict[str, tuple[int, AttemptEnded]] = {}
+    latest: dict[str, tuple[int, dict[str, Json]]] = {}
     for seq, _, event, _ in entries:
         if isinstance(event, AttemptEnded):
             ended[event.task] = seq, event
@@ -340,13 +276,14 @@ def _kept_files(plan: Plan, entries: Sequence[Entry]) -> Iterator[tuple[int, str
             at, last = ended[event.task]
             for record in last.outcome.artifacts:
                 if "path" in record and "sha256" in record:
-                    yield at, folders.get(event.task, ""), record
-
-
-def _look(path: str, seq: int, record: dict[str, Json], directory: str, store: ArtifactStore) -> Restored:
-    target = os.path.normpath(os.path.join(directory, path))
-    sha256 = str(record["sha256"])
-    return Restored(path, target, sha256, _how_kept(path, target, record, directory, store), seq)
+                    latest[os.path.join(folders.get(event.task, ""), str(record["path"]))] = at, record
+    files = []
+    for path, (seq, record) in sorted(latest.items()):
+        target = os.path.normpath(os.path.join(directory, path))
+        files.append(
+            Restored(path, target, str(record["sha256"]), _how_kept(path, target, record, directory, store), seq)
+        )
+    return files
 
 
 def _how_kept(path: str, target: str, record: dict[str, Json], directory: str, store: ArtifactStore) -> str:

@@ -65,19 +65,18 @@ class _Desk:
         if path not in self._now:
             standing = state_of(self._tree, path.split("/"))
             if standing is not None and standing.kind == "link":
-                raise Failure(f"{path} is a link", "policy", rule="files.link")
+                raise Failure(f"{path} is a link", rule="files.link")
             if standing is not None and standing.kind != "file":
                 raise Failure(f"{path} is a {standing.kind}")
-            text = None if standing is None else self._read(path)
+            text = None
+            if standing is not None:
+                data = content(self._tree, path.split("/"), _LARGEST)
+                if b"\0" in data:
+                    raise Failure(f"{path} is binary")
+                text = data.decode("utf-8", "surrogateescape")
             self._before[path] = (standing, text)
             self._now[path] = text
         return self._now[path]
-
-    def _read(self, path: str) -> str:
-        data = content(self._tree, path.split("/"), _LARGEST)
-        if b"\0" in data:
-            raise Failure(f"{path} is binary")
-        return data.decode("utf-8", "surrogateescape")
 
     def becomes(self, path: str, text: str | None, like: str = "") -> None:
         """Set what a path holds; ``like`` is the path whose permissions it takes."""
@@ -102,26 +101,27 @@ class _Desk:
                 changes.append(Change(path, standing, after, lambda data=data: (data,)))  # type: ignore[misc]
             elif standing is not None:
                 changes.append(Change(path, standing, None))
-            files.append(_told(path, before, text))
+            files.append(_row(path, before, text))
         return Planned(tuple(changes), Edited(any(each["changed"] for each in files), files)._asdict())
 
 
-def _told(path: str, before: str | None, after: str | None) -> dict[str, Json]:
+def _row(path: str, before: str | None, after: str | None) -> dict[str, Json]:
+    """What the outputs say of one file: the lines between the first and the last that differ."""
     old, new = (before or "").split("\n"), (after or "").split("\n")
-    head = next(
-        (i for i, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), min(len(old), len(new))
-    )
-    rest_old, rest_new = old[head:], new[head:]
-    tail = 0
-    while tail < min(len(rest_old), len(rest_new)) and rest_old[-1 - tail] == rest_new[-1 - tail]:
-        tail += 1
+    head = _alike(old, new)
+    tail = _alike(old[head:][::-1], new[head:][::-1])
     return {
         "path": path,
         "changed": before != after,
         "exists": after is not None,
         "first_line": head + 1 if before != after else 0,
-        "lines": len(rest_new) - tail,
+        "lines": len(new) - head - tail,
     }
+
+
+def _alike(old: list[str], new: list[str]) -> int:
+    """How many lines are the same from the beginning on."""
+    return next((at for at, (one, other) in enumerate(zip(old, new)) if one != other), min(len(old), len(new)))
 
 
 def _edit(diff: str = "", blocks: Sequence[Mapping[str, Json]] = ()) -> Plan:
@@ -131,8 +131,8 @@ def _edit(diff: str = "", blocks: Sequence[Mapping[str, Json]] = ()) -> Plan:
     def plan(_: Context, tree: Beneath) -> Planned:
         desk = _Desk(tree)
         if diff:
-            for each in parse_diff(diff):
-                _patch(desk, each)
+            for patch in parse_diff(diff):
+                _patch(desk, patch)
         else:
             _replace(desk, blocks)
         return desk.planned()
@@ -140,59 +140,50 @@ def _edit(diff: str = "", blocks: Sequence[Mapping[str, Json]] = ()) -> Plan:
     return plan
 
 
-def _patch(desk: _Desk, each: FilePatch) -> None:
-    path = each.new or each.old
+def _patch(desk: _Desk, patch: FilePatch) -> None:
+    old, new, hunks = patch
     try:
-        if each.old and each.new and each.old != each.new:
-            _rename(desk, each)
-        elif not each.new:
-            _remove(desk, each)
+        if old and new and old != new:
+            _rename(desk, patch)
+        elif not new:
+            text = desk.text(old)
+            if text is not None:
+                if any(hunk.new for hunk in hunks) or apply_hunks(text, hunks):
+                    raise Failure(f"{old}: the diff removes the file but not all of its lines")
+                desk.becomes(old, None)
         else:
-            text = desk.text(path)
-            if text is None or not each.old:
-                _make(desk, each, text)
-            else:
-                desk.becomes(path, apply_hunks(text, each.hunks))
+            present = desk.text(new)
+            if present is not None and old:
+                desk.becomes(new, apply_hunks(present, hunks))
+                return
+            if any(hunk.old for hunk in hunks):
+                raise Failure(f"{new} is not there" if present is None else f"{new} is there already")
+            text = apply_hunks("", hunks)
+            if present not in (None, "", text):
+                raise Failure(f"{new} is there already, with other content")
+            desk.becomes(new, text)
     except Misfit as misfit:
-        raise Failure(f"{path}: {misfit}") from None
+        raise Failure(f"{new or old}: {misfit}") from None
 
 
-def _make(desk: _Desk, each: FilePatch, present: str | None) -> None:
-    if any(hunk.old for hunk in each.hunks):
-        raise Failure(f"{each.new} is not there" if present is None else f"{each.new} is there already")
-    text = apply_hunks("", each.hunks)
-    if present not in (None, "", text):
-        raise Failure(f"{each.new} is there already, with other content")
-    desk.becomes(each.new, text)
-
-
-def _remove(desk: _Desk, each: FilePatch) -> None:
-    text = desk.text(each.old)
-    if text is None:
-        return
-    if any(hunk.new for hunk in each.hunks) or apply_hunks(text, each.hunks):
-        raise Failure(f"{each.old}: the diff removes the file but not all of its lines")
-    desk.becomes(each.old, None)
-
-
-def _rename(desk: _Desk, each: FilePatch) -> None:
-    old, new = desk.text(each.old), desk.text(each.new)
+def _rename(desk: _Desk, patch: FilePatch) -> None:
+    old, new = desk.text(patch.old), desk.text(patch.new)
     if old is None and new is not None:
-        if apply_hunks(new, each.hunks) != new:
-            raise Failure(f"{each.old} is not there, and {each.new} is not what it would become")
+        if apply_hunks(new, patch.hunks) != new:
+            raise Failure(f"{patch.old} is not there, and {patch.new} is not what it would become")
         return
     if old is None or new is not None:
-        raise Failure(f"{each.old} is not there" if old is None else f"{each.new} is there already")
-    desk.becomes(each.new, apply_hunks(old, each.hunks), like=each.old)
-    desk.becomes(each.old, None)
+        raise Failure(f"{patch.old} is not there" if old is None else f"{patch.new} is there already")
+    desk.becomes(patch.new, apply_hunks(old, patch.hunks), like=patch.old)
+    desk.becomes(patch.old, None)
 
 
 def _replace(desk: _Desk, blocks: Sequence[Mapping[str, Json]]) -> None:
-    found: dict[str, list[Replacement]] = {}
+    by_path: dict[str, list[Replacement]] = {}
     for number, block in enumerate(blocks, 1):
         replacement = _block(block, number)
-        found.setdefault(desk.key(block["path"]), []).append(replacement)
-    for path, replacements in found.items():
+        by_path.setdefault(desk.key(block["path"]), []).append(replacement)
+    for path, replacements in by_path.items():
         text = desk.text(path)
         first = replacements[0]
         if not first.search and text in (None, "", first.replace):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Mapping
 from typing import Any
@@ -50,52 +51,39 @@ def permissions(mode: object) -> int | None:
     """
     if mode == "":
         return None
-    digits = str(mode)
     plain = isinstance(mode, str) or (isinstance(mode, int) and not isinstance(mode, bool) and mode > 0o777)
-    try:
-        found = int(digits, 8) if plain else -1
-    except ValueError:
-        found = -1
-    if not 0 <= found <= 0o777:
-        raise Failure(f'`mode` must be octal permissions in quotes, such as "0644", found {_shown(mode)}')
-    return found
+    number = -1
+    if plain:
+        with contextlib.suppress(ValueError):
+            number = int(str(mode), 8)
+    if not 0 <= number <= 0o777:
+        shown = mode if isinstance(mode, str) else _found(mode)
+        raise Failure(f'`mode` must be octal permissions in quotes, such as "0644", found {shown}')
+    return number
 
 
 def _found(value: object) -> str:
-    said = _SAID.get(type(value), type(value).__name__)
-    return f"the number {value}" if said == "a number" else str(value).lower() if isinstance(value, bool) else said
-
-
-def _shown(mode: object) -> str:
-    return mode if isinstance(mode, str) else _found(mode)
+    what = _SAID.get(type(value), type(value).__name__)
+    return f"the number {value}" if what == "a number" else str(value).lower() if isinstance(value, bool) else what
 
 
 def written(capability: str, inputs: Mapping[str, Any]) -> list[str]:
     """The paths in the inputs that ``capability`` changes, as they are written there: templates are not filled in."""
-    found: list[str] = []
+    paths: list[str] = []
     for touch in touched(description_of(capability), dict(inputs)):
-        if touch.way == "write":
-            found += _headed(touch.text) if touch.several else [touch.text]
-    return list(dict.fromkeys(filter(None, found)))
-
-
-def _headed(diff: str) -> list[str]:
-    """The files that the header lines of a diff name."""
-    lines = diff.splitlines()
-    found = []
-    for line, after in itertools.pairwise(lines):
-        if line.startswith("--- ") and after.startswith("+++ "):
-            names = [each[4:].split("\t", maxsplit=1)[0].rstrip() for each in (after, line)]
-            path = next((name for name in names if name != "/dev/null"), "")
-            found.append(path[2:] if path[:2] in ("a/", "b/") else path)
-    return found
+        if touch.way == "write" and not touch.several:
+            paths.append(touch.text)
+        elif touch.way == "write":  # the header lines of a diff
+            for old, new in itertools.pairwise(touch.text.splitlines()):
+                if old.startswith("--- ") and new.startswith("+++ "):
+                    names = [line[4:].split("\t", maxsplit=1)[0].rstrip() for line in (new, old)]
+                    path = next((name for name in names if name != "/dev/null"), "")
+                    paths.append(path[2:] if path[:2] in ("a/", "b/") else path)
+    return list(dict.fromkeys(filter(None, paths)))
 
 
 def artifact_name(path: str, otherwise: str = "file") -> str:
     """A path as a name that the store takes; ``otherwise`` where nothing is left of it."""
-    parts = ["".join(map(_fitting, part)).strip() for part in path.split("/")]
+    shown = "".join(sign if sign.isprintable() and sign != "\\" else "_" for sign in path)
+    parts = [part.strip() for part in shown.split("/")]
     return "/".join(part for part in parts if part not in ("", ".", "..")) or otherwise
-
-
-def _fitting(sign: str) -> str:
-    return sign if sign.isprintable() and sign != "\\" else "_"

@@ -94,11 +94,11 @@ def mark(context: Context, capability: str) -> str:
     return sha256(f"{context.call.key} {capability}".encode())[:12]
 
 
-def told(changes: Sequence[Change]) -> list[list[Json]]:
+def rows_of(changes: Sequence[Change]) -> list[list[Json]]:
     """Changes as JSON data."""
     return [_row(Step(change, "", ""))[:5] for change in changes]
 
 
-def untold(rows: Sequence[Sequence[Json]]) -> tuple[Change, ...]:
-    """What ``told`` wrote."""
+def changes_from(rows: Sequence[Sequence[Json]]) -> tuple[Change, ...]:
+    """What ``rows_of`` wrote."""
     return tuple(_step((*row, "", "")).change for row in rows)

@@ -27,7 +27,7 @@ class Scope(NamedTuple):
             place = placed(root, directory, parts)
             right = right_to(self.levels, way, place)
             if right.verdict == "deny":
-                raise Failure(refusal(Wanted.file(way, place), right), "policy", rule=right.rule)
+                raise Failure(refusal(Wanted.file(way, place), right), rule=right.rule)
 
     def allows(self, way: Literal["read", "write"], path: str) -> bool:
         """Whether a path, from the directory of the call, may be read or written."""
@@ -87,4 +87,4 @@ def require_within(rights: Iterable[Level], place: tuple[str, str], way: Way = "
 def _require(levels: Iterable[Level], way: Way, place: str) -> None:
     right = right_to(levels, way, place)
     if right.verdict == "deny":
-        raise Failure(refusal(Wanted.file(way, place), right), "policy", rule=right.rule)
+        raise Failure(refusal(Wanted.file(way, place), right), rule=right.rule)

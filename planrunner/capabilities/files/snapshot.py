@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
-from typing import IO, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Doc, Failure, Preview, capability
 from planrunner.capabilities.files import records
@@ -47,7 +47,7 @@ class Restored(NamedTuple):
 
 
 class _Range(NamedTuple):
-    """What of a folder a snapshot is about."""
+    """What of a folder a snapshot holds."""
 
     patterns: tuple[str, ...]
     exclude: tuple[str, ...]
@@ -69,9 +69,9 @@ def _tree(context: Context, tree: Beneath, parts: list[str], what: _Range) -> di
             stat.S_ISREG(entry.found.st_mode) or stat.S_ISDIR(entry.found.st_mode) or stat.S_ISLNK(entry.found.st_mode)
         ):
             continue  # a pipe or a socket has no content
-        standing = state_in(entry.folder, entry.name, entry.path, tree.go_on)
-        if standing is not None:
-            found[entry.path[start:]] = standing
+        state = state_in(entry.folder, entry.name, entry.path, tree.go_on)
+        if state is not None:
+            found[entry.path[start:]] = state
         if len(found) > MOST:
             raise Failure(f"more than {MOST} paths are in range: narrow `patterns`")
     return found
@@ -103,7 +103,7 @@ def snapshot(
         if not found and parts:
             raise Failure(f"{path} is not there")
         record = _kept(context, tree, parts, (what, found))
-    files = [standing for standing in found.values() if standing.kind == "file"]
+    files = [state for state in found.values() if state.kind == "file"]
     return Kept(str(record["sha256"]), len(files), sum(file.size for file in files))
 
 
@@ -114,11 +114,11 @@ def _kept(
     what, found = taken
     contents: dict[str, tuple[int, str]] = {}
     end = 0
-    for name, standing in sorted(found.items()):
-        if standing.kind == "file" and standing.sha256 not in contents:
-            contents[standing.sha256] = (end, "/".join([*parts, name]))
-            end += standing.size
-    rows = [[name, standing.as_json()] for name, standing in sorted(found.items())]
+    for name, state in sorted(found.items()):
+        if state.kind == "file" and state.sha256 not in contents:
+            contents[state.sha256] = (end, "/".join([*parts, name]))
+            end += state.size
+    rows = [[name, state.as_json()] for name, state in sorted(found.items())]
     offsets = {digest: offset for digest, (offset, _) in contents.items()}
     head = {"format": _FORMAT, "folder": _from_run(context, parts), "patterns": what.patterns, "exclude": what.exclude}
     head |= {"entries": rows, "offsets": offsets}
@@ -129,22 +129,15 @@ def _kept(
         with records.storing(folder):
             file.write(stable_json(head).encode("ascii") + b"\n")
             for digest, (_, place) in contents.items():
-                _copy(tree, place, digest, file)
+                hashed = hashlib.sha256()
+                for data in read(tree, place):
+                    tree.go_on()
+                    hashed.update(data)
+                    file.write(data)
+                if hashed.hexdigest() != digest:
+                    raise Failure(f"{place}: its content has changed meanwhile", "transient")
             file.flush()
         return context.keep_open(file, "snapshot", "snapshot")
-
-
-def _copy(tree: Beneath, path: str, digest: str, file: IO[bytes]) -> None:
-    hashed = hashlib.sha256()
-    try:
-        for data in read(tree, path):
-            tree.go_on()
-            hashed.update(data)
-            file.write(data)
-    except FileNotFoundError:
-        hashed.update(b"gone")
-    if hashed.hexdigest() != digest:
-        raise Failure(f"{path}: its content has changed meanwhile", "transient")
 
 
 def _run_directory(context: Context) -> str:
@@ -168,7 +161,6 @@ def _own_folder(context: Context, tree: Beneath, folder: str | None) -> list[str
     if path.split("/")[0] == "..":
         raise Failure(
             f"the snapshot is of {folder}, outside the working directory of this task: `path` says where to put it",
-            "policy",
             rule="files.beneath",
         )
     return [] if path == "." else tree.writable(path)
@@ -240,19 +232,14 @@ def _above(tree: Beneath, changes: list[Change]) -> list[Change]:
     """Folders that the paths lie in and that the snapshot does not list: above its own, and where patterns left them
     out."""
     listed = {change.path for change in changes}
-    found: dict[str, Change] = {}
+    above: dict[str, Change] = {}
     for change in changes:
         if change.after is not None:
-            for way in ways(tree, _existing(change.path, listed), True):
-                found.setdefault(way.path, way)
-    return [way for path, way in found.items() if path not in listed]
-
-
-def _existing(path: str, listed: Mapping[str, Json] | set[str]) -> list[str]:
-    """The steps to a path as far as nothing on its way is going to be put there itself."""
-    parts = path.split("/")
-    first = next((count for count in range(1, len(parts)) if "/".join(parts[:count]) in listed), len(parts))
-    return parts[:first]
+            parts = change.path.split("/")  # as far as nothing on the way is going to be put there itself
+            first = next((count for count in range(1, len(parts)) if "/".join(parts[:count]) in listed), len(parts))
+            for way in ways(tree, parts[:first], True):
+                above.setdefault(way.path, way)
+    return [way for path, way in above.items() if path not in listed]
 
 
 _RESTORE = Verb("files.restore", _restore)

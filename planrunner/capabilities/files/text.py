@@ -15,6 +15,7 @@ from planrunner.capabilities.files.scope import scope_in
 from planrunner.capabilities.files.verb import Plan, Verb, open_tree, undone
 from planrunner.files.beneath import Beneath
 from planrunner.files.changes import Change, Planned, Step, ways
+from planrunner.files.staged import write_new
 from planrunner.files.walk import FileState, contents, file_of, sha256, state_of
 from planrunner.files.walk import content as content_of
 from planrunner.plan.expressions.values import Names, TemplateError, text_of
@@ -107,7 +108,7 @@ def _planned(text: Text, make: Callable[[Beneath, list[str], FileState | None], 
         before = state_of(tree, parts)
         if before is not None and before.kind != "file":
             if before.kind == "link":
-                raise Failure(f"{path} is a link", "policy", rule="files.link")
+                raise Failure(f"{path} is a link", rule="files.link")
             raise Failure(f"{path} is a folder")
         data = make(tree, parts, before)
         mode = permissions(text.mode)
@@ -232,17 +233,12 @@ def _template(
                 raise Failure(f"{template} cannot be read: {error.strerror}") from None
             with os.fdopen(handle, "rb") as file:
                 source = decoded(template, file.read(_LARGEST), "utf-8")
-        return encoded(_rendered(source, values or {}, template), "utf-8")
+        try:
+            return encoded(text_of(render_text(source, Names(values or {}))), "utf-8")
+        except TemplateError as error:
+            raise Failure(f"{template or 'the text'} cannot be rendered: {error.message}") from None
 
     return _planned(Text(path, "utf-8", mode, parents), make)
-
-
-def _rendered(source: str, values: dict[str, Json], name: str) -> str:
-    # Late: loads expressions.
-    try:
-        return text_of(render_text(source, Names(values)))
-    except TemplateError as error:
-        raise Failure(f"{name or 'the text'} cannot be rendered: {error.message}") from None
 
 
 _TEMPLATE = Verb("files.template", _template)
@@ -309,13 +305,7 @@ def write_inside(context: Context, path: str, data: bytes) -> None:
         staged = f".planrunner-{name[:100]}-{crc32(context.call.key.encode()):08x}.part"  # each call has its own
         with contextlib.suppress(FileNotFoundError):
             os.unlink(staged, dir_fd=folder)  # left behind when this very call was cut off
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with open(os.open(staged, flags, 0o666, dir_fd=folder), "wb") as file:
-            file.write(data)
-            file.flush()
-            if mode is not None:
-                os.fchmod(file.fileno(), mode)
-            os.fsync(file.fileno())
+        write_new(folder, staged, mode, (data,))
         os.rename(staged, name, src_dir_fd=folder, dst_dir_fd=folder)
         os.fsync(folder)
 
@@ -332,13 +322,9 @@ def remove_inside(context: Context, path: str) -> None:
 def _folder(context: Context, path: str) -> Iterator[tuple[int, str]]:
     """The folder of a path that may be written, open, and the name in it."""
     with open_tree(context) as tree:
-        parts = tree.writable(path)
         try:
-            folder = tree.folder(parts[:-1])
-            try:
-                yield folder, parts[-1]
-            finally:
-                os.close(folder)
+            with tree.parent(tree.writable(path)) as place:
+                yield place
         except OSError as error:
             raise Failure(f"{path} cannot be written: {error.strerror}") from None
 
@@ -350,7 +336,7 @@ def _mode(folder: int, name: str, path: str) -> int | None:
     except FileNotFoundError:
         return None
     if stat.S_ISLNK(found.st_mode):
-        raise Failure(f"{path} is a link", "policy", rule="files.link")
+        raise Failure(f"{path} is a link", rule="files.link")
     if not stat.S_ISREG(found.st_mode):
         raise Failure(f"{path} is not a regular file")
     return stat.S_IMODE(found.st_mode)

@@ -48,7 +48,13 @@ def glob(
             sort = _kind(entry)
             if kind not in ("any", sort) or (scope is not None and not scope.allows("read", entry.path)):
                 continue
-            files.append(_described(tree, entry, sort, sha256))
+            row: dict[str, Json] = {"path": entry.path, "kind": sort, "size": 0}
+            if sort == "file":
+                row["size"] = entry.found.st_size
+                if sha256:
+                    state = state_in(entry.folder, entry.name, entry.path, tree.go_on)
+                    row |= {"size": state.size, "sha256": state.sha256} if state else {"size": 0, "sha256": ""}
+            files.append(row)
             if len(files) > limit:
                 raise Failure(f"more than {limit} paths fit: narrow the patterns or raise `limit`")
     return Found([each["path"] for each in files], files, len(files), sum(each["size"] for each in files))
@@ -87,14 +93,6 @@ def _kind(entry: Entry) -> str:
     if stat.S_ISLNK(mode):
         return "link"
     return "folder" if stat.S_ISDIR(mode) else "file" if stat.S_ISREG(mode) else "other"
-
-
-def _described(tree: Beneath, entry: Entry, kind: str, hashed: bool) -> dict[str, Json]:
-    told: dict[str, Json] = {"path": entry.path, "kind": kind, "size": entry.found.st_size if kind == "file" else 0}
-    if hashed and kind == "file":
-        standing = state_in(entry.folder, entry.name, entry.path, tree.go_on)
-        told |= {"sha256": standing.sha256 if standing else "", "size": standing.size if standing else 0}
-    return told
 
 
 Tree = dict[str, FileState]
@@ -136,27 +134,24 @@ def _transfer(move: bool, path: str, to: str, replace: bool = False, parents: bo
             if move and present:
                 return Planned((), Placed(to, False, _files(present))._asdict())
             raise Failure(f"{path} is not there")
-        wanted = {"/".join(end) + name[len("/".join(start)) :]: (name, standing) for name, standing in old.items()}
-        same = {name: standing for name, (_, standing) in wanted.items()} == present
+        wanted = {"/".join(end) + name[len("/".join(start)) :]: (name, state) for name, state in old.items()}
+        same = {name: state for name, (_, state) in wanted.items()} == present
         if present and not replace and not (same and not move):
             raise Failure(f"{to} is there already; `replace: true` replaces it")
-        changes = [_placed(tree, name, present.get(name), what, move) for name, what in wanted.items()]
-        changes += [Change(name, standing, None) for name, standing in present.items() if name not in wanted]
+        changes = []
+        for name, (origin, state) in wanted.items():
+            source = partial(read, tree, origin) if state.kind == "file" else None
+            changes.append(Change(name, present.get(name), state, source, origin=origin if move and source else ""))
+        changes += [Change(name, state, None) for name, state in present.items() if name not in wanted]
         if move:
-            changes += [Change(name, standing, None) for name, standing in old.items()]
+            changes += [Change(name, state, None) for name, state in old.items()]
         return Planned((*ways(tree, end, parents), *changes), Placed(to, move or not same, _files(old))._asdict())
 
     return plan
 
 
 def _files(tree: Tree) -> int:
-    return sum(standing.kind != "folder" for standing in tree.values())
-
-
-def _placed(tree: Beneath, path: str, before: FileState | None, what: tuple[str, FileState], move: bool) -> Change:
-    origin, standing = what
-    source = partial(read, tree, origin) if standing.kind == "file" else None
-    return Change(path, before, standing, source, origin=origin if move and source else "")
+    return sum(state.kind != "folder" for state in tree.values())
 
 
 _COPY = Verb("files.copy", lambda path, to, replace=False, parents=False: _transfer(False, path, to, replace, parents))
@@ -216,7 +211,7 @@ def _delete(path: str, recursive: bool = False) -> Plan:
         found = _whole(tree, tree.writable(path))
         if len(found) > 1 and not recursive:
             raise Failure(f"{path} is a folder that holds something; `recursive: true` removes it with all of that")
-        changes = tuple(Change(name, standing, None) for name, standing in found.items())
+        changes = tuple(Change(name, state, None) for name, state in found.items())
         return Planned(changes, Removed(path, bool(found), len(found))._asdict())
 
     return plan

@@ -35,7 +35,7 @@ def open_tree(context: Context, looks: bool = False, directory: str = "") -> Ben
     makes none. Raises Failure (policy where the task works in `.git` or in the state folder), StorageFailed."""
     state, directory = "", directory or context.call.directory
     if context.call.task.cwd and ".git" in os.path.realpath(directory).casefold().split("/"):
-        raise Failure(f"plans do not work in `.git`: {directory}", "policy", rule="files.protected")
+        raise Failure(f"plans do not work in `.git`: {directory}", rule="files.protected")
     if context.services is not None and not looks:
         state = records.place(context).removesuffix("/cache/files")
     return Beneath(directory, state, context.cancelled, scope_in(context), partial(_ruling, context))
@@ -68,7 +68,9 @@ class Verb:
         name = self._record(context, inputs)
         with open_tree(context) as tree:
             earlier = records.load(context, name)
-            if earlier is not None and (settle(tree, earlier.steps) or self._stands(tree, earlier.steps)):
+            if earlier is not None and (
+                settle(tree, earlier.steps) or (self._still is not None and self._still(tree, earlier.steps))
+            ):
                 return earlier.outputs
             planned = self._planned(inputs)(context, tree)
             changes = merged(planned.changes)
@@ -91,23 +93,19 @@ class Verb:
         succeed, that one keeps what it replaces.
         """
         name = self._record(context, inputs)
-        found: dict[str, Json] = {"format": _FORMAT, "record": name}
+        capture: dict[str, Json] = {"format": _FORMAT, "record": name}
         with open_tree(context) as tree:
             try:
                 changes = merged(self._planned(inputs)(context, tree).changes)
             except Failure as failure:
                 records.save(context, name + _LATE, records.Record((), {}))
-                return {**found, "late": str(failure)}
+                return {**capture, "late": str(failure)}
             _keep_replaced(context, tree, changes)
-        rows = records.told(changes)
+        rows = records.rows_of(changes)
         if len(rows) <= _INLINE:
-            return {**found, "changes": rows}
+            return {**capture, "changes": rows}
         kept = context.keep(write_json(rows).encode("ascii"), "changes", "json")
-        return {**found, "kept": kept["sha256"]}
-
-    def _stands(self, tree: Beneath, steps: Sequence[Step]) -> bool:
-        """Whether what was done is still there among what others have done since."""
-        return self._still is not None and self._still(tree, steps)
+        return {**capture, "kept": kept["sha256"]}
 
     def _planned(self, inputs: Mapping[str, Json]) -> Plan:
         check(inputs)
@@ -133,13 +131,13 @@ def _keep_replaced(context: Context, tree: Beneath, changes: tuple[Change, ...])
             keep(context, tree, change.path, change.before)
 
 
-def keep(context: Context, tree: Beneath, path: str, standing: FileState) -> None:
+def keep(context: Context, tree: Beneath, path: str, state: FileState) -> None:
     """Keep the content of a file in the store. Raises Failure (transient) where it is no longer what it was."""
-    if standing.size <= _IN_MEMORY:
+    if state.size <= _IN_MEMORY:
         record = context.keep(b"".join(read(tree, path)), artifact_name(path))
     else:
         record = context.keep_file(path, artifact_name(path))
-    if record["sha256"] != standing.sha256:
+    if record["sha256"] != state.sha256:
         raise Failure(f"{path}: its content has changed meanwhile", "transient")
 
 
@@ -176,27 +174,23 @@ def undone(context: Context, before: dict[str, Json], outputs: dict[str, Json] |
         return {"changed": False, "restored": 0}  # it was not this task that made it so
     with open_tree(context) as tree:
         earlier = records.load(context, before["record"])
-        changes = _captured_changes(context, before, earlier)
+        if "late" in before:
+            changes = tuple(step.change for step in earlier.steps) if earlier is not None else ()
+        elif "changes" in before:
+            changes = records.changes_from(before["changes"])
+        else:
+            with context.artifact(before["kept"]) as file:
+                changes = records.changes_from(read_json(file.read().decode("ascii")))
         _refuse_foreign(tree, changes, earlier, cut_off=True)
         name = sha256(f"undo {before['record']}".encode())[:40]
         for record in (records.load(context, name), earlier):  # an undo that was cut off is the later of the two
             if record is not None:
                 settle(tree, record.steps)
         _refuse_foreign(tree, changes, earlier)
-        inverse = merged(each for change in changes if (each := _inverse(context, tree, change, changes)))
+        inverse = merged(back for change in changes if (back := _inverse(context, tree, change, changes)))
         if inverse:
             carry_out(context, tree, (name, "undo"), Planned(inverse, {}))
         return {"changed": bool(inverse), "restored": len(inverse)}
-
-
-def _captured_changes(context: Context, before: dict[str, Json], earlier: records.Record | None) -> tuple[Change, ...]:
-    if "late" in before:
-        return tuple(step.change for step in earlier.steps) if earlier is not None else ()
-    rows = before.get("changes")
-    if rows is None:
-        with context.artifact(before["kept"]) as file:
-            rows = read_json(file.read().decode("ascii"))
-    return records.untold(rows)
 
 
 def _refuse_foreign(
@@ -210,16 +204,16 @@ def _refuse_foreign(
         between = now is None or (now.kind == "folder" and "folder" in (_kind(change.before), _kind(change.after)))
         if not (known or (cut_off and between)):
             raise Failure(f"{change.path} was changed by another process since, so it is not put back")
-    found = {change.path: (change.before, change.after) for change in changes}
+    sides = {change.path: (change.before, change.after) for change in changes}
     for step in earlier.steps if earlier is not None else ():
-        before, after = found.get(step.change.path, (None, None))
+        before, after = sides.get(step.change.path, (None, None))
         if not (fits(step.change.before, before) or fits(step.change.before, after)):
             path = step.change.path
             raise Failure(f"{path} was changed by another process before the task replaced it, so it is not put back")
 
 
-def _kind(standing: FileState | None) -> str:
-    return "" if standing is None else standing.kind
+def _kind(state: FileState | None) -> str:
+    return "" if state is None else state.kind
 
 
 def _moved(changes: Sequence[Change]) -> dict[FileState, str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import stat
+import sys
+from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -27,6 +28,9 @@ from planrunner.capabilities.git.repository import (
     value_of,
 )
 from planrunner.capabilities.git.scopes import require
+from planrunner.files.beneath import Beneath
+from planrunner.files.snapshot import difference, remove, restore
+from planrunner.files.walk import FileState, content, state_at
 
 LINK = "120000"
 MODULE = "160000"
@@ -46,78 +50,52 @@ def differing(repository: Repository, old: str, new: str) -> dict[str, tuple[Sid
     items = repository.git.items(
         "diff-tree", "-r", "-z", "--raw", "--no-renames", "--full-index", "--no-abbrev", old, new
     )
-    found = {}
+    paths = {}
     for facts, path in zip(items[::2], items[1::2], strict=True):
         old_mode, new_mode, old_digest, new_digest, _ = facts.lstrip(":").split(" ")
-        sides = _side(old_mode, old_digest), _side(new_mode, new_digest)
-        if MODULE not in (sides[0].mode, sides[1].mode):
-            found[path] = sides
-    return found
-
-
-def _side(mode: str, digest: str) -> Side:
-    return Side("", "") if mode == "000000" else Side(mode, digest)
+        if MODULE not in (old_mode, new_mode):
+            sides = ((old_mode, old_digest), (new_mode, new_digest))
+            old_side, new_side = (Side("", "") if mode == "000000" else Side(mode, digest) for mode, digest in sides)
+            paths[path] = old_side, new_side
+    return paths
 
 
 def keep(context: Context, repository: Repository, paths: dict[str, tuple[Side, Side]]) -> dict[str, Any]:
     """What stands at the paths and which folders lead to them, as data for ``put_back``."""
-    files = {path: _kept(context, repository, path, old) for path, (old, _) in paths.items()}
-    folders = {folder for path in paths for folder in _above(path)}
-    modes = {folder: _folder_mode(os.path.join(repository.top, folder)) for folder in sorted(folders)}
+    with Beneath(repository.top) as tree:
+        files = {path: _kept(context, tree, path, old) for path, (old, _) in paths.items()}
+        folders = {
+            folder: state_at(tree, folder) for folder in sorted({above for path in paths for above in _above(path)})
+        }
+    modes = {folder: state.mode if state and state.kind == "folder" else None for folder, state in folders.items()}
     return {"files": files, "folders": modes}
 
 
 def _above(path: str) -> list[str]:
-    parts = path.split("/")[:-1]
-    return ["/".join(parts[: count + 1]) for count in range(len(parts))]
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts))]
 
 
-def _folder_mode(path: str) -> int | None:
-    try:
-        found = os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
+def _kept(context: Context, tree: Beneath, path: str, old: Side) -> dict[str, Any] | None:
+    state, data = _present(tree, path)
+    if state is None:
         return None
-    return stat.S_IMODE(found.st_mode) if stat.S_ISDIR(found.st_mode) else None
-
-
-def _kept(context: Context, repository: Repository, path: str, old: Side) -> dict[str, Any] | None:
-    found = _look(repository, path)
-    if found is None:
-        return None
-    if isinstance(found, str):
-        return {"link": found}
-    data, mode = found
+    if state.kind == "link":
+        return {"link": state.target}
     if old.digest and _digest(data, old.digest) == old.digest:
-        return {"blob": old.digest, "mode": mode}
-    return {"sha256": context.keep(data, artifact_name(path), "git-file")["sha256"], "mode": mode}
+        return {"blob": old.digest, "mode": state.mode}
+    return {"sha256": context.keep(data, artifact_name(path), "git-file")["sha256"], "mode": state.mode}
 
 
-def _look(repository: Repository, path: str) -> tuple[bytes, int] | str | None:
-    """Content and permissions of a file, the target of a link, None where nothing stands. Raises Failure for others."""
-    place = os.path.join(repository.top, path)
-    if not _is_reached(repository, path):
-        return None
-    try:
-        handle = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError:
-        if os.path.islink(place):
-            return os.readlink(place)
-        raise
-    mode = os.fstat(handle).st_mode
-    if not stat.S_ISREG(mode):
-        os.close(handle)
-        if stat.S_ISDIR(mode):
-            return None
-        raise Failure(f"{path} is neither a file nor a link")
-    with open(handle, "rb") as file:
-        return file.read(), stat.S_IMODE(mode)
-
-
-def _is_reached(repository: Repository, path: str) -> bool:
-    """Whether all that leads to a path are folders, none of them a link."""
-    return all(_folder_mode(os.path.join(repository.top, folder)) is not None for folder in _above(path))
+def _present(tree: Beneath, path: str) -> tuple[FileState | None, bytes]:
+    """The file or link at a path, with its content or target; None where there is neither. Raises Failure for a pipe
+    and the like."""
+    state = state_at(tree, path)
+    if state is None or state.kind == "folder":
+        return None, b""
+    if state.kind == "link":
+        return state, os.fsencode(state.target)
+    return state, content(tree, path.split("/"), sys.maxsize)
 
 
 def _digest(data: bytes, like: str) -> str:
@@ -174,50 +152,59 @@ def put_back(
     """Make files what they were. Raises Failure (moved) before anything is touched where a file is neither what it was,
     nor what the change made of it, nor something that a kill left halfway, and Failure (policy) where one may not be
     written."""
-    changed = [path for path in before["files"] if not _stands(repository, path, before["files"][path])]
-    foreign = [path for path in changed if not _is_ours(repository, path, new.get(path))]
-    if foreign:
-        raise Failure(f"changed since, so left as they are: {', '.join(sorted(foreign)[:5])}", "moved")
-    require(context, "write", repository.top, changed)
-    for path in sorted(changed, reverse=True):
-        _remove(repository, path)
-    _remove_folders(repository, before["folders"])
-    for some in _portions(sorted(changed)):
-        contents = _contents(context, repository, [before["files"][path] for path in some])
-        for path, content in zip(some, contents, strict=True):
-            _write(repository, path, before, content)
+    with Beneath(repository.top) as tree:
+        changed = [path for path, was in before["files"].items() if not _stands(tree, path, was)]
+        foreign = [path for path in changed if not _is_ours(repository, tree, path, new.get(path))]
+        if foreign:
+            raise Failure(f"changed since, so left as they are: {', '.join(sorted(foreign)[:5])}", "moved")
+        require(context, "write", repository.top, changed)
+        for path in sorted(changed, reverse=True):
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError, Failure):
+                remove(tree, path)
+        for folder in sorted((name for name, mode in before["folders"].items() if mode is None), reverse=True):
+            # it holds something else, or is gone already
+            with contextlib.suppress(OSError, Failure), tree.parent(folder.split("/")) as (parent, name):
+                os.rmdir(name, dir_fd=parent)
+        paths = sorted(path for path in changed if before["files"][path] is not None)
+        for start in range(0, len(paths), _AT_ONCE):
+            some = paths[start : start + _AT_ONCE]
+            contents = _contents(context, repository, [before["files"][path] for path in some])
+            for path, data in zip(some, contents, strict=True):
+                for folder in _above(path):
+                    state = FileState("folder", before["folders"][folder] or 0o755)
+                    if difference(tree, folder, state) == "missing":
+                        restore(tree, folder, state)
+                was = before["files"][path]
+                if "link" in was:
+                    restore(tree, path, FileState("link", target=was["link"]))
+                else:
+                    state = FileState("file", was["mode"], len(data), sha256(data).hexdigest())
+                    restore(tree, path, state, partial(iter, (data,)))
 
 
-def _portions(paths: list[str]) -> list[list[str]]:
-    return [paths[start : start + _AT_ONCE] for start in range(0, len(paths), _AT_ONCE)]
-
-
-def _stands(repository: Repository, path: str, was: dict[str, Any] | None) -> bool:
-    found = _look(repository, path)
-    if found is None or was is None:
-        return found is None and was is None
-    if isinstance(found, str) or "link" in was:
-        return found == was.get("link")
-    data, mode = found
-    if mode != was["mode"]:
+def _stands(tree: Beneath, path: str, was: dict[str, Any] | None) -> bool:
+    state, data = _present(tree, path)
+    if state is None or was is None:
+        return state is None and was is None
+    if state.kind == "link" or "link" in was:
+        return state.kind == "link" and state.target == was.get("link")
+    if state.mode != was["mode"]:
         return False
-    if "blob" in was:
-        return bool(_digest(data, was["blob"]) == was["blob"])
-    return bool(sha256(data).hexdigest() == was["sha256"])
+    return bool(_digest(data, was["blob"]) == was["blob"]) if "blob" in was else bool(state.sha256 == was["sha256"])
 
 
-def _contents(context: Context, repository: Repository, wanted: list[dict[str, Any] | None]) -> list[bytes]:
-    """The contents of files as they were, empty for what was not a file."""
-    blobs = list(dict.fromkeys(was["blob"] for was in wanted if was and "blob" in was))
-    held = dict(zip(blobs, _blobs(repository, blobs), strict=True)) if blobs else {}
-    found = []
+def _contents(context: Context, repository: Repository, wanted: list[dict[str, Any]]) -> list[bytes]:
+    """The contents of files as they were, empty for links."""
+    digests = list(dict.fromkeys(was["blob"] for was in wanted if "blob" in was))
+    blobs = dict(zip(digests, _blobs(repository, digests), strict=True)) if digests else {}
+    contents = []
     for was in wanted:
-        if was is not None and "sha256" in was:
-            with context.artifact(was["sha256"]) as kept:
-                found.append(kept.read())
+        if "sha256" in was:
+            with context.artifact(was["sha256"]) as file:
+                contents.append(file.read())
         else:
-            found.append(held.get(was["blob"], b"") if was and "blob" in was else b"")
-    return found
+            contents.append(blobs.get(was.get("blob", ""), b""))
+    return contents
 
 
 def _blobs(repository: Repository, digests: list[str]) -> list[bytes]:
@@ -235,60 +222,21 @@ def _blobs(repository: Repository, digests: list[str]) -> list[bytes]:
     return found
 
 
-def _is_ours(repository: Repository, path: str, sides: tuple[Side, Side] | None) -> bool:
+def _is_ours(repository: Repository, tree: Beneath, path: str, sides: tuple[Side, Side] | None) -> bool:
     """Whether what stands at a path is what the change put there, or the beginning of it."""
-    found = _look(repository, path)
-    if found is None:
+    state, data = _present(tree, path)
+    if state is None:
         return not os.path.isfile(os.path.join(repository.top, path))
     if sides is None or not sides[1].mode:
         return False
-    data = os.fsencode(found) if isinstance(found, str) else found[0]
-    if _digest(data, sides[1].digest) == sides[1].digest:
-        return (sides[1].mode == LINK) == isinstance(found, str)
-    if isinstance(found, str):
+    digest = sides[1].digest
+    if _digest(data, digest) == digest:
+        return (sides[1].mode == LINK) == (state.kind == "link")
+    if state.kind == "link":
         return False
-    wanted = repository.git.raw("cat-file", "blob", sides[1].digest)
-    if wanted.startswith(found[0]):
+    if repository.git.raw("cat-file", "blob", digest).startswith(data):
         return True
-    smudged = repository.git.raw("cat-file", "--filters", f"--path={path}", sides[1].digest)
-    return smudged.startswith(found[0])
-
-
-def _remove(repository: Repository, path: str) -> None:
-    if _is_reached(repository, path):
-        with contextlib.suppress(FileNotFoundError, IsADirectoryError):
-            os.unlink(os.path.join(repository.top, path))
-
-
-def _remove_folders(repository: Repository, folders: dict[str, int | None]) -> None:
-    for folder in sorted((name for name, mode in folders.items() if mode is None), reverse=True):
-        with contextlib.suppress(OSError):  # it holds something else, or is gone already
-            os.rmdir(os.path.join(repository.top, folder))
-
-
-def _write(repository: Repository, path: str, before: dict[str, Any], content: bytes) -> None:
-    was = before["files"][path]
-    if was is None:
-        return
-    for folder in _above(path):
-        place = os.path.join(repository.top, folder)
-        if _folder_mode(place) is None:
-            os.mkdir(place)
-            os.chmod(place, before["folders"][folder] or 0o755)
-    place = os.path.join(repository.top, path)
-    if "link" in was:
-        os.symlink(was["link"], place)
-        return
-    handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with open(handle, "wb") as file:
-        file.write(content)
-        os.fchmod(file.fileno(), was["mode"])
-
-
-def recover(context: Context, repository: Repository, noted: dict[str, Any]) -> None:
-    """Undo what an attempt left halfway that is now issued again."""
-    if noted.get("tree"):
-        put_back(context, repository, noted["tree"], differing(repository, *noted["commits"]))
+    return repository.git.raw("cat-file", "--filters", f"--path={path}", digest).startswith(data)
 
 
 def capture(context: Context, repository: Repository, new: str) -> dict[str, Any]:
@@ -335,7 +283,12 @@ def go(context: Context, repository: Repository, new: str, to: Head, what: str) 
         note["before"] = index.says(repository, copy.path)
         note["tree"] = keep(context, repository, paths)
         record.write(note)
-        _change_files(repository, record, copy, (head.commit, new))
+        try:
+            move_files(repository, copy, head.commit, new)
+        except Failure as failure:
+            if failure.failure == "dirty":  # nothing was touched
+                record.drop()
+            raise
         record.write({**note, "index": index.says(repository, copy.path)})
         copy.publish()
     finally:
@@ -343,20 +296,11 @@ def go(context: Context, repository: Repository, new: str, to: Head, what: str) 
     _set_head(context, repository, head, to, what)
 
 
-def _change_files(repository: Repository, record: Record, copy: index.Copy, commits: tuple[str, str]) -> None:
-    try:
-        move_files(repository, copy, *commits)
-    except Failure as failure:
-        if failure.failure == "dirty":  # nothing was touched
-            record.drop()
-        raise
-
-
 def _recover(context: Context, repository: Repository, noted: dict[str, Any]) -> None:
     """Files back to what they were, unless the index says that the move was made: then HEAD is all that may be left."""
     index.Copy(repository, slot(context)).clear()
-    if index.says(repository, repository.index_path) == noted["before"]:
-        recover(context, repository, noted)
+    if noted.get("tree") and index.says(repository, repository.index_path) == noted["before"]:
+        put_back(context, repository, noted["tree"], differing(repository, *noted["commits"]))
 
 
 def is_done(repository: Repository, noted: dict[str, Any], to: Head) -> bool:

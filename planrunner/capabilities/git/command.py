@@ -41,7 +41,7 @@ ENVIRONMENT = {
     "HOME": "/dev/null",
     "LC_ALL": "C",
 }
-"""No settings but the repository's, no questions, no transport (``remotes.py`` opens one), no locks for looking."""
+"""No settings but the repository's, no questions, no transport (``transport.py`` opens one), no locks for looking."""
 
 SETTINGS = (
     ("core.hooksPath", "/dev/null"),
@@ -248,12 +248,12 @@ def checked_path(text: str, what: str = "path") -> str:
         raise Failure(f"{text!r} is not a valid {what}")
     parts = text.split("/")
     if text.startswith("/") or ".." in parts:
-        raise Failure(f"{text} is outside the working directory", "policy", rule="files.beneath")
+        raise Failure(f"{text} is outside the working directory", rule="files.beneath")
     if any(part.lower() == ".git" for part in parts):
-        raise Failure(f"{text} lies in what git itself keeps", "policy", rule="files.protected")
+        raise Failure(f"{text} lies in what git itself keeps", rule="files.protected")
     return text
 
 
 def _unfit(message: str, text: str) -> Failure:
     """The failure for a text that is not a name; one that git would take for an option is refused as such."""
-    return Failure(message, "policy", rule="git.option") if text.startswith("-") else Failure(message)
+    return Failure(message, rule="git.option") if text.startswith("-") else Failure(message)

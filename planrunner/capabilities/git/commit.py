@@ -27,6 +27,7 @@ from planrunner.capabilities.git.repository import (
     short,
     slot,
     taking_back,
+    tree_of_head,
     value_of,
 )
 
@@ -41,24 +42,22 @@ def composed(context: Context, subject: str, body: str, trailers: Mapping[str, o
         raise Failure("`subject` takes one line of text")
     if "\0" in body:
         raise Failure("`body` holds a null character")
-    lines = [_line(name, value) for name, given in trailers.items() for value in _each(given)]
+    trailing = [(name, value) for name, given in trailers.items() for value in _values(given)]
     if origin:
-        task = context.call.task.id
-        lines += [_line("Planrunner-Run", context.call.run_id), _line("Planrunner-Task", task)]
+        trailing += [("Planrunner-Run", context.call.run_id), ("Planrunner-Task", context.call.task.id)]
+    lines = []
+    for name, value in trailing:
+        text = str(value).strip()
+        if not _TOKEN.fullmatch(name):
+            raise Failure(f"{name!r} is not the name of a trailer")
+        if any(ord(char) < 32 or ord(char) == 127 for char in text):
+            raise Failure(f"the trailer `{name}` takes one line of text")
+        lines.append(f"{name}: {text}")
     return "\n\n".join(part for part in (subject, body.strip("\n"), "\n".join(lines)) if part) + "\n"
 
 
-def _each(given: object) -> list[object]:
+def _values(given: object) -> list[object]:
     return list(given) if isinstance(given, (list, tuple)) else [given]
-
-
-def _line(name: str, value: object) -> str:
-    text = str(value).strip()
-    if not _TOKEN.fullmatch(name):
-        raise Failure(f"{name!r} is not the name of a trailer")
-    if any(ord(char) < 32 or ord(char) == 127 for char in text):
-        raise Failure(f"the trailer `{name}` takes one line of text")
-    return f"{name}: {text}"
 
 
 class Committed(NamedTuple):
@@ -91,9 +90,9 @@ def _preview(context: Context, **inputs: Any) -> Preview:
     )
     paths, everything = inputs.get("paths") or [], inputs.get("all", False)
     with _prepared(repository, f"{slot(context)}-preview", paths, everything) as ready:
-        base = [head.commit] if head.commit else [_empty_tree(repository)]
+        base = head.commit or tree_of_head(repository)
         diff = repository.git.raw(
-            "diff-tree", "-r", "-p", "--no-ext-diff", "--no-textconv", "--no-color", *base, ready.tree
+            "diff-tree", "-r", "-p", "--no-ext-diff", "--no-textconv", "--no-color", base, ready.tree
         )
     parent = ("-p", head.commit) if head.commit else ()
     meant = inputs.get("branch", "")
@@ -123,32 +122,24 @@ def undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | Non
     noted = record.read()
     done = {**(outputs or {}), **noted}
     index.Copy(repository, before["slot"]).clear()
-    stale = _is_index_stale(repository, before, done)
-    moved = bool(done) and not done.get("refused") and _must_be_last(repository, before, done)
+    stale = False
+    if "index" in before and done and done.get("staged", True):
+        index.must_have_been(before["index"], done.get("index_before"))
+        stale = index.can_put_back(repository, before["index"], done["index_sha256"])
+    reference = str(done.get("reference") or before["branch"] or "HEAD")
+    moved = bool(done) and not done.get("refused") and _must_be_last(repository, reference, done)
     if moved:
-        move(repository, _reference(before, done), done["parent"], done["commit"], reason(context, "undo commit"))
+        move(repository, reference, done["parent"], done["commit"], reason(context, "undo commit"))
     if stale:
         index.put_back(context, repository, before["index"], before["slot"])
     record.drop()
     return moved or stale
 
 
-def _is_index_stale(repository: Repository, before: dict[str, Any], done: dict[str, Any]) -> bool:
-    if "index" not in before or not done or not done.get("staged", True):
-        return False
-    index.must_have_been(before["index"], done.get("index_before"))
-    return index.can_put_back(repository, before["index"], done["index_sha256"])
-
-
-def _reference(before: dict[str, Any], done: dict[str, Any]) -> str:
-    return str(done.get("reference") or before["branch"] or "HEAD")
-
-
-def _must_be_last(repository: Repository, before: dict[str, Any], done: dict[str, Any]) -> bool:
+def _must_be_last(repository: Repository, reference: str, done: dict[str, Any]) -> bool:
     """Whether the commit is the last of its branch; false where it did not come there. Raises Failure (moved) where the
     branch moved on."""
-    reference, new = _reference(before, done), done["commit"]
-    now = value_of(repository, reference)
+    new, now = done["commit"], value_of(repository, reference)
     attached_since = reference == "HEAD" and head_of(repository).branch != ""
     if now not in (done["parent"], new) or attached_since:
         raise Failure(
@@ -196,9 +187,11 @@ def commit(
     message = composed(context, subject, body, trailers or {}, origin)
     people = identities(context, repository, author)
     head = head_of(repository)
-    _must_be_on(head, branch)
+    if branch and head.branch != f"refs/heads/{checked_reference(branch)}":
+        place = short(head.branch) if head.branch else "no branch"
+        raise Failure(f"expected HEAD on `{branch}`, found {place}", "moved")
     with _prepared(repository, slot(context), paths or [], all) as ready:
-        if not allow_empty and ready.tree == _tree_of(repository, head):
+        if not allow_empty and ready.tree == tree_of_head(repository):
             raise Failure("nothing to commit: the tree is the same as that of HEAD", "empty")
         new = make(repository, ready.tree, [head.commit] if head.commit else [], message, people)
         after = index.says(repository, ready.copy.path) if ready.copy else ""
@@ -206,12 +199,6 @@ def commit(
         note = {**done._asdict(), "reference": head.branch or "HEAD", "index_before": ready.said}
         _carry_out(context, repository, ready.copy, note)
     return done
-
-
-def _must_be_on(head: Head, branch: str) -> None:
-    if branch and head.branch != f"refs/heads/{checked_reference(branch)}":
-        place = short(head.branch) if head.branch else "no branch"
-        raise Failure(f"expected HEAD on `{branch}`, found {place}", "moved")
 
 
 def _carry_out(context: Context, repository: Repository, copy: index.Copy | None, note: dict[str, Any]) -> None:
@@ -284,15 +271,6 @@ def make(repository: Repository, tree: str, parents: list[str], message: str, pe
     return git.run("commit-tree", tree, *options, "-F", "-", stdin=message.encode()).text.strip()
 
 
-def _tree_of(repository: Repository, head: Head) -> str:
-    found = repository.git.maybe("rev-parse", "--quiet", "--verify", f"{head.commit}^{{tree}}") if head.commit else ""
-    return found or _empty_tree(repository)
-
-
-def _empty_tree(repository: Repository) -> str:
-    return repository.git.text("hash-object", "-t", "tree", "--stdin")
-
-
 FastForward = Literal["auto", "only", "never"]
 
 
@@ -340,15 +318,12 @@ def _merged_tree(repository: Repository, ours: str, theirs: str) -> str:
     told = shown(os.fsencode(messages)).replace("\\x00", "\n").splitlines()
     said = [line for line in told if line.startswith("CONFLICT") and ": " in line]
     conflicts = sorted({os.fsencode(path).decode("utf-8", "replace") for path in paths})
+    number = "1 path conflicts" if len(conflicts) == 1 else f"{len(conflicts)} paths conflict"
     raise Failure(
-        f"{_counted(len(conflicts))}: {', '.join(conflicts[:5])}",
+        f"{number}: {', '.join(conflicts[:5])}",
         "conflict",
         {"conflicts": conflicts, "messages": said[:100]},
     )
-
-
-def _counted(paths: int) -> str:
-    return "1 path conflicts" if paths == 1 else f"{paths} paths conflict"
 
 
 def _preview_merge(context: Context, ref: str, ff: FastForward = "auto", **_: Any) -> Preview:
@@ -429,44 +404,27 @@ def merge(
 _PERSON = re.compile(r"([^<>\n\0]+?) *<([^<>\n\0]*)>")
 
 
-class Person(NamedTuple):
-    """A name and an address for mail."""
-
-    name: str
-    email: str
-
-
 def identities(context: Context, repository: Repository, author: str) -> dict[str, str]:
     """The variables by which git knows author and committer. Raises Failure where no committer is configured."""
-    committer = _usual(context, repository)
-    writer = _parsed(author) if author else committer
-    committer = committer or writer
-    if writer is None or committer is None:
+    project = context.settings("git")
+    committer = writer = tuple(
+        re.sub(r"[<>\n\0]", "", project.get(key) or repository.get(f"user.{key}") or user_value(context, f"user.{key}"))
+        for key in ("name", "email")
+    )
+    if author:
+        match = _PERSON.fullmatch(author.strip())
+        if match is None:
+            raise Failure(f"`author` takes a name and an address such as Ana <ana@example.org>, found {author!r}")
+        writer = (match[1], match[2])
+        committer = committer if all(committer) else writer
+    elif not all(committer):
         raise Failure(
             "no committer is configured: give `author: Name <mail>`, or set `git: {name: …, email: …}`"
             " in planrunner.yaml"
         )
     return {
-        "GIT_AUTHOR_NAME": writer.name,
-        "GIT_AUTHOR_EMAIL": writer.email,
-        "GIT_COMMITTER_NAME": committer.name,
-        "GIT_COMMITTER_EMAIL": committer.email,
+        "GIT_AUTHOR_NAME": writer[0],
+        "GIT_AUTHOR_EMAIL": writer[1],
+        "GIT_COMMITTER_NAME": committer[0],
+        "GIT_COMMITTER_EMAIL": committer[1],
     }
-
-
-def _parsed(text: str) -> Person:
-    found = _PERSON.fullmatch(text.strip())
-    if found is None:
-        raise Failure(f"`author` takes a name and an address such as Ana <ana@example.org>, found {text!r}")
-    return Person(found[1], found[2])
-
-
-def _usual(context: Context, repository: Repository) -> Person | None:
-    project = context.settings("git")
-    name = project.get("name") or repository.get("user.name") or user_value(context, "user.name")
-    email = project.get("email") or repository.get("user.email") or user_value(context, "user.email")
-    return Person(_plain(name), _plain(email)) if name and email else None
-
-
-def _plain(text: str) -> str:
-    return re.sub(r"[<>\n\0]", "", text)

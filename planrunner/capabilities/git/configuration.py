@@ -59,7 +59,7 @@ def read(git: Git, path: str) -> list[tuple[str, str]]:
     if not os.path.lexists(path):
         return []
     if not os.path.isfile(path):
-        raise Failure(f"{path} is not a regular file", "policy", rule="git.settings")
+        raise Failure(f"{path} is not a regular file", rule="git.settings")
     items = git.items("config", "--file", path, "--no-includes", "-z", "--list")
     return [(key, value) for key, _, value in (item.partition("\n") for item in items)]
 
@@ -73,7 +73,6 @@ def check(settings: Iterable[tuple[str, str]], allowed: Iterable[str] = ()) -> N
         raise Failure(
             f"the repository's own settings name programs, files or addresses: {names}; "
             "remove them, or let them be with `git: {allow_config: […]}` in planrunner.yaml",
-            "policy",
             rule="git.settings",
         )
 

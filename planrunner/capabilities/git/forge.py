@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from difflib import unified_diff
-from typing import Annotated, Any, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple
 
 import httpx2
 
 from planrunner.capabilities.contract import Context, Doc, Failure, Preview, capability
 from planrunner.capabilities.git.command import checked_reference, shown
-from planrunner.capabilities.git.remote import admitted, must_not_be_overheard, parsed, secret_of
 from planrunner.capabilities.git.repository import Record, head_of, looking, open_repository, slot, taking_back
+from planrunner.capabilities.git.transport import admitted, must_not_be_overheard, parsed, secret_of
 from planrunner.capabilities.http.client import client, refusal
-
-KINDS = ("github", "gitlab", "gitea")
 
 
 class Wanted(NamedTuple):
@@ -36,149 +35,120 @@ class Request(NamedTuple):
     body: str
 
 
-class Forge(Protocol):
-    """A forge with one repository on it."""
+class Dialect(NamedTuple):
+    """How one kind of forge names things: the ``path`` of the requests of a repository, the header with the token, the
+    method of a change, the fields of a request, and what closes it."""
 
-    def find(self, head: str, base: str) -> Request | None: ...
+    path: str
+    token: tuple[str, str]
+    change: str
+    number: str
+    url: str
+    text: str
+    closed: dict[str, str]
 
-    def open(self, wanted: Wanted) -> Request: ...
 
-    def change(self, number: int, title: str, body: str) -> Request: ...
+_GITHUB = Dialect(
+    "/repos/{}/pulls", ("Authorization", "Bearer {}"), "PATCH", "number", "html_url", "body", {"state": "closed"}
+)
+DIALECTS = {
+    "github": _GITHUB,
+    "gitea": _GITHUB._replace(token=("Authorization", "token {}")),
+    "gitlab": Dialect(
+        "/projects/{}/merge_requests",
+        ("PRIVATE-TOKEN", "{}"),
+        "PUT",
+        "iid",
+        "web_url",
+        "description",
+        {"state_event": "close"},
+    ),
+}
 
-    def close(self, number: int) -> None: ...
 
+class Forge(NamedTuple):
+    """One repository on a forge: the URL of its REST interface, the name of the repository and the token."""
 
-class Place(NamedTuple):
-    """Where the interface of a forge is, which repository is meant, and the token for it."""
-
+    context: Context
+    kind: str
     url: str
     repository: str
     token: str
 
-    def call(self, context: Context, method: str, path: str, headers: dict[str, str], **options: Any) -> Any:
+    def find(self, head: str, base: str) -> Request | None:
+        """The open request of the two branches."""
+        for data in self._open_requests(head, base):
+            branches = (
+                (data["source_branch"], data["target_branch"])
+                if self.kind == "gitlab"
+                else (data["head"]["ref"], data["base"]["ref"])
+            )
+            if branches == (head, base):
+                return self._request(data)
+        return None
+
+    def _open_requests(self, head: str, base: str) -> Iterator[Any]:
+        if self.kind == "gitlab":
+            yield from self._call("GET", params={"state": "opened", "source_branch": head, "target_branch": base})
+        elif self.kind == "github":
+            owner = self.repository.partition("/")[0]
+            yield from self._call("GET", params={"state": "open", "head": f"{owner}:{head}", "base": base})
+        else:
+            seen: set[int] = set()
+            for page in range(1, 101):  # the server may give fewer at once than are asked for
+                requests = self._call("GET", params={"state": "open", "limit": 50, "page": page})
+                yield from requests
+                numbers = {each["number"] for each in requests}
+                if numbers <= seen:
+                    break
+                seen |= numbers
+
+    def open(self, wanted: Wanted) -> Request:
+        """Open a request; GitHub alone marks a draft by anything but its title."""
+        if self.kind == "gitlab":
+            data: dict[str, Any] = {"source_branch": wanted.head, "target_branch": wanted.base}
+        else:
+            data = {"head": wanted.head, "base": wanted.base}
+        title = {"gitlab": "Draft: ", "gitea": "WIP: "}.get(self.kind, "") * wanted.draft + wanted.title
+        data |= {"title": title, DIALECTS[self.kind].text: wanted.body}
+        if self.kind == "github":
+            data["draft"] = wanted.draft
+        return self._request(self._call("POST", json=data))
+
+    def change(self, number: int, title: str, body: str) -> Request:
+        dialect = DIALECTS[self.kind]
+        return self._request(self._call(dialect.change, f"/{number}", json={"title": title, dialect.text: body}))
+
+    def close(self, number: int) -> None:
+        dialect = DIALECTS[self.kind]
+        self._call(dialect.change, f"/{number}", json=dialect.closed)
+
+    def _request(self, data: Any) -> Request:
+        dialect = DIALECTS[self.kind]
+        text = str(data.get(dialect.text) or "")
+        return Request(int(data[dialect.number]), str(data[dialect.url]), str(data["title"]), text)
+
+    def _call(self, method: str, below: str = "", **options: Any) -> Any:
         """Ask the forge; gives the JSON of its answer. Raises Failure: denied, transient or logic."""
-        headers = {"Accept": "application/json", **headers}
+        dialect = DIALECTS[self.kind]
+        name, value = dialect.token
+        accept = "application/vnd.github+json" if self.kind == "github" else "application/json"
+        headers = {"Accept": accept, name: value.format(self.token)}
+        repository = self.repository.replace("/", "%2F") if self.kind == "gitlab" else self.repository
+        path = dialect.path.format(repository) + below
         try:
-            with client(context, timeout=30.0, follow_redirects=False) as http:
+            with client(self.context, timeout=30.0, follow_redirects=False) as http:
                 answer = http.request(method, self.url.rstrip("/") + path, headers=headers, **options)
         except httpx2.HTTPError as error:
             raise refusal(error) or Failure(f"{self.url} does not answer: {error}", "transient") from None
-        return _read(answer, method, path)
-
-
-def _read(answer: httpx2.Response, method: str, path: str) -> Any:
-    if answer.is_success:
-        try:
-            return answer.json()
-        except ValueError:
-            raise Failure(f"{method} {path}: the answer is not JSON") from None
-    code = answer.status_code
-    kind = "denied" if code in (401, 403) else "transient" if code == 429 or code >= 500 else "logic"
-    raise Failure(f"{method} {path}: {code} {shown(answer.content[:300])}", kind)
-
-
-class GitHub(NamedTuple):
-    """The REST interface of GitHub."""
-
-    context: Context
-    place: Place
-
-    def find(self, head: str, base: str) -> Request | None:
-        owner = self.place.repository.partition("/")[0]
-        asked = {"state": "open", "head": f"{owner}:{head}", "base": base}
-        for each in self._call("GET", "", params=asked):
-            if each["head"]["ref"] == head and each["base"]["ref"] == base:
-                return self._read(each)
-        return None
-
-    def open(self, wanted: Wanted) -> Request:
-        data = {"title": wanted.title, "head": wanted.head, "base": wanted.base, "body": wanted.body}
-        return self._read(self._call("POST", "", json={**data, "draft": wanted.draft}))
-
-    def change(self, number: int, title: str, body: str) -> Request:
-        return self._read(self._call("PATCH", f"/{number}", json={"title": title, "body": body}))
-
-    def close(self, number: int) -> None:
-        self._call("PATCH", f"/{number}", json={"state": "closed"})
-
-    def _call(self, method: str, path: str, **options: Any) -> Any:
-        headers = {"Authorization": f"Bearer {self.place.token}", "Accept": "application/vnd.github+json"}
-        whole = f"/repos/{self.place.repository}/pulls{path}"
-        return self.place.call(self.context, method, whole, headers, **options)
-
-    def _read(self, data: Any) -> Request:
-        return Request(int(data["number"]), str(data["html_url"]), str(data["title"]), str(data.get("body") or ""))
-
-
-class Gitea(NamedTuple):
-    """The REST interface of Gitea and Forgejo."""
-
-    context: Context
-    place: Place
-
-    def find(self, head: str, base: str) -> Request | None:
-        seen: set[int] = set()
-        for page in range(1, 101):  # the server may give fewer at once than are asked for
-            found = self._call("GET", "", params={"state": "open", "limit": 50, "page": page})
-            for each in found:
-                if each["head"]["ref"] == head and each["base"]["ref"] == base:
-                    return self._read(each)
-            if seen.issuperset(each["number"] for each in found):
-                break
-            seen.update(each["number"] for each in found)
-        return None
-
-    def open(self, wanted: Wanted) -> Request:
-        title = f"WIP: {wanted.title}" if wanted.draft else wanted.title
-        data = {"title": title, "head": wanted.head, "base": wanted.base, "body": wanted.body}
-        return self._read(self._call("POST", "", json=data))
-
-    def change(self, number: int, title: str, body: str) -> Request:
-        return self._read(self._call("PATCH", f"/{number}", json={"title": title, "body": body}))
-
-    def close(self, number: int) -> None:
-        self._call("PATCH", f"/{number}", json={"state": "closed"})
-
-    def _call(self, method: str, path: str, **options: Any) -> Any:
-        headers = {"Authorization": f"token {self.place.token}"}
-        whole = f"/repos/{self.place.repository}/pulls{path}"
-        return self.place.call(self.context, method, whole, headers, **options)
-
-    def _read(self, data: Any) -> Request:
-        return Request(int(data["number"]), str(data["html_url"]), str(data["title"]), str(data.get("body") or ""))
-
-
-class GitLab(NamedTuple):
-    """The REST interface of GitLab."""
-
-    context: Context
-    place: Place
-
-    def find(self, head: str, base: str) -> Request | None:
-        asked = {"state": "opened", "source_branch": head, "target_branch": base}
-        for each in self._call("GET", "", params=asked):
-            if each["source_branch"] == head and each["target_branch"] == base:
-                return self._read(each)
-        return None
-
-    def open(self, wanted: Wanted) -> Request:
-        data = {"source_branch": wanted.head, "target_branch": wanted.base, "description": wanted.body}
-        title = f"Draft: {wanted.title}" if wanted.draft else wanted.title
-        return self._read(self._call("POST", "", json={**data, "title": title}))
-
-    def change(self, number: int, title: str, body: str) -> Request:
-        return self._read(self._call("PUT", f"/{number}", json={"title": title, "description": body}))
-
-    def close(self, number: int) -> None:
-        self._call("PUT", f"/{number}", json={"state_event": "close"})
-
-    def _call(self, method: str, path: str, **options: Any) -> Any:
-        project = self.place.repository.replace("/", "%2F")
-        whole = f"/projects/{project}/merge_requests{path}"
-        return self.place.call(self.context, method, whole, {"PRIVATE-TOKEN": self.place.token}, **options)
-
-    def _read(self, data: Any) -> Request:
-        return Request(int(data["iid"]), str(data["web_url"]), str(data["title"]), str(data.get("description") or ""))
+        if answer.is_success:
+            try:
+                return answer.json()
+            except ValueError:
+                raise Failure(f"{method} {path}: the answer is not JSON") from None
+        code = answer.status_code
+        kind = "denied" if code in (401, 403) else "transient" if code == 429 or code >= 500 else "logic"
+        raise Failure(f"{method} {path}: {code} {shown(answer.content[:300])}", kind)
 
 
 _REPOSITORY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)+")
@@ -196,49 +166,34 @@ class PullRequest(NamedTuple):
 
 
 def _forge(context: Context, repository: str) -> Forge:
-    """The forge of planrunner.yaml. Raises Failure where nothing is set, or where its kind is unknown."""
+    """The forge of planrunner.yaml, of a repository that is named or that of the remote `origin`. Raises Failure where
+    no forge or token is set, where its kind is unknown, and (policy) where the token would be sent to the world without
+    encryption."""
     project = context.settings("forge")
     kind = project.get("kind", "")
-    name = repository or project.get("repository", "") or _guessed(context)
+    name = repository or project.get("repository", "")
+    if not name:
+        origin = open_repository(context).get("remote.origin.url")
+        name = re.sub(r"^[a-z+]+://[^/]+/|^[^/:]+:", "", origin).removesuffix(".git").strip("/")
     if not _REPOSITORY.fullmatch(name):
         raise Failure(f"{name!r} is not a repository on a forge: set `forge: {{repository: owner/name}}`")
-    secret = _token(context, project)
-    url = project.get("url") or _URLS.get(kind, "")
-    if kind not in KINDS or not url:
-        raise Failure(
-            f"planrunner.yaml names no forge: set `forge: {{kind: …, url: …, token: …}}` ({', '.join(KINDS)})"
-        )
-    if not secret:
-        raise Failure("planrunner.yaml names no token: set `forge: {credential: ID}`, or `forge: {token: VARIABLE}`")
-    _must_be_safe(context, url)
-    place = Place(url, name, secret)
-    if kind == "gitlab":
-        return GitLab(context, place)
-    return GitHub(context, place) if kind == "github" else Gitea(context, place)
-
-
-def _token(context: Context, project: dict[str, Any]) -> str:
-    """The token of the forge, of a credential or out of a variable; empty where none is named. Raises Failure."""
+    token = ""
     if project.get("credential"):
-        return context.credential(project["credential"])
-    return secret_of(context, project["token"]) if project.get("token") else ""
-
-
-def _must_be_safe(context: Context, url: str) -> None:
-    """Raises Failure (policy) where the token would be sent to the world without encryption."""
+        token = context.credential(project["credential"])
+    elif project.get("token"):
+        token = secret_of(context, project["token"])
+    url = project.get("url") or _URLS.get(kind, "")
+    if kind not in DIALECTS or not url:
+        kinds = "github, gitlab, gitea"
+        raise Failure(f"planrunner.yaml names no forge: set `forge: {{kind: …, url: …, token: …}}` ({kinds})")
+    if not token:
+        raise Failure("planrunner.yaml names no token: set `forge: {credential: ID}`, or `forge: {token: VARIABLE}`")
     address = parsed(url)
     if address.scheme not in ("http", "https"):
-        raise Failure(
-            f"`forge: {{url: …}}` takes an address of https, found {address.scheme}", "policy", rule="git.protocol"
-        )
+        raise Failure(f"`forge: {{url: …}}` takes an address of https, found {address.scheme}", rule="git.protocol")
     if address.scheme == "http":
         must_not_be_overheard(admitted(context, address.host, address.port), address.origin)
-
-
-def _guessed(context: Context) -> str:
-    """Owner and name out of the address of the remote `origin`."""
-    url = open_repository(context).get("remote.origin.url")
-    return re.sub(r"^[a-z+]+://[^/]+/|^[^/:]+:", "", url).removesuffix(".git").strip("/")
+    return Forge(context, kind, url, name, token)
 
 
 def _wanted(context: Context, inputs: dict[str, Any]) -> Wanted:
@@ -284,7 +239,7 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
     now = forge.find(wanted.head, wanted.base)
     found = None if noted.get("opens") else noted.get("was") or before["found"]
     was = Request(*found) if found else None
-    if now is None or (was is not None and _says(now, was.title, was.body)):
+    if now is None or (was is not None and (now.title, now.body.strip()) == (was.title, was.body.strip())):
         return False  # closed, merged or never opened; or as it was
     if was is not None and now.number != was.number:
         raise Failure(f"another request is open since: {now.url}", "moved")
@@ -296,10 +251,6 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
         forge.close(now.number)
     record.drop()
     return True
-
-
-def _says(request: Request, title: str, body: str) -> bool:
-    return request.title == title and request.body.strip() == body.strip()
 
 
 def _is_said(request: Request, wanted: Wanted) -> bool:

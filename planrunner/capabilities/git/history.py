@@ -7,13 +7,13 @@ import shutil
 import time
 from typing import Annotated, Any, NamedTuple, TypedDict
 
-from planrunner.capabilities.contract import Context, Doc, Failure, capability, seconds, size
+from planrunner.capabilities.contract import Context, Doc, Failure, capability, seconds
+from planrunner.capabilities.files.text import bytes_of
 from planrunner.capabilities.git import scopes
 from planrunner.capabilities.git.command import SETTINGS, Git, checked_path
 from planrunner.capabilities.git.commit import contains
-from planrunner.capabilities.git.fetch import listed
 from planrunner.capabilities.git.index import File
-from planrunner.capabilities.git.repository import Repository, commit_of, open_repository
+from planrunner.capabilities.git.repository import Repository, commit_of, listed, open_repository
 from planrunner.capabilities.programs import Program, run
 
 PLAIN = (
@@ -93,9 +93,11 @@ def diff(
     scopes.require_named(context, paths or ())
     listed = repository.git.items("diff", *PLAIN, "--numstat", "-z", *wanted)
     scopes.require(context, "read", repository.top, map(_path, listed))
-    text, more = repository.git.first(_bytes(max_bytes), "diff", *PLAIN, f"-U{max(0, int(context_lines))}", *wanted)
+    most, around = bytes_of("max_bytes", max_bytes), f"-U{max(0, int(context_lines))}"
+    text, more = repository.git.first(most, "diff", *PLAIN, around, *wanted)
     files = _counted(listed)
-    return Difference(text.decode("utf-8", "replace"), more, files, *_sums(files))
+    added, removed = sum(file["added"] or 0 for file in files), sum(file["removed"] or 0 for file in files)
+    return Difference(text.decode("utf-8", "replace"), more, files, added, removed)
 
 
 @capability(
@@ -140,7 +142,7 @@ def show(
     asked = ("diff-tree", "-r", *PLAIN, "--no-commit-id")
     listed = repository.git.items(*asked, "--numstat", "-z", *first)
     scopes.require(context, "read", repository.top, map(_path, listed))
-    text, _ = repository.git.first(_bytes(max_bytes), *asked, "-p", *first)
+    text, _ = repository.git.first(bytes_of("max_bytes", max_bytes), *asked, "-p", *first)
     files = _counted(listed)
     return Shown(**found, diff=text.decode("utf-8", "replace"), files=files)
 
@@ -179,17 +181,6 @@ def _counted(items: list[str]) -> list[Changed]:
 def _path(item: str) -> str:
     """The path in a line of ``--numstat -z``."""
     return item.split("\t", 2)[2]
-
-
-def _sums(files: list[Changed]) -> tuple[int, int]:
-    return sum(file["added"] or 0 for file in files), sum(file["removed"] or 0 for file in files)
-
-
-def _bytes(value: int | str) -> int:
-    try:
-        return size(value)
-    except ValueError as error:
-        raise Failure(f"`max_bytes`: {error}") from None
 
 
 SKIP = 125

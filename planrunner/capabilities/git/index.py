@@ -12,7 +12,15 @@ from typing import Annotated, Any, NamedTuple
 from planrunner.capabilities.contract import Context, Doc, Failure, Preview, capability
 from planrunner.capabilities.git import scopes
 from planrunner.capabilities.git.command import Refused, checked_path, plain_call, shown
-from planrunner.capabilities.git.repository import Record, Repository, looking, open_repository, slot, taking_back
+from planrunner.capabilities.git.repository import (
+    Record,
+    Repository,
+    looking,
+    open_repository,
+    slot,
+    taking_back,
+    tree_of_head,
+)
 
 ABSENT = ""
 
@@ -265,7 +273,7 @@ def add(
             changed = bool(noted) and noted["after"] == after
     finally:
         copy.clear()
-    entries = repository.git.items("diff-index", "--cached", "--name-only", "-z", _head_tree(repository), "--")
+    entries = repository.git.items("diff-index", "--cached", "--name-only", "-z", tree_of_head(repository), "--")
     return Staged(changed, [os.fsencode(path).decode("utf-8", "replace") for path in entries], after)
 
 
@@ -289,14 +297,8 @@ def _ignored(said: str) -> Failure | None:
     head, _, rest = said.partition(_IGNORED)
     if head.strip() or not rest:
         return None
-    found = list(itertools.takewhile(lambda line: not line.startswith("hint: "), rest.strip("\n").split("\n")))
-    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-    listed = ", ".join(f"`{path}`" for path in found[:_NAMED]) + more
-    are, them = ("are", "them") if len(found) > 1 else ("is", "it")
+    paths = list(itertools.takewhile(lambda line: not line.startswith("hint: "), rest.strip("\n").split("\n")))
+    more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+    listed = ", ".join(f"`{path}`" for path in paths[:_NAMED]) + more
+    are, them = ("are", "them") if len(paths) > 1 else ("is", "it")
     return Failure(f"{listed} {are} ignored; `git.add` with `force: true` takes {them}")
-
-
-def _head_tree(repository: Repository) -> str:
-    """The tree of HEAD, or the empty one before the first commit."""
-    found = repository.git.run("rev-parse", "--quiet", "--verify", "HEAD^{tree}", ok=(0, 1)).text.strip()
-    return found or repository.git.text("hash-object", "-t", "tree", "--stdin")

@@ -14,6 +14,7 @@ from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.git import configuration
 from planrunner.capabilities.git.command import SETTINGS, Git, Refused, checked_revision
 from planrunner.capabilities.git.configuration import user_values
+from planrunner.files.listing import repository_around
 
 UNDER_WAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "sequencer")
 
@@ -54,57 +55,35 @@ def open_repository(context: Context, directory: str = "") -> Repository:
     """The repository around the working directory, or around a folder below it. Raises Failure where it does not exist,
     where it belongs to another user, and (policy) where its settings are refused."""
     directory = directory or context.call.directory
-    top, folder, shared = _find(Git(context, directory))
-    if os.path.realpath(top) != _around(directory):
-        raise Failure(f"the working tree of {folder} lies elsewhere: {top}", "policy", rule="git.worktree")
-    found = _settings(context, directory, folder, shared)
-    settings = SETTINGS + _silenced(found)
-    git = Git(context, directory, settings, {"GIT_DIR": folder, "GIT_WORK_TREE": top})
-    return Repository(git, top, folder, shared, found)
+    plain = Git(context, directory)
+    top, folder, shared = _find(plain)
+    if os.path.realpath(top) != repository_around(directory):  # whatever the settings say
+        raise Failure(f"the working tree of {folder} lies elsewhere: {top}", rule="git.worktree")
+    found = configuration.read(plain, os.path.join(shared, "config"))
+    found += configuration.read(plain, os.path.join(folder, "config.worktree"))
+    configuration.check(found, context.settings("git").get("allow_config", ()))
+    # settings that stay but must not answer for programs are laid over with nothing
+    silenced = tuple((key, "") for key, _ in found if key.lower().startswith("credential.") and key.endswith(".helper"))
+    git = Git(context, directory, SETTINGS + silenced, {"GIT_DIR": folder, "GIT_WORK_TREE": top})
+    return Repository(git, top, folder, shared, tuple(found))
 
 
-def _find(git: Git) -> tuple[str, str, str]:
+def _find(git: Git) -> list[str]:
+    """Working tree, git's own folder for it, and the folder that all working trees share."""
     asked = ("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-dir", "--git-common-dir")
     try:
         answer = git.text(*asked)
     except Refused as refused:
+        if "not a git repository" in refused.said:
+            raise Failure(f"{git.directory} lies in no git repository") from None
         if "dubious ownership" not in refused.said:
-            raise _no_repository(git.directory, refused) from None
+            raise
         trusted = tuple(("safe.directory", path) for path in user_values(git.context, "safe.directory"))
         answer = git._replace(settings=git.settings + trusted).text(*asked)
     lines = answer.split("\n")
     if len(lines) != 3:
         raise Failure(f"{git.directory} lies in a repository whose path has line ends")
-    return lines[0], lines[1], lines[2]
-
-
-def _no_repository(directory: str, refused: Refused) -> Failure:
-    if "not a git repository" in refused.said:
-        return Failure(f"{directory} lies in no git repository")
-    return refused
-
-
-def _around(directory: str) -> str:
-    """The nearest folder that holds a ``.git``: that is the working tree, whatever the settings say."""
-    at = os.path.realpath(directory)
-    while not os.path.lexists(os.path.join(at, ".git")):
-        at, below = os.path.dirname(at), at
-        if at == below:
-            return ""
-    return at
-
-
-def _settings(context: Context, directory: str, folder: str, shared: str) -> tuple[tuple[str, str], ...]:
-    plain = Git(context, directory)
-    found = configuration.read(plain, os.path.join(shared, "config"))
-    found += configuration.read(plain, os.path.join(folder, "config.worktree"))
-    configuration.check(found, context.settings("git").get("allow_config", ()))
-    return tuple(found)
-
-
-def _silenced(settings: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """Settings that stay but must not answer for programs: what they say is laid over with nothing."""
-    return tuple((key, "") for key, _ in settings if key.lower().startswith("credential.") and key.endswith(".helper"))
+    return lines
 
 
 def head_of(repository: Repository) -> Head:
@@ -134,6 +113,20 @@ def value_of(repository: Repository, reference: str) -> str:
     """What a reference, by its full name, points to; empty where it does not exist."""
     found = repository.git.run("rev-parse", "--quiet", "--verify", "--end-of-options", reference, ok=(0, 1, 128))
     return found.text.strip().splitlines()[-1] if found.code == 0 and found.stdout.strip() else ""
+
+
+def listed(repository: Repository, *prefixes: str) -> dict[str, str]:
+    """References that are not symbolic, with what they point to."""
+    shape = "--format=%(refname)%00%(objectname)%00%(symref)"
+    lines = os.fsdecode(repository.git.raw("for-each-ref", shape, *prefixes)).splitlines()
+    rows = (line.split("\0") for line in lines)
+    return {name: digest for name, digest, symbolic in rows if not symbolic}
+
+
+def tree_of_head(repository: Repository) -> str:
+    """The tree of HEAD, or the empty one before the first commit."""
+    tree = repository.git.maybe("rev-parse", "--quiet", "--verify", "HEAD^{tree}")
+    return tree or repository.git.text("hash-object", "-t", "tree", "--stdin")
 
 
 def must_be_calm(repository: Repository) -> None:

@@ -81,33 +81,25 @@ def parsed(data: bytes) -> Status:
             name, _, value = line[2:].partition(" ")
             facts[name] = value
         elif line:
-            entries.append(_entry(line))
-    ahead, behind = _distance(facts.get("branch.ab", ""))
+            kind = line[0]
+            if kind in "?!":
+                word = "untracked" if kind == "?" else "ignored"
+                entries.append(Entry(path=line[2:], kind=word, staged=".", unstaged="."))
+            else:
+                fields = line.split(" ", _HELD[kind])
+                word = "conflict" if kind == "u" else "changed"
+                entries.append(Entry(path=fields[-1], kind=word, staged=fields[1][0], unstaged=fields[1][1]))
+    ahead, _, behind = facts.get("branch.ab", "").partition(" ")
     branch, commit = facts.get("branch.head", ""), facts.get("branch.oid", "")
     return Status(
         branch="" if branch == "(detached)" else branch,
         commit="" if commit == "(initial)" else commit,
         upstream=facts.get("branch.upstream", ""),
-        ahead=ahead,
-        behind=behind,
+        ahead=int(ahead or 0),
+        behind=-int(behind or 0),
         clean=not [entry for entry in entries if entry["kind"] != "ignored"],
         entries=entries,
     )
-
-
-def _entry(line: str) -> Entry:
-    kind = line[0]
-    if kind in "?!":
-        return Entry(path=line[2:], kind="untracked" if kind == "?" else "ignored", staged=".", unstaged=".")
-    fields = line.split(" ", _HELD[kind])
-    letters = fields[1]
-    kind = "conflict" if kind == "u" else "changed"
-    return Entry(path=fields[-1], kind=kind, staged=letters[0], unstaged=letters[1])
-
-
-def _distance(text: str) -> tuple[int, int]:
-    ahead, _, behind = text.partition(" ")
-    return int(ahead or 0), -int(behind or 0)
 
 
 def folder_of(context: Context, path: str) -> str:
@@ -115,26 +107,19 @@ def folder_of(context: Context, path: str) -> str:
     nothing may be written."""
     parts = [part for part in checked_path(path).split("/") if part not in ("", ".")]
     if not parts:
-        raise Failure(
-            f"`{path}` is the working directory itself: name a folder to make in it", "policy", rule="files.root"
-        )
+        raise Failure(f"`{path}` is the working directory itself: name a folder to make in it", rule="files.root")
     if parts[-1].startswith("-"):
-        raise Failure(f"`{path}` cannot be made: its name begins with `-`, as options do", "policy", rule="git.option")
+        raise Failure(f"`{path}` cannot be made: its name begins with `-`, as options do", rule="git.option")
     if (scope := scope_in(context)) is not None:
         scope.require("write", parts)
     at = os.path.realpath(context.call.directory)
     for part in parts[:-1]:
         at = os.path.join(at, part)
         if os.path.islink(at):
-            raise Failure(f"{path} leads through `{part}`, which is a link", "policy", rule="files.link")
+            raise Failure(f"{path} leads through `{part}`, which is a link", rule="files.link")
         if not os.path.isdir(at):
             raise Failure(f"{path} has no folder to stand in: {part} is missing")
     return os.path.join(at, parts[-1])
-
-
-def is_empty_place(place: str) -> bool:
-    """Whether nothing at all stands there."""
-    return not os.path.lexists(place)
 
 
 def held(repository: Repository, ignored: bool = False) -> list[str]:
@@ -210,23 +195,14 @@ def _lock_text(name: str) -> str:
 def _is_ours(repository: Repository, place: str, name: str) -> bool:
     """Whether the working tree there is the one that this visit made, or began to make."""
     entry = _entry_at(repository, place)
-    if entry is None:
-        return False
-    if entry.locked == _lock_text(name):
-        return True
-    return _made_by(place) == name
+    return entry is not None and (entry.locked == _lock_text(name) or _made_by(place) == name)
 
 
 def _made_by(place: str) -> str:
-    """The visit that made a working tree; empty for any other."""
+    """The visit that made a working tree to the end; empty for any other."""
     with contextlib.suppress(OSError), open(_mark(place), encoding="utf-8") as file:
         return file.read()
     return ""
-
-
-def _is_whole(place: str) -> bool:
-    """Whether a working tree of ours was made to the end."""
-    return _made_by(place) != ""
 
 
 def _sign(place: str, name: str) -> None:
@@ -273,11 +249,14 @@ def _undo_add(context: Context, before: dict[str, Any], outputs: dict[str, Any] 
     ours = _is_ours(repository, place, before["slot"])
     record, done = Record(context, before["slot"]), outputs or {}
     new = record.read().get("commit") or (done["commit"] if done.get("branch") else "")
-    if outputs and not ours and not is_empty_place(place):
+    if outputs and not ours and os.path.lexists(place):
         raise Failure(f"{before['path']} was replaced since by another process: it is left as it is", "moved")
     if ours:
-        if _is_whole(place):
-            _must_be_as_made(context, place, before)
+        if _made_by(place):
+            inner = open_repository(context, place)
+            head = head_of(inner)
+            if held(inner) or head.commit != before["commit"] or head.branch not in ("", before["branch"]):
+                raise Failure(f"{before['path']} holds work of its own", "moved")
             scopes.require_committed(repository, before["commit"], place)
         repository.git.run("worktree", "remove", "--force", "--force", "--", place)
     now = value_of(repository, before["branch"]) if new else ""
@@ -290,13 +269,6 @@ def _undo_add(context: Context, before: dict[str, Any], outputs: dict[str, Any] 
         move(repository, before["branch"], "", now, reason(context, "undo worktree_add"))
     record.drop()
     return ours or now != ""
-
-
-def _must_be_as_made(context: Context, place: str, before: dict[str, Any]) -> None:
-    inner = open_repository(context, place)
-    head = head_of(inner)
-    if held(inner) or head.commit != before["commit"] or head.branch not in ("", before["branch"]):
-        raise Failure(f"{before['path']} holds work of its own", "moved")
 
 
 @capability(
@@ -320,11 +292,11 @@ def worktree_add(
     commit = commit_of(repository, ref)
     full = f"refs/heads/{checked_reference(branch)}" if branch else ""
     ours = _is_ours(repository, place, name)
-    if not is_empty_place(place) and not ours:
+    if os.path.lexists(place) and not ours:
         raise Failure(f"{path} exists already", "exists")
     if full and value_of(repository, full) and not ours:
         raise Failure(f"the branch {short(full)} exists already", "exists")
-    if ours and not _is_whole(place):
+    if ours and not _made_by(place):
         repository.git.run("worktree", "remove", "--force", "--force", "--", place)
         ours = False
     if not ours:
@@ -370,7 +342,7 @@ def _undo_remove(context: Context, before: dict[str, Any], outputs: dict[str, An
     branch, commit = before["head"]
     changed = False
     if _entry_at(repository, place) is None:
-        if not is_empty_place(place):
+        if os.path.lexists(place):
             raise Failure(f"{before['path']} was created again since", "moved")
         if branch and (now := value_of(repository, branch)) != commit:
             found = now[:12] or "nothing"
@@ -413,7 +385,7 @@ def worktree_remove(
     entry = _entry_at(repository, place)
     record = Record(context, slot(context))
     if entry is None:
-        if is_empty_place(place):
+        if not os.path.lexists(place):
             noted = record.read()
             return Removed(path, noted.get("branch", ""), noted.get("commit", ""))
         raise Failure(f"{path} is not a linked working tree of this repository")

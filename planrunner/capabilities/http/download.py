@@ -23,6 +23,7 @@ from planrunner.capabilities.http.answer import Received, name_of
 from planrunner.capabilities.http.exchange import answered, judged, opened, passing
 from planrunner.capabilities.http.inputs import INLINE, Fetching, Url
 from planrunner.capabilities.http.request import Ask, asked, call_of, previewed, size_of
+from planrunner.fileio import replace_file
 from planrunner.files.beneath import Beneath
 from planrunner.files.changes import Change, stepped, ways
 from planrunner.files.staged import perform
@@ -144,10 +145,7 @@ class Partial:
 
     def _write_note(self) -> None:
         state = json.dumps([self.validator, self._sure, self._digest.hexdigest()])
-        staged = f"{self._note()}.{uuid.uuid4().hex[:8]}"
-        with open(staged, "w", encoding="utf-8") as note:
-            note.write(self._context.vouched(f"download {self._name}", state))
-        os.replace(staged, self._note())
+        replace_file(self._note(), self._context.vouched(f"download {self._name}", state).encode("utf-8"))
         self._noted = self._sure
 
 

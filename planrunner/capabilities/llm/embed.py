@@ -17,6 +17,7 @@ from planrunner.capabilities.llm.asker import Asker, Chains, asking
 from planrunner.capabilities.llm.models import Model
 from planrunner.capabilities.llm.usage import usage_of
 from planrunner.capabilities.llm.wire import Exchange
+from planrunner.fileio import replace_file
 
 DIMENSIONS = 256
 
@@ -72,10 +73,7 @@ class Remembered:
         name = self._name(text)
         path = self._path(name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        partial = f"{path}.{os.getpid()}.{id(vector):x}"
-        with open(partial, "w", encoding="utf-8") as file:
-            file.write(self._context.vouched(f"vector {name}", json.dumps(vector)))
-        os.replace(partial, path)
+        replace_file(path, self._context.vouched(f"vector {name}", json.dumps(vector)).encode("utf-8"))
 
     def _name(self, text: str) -> str:
         return sha256(f"{self._space}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()

@@ -22,6 +22,7 @@ from planrunner.capabilities.http.client import client
 from planrunner.capabilities.http.download import Partial
 from planrunner.capabilities.http.exchange import retry_after
 from planrunner.capabilities.http.request import PASSING
+from planrunner.fileio import replace_file
 
 _TIMES = {"connect": 10.0, "read": 20.0}
 _HTTP_DATE = "%Y-%m-%dT%H:%M:%SZ"
@@ -216,11 +217,4 @@ class Pages:
 
     def _write(self, path: str, data: bytes) -> None:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        staged = f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
-        try:
-            with open(staged, "xb") as file:
-                file.write(data)
-            os.replace(staged, path)
-        finally:
-            if os.path.lexists(staged):
-                os.unlink(staged)
+        replace_file(path, data)

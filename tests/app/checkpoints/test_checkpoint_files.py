@@ -14,10 +14,11 @@ from planrunner.engine import backups
 from planrunner.engine.backups import INDEX, taken
 from planrunner.engine.effects import TakeCheckpoint
 from planrunner.errors import StorageFailed
+from planrunner.files import snapshot
 from planrunner.files.listing import fits, matching
-from planrunner.knowledge import directories
+from planrunner.files.snapshot import Manifest, changes
+from planrunner.files.walk import FileState
 from planrunner.knowledge.artifacts import ArtifactStore
-from planrunner.knowledge.directories import Manifest, Piece, changes
 from planrunner.machine.events import CheckpointAsked, CheckpointTaken
 
 OLD = 1_600_000_000
@@ -36,8 +37,8 @@ class Tree:
         assert isinstance(found, CheckpointTaken), found
         return found
 
-    def pieces(self, found: CheckpointTaken) -> dict[str, Piece]:
-        return directories.read(ArtifactStore(str(self.state)), found.files).pieces
+    def states(self, found: CheckpointTaken) -> dict[str, FileState]:
+        return snapshot.read(ArtifactStore(str(self.state)), found.files).states
 
     def index(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads((self.state / INDEX).read_text())["files"]
@@ -74,7 +75,7 @@ def test_a_file_that_has_just_changed_is_read_again(tree: Tree) -> None:
     stat = path.stat()
     path.write_text("two")
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    assert ArtifactStore(str(tree.state)).read(tree.pieces(tree.keep())["a"].sha256) == b"two"
+    assert ArtifactStore(str(tree.state)).read(tree.states(tree.keep())["a"].sha256) == b"two"
 
 
 def test_a_file_that_is_as_it_was_is_not_read_again(tree: Tree, quick: None) -> None:
@@ -86,9 +87,9 @@ def test_a_file_that_is_as_it_was_is_not_read_again(tree: Tree, quick: None) -> 
     index = json.loads((tree.state / INDEX).read_text())
     index["files"]["a"] = [*marks[:-1], wrong]
     (tree.state / INDEX).write_text(json.dumps(index))
-    assert tree.pieces(tree.keep())["a"].sha256 == wrong  # believed, and so not read
+    assert tree.states(tree.keep())["a"].sha256 == wrong  # believed, and so not read
     os.utime(path)
-    assert ArtifactStore(str(tree.state)).read(tree.pieces(tree.keep())["a"].sha256) == b"one"
+    assert ArtifactStore(str(tree.state)).read(tree.states(tree.keep())["a"].sha256) == b"one"
 
 
 def test_an_index_of_another_folder_or_a_damaged_one_is_not_believed(tree: Tree, quick: None) -> None:
@@ -101,10 +102,10 @@ def test_an_index_of_another_folder_or_a_damaged_one_is_not_believed(tree: Tree,
 
 def test_content_that_the_store_has_lost_is_kept_again(tree: Tree, quick: None) -> None:
     (tree.root / "a").write_text("one")
-    sha256 = tree.pieces(tree.keep())["a"].sha256
+    sha256 = tree.states(tree.keep())["a"].sha256
     store = ArtifactStore(str(tree.state))
     os.unlink(store.path_of(sha256))
-    assert tree.pieces(tree.keep())["a"].sha256 == sha256
+    assert tree.states(tree.keep())["a"].sha256 == sha256
     assert store.read(sha256) == b"one"
 
 
@@ -135,7 +136,7 @@ def test_the_state_links_and_insides_of_git_are_not_followed_or_kept(tmp_path: P
         listener.bind(str(root / "s"))
         os.mkfifo(root / "pipe")
         tree = Tree(root, state)
-        found = tree.pieces(tree.keep())
+        found = tree.states(tree.keep())
     assert {path: piece.kind for path, piece in found.items()} == {
         "deep": "folder",
         "out": "link",
@@ -173,7 +174,7 @@ def test_what_cannot_be_looked_at_is_told_and_the_rest_is_kept(tree: Tree) -> No
     os.close(at)
     found = tree.keep()
     assert "cannot be read: File name too long" in found.problem
-    pieces = tree.pieces(found)
+    pieces = tree.states(found)
     assert pieces["a"].kind == "file"
     assert [piece.kind for piece in pieces.values()].count("unread") == 1
 
@@ -197,8 +198,12 @@ def test_a_lost_manifest_before_makes_a_first_checkpoint(tree: Tree) -> None:
 
 
 def test_what_could_not_be_read_is_no_change() -> None:
-    before = Manifest((), {"a": Piece("file", 0o644, 1, "x"), "b": Piece("unread"), "c": Piece("link", target="x")})
-    after = Manifest((), {"a": Piece("unread"), "b": Piece("folder", 0o755), "c": Piece("link", target="y")})
+    before = Manifest(
+        (), {"a": FileState("file", 0o644, 1, "x"), "b": FileState("unread"), "c": FileState("link", target="x")}
+    )
+    after = Manifest(
+        (), {"a": FileState("unread"), "b": FileState("folder", 0o755), "c": FileState("link", target="y")}
+    )
     assert changes(before, after) == ((), ("c",), ())
 
 

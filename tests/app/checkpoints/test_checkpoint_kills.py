@@ -18,8 +18,8 @@ from planrunner.app.proof.promises import check_checkpoints
 from planrunner.app.runs.execute import ExecRequest, Silent, execute
 from planrunner.app.runs.resume import resume
 from planrunner.engine.replay import replay
+from planrunner.files import snapshot
 from planrunner.journal.sqlite import open_journal
-from planrunner.knowledge import directories
 from planrunner.knowledge.artifacts import ArtifactStore
 from planrunner.machine.events import CheckpointTaken
 
@@ -109,7 +109,7 @@ def check(folder: Path) -> None:
     held = {}
     for entry in entries:
         if isinstance(entry.event, CheckpointTaken):
-            piece = directories.read(store, entry.event.files).pieces["now"]
+            piece = snapshot.read(store, entry.event.files).states["now"]
             held[entry.event.task, entry.event.round] = store.read(piece.sha256).decode().strip()
     assert held == EXPECTED
 
