@@ -8,6 +8,7 @@ import os
 import re
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from typing import Any, NamedTuple
 
 from planrunner.app.history.state import stored_state
@@ -99,12 +100,9 @@ def origin_object(origin: Provenance) -> dict[str, Json]:
 def listed(wanted: Wanted, state: str | None) -> list[Version]:
     """The versions that fit, the newest first. Raises NotFound where there are no runs."""
     state_dir = find_state(None, state)
-    journal = open_journal(state_dir, readonly=True)
-    try:
+    with closing(open_journal(state_dir, readonly=True)) as journal:
         run = journal.find_run(wanted.run) if wanted.run else ""
         found = versions(journal, default_retention(state_dir))
-    finally:
-        journal.close()
     fitting = [
         version
         for version in found
@@ -120,13 +118,10 @@ def listed(wanted: Wanted, state: str | None) -> list[Version]:
 def shown(ref: str, state: str | None) -> Provenance:
     """All about one version. Raises NotFound, UsageError for a ref that may mean several."""
     state_dir = find_state(None, state)
-    journal = open_journal(state_dir, readonly=True)
-    try:
+    with closing(open_journal(state_dir, readonly=True)) as journal:
         every = versions(journal, default_retention(state_dir))
         version = picked(ref, every, journal)
         capability, inputs = _attempt(journal, version)
-    finally:
-        journal.close()
     same = tuple(other.ref for other in every if other.sha256 == version.sha256 and other != version)
     return Provenance(version, capability, inputs, same, ArtifactStore(state_dir).has(version.sha256))
 
@@ -135,12 +130,9 @@ def found(ref: str, state: str | None) -> tuple[Version, ArtifactStore]:
     """The version that a ref names and the store that has its content. Raises NotFound, UsageError, RecordMismatch for
     a run that is not what was written here."""
     state_dir = find_state(None, state)
-    journal = open_journal(state_dir, readonly=True)
-    try:
+    with closing(open_journal(state_dir, readonly=True)) as journal:
         version = picked(ref, versions(journal, default_retention(state_dir)), journal)
         journal.prove(version.run)
-    finally:
-        journal.close()
     store = ArtifactStore(state_dir)
     if not store.has(version.sha256):
         why = Hint(f"its retention is `{version.retention}`") if version.over else _VERIFY
@@ -332,11 +324,8 @@ class Checked(NamedTuple):
 def verified(state: str | None) -> Checked:
     """Compare every content with its digest, and every version with the store. Raises NotFound."""
     state_dir = find_state(None, state)
-    journal = open_journal(state_dir, readonly=True)
-    try:
+    with closing(open_journal(state_dir, readonly=True)) as journal:
         every = versions(journal, default_retention(state_dir))
-    finally:
-        journal.close()
     store = ArtifactStore(state_dir)
     there = list(store)
     damaged = tuple(sha256 for sha256 in there if not store.is_whole(sha256))
@@ -352,12 +341,9 @@ def collected(state: str | None, older: float = GRACE, dry: bool = False) -> Col
     store = ArtifactStore(state_dir)
     if not os.path.isdir(os.path.join(state_dir, "artifacts")):
         raise NotFound(f"there are no artifacts in `{state_dir}`", "a task keeps a file with `artifacts: [PATH]`")
-    journal = open_journal(state_dir, readonly=True)
-    try:
+    with closing(open_journal(state_dir, readonly=True)) as journal:
         before = _before(journal, older)  # first: what a run keeps from here on is younger
         live = _referred(journal, default_retention(state_dir))
-    finally:
-        journal.close()
     live.update(_cached(os.path.join(state_dir, "cache")))
     _follow(store, live)
     return collect(store, live, before, dry)

@@ -7,6 +7,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -118,11 +119,8 @@ def _whole_id(run: str | None, directory: str) -> str | None:
     if run is None:
         return None
     try:
-        journal = open_journal(directory, readonly=True)
-        try:
+        with closing(open_journal(directory, readonly=True)) as journal:
             return journal.find_run(run)
-        finally:
-            journal.close()
     except StorageFailed:
         return None
     except NotFound:
@@ -185,11 +183,8 @@ def lines(run: str | None, state: str | None) -> Iterator[str]:
     directory = find_state(None, state)
     wanted = None
     if run is not None:
-        journal = open_journal(directory, readonly=True)
-        try:
+        with closing(open_journal(directory, readonly=True)) as journal:
             wanted = journal.find_run(run)
-        finally:
-            journal.close()
     try:
         yield _line({"format": FORMAT, "type": "audit"})
         for row, rows in exported(directory, wanted):
@@ -341,8 +336,7 @@ def keep(denied: Denied, chosen: str | None) -> None:
     place = _place(denied.plan, chosen)
     if place is None:
         return
-    journal = open_journal(place.state)
-    try:
+    with closing(open_journal(place.state)) as journal:
         now = time.time()
         event = _refusal(denied, place.project)
         if _quiet(journal, event, now) is None:
@@ -354,8 +348,6 @@ def keep(denied: Denied, chosen: str | None) -> None:
                 journal.append(handle, [Entry(handle.last_seq + 1, now, event._replace(quiet=quiet))])
         finally:
             journal.release(handle)
-    finally:
-        journal.close()
 
 
 def _place(plan: str, chosen: str | None) -> _Place | None:

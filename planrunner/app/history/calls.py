@@ -7,6 +7,7 @@ digest was recorded with the start, and tells whether it is the same call.
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from typing import Any, NamedTuple
 
 from planrunner.app.history.state import stored_state
@@ -61,8 +62,7 @@ def calls_document(calls: list[Called]) -> dict[str, Json]:
 def called(wanted: str, task: str, state: str | None) -> list[Called]:
     """Every attempt of a task and every question to a judge about it, in the order of the journal. Raises NotFound."""
     directory = find_state(None, state)
-    journal = open_journal(directory, readonly=True)
-    try:
+    with closing(open_journal(directory, readonly=True)) as journal:
         run = journal.find_run(wanted)
         entries = list(journal.entries(run))
         now = stored_state(journal, run, entries)
@@ -77,8 +77,6 @@ def called(wanted: str, task: str, state: str | None) -> list[Called]:
                 found = [_with_sent(each, event, store) for each in found]
             elif isinstance(event, GateExamined) and event.task == name:
                 found += _judged(event, store)
-    finally:
-        journal.close()
     if not found:
         raise NotFound(f"`{name}` has not begun in run {run}", NextStep("why", run, name))
     return found

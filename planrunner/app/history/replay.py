@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any, NamedTuple
 
 from planrunner.app.history.state import later_plans, plan_of
@@ -45,14 +46,11 @@ class History(NamedTuple):
 
 def history_of(wanted: str, state: str | None) -> History:
     """A run of the journal (``last``, an id or the start of one). Raises NotFound."""
-    journal = open_journal(find_state(None, state), readonly=True)
-    try:
+    with closing(open_journal(find_state(None, state), readonly=True)) as journal:
         row = journal.run(journal.find_run(wanted))
         entries = tuple(journal.entries(row.run))
         later = tuple(journal.plan(key) for key in later_plans(entries))
         return History(row.run, row.plan_id, journal.plan(row.plan_digest), entries, later)
-    finally:
-        journal.close()
 
 
 def written(history: History) -> str:

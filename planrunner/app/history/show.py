@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -243,14 +244,11 @@ def _parked(journal: Journal, row: RunRow) -> tuple[str, str]:
 def look(wanted: str, state: str | None) -> Look:
     """How a run stands; ``wanted`` is ``last``, an id or the start of one. Raises NotFound."""
     directory = find_state(None, state)
-    journal = open_journal(directory, readonly=True)
-    try:
+    with closing(open_journal(directory, readonly=True)) as journal:
         row = journal.run(journal.find_run(wanted))
         entries = tuple(journal.entries(row.run))
         found = stored_state(journal, row.run, entries)
         source = journal.plan(str(found.environment.get("text") or found.plan_digest)).source()
-    finally:
-        journal.close()
     if not row.leased:
         rest(found)
     line = TimeLine()
@@ -274,8 +272,7 @@ def shown_document(found: Look) -> dict[str, Json]:
 def journal_entries(wanted: str, state: str | None, follow: bool = False) -> Iterator[tuple[RunRow, Entry]]:
     """The entries of a run in order; with ``follow`` also those to come, as long as a process acts on the run."""
     directory = find_state(None, state)
-    journal = open_journal(directory, readonly=True)
-    try:
+    with closing(open_journal(directory, readonly=True)) as journal:
         run = journal.find_run(wanted)
         after = 0
         while True:
@@ -286,8 +283,6 @@ def journal_entries(wanted: str, state: str | None, follow: bool = False) -> Ite
             if not (follow and row.leased):
                 return
             time.sleep(POLL)
-    finally:
-        journal.close()
 
 
 class Explained(NamedTuple):

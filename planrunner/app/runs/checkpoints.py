@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from typing import Any, NamedTuple
 
 from planrunner.app.history.state import plan_after, stored_state
@@ -75,12 +76,9 @@ class Forked(NamedTuple):
 
 def checkpoints(wanted: str, state: str | None) -> tuple[RunRow, list[Checkpoint]]:
     """The checkpoints of a run, the oldest first. Raises NotFound."""
-    journal = open_journal(find_state(None, state), readonly=True)
-    try:
+    with closing(open_journal(find_state(None, state), readonly=True)) as journal:
         row = journal.run(journal.find_run(wanted))
         return row, named(list(journal.entries(row.run)))
-    finally:
-        journal.close()
 
 
 def named(entries: Sequence[Entry]) -> list[Checkpoint]:
@@ -104,8 +102,7 @@ def fork(request: ForkRequest) -> Forked:
     Raises NotFound, RunHeld while a process acts on the run, UsageError for a place after its end and for parameters,
     RecordMismatch for a run that is not what was written, StorageFailed.
     """
-    journal = open_journal(find_state(None, request.state))
-    try:
+    with closing(open_journal(find_state(None, request.state))) as journal:
         row = _free(journal, request.run)
         journal.prove(row.run)
         entries = list(journal.entries(row.run))
@@ -113,8 +110,6 @@ def fork(request: ForkRequest) -> Forked:
         params = _params(journal, row, entries[:seq], request)
         differs = _differing(journal, row, entries, request)
         return _store(journal, row, entries[:seq], params)._replace(checkpoint=checkpoint, files=differs)
-    finally:
-        journal.close()
 
 
 def _differing(journal: Journal, row: RunRow, entries: Sequence[Entry], request: ForkRequest) -> int:
@@ -141,11 +136,8 @@ def restoring(request: ForkRequest) -> Restoring:
     """The right to put files back in the directory of a run, until it is left. Raises NotFound, RunHeld while another
     process has it, StorageFailed."""
     state_dir = find_state(None, request.state)
-    journal = open_journal(state_dir, readonly=True)
-    try:
+    with closing(open_journal(state_dir, readonly=True)) as journal:
         directory = directory_of(journal.entries(journal.find_run(request.run)))
-    finally:
-        journal.close()
     return Restoring(state_dir, directory)
 
 
@@ -153,15 +145,12 @@ def files_at(request: ForkRequest, over: bool = False) -> Rewind:
     """How to make the working directory what it was at the place of a fork; with ``over`` that may be a
     checkpoint that the run ended with. Raises as ``fork`` does, and RunHeld where any run acts in the directory."""
     state_dir = find_state(None, request.state)
-    journal = open_journal(state_dir, readonly=True)
-    try:
+    with closing(open_journal(state_dir, readonly=True)) as journal:
         row = _free(journal, request.run)
         journal.prove(row.run)
         entries = list(journal.entries(row.run))
         refuse_runs(journal, directory_of(entries))
         return _rewind(journal, row, entries, _place(row, entries, request, over), state_dir)
-    finally:
-        journal.close()
 
 
 def _rewind(
@@ -245,15 +234,12 @@ def _store(journal: Journal, row: RunRow, entries: Sequence[Entry], params: dict
 def look(run: str, wanted: str, state: str | None) -> dict[str, Json]:
     """One checkpoint as data: that a run has no such one raises NotFound. Times are seconds since 1970."""
     state_dir = find_state(None, state)
-    journal = open_journal(state_dir, readonly=True)
-    try:
+    with closing(open_journal(state_dir, readonly=True)) as journal:
         row = journal.run(journal.find_run(run))
         entries = list(journal.entries(row.run))
         known = named(entries)
         found = find(row.run, known, wanted)
         then = stored_state(journal, row.run, entries[: _completion(entries, found)])
-    finally:
-        journal.close()
     return {
         "format": 1,
         "run_id": row.run,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.app.runs.setup import keep_profile
@@ -114,12 +115,9 @@ def take_back_pause(wanted: str, state: str | None) -> Steered | None:
     has paused meanwhile, the answer is not ``applied``. Raises as ``steer`` does."""
     from planrunner.app.history.state import stored_state
 
-    journal = open_journal(find_state(None, state), readonly=True)
-    try:
+    with closing(open_journal(find_state(None, state), readonly=True)) as journal:
         run_id = journal.find_run(wanted)
         found = stored_state(journal, run_id)
-    finally:
-        journal.close()
     pausing = found.status == "running" and found.stop_reason == "pause"
     return steer(run_id, "resume", {}, state) if pausing else None
 

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -173,13 +174,10 @@ def execute(
         request.plan, find_project(None)
     ):  # before anything is read or written that came with it
         seen, noted = _admitted(request, registry, None)
-    journal = journal_at(state_dir, request.dry_run)
-    try:
+    with closing(journal_at(state_dir, request.dry_run)) as journal:
         if seen is None or noted is None:
             seen, noted = _seen_and_admitted(request, journal, registry, free)
         return _begin(request, Site(journal, registry, state_dir, watch, request.unconfined, switch), seen, noted)
-    finally:
-        journal.close()
 
 
 def _seen_and_admitted(

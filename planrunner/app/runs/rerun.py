@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from typing import NamedTuple
 
 from planrunner.app.history.state import stored_state
@@ -61,14 +62,11 @@ class Stale(NamedTuple):
 def preview(request: RerunRequest, state_dir: str | None, *, acting: bool = False) -> Stale:
     """What ``begin_anew`` would do; with ``acting`` it is about to. Raises NotFound, UsageError, and RunHeld where
     another process is ``acting``."""
-    journal = open_journal(find_state(None, state_dir), readonly=True)
-    try:
+    with closing(open_journal(find_state(None, state_dir), readonly=True)) as journal:
         run_id = journal.find_run(request.run)
         if acting:
             journal.check_free(run_id)
         state = stored_state(journal, run_id)
-    finally:
-        journal.close()
     return _stale(state, _chosen(state, request))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from typing import Any, NamedTuple
 
 from planrunner import __version__
@@ -88,13 +89,10 @@ def resume(
         return [*held, *alone, *answers(found, settle, principal().name), *with_more(found, principal().name)]
 
     state_dir = find_state(None, state)
-    journal = journal_at(state_dir, False)
-    try:
+    with closing(journal_at(state_dir, False)) as journal:
         site = Site(journal, Registry(), state_dir, watch, manner.unconfined, switch)
         with acting(principal(), workspace()):
             return _go_on(site, journal.find_run(run), following, "")
-    finally:
-        journal.close()
 
 
 def go_on(
@@ -103,13 +101,10 @@ def go_on(
     """Take a run up and drive it; ``then`` gives the events that follow its resumption. With ``reopening``, the reason,
     a run that has ended acts again. Raises as ``resume`` does, and what ``then`` raises."""
     state_dir = find_state(None, state)
-    journal = journal_at(state_dir, False)
-    try:
+    with closing(journal_at(state_dir, False)) as journal:
         site = Site(journal, Registry(), state_dir, watch)
         with acting(principal(), workspace()):
             return _go_on(site, journal.find_run(run), then, reopening)
-    finally:
-        journal.close()
 
 
 def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], reopening: str) -> RunResult:

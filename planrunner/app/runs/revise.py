@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from typing import Any, NamedTuple
 
 from planrunner.app.history.state import Revisions, begun, stored_plan
@@ -68,12 +69,9 @@ class ReviseRequest(NamedTuple):
 
 def preview(request: ReviseRequest, state_dir: str | None) -> Revision:
     """What ``revise`` would do; nothing is written. Raises as ``revise`` does."""
-    journal = open_journal(find_state(None, state_dir), readonly=True)
-    try:
+    with closing(open_journal(find_state(None, state_dir), readonly=True)) as journal:
         run_id = journal.find_run(request.run)
         return _prepared(journal, _Recorded(journal, run_id), request).revision
-    finally:
-        journal.close()
 
 
 def revise(request: ReviseRequest, state_dir: str | None) -> Revision:
@@ -83,8 +81,7 @@ def revise(request: ReviseRequest, state_dir: str | None) -> Revision:
     UsageError for parameters, for a plan of another name or project, and for a run that cannot be revised in its
     status; StorageFailed, Fenced.
     """
-    journal = open_journal(find_state(None, state_dir))
-    try:
+    with closing(open_journal(find_state(None, state_dir))) as journal:
         run_id = journal.find_run(request.run)
         handle = _held(journal, run_id)
         try:
@@ -92,8 +89,6 @@ def revise(request: ReviseRequest, state_dir: str | None) -> Revision:
                 return _revised(journal, handle, request)
         finally:
             journal.release(handle)
-    finally:
-        journal.close()
 
 
 def _revised(journal: Journal, handle: Lease, request: ReviseRequest) -> Revision:
@@ -126,8 +121,7 @@ def _named_plan(name: str, state_dir: str | None) -> Plan:
     if os.path.isfile(name):
         return load_plan(name)
     run, at, number = name.rpartition("@")
-    journal = open_journal(find_state(None, state_dir), readonly=True)
-    try:
+    with closing(open_journal(find_state(None, state_dir), readonly=True)) as journal:
         run_id = journal.find_run(run if at else name)
         made = [entry.event for entry in journal.entries(run_id)]
         digests = [
@@ -140,8 +134,6 @@ def _named_plan(name: str, state_dir: str | None) -> Plan:
             listed = f"revisions 1 to {len(digests)}" if digests[1:] else "revision 1 only"
             raise NotFound(f"run {run_id} has {listed}, not `{wanted}`", NextStep("show", run_id))
         return stored_plan(journal, digests[int(wanted) - 1])
-    finally:
-        journal.close()
 
 
 class _Recorded:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from typing import Any, NamedTuple
 
 from planrunner.app.history.state import stored_state
@@ -60,13 +61,10 @@ def planned_document(planned: Planned) -> dict[str, Json]:
 
 def preview(request: RollbackRequest, state_dir: str | None) -> Planned:
     """What ``roll_back`` would do. Raises NotFound and UsageError."""
-    journal = open_journal(find_state(None, state_dir), readonly=True)
-    try:
+    with closing(open_journal(find_state(None, state_dir), readonly=True)) as journal:
         row = journal.run(journal.find_run(request.run))
         entries = tuple(journal.entries(row.run))
         state = stored_state(journal, row.run, entries)
-    finally:
-        journal.close()
     event = _event(state, request, starts(entries))
     assert state.compensation_log is not None
     done = (at for at in (*under_way(state), *event.owed) if not _never_acted(state, at, entries))
@@ -91,12 +89,9 @@ def roll_back(request: RollbackRequest, state_dir: str | None, watch: Watch) -> 
 
 def _started(wanted: str, state_dir: str | None) -> tuple[str, dict[tuple[str, int], int]]:
     """The id of a run, and what ``starts`` tells of it."""
-    journal = open_journal(find_state(None, state_dir), readonly=True)
-    try:
+    with closing(open_journal(find_state(None, state_dir), readonly=True)) as journal:
         run = journal.find_run(wanted)
         return run, starts(journal.entries(run))
-    finally:
-        journal.close()
 
 
 def starts(entries: Iterable[Entry]) -> dict[tuple[str, int], int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -375,8 +376,7 @@ class Edited(NamedTuple):
 
 def edited_plan(run: str, state_dir: str | None) -> Edited | None:
     """The edit that a run does not have; None where the file is as it was, or is gone. Raises NotFound."""
-    journal = open_journal(find_state(None, state_dir), readonly=True)
-    try:
+    with closing(open_journal(find_state(None, state_dir), readonly=True)) as journal:
         run_id = journal.find_run(run)
         last = None
         for entry in journal.entries(run_id):
@@ -385,8 +385,6 @@ def edited_plan(run: str, state_dir: str | None) -> Edited | None:
         if last is None:
             return None  # the command that continues with it says so
         before = journal.plan(str(last.environment.get("text") or last.plan_digest)).text
-    finally:
-        journal.close()
     path = str(last.environment.get("plan", ""))
     try:
         with open(path, "rb") as file:
