@@ -34,7 +34,16 @@ def answers(state: State, settle: Sequence[tuple[str, str]], by: str) -> list[Do
         if resolution not in ("retry", "completed", "failed", "rollback"):
             raise UsageError(f"`{resolution}` settles nothing", "say retry, completed, failed or rollback")
         said |= dict.fromkeys(_doubtful(state, task), resolution)
-    return [_answer(state, number, resolution, by) for number, resolution in said.items()]
+    answered: list[DoubtSettled | RollbackStarted] = []
+    for number, resolution in said.items():
+        task = state.specs[number].id
+        if resolution != "rollback":
+            answered.append(DoubtSettled(task, state.tasks[number].attempts, resolution, by))  # type: ignore[arg-type]
+        elif (event := undoing(state, number, by)) is not None:
+            answered.append(event)
+        else:
+            raise UsageError(f"task `{task}` does not say how it is undone", NextStep("why", state.run_id, task))
+    return answered
 
 
 def _doubtful(state: State, wanted: str) -> list[int]:
@@ -51,7 +60,13 @@ def _doubtful(state: State, wanted: str) -> list[int]:
     if number not in _doubts(state):
         found = [each for each in _doubts(state) if number in owners(state, each)]
         if not found:
-            raise _no_doubt(state, wanted, number)
+            status = said(state.tasks[number].status)
+            raise UsageError(
+                f"nothing inside `{wanted}` is in doubt"
+                if number in state.containers
+                else f"task `{wanted}` is not in doubt: it {status}",
+                NextStep("why", state.run_id, wanted),
+            )
         return found
     return [number]
 
@@ -77,7 +92,16 @@ class Doubt(NamedTuple):
 
 def open_doubts(state: State) -> list[Doubt]:
     """The doubts of a run that a resume does not settle by itself."""
-    return [_doubt(state, number) for number in _doubts(state) if _is_open(state, number)]
+    return [
+        Doubt(
+            state.specs[number].id,
+            label(state, number),
+            command_text(state.specs[number]),
+            is_undoable(state, number),
+        )
+        for number in _doubts(state)
+        if _is_open(state, number)
+    ]
 
 
 def _is_open(state: State, number: int) -> bool:
@@ -86,32 +110,6 @@ def _is_open(state: State, number: int) -> bool:
         return True
     step = recover(state, number)
     return isinstance(step, Record) and isinstance(step.event, TaskSettled) and step.event.status == "in_doubt"
-
-
-def _doubt(state: State, number: int) -> Doubt:
-    task = state.specs[number]
-    return Doubt(task.id, label(state, number), command_text(task), is_undoable(state, number))
-
-
-def _no_doubt(state: State, wanted: str, number: int) -> UsageError:
-    holds = number in state.containers
-    status = said(state.tasks[number].status)
-    text = f"nothing inside `{wanted}` is in doubt" if holds else f"task `{wanted}` is not in doubt: it {status}"
-    return UsageError(text, NextStep("why", state.run_id, wanted))
-
-
-def _answer(state: State, number: int, resolution: str, by: str) -> DoubtSettled | RollbackStarted:
-    if resolution == "rollback":
-        return _undone(state, number, by)
-    return DoubtSettled(state.specs[number].id, state.tasks[number].attempts, resolution, by)  # type: ignore[arg-type]
-
-
-def _undone(state: State, number: int, by: str) -> RollbackStarted:
-    event = undoing(state, number, by)
-    if event is None:
-        task = state.specs[number].id
-        raise UsageError(f"task `{task}` does not say how it is undone", NextStep("why", state.run_id, task))
-    return event
 
 
 def left_alone() -> tuple[LeftAlone, ...]:
@@ -143,29 +141,22 @@ def rest(state: State) -> dict[int, str]:
     blocked = state.counts.get("blocked", 0)
     if not blocked or state.ended_at is not None:
         return {}
-    found = {**_gates(state), **(_budgets(state) if state.ledger is not None else {})}
-    for number, decision in found.items():
-        task = state.tasks[number]
-        task.reason, task.detail = DECIDED, f"{decision}; {_THEN}"
-    if state.status == "blocked" and len(found) == blocked and not state.counts.get("in_doubt"):
-        state.status, state.reason = "paused", DECIDED
-    return found
-
-
-def _gates(state: State) -> dict[int, str]:
-    return {
+    decisions = {
         number: sentence(task.gate)
         for number, task in enumerate(state.tasks)
         if task.status == "blocked" and task.gate is not None and task.gate.verdict and not task.gate.decision
     }
-
-
-def _budgets(state: State) -> dict[int, str]:
-    """Tasks that waited for a budget which was extended, or will not be."""
-    waiting = {name for asked in wanted(state, time.time()) for name in asked.tasks}
-    words = "refused more budget" if state.ledger is not None and state.ledger.refused else ""
-    return {
-        number: words or "given more budget"
-        for number, task in enumerate(state.tasks)
-        if task.status == "blocked" and task.reason == "budget" and state.specs[number].id not in waiting
-    }
+    if state.ledger is not None:  # tasks that waited for a budget which was extended, or will not be
+        waiting = {name for limit in wanted(state, time.time()) for name in limit.tasks}
+        words = "refused more budget" if state.ledger.refused else "given more budget"
+        decisions |= {
+            number: words
+            for number, task in enumerate(state.tasks)
+            if task.status == "blocked" and task.reason == "budget" and state.specs[number].id not in waiting
+        }
+    for number, decision in decisions.items():
+        task = state.tasks[number]
+        task.reason, task.detail = DECIDED, f"{decision}; {_THEN}"
+    if state.status == "blocked" and len(decisions) == blocked and not state.counts.get("in_doubt"):
+        state.status, state.reason = "paused", DECIDED
+    return decisions

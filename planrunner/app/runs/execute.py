@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -129,20 +130,15 @@ class Watch(Protocol):
 class Silent:
     """A watch that shows nothing."""
 
-    def started(self, run_id: str, plan: Plan, state: State) -> None:
-        pass
+    def started(self, run_id: str, plan: Plan, state: State) -> None: ...
 
-    def event(self, entry: Entry) -> None:
-        pass
+    def event(self, entry: Entry) -> None: ...
 
-    def output(self, task: str, attempt: int, stream: str, data: bytes) -> None:
-        pass
+    def output(self, task: str, attempt: int, stream: str, data: bytes) -> None: ...
 
-    def tick(self, now: float) -> None:
-        pass
+    def tick(self, now: float) -> None: ...
 
-    def ended(self, result: RunResult) -> None:
-        pass
+    def ended(self, result: RunResult) -> None: ...
 
 
 def warn(watch: Watch, texts: Sequence[str]) -> None:
@@ -254,7 +250,9 @@ def _begin(request: ExecRequest, site: Site, seen: Seen, noted: dict[str, Json])
     started = RunStarted(
         plan_digest=seen.digest,
         params=params,
-        seed=_seed(request, plan),
+        seed=next(
+            (seed for seed in (request.seed, plan.seed) if seed is not None), int.from_bytes(os.urandom(4), "big")
+        ),
         selected=selected,
         max_parallel=request.max_parallel,
         traits=traits,
@@ -274,7 +272,7 @@ def _begin(request: ExecRequest, site: Site, seen: Seen, noted: dict[str, Json])
         if (observers := site.registry.observer()) is not None:
             observers(run_id, first)
         effects = imagined or live(site, state, clock, handle.epoch, vault)
-        return held.drive(_with_nobody(request), effects)._replace(notices=seen.notices)
+        return held.drive(left_alone() if request.unattended else (), effects)._replace(notices=seen.notices)
 
 
 def _ready(
@@ -283,16 +281,8 @@ def _ready(
     """The secrets of a run that may start. Raises Unready where something that it needs is missing here."""
     vault = looked_up(state, directory)
     needs = Needs(
-        *(
-            state.plan,
-            state.params,
-            state.environment["env"],
-            seen.traits,
-            seen.needs,
-            directory,
-            state.selected,
-            vault,
-        ),
+        *(state.plan, state.params, state.environment["env"], seen.traits, seen.needs),
+        *(directory, state.selected, vault),
         policies=policy,
     )
     warn(site.watch, require_ready(needs, f"`{request.plan}` cannot start", "nothing was started"))
@@ -332,7 +322,12 @@ def text_key(state: State) -> str:
 
 def _asked(request: ExecRequest, seen: Seen) -> tuple[dict[str, Json], tuple[str, ...] | None]:
     """Parameters and selected tasks, None for all. Raises UsageError, and as ``hold_to`` where a preview is given."""
-    params = _params(request, seen.plan) if seen.plan.params or request.params else {}
+    params: dict[str, Json] = {}
+    if seen.plan.params or request.params:
+        bound = bind_params(seen.plan, dict(request.params))
+        if bound.problems:
+            raise UsageError("; ".join(bound.problems))
+        params = bound.values
     selected = None
     if request.only or request.until:
         selected = select(seen.plan, request.only, request.until)
@@ -343,25 +338,6 @@ def _asked(request: ExecRequest, seen: Seen) -> tuple[dict[str, Json], tuple[str
 
         hold_to(request.preview, seen, params, request.max_parallel, selected)
     return params, selected
-
-
-def _with_nobody(request: ExecRequest) -> tuple[Event, ...]:
-    if not request.unattended:
-        return ()
-    return left_alone()
-
-
-def _params(request: ExecRequest, plan: Plan) -> dict[str, Json]:
-    bound = bind_params(plan, dict(request.params))
-    if bound.problems:
-        raise UsageError("; ".join(bound.problems))
-    return bound.values
-
-
-def _seed(request: ExecRequest, plan: Plan) -> int:
-    if request.seed is not None:
-        return request.seed
-    return plan.seed if plan.seed is not None else int.from_bytes(os.urandom(4), "big")
 
 
 SCHEMA = 1
@@ -410,9 +386,6 @@ class Held:
                 errors.AGAIN, Hint("continue with ", NextStep("resume", self._handle.run))
             )
 
-    def _append(self, entries: Sequence[Entry]) -> None:
-        self._site.journal.append(self._handle, entries)
-
     def drive(self, first: Sequence[Event], effects: Effects) -> RunResult:
         """Drive the run until it ends or parks; ``effects`` are closed then."""
         state, site = self._state, self._site
@@ -421,7 +394,8 @@ class Held:
         onlooker: Onlooker = site.watch
         if observers is not None:
             onlooker = Observed(site.watch, state.run_id, observers)
-        driver = Driver(state, self._append, effects, place, onlooker, self._handle.last_seq)
+        append = partial(site.journal.append, self._handle)
+        driver = Driver(state, append, effects, place, onlooker, self._handle.last_seq)
         driver.inbox = Inbox(site.journal, self._handle)
         if is_own_process():
             gc.freeze()  # the plan and the modules stay: no collection has to look at them again
@@ -440,20 +414,13 @@ class Held:
                 tidy(place)
             if observers is not None:
                 observers.flush()
-        code = exit_code(state)
+        failed = any(state.counts.get(status) for status in ("failed", "in_doubt", "rolled_back"))
         result = RunResult(
-            state.run_id,
-            state.plan.id,
-            state.plan_digest,
-            state.status,
-            code,
-            state,
-            self._handle.last_seq,
-            site.state_dir,
+            *(state.run_id, state.plan.id, state.plan_digest, state.status, exit_code(state)),
+            *(state, self._handle.last_seq, site.state_dir),
+            source=site.journal.plan(text_key(state)).source() if failed else None,
+            warnings=site.journal.notices,
         )
-        result = result._replace(warnings=site.journal.notices)
-        if any(state.counts.get(status) for status in ("failed", "in_doubt", "rolled_back")):
-            result = result._replace(source=site.journal.plan(text_key(state)).source())
         site.watch.ended(result)
         return result
 
@@ -494,16 +461,6 @@ def looked_up(state: State, directory: str) -> Vault | None:
 _REST_CODES = {"interrupted": errors.INTERRUPTED, "terminated": errors.TERMINATED, "storage": errors.STORAGE}
 
 
-def _refusal(state: State) -> str:
-    """The rule that refused what the first task to fail wanted, or what had to be saved before it; empty where none
-    did."""
-    number = state.failures[0]
-    failed = state.tasks[number]
-    if failed.reason == "backup" and state.compensation_log is not None:
-        return state.compensation_log.problems.get(number, ("", "", ""))[2]
-    return "" if failed.outcome is None else failed.outcome.rule
-
-
 def exit_code(state: State) -> int:
     """The exit code of the contract for a run as its runner leaves it."""
     if state.status == "completed":
@@ -514,11 +471,17 @@ def exit_code(state: State) -> int:
         return _REST_CODES.get(state.reason, errors.WAITING)
     if state.reason in ("budget", "deadline"):
         return errors.BUDGET
-    if state.failures and state.tasks[state.failures[0]].failure in ("rejected", "expired"):
+    if not state.failures:
+        return errors.FAILED
+    number = state.failures[0]
+    failed = state.tasks[number]
+    if failed.failure in ("rejected", "expired"):
         return errors.REJECTED
-    if state.failures and _refusal(state):
-        return errors.DENIED
-    return errors.FAILED
+    if failed.reason == "backup" and state.compensation_log is not None:
+        rule = state.compensation_log.problems.get(number, ("", "", ""))[2]
+    else:
+        rule = "" if failed.outcome is None else failed.outcome.rule
+    return errors.DENIED if rule else errors.FAILED
 
 
 class Observed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import closing
 from typing import NamedTuple
 
@@ -71,37 +71,34 @@ def preview(request: RerunRequest, state_dir: str | None, *, acting: bool = Fals
 
 
 def _stale(state: State, reset: Reset) -> Stale:
-    touched, replaced = {*reset.again, *reset.perhaps}, replaced_tasks(state)
-    well = [
+    touched, replaced, containers = {*reset.again, *reset.perhaps}, replaced_tasks(state), state.containers
+    completed = [
         number
-        for number, found in enumerate(state.tasks)
-        if found.standing in ("completed", "tolerated") and number not in replaced and not _holds(state, number)
+        for number, task in enumerate(state.tasks)
+        if task.standing in ("completed", "tolerated") and number not in replaced and task.inner is None
     ]
+
+    def ids(numbers: Iterable[int]) -> tuple[str, ...]:
+        return tuple([state.specs[number].id for number in numbers])
+
+    calls = {
+        state.specs[number].id: state.tasks[number].inputs
+        for number in (*reset.again, *reset.perhaps)
+        if number not in containers and state.tasks[number].inputs
+    }
     return Stale(
         state.run_id,
-        _ids(state, reset.again),
-        _ids(state, reset.perhaps),
-        sum(touched.isdisjoint((*owners(state, number), number)) for number in well),
+        ids(reset.again),
+        ids(reset.perhaps),
+        sum(touched.isdisjoint((*owners(state, number), number)) for number in completed),
+        calls,
         {
-            state.specs[number].id: state.tasks[number].inputs
-            for number in (*reset.again, *reset.perhaps)
-            if number not in state.containers and state.tasks[number].inputs
-        },
-        {
-            state.specs[number].id: _ids(state, inside(state, number))
+            state.specs[number].id: ids(inside(state, number))
             for number in reset.perhaps
-            if _holds(state, number)
+            if state.tasks[number].inner is not None
         },
-        _ids(state, [number for number in reset.again if state.specs[number].finally_]),
+        ids(number for number in reset.again if state.specs[number].finally_),
     )
-
-
-def _ids(state: State, numbers: Iterable[int]) -> tuple[str, ...]:
-    return tuple([state.specs[number].id for number in numbers])
-
-
-def _holds(state: State, number: int) -> bool:
-    return state.tasks[number].inner is not None
 
 
 def begin_anew(request: RerunRequest, state_dir: str | None, watch: Watch) -> RunResult:
@@ -119,13 +116,7 @@ def begin_anew(request: RerunRequest, state_dir: str | None, watch: Watch) -> Ru
         chosen = _chosen(state, request)
         return [*held, *alone, *([reset_event(state, chosen, reason, principal().name)] if any(chosen[:2]) else [])]
 
-    return go_on(
-        request.run,
-        state_dir,
-        watch,
-        following,
-        reason,
-    )
+    return go_on(request.run, state_dir, watch, following, reason)
 
 
 def _chosen(state: State, request: RerunRequest) -> Reset:
@@ -138,27 +129,23 @@ def _chosen(state: State, request: RerunRequest) -> Reset:
         how = {"all_after": request.downstream, "by_call": request.keep_unchanged, "only_failed": request.only_failed}
         return run_again(state, wanted, **how)
     except Unfit as error:
-        allowed = _allowed(state) if request.retry and not wanted else []
-        if allowed:
-            raise _nothing_to_retry(state, allowed) from None
-        raise UsageError(str(error), NextStep("show", state.run_id)) from None
+        allowed = _allowed(state) if request.retry and not wanted else ()
+        if not allowed:
+            raise UsageError(str(error), NextStep("show", state.run_id)) from None
+        listed = ", ".join(f"`{name}`" for name in allowed[:5])
+        listed += f" and {len(allowed) - 5} more" if allowed[5:] else ""
+        raise UsageError(
+            f"no failure to rerun: the failure of {listed} is allowed or was recovered",
+            Hint("name it to rerun it: ", NextStep("rerun", state.run_id, *allowed[:5])),
+        ) from None
 
 
-def _allowed(state: State) -> list[int]:
+def _allowed(state: State) -> tuple[str, ...]:
     """The tasks that failed and kept nothing from going on: tolerated ones, and those that others stand in for."""
-    return [
-        number
-        for number, found in enumerate(state.tasks)
-        if found.status == "failed" and is_current(state, number) and by_its_own(state, number)
-    ]
-
-
-def _nothing_to_retry(state: State, allowed: Sequence[int]) -> UsageError:
-    names = _ids(state, allowed)
-    listed = ", ".join(f"`{name}`" for name in names[:5]) + (f" and {len(names) - 5} more" if names[5:] else "")
-    return UsageError(
-        f"no failure to rerun: the failure of {listed} is allowed or was recovered",
-        Hint("name it to rerun it: ", NextStep("rerun", state.run_id, *names[:5])),
+    return tuple(
+        state.specs[number].id
+        for number, task in enumerate(state.tasks)
+        if task.status == "failed" and is_current(state, number) and by_its_own(state, number)
     )
 
 

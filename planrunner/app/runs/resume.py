@@ -39,7 +39,7 @@ from planrunner.errors import Hint, NextStep, PlanInvalid, StorageFailed, UsageE
 from planrunner.journal.workspace import find_state, program
 from planrunner.machine.events import EDITION, Event, PolicyChanged, RunReopened, RunResumed, TasksReset
 from planrunner.machine.evolve import evolve
-from planrunner.machine.state import State, TaskState
+from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED, ended
 from planrunner.machine.stops import FINAL_STOPS
 from planrunner.plan.model import Task
@@ -138,7 +138,7 @@ def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], re
         vault = looked_up(state, directory_of(state))
         if reopening != "rollback" and not ends:
             _check_ready(site, state, following, vault)
-        _reap(run_id)
+        reap_run(run_id)  # processes that an earlier runner left behind end before anything else starts
         site.watch.started(run_id, state.plan, state)
         first: list[Event] = []
         if state.ended_at is not None:
@@ -210,18 +210,19 @@ def _check_ready(site: Site, state: State, following: Sequence[Event], vault: Va
     warn(site.watch, require_ready(needs, f"run {state.run_id} cannot go on", hint))
 
 
-def _reap(run_id: str) -> None:
-    """Processes that an earlier runner of this run left behind end before anything else starts."""
-    reap_run(run_id)
-
-
 def changed(state: State, directory: str, following: Iterable[Event]) -> list[Event]:
     """What is recorded where the operator's policy is not what the run is held to: both hold from now on. Nothing where
     a person accepts the current policy among the events that follow. Raises as ``read_settings``."""
     if any(isinstance(event, PolicyChanged) for event in following):
         return []
     now, held = _now(directory), _held(state)
-    before = [record if record in now else _of_before(record) for record in held]
+    before = []
+    for record in held:
+        name = str(record["name"])
+        if record in now or name.endswith(AS_BEFORE):
+            before.append(record)
+        else:  # a level that is fixed: it is no longer in any file
+            before.append({**record, "name": name + AS_BEFORE, "file": ""})
     more = [record for record in now if record not in held]
     return [] if before == held and not more else [PolicyChanged((*before, *more), "changed", principal().name)]
 
@@ -239,20 +240,16 @@ def voided(state: State, following: Iterable[Event], program: str) -> tuple[str,
         return ()
     told = []
     for task, found in zip(state.specs, state.tasks, strict=True):
-        if who := _voters(found):
+        gate = found.gate
+        let_through = found.status in ("pending", "blocked") and found.cleared
+        if gate is None or found.status in SETTLED or (gate.decision and not let_through):
+            continue
+        if who := dict.fromkeys(vote.by for vote in gate.votes):
             told.append(
                 f"the policy has changed: the votes of {', '.join(who)} at `{task.id}` no longer count; "
                 f"vote again: {program} gates {state.run_id}"
             )
     return tuple(told)
-
-
-def _voters(found: TaskState) -> Iterable[str]:
-    gate = found.gate
-    if gate is None or found.status in SETTLED:
-        return ()
-    let_through = found.status in ("pending", "blocked") and found.cleared
-    return () if gate.decision and not let_through else dict.fromkeys(vote.by for vote in gate.votes)
 
 
 def _held(state: State) -> list[dict[str, Json]]:
@@ -265,28 +262,14 @@ def _now(directory: str) -> list[dict[str, Json]]:
     return policy_records(directory)
 
 
-def _of_before(record: dict[str, Json]) -> dict[str, Json]:
-    """A level that is fixed: it is no longer in any file."""
-    name = str(record["name"])
-    return record if name.endswith(AS_BEFORE) else {**record, "name": name + AS_BEFORE, "file": ""}
-
-
-_GONE = "no plugin that is installed and may be loaded has it"
-
-
 def refused(source: Source, registry: Registry, unusable: Iterable[tuple[Task, str]]) -> PlanInvalid:
     """The error for capabilities that tasks (those around theirs) name and that cannot be used; ``source`` is the plan
     that the run is pinned to."""
-    findings = [
-        Diagnostic("PLAN007", f"the capability `{name}` cannot be used", _place(source, task, name),
-                   help=registry.missing(name) or _GONE)
-        for task, name in unusable
-    ]  # fmt: skip
+    findings = []
+    for task, name in unusable:
+        at = source.text.find(name, task.span.start)
+        span = Span(at, at + len(name)) if at >= 0 else task.span
+        help_ = registry.missing(name) or "no plugin that is installed and may be loaded has it"
+        findings.append(Diagnostic("PLAN007", f"the capability `{name}` cannot be used", span, help=help_))
     why = "the run cannot go on as things are; nothing of it has changed, fix this and resume it"
     return PlanInvalid(why, source, arrange(findings))
-
-
-def _place(source: Source, task: Task, name: str) -> Span:
-    """Where the task names it, or the task."""
-    at = source.text.find(name, task.span.start)
-    return Span(at, at + len(name)) if at >= 0 else task.span
