@@ -158,15 +158,11 @@ def versions(journal: Journal, default: str) -> list[Version]:
         for record in event.outcome.artifacts:
             address = (run.plan_id, _plain(event.task), str(record.get("name") or record.get("path") or "artifact"))
             mark = (*address, entry.at, event.attempt, str(record.get("sha256", "")))
-            if mark not in seen and _is_record(record):
+            if mark not in seen and isinstance(record.get("sha256"), str) and len(record["sha256"]) == 64:
                 seen.add(mark)
                 rows.setdefault(address, []).append((entry.at, run, event.attempt, record))
     made = [version for address, row in rows.items() for version in _numbered(address, row, default)]
     return sorted(made, key=lambda version: (version.made, version.ref))
-
-
-def _is_record(record: dict[str, Json]) -> bool:
-    return isinstance(record.get("sha256"), str) and len(record["sha256"]) == 64
 
 
 def _numbered(
@@ -209,7 +205,10 @@ def picked(ref: str, every: Iterable[Version], journal: Journal) -> Version:
             raise UsageError(f"several artifacts have a digest that begins with `{digest}`", "write more of it")
         if alike:
             return alike[-1]
-    address, which = _split(ref)
+    address, _, which = ref.rpartition("@")
+    if not address or "/" in which:
+        address, which = ref, ""
+    address = _plain(address)
     fitting = [version for version in found if version.address == address] or [
         version for version in found if version.address.endswith(f"/{address}")
     ]
@@ -218,15 +217,12 @@ def picked(ref: str, every: Iterable[Version], journal: Journal) -> Version:
         shown = ", ".join(f"`{each}`" for each in addresses[:8])
         raise UsageError(f"`{address}` may be {shown}", "write more of it")
     if not fitting:
-        raise _unknown(address, found)
+        names = {version.name: version.address for version in found}
+        near = nearest(address, {version.address for version in found})
+        near = near or names.get(nearest(address.rpartition("/")[2], names) or "", "")
+        hint = f"did you mean `{near}`?" if near else Hint(NextStep("artifacts"), " lists what there is")
+        raise NotFound(f"there is no artifact `{address}`", hint)
     return _of_version(fitting, which, journal) if which else fitting[-1]
-
-
-def _split(ref: str) -> tuple[str, str]:
-    address, _, which = ref.rpartition("@")
-    if not address or "/" in which:
-        address, which = ref, ""
-    return _plain(address), which
 
 
 def _of_version(versions: list[Version], which: str, journal: Journal) -> Version:
@@ -240,14 +236,6 @@ def _of_version(versions: list[Version], which: str, journal: Journal) -> Versio
     if not of_run:
         raise NotFound(f"run {run} kept no `{versions[0].address}`", f"its newest version is `{versions[-1].ref}`")
     return of_run[-1]
-
-
-def _unknown(address: str, found: list[Version]) -> NotFound:
-    known = {version.address for version in found}
-    names = {version.name: version.address for version in found}
-    near = nearest(address, known) or names.get(nearest(address.rpartition("/")[2], names) or "", "")
-    hint = f"did you mean `{near}`?" if near else Hint(NextStep("artifacts"), " lists what there is")
-    return NotFound(f"there is no artifact `{address}`", hint)
 
 
 def _attempt(journal: Journal, version: Version) -> tuple[str, str]:
@@ -275,22 +263,18 @@ def written(version: Version, store: ArtifactStore, target: str, force: bool = F
     staged = f"{target}.{os.getpid()}-{os.urandom(4).hex()}.planrunner"
     try:
         with store.open(version.sha256) as source, open(staged, "xb") as file:
-            _copied(version, source, file)
+            hashed = hashlib.sha256()
+            while data := source.read(_CHUNK):
+                hashed.update(data)
+                file.write(data)
+            if hashed.hexdigest() != version.sha256:
+                raise damaged(version)
         os.replace(staged, target)
     except OSError as error:
         raise UsageError(f"`{target}` cannot be written: {error.strerror or error}") from error
     finally:
         if os.path.lexists(staged):
             os.unlink(staged)
-
-
-def _copied(version: Version, source: Json, file: Json) -> None:
-    hashed = hashlib.sha256()
-    while data := source.read(_CHUNK):
-        hashed.update(data)
-        file.write(data)
-    if hashed.hexdigest() != version.sha256:
-        raise damaged(version)
 
 
 def damaged(version: Version) -> StorageFailed:
@@ -342,18 +326,12 @@ def collected(state: str | None, older: float = GRACE, dry: bool = False) -> Col
     if not os.path.isdir(os.path.join(state_dir, "artifacts")):
         raise NotFound(f"there are no artifacts in `{state_dir}`", "a task keeps a file with `artifacts: [PATH]`")
     with closing(open_journal(state_dir, readonly=True)) as journal:
-        before = _before(journal, older)  # first: what a run keeps from here on is younger
+        # first: what a run keeps from here on is younger, and is its own until it has told of it
+        before = min([time.time() - max(older, 0.0) - COARSE, *(holder.since for holder in journal.holders())])
         live = _referred(journal, default_retention(state_dir))
     live.update(_cached(os.path.join(state_dir, "cache")))
     _follow(store, live)
     return collect(store, live, before, dry)
-
-
-def _before(journal: Journal, older: float) -> float:
-    """The moment before which a content must have been touched last: what a living run keeps is its own until it has
-    told of it, however long that takes."""
-    moment = time.time() - max(older, 0.0) - COARSE
-    return min([moment, *(holder.since for holder in journal.holders())])
 
 
 def _referred(journal: Journal, default: str) -> set[str]:

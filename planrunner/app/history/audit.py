@@ -19,7 +19,7 @@ from planrunner.journal import foreign
 from planrunner.journal.audit import exported, read_heads, verify_journal
 from planrunner.journal.chain import first_link, known_chain, next_link
 from planrunner.journal.ports import Journal
-from planrunner.journal.proof import Anchor, Break, Sealed, Standing, Verdict, cut, stored_form
+from planrunner.journal.proof import Anchor, Break, Standing, Verdict, cut, stored_form
 from planrunner.journal.records import Lease, NewRun
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import check_state, find_project, find_state, is_marked
@@ -68,7 +68,14 @@ def anchors_of(heads: Iterable[str]) -> list[Anchor]:
     """Anchors from words ``RUN:SEQ:LINK`` and from files with one in each line. Raises UsageError, NotFound."""
     found: list[Anchor] = []
     for head in heads:
-        lines = [head] if _anchor(head) is not None else _lines(head)
+        lines = [head]
+        if _anchor(head) is None:
+            try:
+                with open(head, encoding="utf-8") as file:
+                    lines = [line for line in file.read().splitlines() if line.strip()]
+            except (OSError, ValueError) as error:
+                why = error.strerror if isinstance(error, OSError) else "it is not text"
+                raise NotFound(f"`{head}` is neither an anchor nor a file of anchors: {why}", _ANCHOR) from error
         for line in lines:
             anchor = _anchor(line)
             if anchor is None:
@@ -81,15 +88,6 @@ def _anchor(text: str) -> Anchor | None:
     run, seq, link = [*text.strip().split(":"), "", ""][:3]
     whole = text.count(":") == 2 and seq.isascii() and seq.isdigit() and len(link) == 64
     return Anchor(run, int(seq), link) if whole and not link.strip("0123456789abcdef") else None
-
-
-def _lines(path: str) -> list[str]:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return [line for line in file.read().splitlines() if line.strip()]
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise NotFound(f"`{path}` is neither an anchor nor a file of anchors: {why}", _ANCHOR) from error
 
 
 def verdict_document(found: Verdict, accepted: list[dict[str, Json]]) -> dict[str, Json]:
@@ -190,7 +188,11 @@ def lines(run: str | None, state: str | None) -> Iterator[str]:
         for row, rows in exported(directory, wanted):
             about = {"plan": row.plan_id, "digest": row.plan_digest, "created": row.created}
             yield _line({"type": "run", "run": row.run, **about})
-            yield from (_line(each) for each in _events(row, rows))
+            link = first_link(row.run, row.plan_id, row.plan_digest, row.created)
+            for seq, at, kind, version, body, _, _ in rows:
+                link = next_link(link, stored_form(seq, at, kind, version, body))
+                stored = {"seq": seq, "at": at, "version": version, "kind": kind.decode(), "body": body.decode()}
+                yield _line(_event(row.run, stored, link))
     except (ValueError, TypeError) as error:
         hint = Hint("see ", NextStep("audit verify"))
         raise StorageFailed(f"the journal in `{directory}` is damaged: {error}", hint) from error
@@ -253,14 +255,6 @@ def _walk(file: Iterable[str], standing: dict[str, Standing], anchors: dict[tupl
         if anchors.get((run, seq), link.hex()) != link.hex():
             broken.add(run)
             yield Break(run, seq, "anchor", f"event {seq} is not the one that the anchor knows")
-
-
-def _events(row: Sealed, rows: Iterable[tuple[Any, ...]]) -> Iterator[dict[str, Json]]:
-    link = first_link(row.run, row.plan_id, row.plan_digest, row.created)
-    for seq, at, kind, version, body, _, _ in rows:
-        link = next_link(link, stored_form(seq, at, kind, version, body))
-        stored = {"seq": seq, "at": at, "version": version, "kind": kind.decode(), "body": body.decode()}
-        yield _event(row.run, stored, link)
 
 
 def _event(run: str, stored: dict[str, Json], link: bytes) -> dict[str, Json]:

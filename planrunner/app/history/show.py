@@ -87,7 +87,11 @@ class EntryQuery(NamedTuple):
 def wanted(query: EntryQuery, entries: Iterable[tuple[RunRow, Entry]]) -> Iterator[tuple[RunRow, Entry]]:
     """Those of the entries that a query asks for. Raises UsageError for a type that no event has, and, once all
     entries were seen, NotFound for a task that none of them is about."""
-    return islice(_matching(query, _kinds(query.types), entries), query.limit)
+    known = event_types()
+    for name in query.types:
+        if name not in known:
+            raise UsageError(f"no event has the type `{name}`", _meant(name, known))
+    return islice(_matching(query, frozenset(known[name] for name in query.types), entries), query.limit)
 
 
 def _matching(
@@ -96,7 +100,8 @@ def _matching(
     about: dict[str, bool] = {}
     for row, entry in entries:
         event = entry.event
-        tasks = _tasks(event)
+        one = getattr(event, "task", "")
+        tasks = (one,) if one else tuple(getattr(event, "tasks", ()))
         for task in tasks:
             if task not in about:
                 about[task] = not query.task or _is_part(task, query.task)
@@ -111,12 +116,6 @@ def _matching(
         )
 
 
-def _tasks(event: object) -> tuple[str, ...]:
-    """The tasks that an event is about."""
-    one = getattr(event, "task", "")
-    return (one,) if one else tuple(getattr(event, "tasks", ()))
-
-
 def _is_part(path: str, task: str) -> bool:
     """Whether a path is that of the task, of one that it holds, or of a task of that name somewhere inside others."""
     inner = f"/{path}"
@@ -127,15 +126,6 @@ def _is_part(path: str, task: str) -> bool:
             return True
         at = inner.find(f"/{task}", at + 1)
     return False
-
-
-def _kinds(names: Iterable[str]) -> frozenset[type]:
-    """The classes of events by their types."""
-    known = event_types()
-    for name in names:
-        if name not in known:
-            raise UsageError(f"no event has the type `{name}`", _meant(name, known))
-    return frozenset(known[name] for name in names)
 
 
 def _meant(name: str, known: Iterable[str]) -> str | Hint:
@@ -194,15 +184,11 @@ def recent_runs(state: str | None, query: RunQuery) -> list[RunSummary]:
     except NotFound:
         return []
     try:
-        return _matching_runs(journal, query)
+        runs = (summary(journal, row) for row in all_rows(journal) if query.begun_then(row))
+        matching = (run for run in runs if query.status in (None, run.status))
+        return list(islice(matching, query.skip, query.skip + query.limit))
     finally:
         journal.close()
-
-
-def _matching_runs(journal: Journal, query: RunQuery) -> list[RunSummary]:
-    fitting = (summary(journal, row) for row in all_rows(journal) if query.begun_then(row))
-    asked_for = (run for run in fitting if query.status in (None, run.status))
-    return list(islice(asked_for, query.skip, query.skip + query.limit))
 
 
 def all_rows(journal: Journal) -> Iterator[RunRow]:
@@ -317,37 +303,26 @@ def logs(found: Look, task: str | None, attempt: int | None) -> list[Log]:
         numbers = picked(state, task)
         if not numbers:
             raise unknown(state, task)
+    texts: dict[tuple[str, int], str] = {}  # what the journal keeps of the output of each attempt
+    for entry in found.entries:
+        event = entry.event
+        if isinstance(event, AttemptEnded):
+            stdout, stderr = event.outcome.stdout, event.outcome.stderr
+            between = "\n" if stdout and stderr and not stdout.endswith("\n") else ""
+            texts[event.task, event.attempt] = f"{stdout}{between}{stderr}"
+    folder = os.path.join(found.directory, "logs", found.row.run)
     kept: list[Log] = []
-    texts = _texts(found)
     for number in numbers:
         if number in state.containers:
             continue
-        name, seen = state.specs[number].id, state.tasks[number]
-        chosen = range(1, seen.attempts + 1) if attempt is None else [attempt]
-        shown = label(state, number)
-        kept += [_log(found, name, count, texts)._replace(task=shown) for count in chosen if count <= seen.attempts]
+        name, attempts = state.specs[number].id, state.tasks[number].attempts
+        for count in range(1, attempts + 1) if attempt is None else [attempt]:
+            if count <= attempts:
+                path = os.path.join(folder, log_name(name, count))
+                kept.append(Log(label(state, number), count, path, texts.get((name, count), "")))
     if attempt is not None and task is not None and not kept:
         raise NotFound(f"task `{task}` had no attempt {attempt}")
     return kept
-
-
-def _log(found: Look, task: str, attempt: int, texts: dict[tuple[str, int], str]) -> Log:
-    path = os.path.join(found.directory, "logs", found.row.run, log_name(task, attempt))
-    return Log(task, attempt, path, texts.get((task, attempt), ""))
-
-
-def _texts(found: Look) -> dict[tuple[str, int], str]:
-    """What the journal keeps of the output of each attempt."""
-    return {
-        (event.task, event.attempt): _joined(event.outcome.stdout, event.outcome.stderr)
-        for _, _, event, _ in found.entries
-        if isinstance(event, AttemptEnded)
-    }
-
-
-def _joined(stdout: str, stderr: str) -> str:
-    """Both texts; the second begins on a line of its own."""
-    return f"{stdout}\n{stderr}" if stdout and stderr and not stdout.endswith("\n") else stdout + stderr
 
 
 def read_log(log: Log, after: int = 0, tail: int | None = None) -> Iterator[bytes]:

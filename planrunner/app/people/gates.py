@@ -103,9 +103,9 @@ def find_gates(state: State, name: str) -> list[str]:
     if name in names:
         return [name]
     if "*" in name:
-        found = [other for other in names if _fits(name, other)]
-        if found:
-            return found
+        pattern = ".*".join(map(escape, name.split("*")))  # a pattern may be the end of a path
+        if fitting := [other for other in names if fullmatch(f"(?:.*/)?(?:{pattern})", other)]:
+            return fitting
     for wanted in (name, name.removesuffix("/gate")):
         if wanted in names:
             return [wanted]
@@ -120,6 +120,8 @@ def find_gates(state: State, name: str) -> list[str]:
 
 
 def _missing(state: State, name: str, names: list[str]) -> NotFound | UsageError:
+    """The error for a name that no waiting gate has; it may mean what waits, by its path or the end of it, or what was
+    asked before."""
     number = state.index.get(name)
     if number is not None:
         found = state.tasks[number]
@@ -128,25 +130,14 @@ def _missing(state: State, name: str, names: list[str]) -> NotFound | UsageError
             then = NextStep("resume", state.run_id) if found.reason == DECIDED else why
             return UsageError(f"`{name}` is decided already: {sentence(found.gate)}", then)
         return UsageError(f"`{name}` is not waiting for a decision: it {said(found.status)}", why)
-    near = nearest(name.removesuffix("/gate"), _candidates(state, names))
+    ends = [waiting.rpartition("/")[2] for waiting in names if "/" in waiting]
+    limits = [limit.name for limit in waiting_budgets(state, time.time())]
+    asked = [task.id for task, run in zip(state.specs, state.tasks, strict=True) if run.gate is not None]
+    near = nearest(name.removesuffix("/gate"), [*names, *ends, *limits, *asked])
     listed = f"waiting: {', '.join(names[:10])}" if names else "nothing waits in this run"
     hint = f"did you mean `{near}`?" if near else f"{listed};"
     way = Hint(f"{hint} ", NextStep("gates", state.run_id), " lists them")
     return NotFound(f"run {state.run_id} has no gate `{name}`", way)
-
-
-def _candidates(state: State, names: list[str]) -> list[str]:
-    """Likely meanings of a name: what waits, by its path or the end of it, and what was asked before."""
-    ends = [name.rpartition("/")[2] for name in names if "/" in name]
-    limits = [asked.name for asked in waiting_budgets(state, time.time())]
-    asked = [task.id for task, found in zip(state.specs, state.tasks, strict=True) if found.gate is not None]
-    return [*names, *ends, *limits, *asked]
-
-
-def _fits(pattern: str, name: str) -> bool:
-    """``*`` stands for anything, every other character for itself; a pattern may be the end of a path."""
-    wanted = ".*".join(map(escape, pattern.split("*")))
-    return fullmatch(f"(?:.*/)?(?:{wanted})", name) is not None
 
 
 class Voted(NamedTuple):
@@ -174,8 +165,11 @@ def vote(run: str, gate: str, body: dict[str, Json], state: str | None) -> list[
     found = look(run, state)
     if found.row.status:
         raise UsageError(ended(f"run {found.row.run}", found.row.status), _ended_hint(found, gate, body))
-    if limits := _limits(found.state, gate):
-        return _decide_limits(found.row.run, limits, body, state)
+    if not any(found.state.specs[number].id == gate for number in waiting_gates(found.state)):
+        waiting = waiting_budgets(found.state, time.time())
+        named = [limit for limit in waiting if limit.name == gate]
+        if limits := named or [limit for limit in waiting if gate in limit.tasks]:
+            return _decide_limits(found.row.run, limits, body, state)
     names = find_gates(found.state, gate)
     if "add" in body:
         raise UsageError(f"`{names[0]}` is not a budget: nothing can be added to it", NextStep("gates", found.row.run))
@@ -190,15 +184,6 @@ def _ended_hint(found: Look, gate: str, body: dict[str, Json]) -> NextStep | Hin
     task = gate.rpartition("/")[0]
     scope = ("--task", task) if task else ()
     return Hint(NextStep("budget", run, *scope, "--add", "WHAT=AMOUNT"), ", then ", NextStep("retry", run))
-
-
-def _limits(state: State, name: str) -> list[Wanted]:
-    """The limits that a name means: all that are asked about of one task, or of the plan."""
-    if any(state.specs[number].id == name for number in waiting_gates(state)):
-        return []
-    asked = waiting_budgets(state, time.time())
-    named = [each for each in asked if each.name == name]
-    return named or [each for each in asked if name in each.tasks]
 
 
 def _decide_limits(run: str, limits: list[Wanted], body: dict[str, Json], state: str | None) -> list[Voted]:

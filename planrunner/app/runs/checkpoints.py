@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.knowledge.artifacts import ArtifactStore
 from planrunner.machine.checkpoints import positions, rest_after
-from planrunner.machine.events import CheckpointTaken, Entry, RunEnded, RunForked, TaskSettled
+from planrunner.machine.events import CheckpointTaken, Entry, GateDecided, RunEnded, RunForked, TaskSettled
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.state import State
 from planrunner.machine.verdicts import unmet
@@ -109,7 +109,12 @@ def fork(request: ForkRequest) -> Forked:
         seq, checkpoint, _ = _place(row, entries, request)
         params = _params(journal, row, entries[:seq], request)
         differs = _differing(journal, row, entries, request)
-        return _store(journal, row, entries[:seq], params)._replace(checkpoint=checkpoint, files=differs)
+        now = time.time()
+        run_id, idle = new_run_id(now, os.urandom(8)), max(0.0, now - entries[seq - 1].at)
+        forked = Entry(seq + 1, now, RunForked(run_id, row.run, seq, params, idle, principal().name))
+        new = NewRun(run_id, row.plan_id, row.plan_digest, now)
+        journal.release(journal.create_run(new, [*entries[:seq], forked]))
+        return Forked(run_id, row.run, seq, checkpoint, differs)
 
 
 def _differing(journal: Journal, row: RunRow, entries: Sequence[Entry], request: ForkRequest) -> int:
@@ -221,16 +226,6 @@ def _params(journal: Journal, row: RunRow, entries: Sequence[Entry], request: Fo
     return bound.values
 
 
-def _store(journal: Journal, row: RunRow, entries: Sequence[Entry], params: dict[str, Json]) -> Forked:
-    now = time.time()
-    run_id = new_run_id(now, os.urandom(8))
-    seq, idle = len(entries), max(0.0, now - entries[-1].at)
-    forked = Entry(seq + 1, now, RunForked(run_id, row.run, seq, params, idle, principal().name))
-    handle = journal.create_run(NewRun(run_id, row.plan_id, row.plan_digest, now), [*entries, forked])
-    journal.release(handle)
-    return Forked(run_id, row.run, seq, "")
-
-
 def look(run: str, wanted: str, state: str | None) -> dict[str, Json]:
     """One checkpoint as data: that a run has no such one raises NotFound. Times are seconds since 1970."""
     state_dir = find_state(None, state)
@@ -251,12 +246,21 @@ def look(run: str, wanted: str, state: str | None) -> dict[str, Json]:
         "at": found.at,
         "ended": found.ended,
         "params": then.params,
-        "tasks": _statuses(then),
+        "tasks": {status: count for status, count in then.counts.items() if count},
         "outputs": {
             task: then.tasks[number].outputs for task, number in _completed(then) if then.tasks[number].outputs
         },
-        "artifacts": list(_artifacts(then)),
-        "decisions": list(_decisions(entries[: found.seq])),
+        "artifacts": [
+            {"task": task, **record}
+            for task, number in _completed(then)
+            if (outcome := then.tasks[number].outcome) is not None
+            for record in outcome.artifacts
+        ],
+        "decisions": [
+            {"at": entry.at, **entry.event._asdict()}
+            for entry in entries[: found.seq]
+            if isinstance(entry.event, GateDecided)
+        ],
         "evidence": list(_evidence(then)),
         "files": _files(found, known, ArtifactStore(state_dir)),
         "environment": then.environment,
@@ -277,24 +281,6 @@ def _completed(state: State) -> Iterator[tuple[str, int]]:
     for number, found in enumerate(state.tasks):
         if found.status == "completed":
             yield state.specs[number].id, number
-
-
-def _statuses(state: State) -> dict[str, int]:
-    return {status: count for status, count in state.counts.items() if count}
-
-
-def _artifacts(state: State) -> Iterator[dict[str, Json]]:
-    for task, number in _completed(state):
-        outcome = state.tasks[number].outcome
-        for record in outcome.artifacts if outcome is not None else ():
-            yield {"task": task, **record}
-
-
-def _decisions(entries: Iterable[Entry]) -> Iterator[dict[str, Json]]:
-    """What was decided at gates, by whom, and what they said."""
-    for entry in entries:
-        if entry.event.__class__.__name__ == "GateDecided":
-            yield {"at": entry.at, **entry.event._asdict()}
 
 
 def _evidence(state: State) -> Iterator[dict[str, Json]]:

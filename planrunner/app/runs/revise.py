@@ -30,7 +30,7 @@ from planrunner.engine.poller import TimeLine, boot
 from planrunner.errors import Hint, NextStep, NotFound, RunHeld, UsageError
 from planrunner.journal.memory import MemoryJournal
 from planrunner.journal.ports import Journal
-from planrunner.journal.records import Lease, StoredPlan
+from planrunner.journal.records import StoredPlan
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_project, find_state
 from planrunner.machine.compensation import outstanding
@@ -83,32 +83,26 @@ def revise(request: ReviseRequest, state_dir: str | None) -> Revision:
     """
     with closing(open_journal(find_state(None, state_dir))) as journal:
         run_id = journal.find_run(request.run)
-        handle = _held(journal, run_id)
+        try:
+            handle = journal.acquire(run_id)
+        except RunHeld as error:
+            raise RunHeld(error.message, Hint("pause it first: ", NextStep("pause", run_id))) from None
         try:
             with acting(principal(), workspace()):
-                return _revised(journal, handle, request)
+                recorded = _Recorded(journal, run_id)
+                state = recorded.state
+                keep_profile(directory_of(state), str(state.environment.get("profile", "")))
+                answer_waiting(journal, handle, state, recorded.now)
+                recorded = _Recorded(journal, run_id)
+                made = _prepared(journal, recorded, request)
+                if made.revision.changed:
+                    journal.keep_plan(made.stored)
+                    first = handle.last_seq + 1
+                    entries = [Entry(seq, recorded.now, event) for seq, event in enumerate(made.events, first)]
+                    journal.append(handle, entries)
+                return made.revision
         finally:
             journal.release(handle)
-
-
-def _revised(journal: Journal, handle: Lease, request: ReviseRequest) -> Revision:
-    recorded = _Recorded(journal, handle.run)
-    keep_profile(directory_of(recorded.state), str(recorded.state.environment.get("profile", "")))
-    answer_waiting(journal, handle, recorded.state, recorded.now)
-    recorded = _Recorded(journal, handle.run)
-    made = _prepared(journal, recorded, request)
-    if made.revision.changed:
-        journal.keep_plan(made.stored)
-        first = handle.last_seq + 1
-        journal.append(handle, [Entry(seq, recorded.now, event) for seq, event in enumerate(made.events, first)])
-    return made.revision
-
-
-def _held(journal: Journal, run_id: str) -> Lease:
-    try:
-        return journal.acquire(run_id)
-    except RunHeld as error:
-        raise RunHeld(error.message, Hint("pause it first: ", NextStep("pause", run_id))) from None
 
 
 def compared(one: str, other: str, state_dir: str | None) -> list[Difference]:
@@ -171,7 +165,9 @@ def _prepared(journal: Journal, recorded: _Recorded, request: ReviseRequest) -> 
     said = _settled(state, request)
     check_project(directory_of(state))
     registry = Registry(project=directory_of(state))
-    seen, noted = let_in(_wanted(request), MemoryJournal(), registry)
+    seen, noted = let_in(
+        ExecRequest(request.plan, request.params, trust=request.trust, ask=request.ask), MemoryJournal(), registry
+    )
     before = state.plan if state.governed is None else state.governed.plan
     _refuse_strange(state, seen, request.plan)
     outside = noted.get("trust", {}).get("origin") == "outside"
@@ -183,17 +179,8 @@ def _prepared(journal: Journal, recorded: _Recorded, request: ReviseRequest) -> 
     )
     lacked = environment_of(seen.env, directory_of(state)).keys() - state.environment.get("env", {}).keys()
     if seen.digest == state.plan_digest and params == state.params and not lacked:
-        same = Revision(
-            state.run_id,
-            before.id,
-            state.revision,
-            seen.digest,
-            seen.digest,
-            False,
-            principal().name,
-            request.reason,
-            (),
-        )
+        who, digest = principal().name, seen.digest
+        same = Revision(state.run_id, before.id, state.revision, digest, digest, False, who, request.reason, ())
         return _Made(same, (), stored)
     if stored.digest != seen.digest:
         noted = {**noted, "text": stored.digest}
@@ -216,10 +203,6 @@ def _prepared(journal: Journal, recorded: _Recorded, request: ReviseRequest) -> 
     reset = reset_event(after, which, principal().name, request.keep_unchanged)
     revision = _told(state, after, which, event, before, found)
     return _Made(revision, (*first, event, *said, *(() if reset is None else (reset,))), stored)
-
-
-def _wanted(request: ReviseRequest) -> ExecRequest:
-    return ExecRequest(request.plan, request.params, trust=request.trust, ask=request.ask)
 
 
 # What refuses a revision
@@ -251,11 +234,9 @@ def _settled(state: State, request: ReviseRequest) -> list[DoubtSettled]:
     doubts = [state.specs[number].id for number in range(len(state.tasks)) if _is_doubtful(state, number)]
     left = [name for name in doubts if name not in names]
     if left:
-        more = f" and {len(left) - 1} more" if left[1:] else ""
+        more = f" and {len(left) - 1} more" if left[1:] else " is"
         raise UsageError(
-            f"`{left[0]}`{more} in doubt: an attempt was cut off, and whether it took effect is not known"
-            if more
-            else f"`{left[0]}` is in doubt: its attempt was cut off, and whether it took effect is not known",
+            f"`{left[0]}`{more} in doubt: an attempt was cut off, and whether it took effect is not known",
             Hint(
                 "say what became of it (retry, completed or failed): ",
                 NextStep("resume", state.run_id, "--plan", request.plan, "--settle", f"{left[0]}=retry"),
@@ -303,6 +284,10 @@ def _event(
         name: value for name, value in state.environment.items() if name not in ("trust", "outside", "text", "files")
     }
     env = {**environment_of(seen.env, directory), **state.environment.get("env", {})}
+    last = next(e.event for e in reversed(recorded.entries) if isinstance(e.event, (RunStarted, RunRevised)))
+    most, asked = settled(directory)[1], last.max_parallel
+    if most is not None and asked == min(before.max_parallel, most):
+        asked = None  # it was what the plan says, not what the person who started the run said
     bound = ("policy", "budgets", "gate for label")
     return RunRevised(
         state.revision + 1,
@@ -318,22 +303,12 @@ def _event(
             "plan": os.path.abspath(request.plan),
             "env": env,
         },
-        _at_once(recorded, before, seen.plan, directory),
+        at_once(asked, seen.plan.max_parallel, most),
         None if state.selected is None else widened(seen.plan, state.selected, {task.id for task in before.tasks}),
         _under_way(state, before, seen.plan),
         any(difference.what.startswith(bound) for difference in found),
         recorded.idle,
     )
-
-
-def _at_once(recorded: _Recorded, before: Plan, now: Plan, directory: str) -> int | None:
-    """How many tasks may run at once: what the person who started the run said, else what the plan says."""
-    last = next(e.event for e in reversed(recorded.entries) if isinstance(e.event, (RunStarted, RunRevised)))
-    most = settled(directory)[1]
-    asked = last.max_parallel
-    if most is not None and asked == min(before.max_parallel, most):
-        asked = None
-    return at_once(asked, now.max_parallel, most)
 
 
 def _under_way(state: State, before: Plan, now: Plan) -> tuple[str, ...]:
@@ -398,7 +373,7 @@ def _told(
         assert after.compensation_log is not None
         number = after.compensation_log.owed[position].number
         owed |= {number, *owners(after, number)}
-    again = [number for number in which.again if not _is_gate(after, number)]
+    again = [number for number in which.again if after.specs[number].gate is None]
     return Revision(
         state.run_id,
         before.id,
@@ -420,9 +395,5 @@ def _told(
         names(which.new),
         names(lost),
         names(number for number in lost if number in owed),
-        names(number for number in which.again if _is_gate(after, number)),
+        names(number for number in which.again if after.specs[number].gate is not None),
     )
-
-
-def _is_gate(state: State, number: int) -> bool:
-    return state.specs[number].gate is not None

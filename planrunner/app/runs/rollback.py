@@ -17,6 +17,7 @@ from planrunner.journal.workspace import find_state
 from planrunner.machine.compensation import acted, bare, outstanding, selected, started, under_way
 from planrunner.machine.compensation_log import Owed
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, Event, RollbackStarted
+from planrunner.machine.names import owners
 from planrunner.machine.state import State
 from planrunner.plan.model import RollbackPolicy
 from planrunner.views.documents import document
@@ -78,20 +79,15 @@ def roll_back(request: RollbackRequest, state_dir: str | None, watch: Watch) -> 
     Raises NotFound, RunHeld, UsageError where there is nothing to undo, StorageFailed,
     Fenced.
     """
-    run = _started(request.run, state_dir)[0]
+
+    with closing(open_journal(find_state(None, state_dir), readonly=True)) as journal:
+        run = journal.find_run(request.run)
 
     def following(state: State) -> list[Event]:
-        order = _started(run, state_dir)[1]  # now that the run is held: until then it may have gone on
-        return [_event(state, request, order)]
+        with closing(open_journal(find_state(None, state_dir), readonly=True)) as journal:
+            return [_event(state, request, starts(journal.entries(state.run_id)))]
 
     return go_on(run, state_dir, watch, following, "rollback")
-
-
-def _started(wanted: str, state_dir: str | None) -> tuple[str, dict[tuple[str, int], int]]:
-    """The id of a run, and what ``starts`` tells of it."""
-    with closing(open_journal(find_state(None, state_dir), readonly=True)) as journal:
-        run = journal.find_run(wanted)
-        return run, starts(journal.entries(run))
 
 
 def starts(entries: Iterable[Entry]) -> dict[tuple[str, int], int]:
@@ -105,8 +101,11 @@ def starts(entries: Iterable[Entry]) -> dict[tuple[str, int], int]:
 
 def _event(state: State, request: RollbackRequest, order: Mapping[tuple[str, int], int]) -> RollbackStarted:
     policy = state.plan.rollback or RollbackPolicy()
+    known = {task.id for task in state.specs} | {task.id.rpartition("/")[2] for task in state.specs}
+    known |= {label for task in state.specs for label in task.labels}
     for name in request.only:
-        _check(state, name)
+        if name not in known:
+            raise missing(f"the run has no task and no label `{name}`", name, sorted(known), state.run_id)
     positions = selected(state, outstanding(state), request.only or policy.only)
     naked = [] if request.only or policy.only else bare(state)
     if request.to:
@@ -124,13 +123,6 @@ def _event(state: State, request: RollbackRequest, order: Mapping[tuple[str, int
     )
 
 
-def _check(state: State, name: str) -> None:
-    known = {task.id for task in state.specs} | {task.id.rpartition("/")[2] for task in state.specs}
-    known |= {label for task in state.specs for label in task.labels}
-    if name not in known:
-        raise missing(f"the run has no task and no label `{name}`", name, sorted(known), state.run_id)
-
-
 def _after(
     state: State, name: str, order: Mapping[tuple[str, int], int], positions: Sequence[int], naked: Sequence[int]
 ) -> tuple[list[int], list[int]]:
@@ -145,18 +137,10 @@ def _after(
     owed = state.compensation_log.owed
 
     def later(other: int, attempt: int) -> bool:
-        return order.get((state.specs[other].id, attempt), 0) > since and not _inside(state, other, number)
+        return order.get((state.specs[other].id, attempt), 0) > since and number not in (other, *owners(state, other))
 
     kept = [at for at in positions if later(owed[at].number, owed[at].attempt)]
     return kept, [other for other in naked if later(other, state.tasks[other].attempts)]
-
-
-def _inside(state: State, number: int, owner: int) -> bool:
-    while number >= 0:
-        if number == owner:
-            return True
-        number = state.tasks[number].frame.owner
-    return False
 
 
 def _never_acted(state: State, position: int, entries: Iterable[Entry]) -> bool:
