@@ -74,7 +74,8 @@ def called(wanted: str, task: str, state: str | None) -> list[Called]:
             if isinstance(event, AttemptStarted) and event.task == name:
                 found.append(_attempt(journal, run, entries[: at + 1], event))
             elif isinstance(event, AttemptEnded) and event.task == name:
-                found = [_with_sent(each, event, store) for each in found]
+                sent = tuple(_sent(record, store) for record in event.outcome.artifacts if _is_sent(record))
+                found = [one if one.judge or one.attempt != event.attempt else one._replace(sent=sent) for one in found]
             elif isinstance(event, GateExamined) and event.task == name:
                 found += _judged(event, store)
     if not found:
@@ -104,12 +105,6 @@ def _attempt(journal: Journal, run: str, entries: list[Entry], event: AttemptSta
     }
     shown = {key: value for key, value in parts.items() if value}
     return Called(event.task, event.attempt, False, shown, event.inputs, digest(call) == event.inputs, "", ())
-
-
-def _with_sent(one: Called, event: AttemptEnded, store: ArtifactStore) -> Called:
-    if one.judge or one.attempt != event.attempt:
-        return one
-    return one._replace(sent=tuple(_sent(record, store) for record in event.outcome.artifacts if _is_sent(record)))
 
 
 def _judged(event: GateExamined, store: ArtifactStore) -> list[Called]:

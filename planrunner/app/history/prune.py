@@ -6,7 +6,6 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Iterator
 from typing import Any
 
 from planrunner.app.history.artifacts import GRACE, collected
@@ -46,10 +45,19 @@ def prune(
         before = math.inf if older_than is None else time.time() - older_than
         for place, row in enumerate(journal.runs(_ALL)):  # the newest first: a fork comes before what it came from
             if not row.status:
-                parents.update(_parents(journal, row))
+                # the runs that it goes on with: the keys of its attempts are those of the first
+                forks = (entry.event for entry in journal.entries(row.run) if isinstance(entry.event, RunForked))
+                parents.update(fork.parent for fork in forks)
             if place < (keep or 0) or (row.created if row.ended is None else row.ended) >= before:
                 continue
-            why = _why_spared(journal, row, parents) or ("" if dry_run else _removed(journal, row))
+            why = _why_spared(journal, row, parents)
+            if not why and not dry_run:
+                try:
+                    journal.retention().remove(row, time.time(), principal().name)
+                except StorageFailed:
+                    raise
+                except PlanrunnerError as error:
+                    why = error.message
             if why:
                 spared.append({"run_id": row.run, "why": why})
             else:
@@ -87,22 +95,6 @@ def _why_spared(journal: Journal, row: RunRow, parents: set[str]) -> str:
     if found.compensation_log is not None and found.compensation_log.active:
         return "it is being rolled back"
     return ""
-
-
-def _removed(journal: Journal, row: RunRow) -> str:
-    """Take a run out of the journal; why it could not be, empty where it was."""
-    try:
-        journal.retention().remove(row, time.time(), principal().name)
-    except StorageFailed:
-        raise
-    except PlanrunnerError as error:
-        return error.message
-    return ""
-
-
-def _parents(journal: Journal, row: RunRow) -> Iterator[str]:
-    """The runs that a run continues with: the keys of its attempts are those of the first."""
-    return (entry.event.parent for entry in journal.entries(row.run) if isinstance(entry.event, RunForked))
 
 
 def _tidied(state_dir: str, runs: list[str]) -> int:

@@ -272,7 +272,10 @@ def lint_paths(
         folder = os.path.dirname(file.source.name)
         if folder not in projects:
             projects[folder] = check_settings(file.source.name, choice)
-            registries[folder] = _registry_of(find_project(file.source.name), registries)
+            project = find_project(file.source.name)  # folders of one project share what was loaded
+            if project not in registries:
+                registries[project] = registry(project, keeps=False)
+            registries[folder] = registries[project]
         capabilities = registries[folder]
         if mend:
             results.append(mend_file(file, choice, capabilities, unsafe=mend == "all"))
@@ -280,13 +283,6 @@ def lint_paths(
             results.append(check_file(file, choice, capabilities))
     unsound = {part.source.name: part for parts in projects.values() for part in parts if part.findings}
     return [*results, *{**asked, **unsound}.values()]
-
-
-def _registry_of(project: str, known: dict[str, Capabilities]) -> Capabilities:
-    """What can be used in a project; folders of one project share what was loaded."""
-    if project not in known:
-        known[project] = registry(project, keeps=False)
-    return known[project]
 
 
 def read_files(paths: Iterable[str], stdin: tuple[str, bytes]) -> list[File]:

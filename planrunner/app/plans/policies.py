@@ -43,18 +43,17 @@ def explain(path: str) -> tuple[Plan, list[Explained]]:
         raise PlanInvalid(f"`{path}` cannot run", file.source, (*file.findings, *found.findings))
     lines = Lines(directory, path, file.source)
     operator, ground = levels(policy_records(directory)), Ground(registry, directory)
-    return found.plan, [_explained(each, lines, ground) for each in standing(found.plan, operator)]
-
-
-def _explained(standing: Standing, lines: Lines, ground: Ground) -> Explained:
-    name, task, around, _ = standing
-    said = list(_judged(standing, lines))
-    for wanted, right in files(around, task, ground):
-        later = Said(wanted.entry, "later", way=wanted.way)
-        said.append(later if right is None else _said(wanted, right, lines, task))
-    for section in ("files", "network", "env", "sandbox"):
-        said += _scopes(section, around, lines, task)
-    return Explained(name, task.uses or task.command or "", tuple(said))
+    tasks = []
+    for each in standing(found.plan, operator):
+        name, task, around, _ = each
+        said = list(_judged(each, lines))
+        for wanted, right in files(around, task, ground):
+            later = Said(wanted.entry, "later", way=wanted.way)
+            said.append(later if right is None else _said(wanted, right, lines, task))
+        for section in ("files", "network", "env", "sandbox"):
+            said += _scopes(section, around, lines, task)
+        tasks.append(Explained(name, task.uses or task.command or "", tuple(said)))
+    return found.plan, tasks
 
 
 def _judged(standing: Standing, lines: Lines) -> Iterator[Said]:
@@ -82,11 +81,7 @@ def _said(wanted: Wanted, right: Right, lines: Lines, task: Task) -> Said:
     help_ = refusal(wanted, right) if right.verdict == "deny" else ""
     section, verdict = rule.split(".")[1:3]
     place = lines.place(right.level, task, section, verdict, entry)
-    return Said(what, right.verdict, _by(rule, entry), place, help_, wanted.way)
-
-
-def _by(rule: str, entry: str) -> str:
-    return f"{rule}: {entry}" if entry else rule
+    return Said(what, right.verdict, f"{rule}: {entry}" if entry else rule, place, help_, wanted.way)
 
 
 def _scopes(section: str, around: tuple[Level, ...], lines: Lines, task: Task) -> list[Said]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import planrunner
@@ -37,7 +38,13 @@ def plan_schema(capabilities: Sequence[Capability] = ()) -> Schema:
         uses = task["properties"]["uses"]
         known = {"enum": [capability.name for capability in capabilities]}
         task["properties"]["uses"] = {"description": uses.get("description", ""), "anyOf": [known, dict(uses)]}
-        task.setdefault("allOf", []).extend(_inputs_rule(capability) for capability in capabilities)
+        task.setdefault("allOf", []).extend(
+            {
+                "if": {"properties": {"uses": {"const": capability.name}}, "required": ["uses"]},
+                "then": {"properties": {"with": input_schema(capability)}},
+            }
+            for capability in capabilities
+        )
     return schema
 
 
@@ -126,21 +133,16 @@ def _alternatives(root: Schema, schema: Schema, seen: set[int]) -> Iterator[Sche
     seen.add(id(schema))
     yield schema
     if "$ref" in schema:
-        yield from _alternatives(root, _resolve(root, schema["$ref"]), seen)
+        target: Any = root
+        for name in schema["$ref"].removeprefix("#/").split("/"):
+            target = target[name]
+        yield from _alternatives(root, target, seen)
     for key in ("allOf", "anyOf", "oneOf"):
         for each in schema.get(key, ()):
             yield from _alternatives(root, each, seen)
     for key in ("items", "then", "additionalProperties"):
         if isinstance(schema.get(key), dict):
             yield from _alternatives(root, schema[key], seen)
-
-
-def _resolve(root: Schema, reference: str) -> Schema:
-    found: Any = root
-    for name in reference.removeprefix("#/").split("/"):
-        found = found[name]
-    resolved: Schema = found
-    return resolved
 
 
 def _used(root: Schema, start: Schema) -> Schema:
@@ -172,11 +174,6 @@ def _task_definition(schema: Schema) -> Schema:
         if "uses" in each.get("properties", {}):
             return each
     raise KeyError("the schema of plans does not describe tasks")
-
-
-def _inputs_rule(capability: Capability) -> Schema:
-    condition = {"properties": {"uses": {"const": capability.name}}, "required": ["uses"]}
-    return {"if": condition, "then": {"properties": {"with": input_schema(capability)}}}
 
 
 def _field_schema(field: Field) -> Schema:
@@ -275,7 +272,9 @@ def _task(found: Capability, need: str) -> str:
     lines = [f"- id: {_identifier(found)}", f"  uses: {found.name}"]
     if need:
         lines.append(f"  needs: [{need}]")
-    given = _given(found)
+    given = INPUTS.get(found.name)
+    if given is None:
+        given = {field.name: _value(field) for field in found.inputs if field.required}
     if found.takes_run and not given:
         lines.append("  run: echo hello")
     if given:
@@ -288,14 +287,6 @@ def _task(found: Capability, need: str) -> str:
     return "\n".join(lines)
 
 
-def _given(found: Capability) -> Mapping[str, Any]:
-    """The inputs that the example shows."""
-    known = INPUTS.get(found.name)
-    if known is not None:
-        return known
-    return {field.name: _value(field) for field in found.inputs if field.required}
-
-
 def _identifier(found: Capability) -> str:
     return found.name.rpartition(".")[2].replace("_", "-")
 
@@ -306,7 +297,11 @@ def _value(field: Field) -> Any:
         if known.get("enum"):
             return known["enum"][0]
     named = _BY_NAME.get(field.name)
-    if named is not None and _is_of(named, field.type):
+    if (
+        named is not None
+        and field.type in ("string", "list", "any")
+        and isinstance(named, list) == (field.type == "list")
+    ):
         return named
     if field.type == "list":
         return [_item(each) for each in schema.get("prefixItems", (schema.get("items", {}),))]
@@ -320,10 +315,6 @@ def _item(schema: Any) -> Any:
     words = schema.get("enum")
     simple: dict[Any, Any] = {"integer": 1, "number": 1.5, "boolean": True, "object": {}, "array": []}
     return words[0] if words else simple.get(schema["type"], "text") if isinstance(schema.get("type"), str) else "text"
-
-
-def _is_of(value: Any, kind: str) -> bool:
-    return isinstance(value, list) == (kind == "list") and kind in ("string", "list", "any")
 
 
 def _spent(what: str) -> str:
@@ -346,90 +337,8 @@ def _is_special(word: str) -> bool:
     return word.lower() in ("true", "false", "yes", "no", "on", "off", "null", "y", "n") or not word[0].isalpha()
 
 
-_URL = "https://example.com/"
-_DATABASE = "sqlite:///notes.db"
-
-INPUTS: Mapping[str, Mapping[str, Any]] = {
-    "docker.build": {"tag": "shop/web:1.4"},
-    "docker.image_remove": {"image": "shop/web:1.4"},
-    "docker.push": {"image": "registry.example.com/shop/web:1.4"},
-    "docker.run": {"image": "alpine:3", "command": ["echo", "hello"]},
-    "docker.tag": {"source": "shop/web:1.4", "target": "shop/web:latest"},
-    "fail": {"message": "there is nothing to release"},
-    "files.append": {"path": "notes.txt", "content": "one more line\n"},
-    "files.copy": {"path": "notes.txt", "to": "copy.txt"},
-    "files.delete": {"path": "notes.txt"},
-    "files.edit": {"blocks": [{"path": "notes.txt", "search": "draft", "replace": "final"}]},
-    "files.glob": {"patterns": ["**/*.txt"]},
-    "files.mkdir": {"path": "build"},
-    "files.move": {"path": "notes.txt", "to": "moved.txt"},
-    "files.read": {"path": "notes.txt"},
-    "files.restore": {"snapshot": "{{ tasks.snapshot.outputs.snapshot }}"},
-    "files.snapshot": {"path": "."},
-    "files.template": {"path": "hello.txt", "template": "hello.txt.j2", "values": {"name": "Ana"}},
-    "files.write": {"path": "notes.txt", "content": "a draft\n"},
-    "git.add": {"paths": ["notes.txt"]},
-    "git.bisect": {"good": "v1.0", "test": ["grep", "-q", "draft", "notes.txt"]},
-    "git.branch": {"name": "topic"},
-    "git.clone": {"url": "https://example.com/shop.git", "path": "shop"},
-    "git.commit": {"subject": "Say what changed", "paths": ["notes.txt"]},
-    "git.diff": {"base": "v1.0"},
-    "git.fetch": {"remote": "origin"},
-    "git.log": {"since": "v1.0"},
-    "git.merge": {"ref": "topic"},
-    "git.pull_request": {"title": "Say what changed", "head": "topic"},
-    "git.push": {"remote": "origin"},
-    "git.show": {"ref": "v1.0"},
-    "git.status": {},
-    "git.switch": {"ref": "topic"},
-    "git.tag": {"name": "v1.1"},
-    "git.tag_delete": {"name": "v1.0"},
-    "git.worktree_add": {"path": "tree"},
-    "git.worktree_remove": {"path": "tree"},
-    "http.delete": {"url": f"{_URL}notes/1"},
-    "http.download": {"url": f"{_URL}notes.txt", "path": "notes.txt"},
-    "http.get": {"url": f"{_URL}notes/1"},
-    "http.head": {"url": f"{_URL}notes/1"},
-    "http.pages": {"url": f"{_URL}notes"},
-    "http.patch": {"url": f"{_URL}notes/1", "json": {"text": "final"}},
-    "http.poll": {"url": f"{_URL}notes/1", "until": "status == 200", "within": "50s"},
-    "http.post": {"url": f"{_URL}notes", "json": {"text": "a draft"}},
-    "http.put": {"url": f"{_URL}notes/1", "json": {"text": "final"}},
-    "http.request": {"method": "OPTIONS", "url": _URL},
-    "kubectl.apply": {"path": "deploy.yaml"},
-    "kubectl.delete": {"resource": "deployment/web"},
-    "kubectl.get": {"resource": "pods"},
-    "kubectl.rollout_status": {"resource": "deployment/web"},
-    "kubectl.rollout_undo": {"resource": "deployment/web"},
-    "llm.complete": {"prompt": "Why is the sky blue?"},
-    "llm.embed": {"texts": ["a draft", "a final text"]},
-    "llm.judge": {"criteria": ["names a cause"], "material": "The sky is blue because air scatters blue light."},
-    "llm.vote": {"prompt": "Is 91 a prime? Answer yes or no."},
-    "noop": {"value": "hello"},
-    "python.run": {"function": "tools.py:add", "args": {"a": 1, "b": 2}},
-    "python.scan": {"file": "tools.py"},
-    "research.cite": {"facts": "{{ tasks.facts.outputs }}"},
-    "research.dedupe": {"docs": "{{ tasks.fetch.outputs }}"},
-    "research.facts": {"docs": "{{ tasks.fetch.outputs }}", "query": "example domains"},
-    "research.fetch": {"sources": [_URL]},
-    "research.rank": {"docs": "{{ tasks.fetch.outputs }}", "query": "example domains"},
-    "research.search": {"query": "example domains"},
-    "shell": {},
-    "sleep": {"duration": "10s"},
-    "sql.execute": {
-        "database": _DATABASE,
-        "statement": "INSERT INTO notes (text) VALUES (:text)",
-        "params": {"text": "a draft"},
-    },
-    "sql.query": {"database": _DATABASE, "statement": "SELECT text FROM notes WHERE id > :id", "params": {"id": 0}},
-    "sql.script": {"database": _DATABASE, "file": "schema.sql"},
-    "validate.bandit": {"paths": ["src"]},
-    "validate.json_schema": {"files": ["config.json"], "schema_file": "config.schema.json"},
-    "validate.junit": {"files": ["build/junit.xml"]},
-    "validate.mypy": {"paths": ["src"]},
-    "validate.pytest": {"paths": ["tests"]},
-    "validate.ruff": {"paths": ["src"]},
-}
+INPUTS: Mapping[str, Mapping[str, Any]] = json.loads(Path(__file__).with_name("examples.json").read_text("utf-8"))
+"""The inputs of examples, by capability; required ones are made up for others."""
 
 EARLIER: Mapping[str, str] = {
     "files.restore": "files.snapshot",

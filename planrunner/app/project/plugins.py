@@ -69,7 +69,11 @@ def plugins() -> list[Plugin]:
     registry.rules()
     registry.observer()
     packages = dict.fromkeys((entry.plugin, entry.version) for entry in registry.installed())
-    found = [_package(registry, name, version) for name, version in packages]
+    found = []
+    for name, version in packages:
+        entries = [entry for entry in registry.installed() if entry.plugin == name]
+        families = tuple(sorted({entry.name for entry in entries if entry.group == CAPABILITIES}))
+        found.append(_loaded(registry, Plugin(name, version, "package", "ready", families, (), (), ())))
     return [*found, *(_file(registry, file) for file in registry.files())]
 
 
@@ -140,12 +144,6 @@ def _diff(file: ProjectFile) -> str:
     now = file.text.decode("utf-8", "replace").splitlines(keepends=True)
     lines = unified_diff(before.text.splitlines(keepends=True), now, f"{file.name} (trusted)", file.name)
     return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
-
-
-def _package(registry: Registry, name: str, version: str) -> Plugin:
-    entries = [entry for entry in registry.installed() if entry.plugin == name]
-    families = tuple(sorted({entry.name for entry in entries if entry.group == CAPABILITIES}))
-    return _loaded(registry, Plugin(name, version, "package", "ready", families, (), (), ()))
 
 
 def _file(registry: Registry, file: ProjectFile) -> Plugin:
