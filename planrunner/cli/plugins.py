@@ -7,8 +7,8 @@ import sys
 import click
 
 from planrunner.app.project.plugins import (
-    Examined,
     Plugin,
+    ReviewedFile,
     check,
     checked_document,
     described,
@@ -164,7 +164,7 @@ def _state(found: Plugin) -> str:
     return f"{found.state}: {', '.join(what)}" if what else found.state
 
 
-def _examined(examined: Examined) -> list[str]:
+def _examined(examined: ReviewedFile) -> list[str]:
     file, scan = examined.file, examined.scan
     lines = [f"{file.name}: {len(file.text)} bytes, {file.text.count(chr(10).encode())} lines; it would be executed"]
     for each in scan.capabilities:

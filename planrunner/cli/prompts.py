@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from planrunner.app.history.show import look
-from planrunner.app.people.admission import Answer, Wish, admit
+from planrunner.app.people.admission import AdmissionRequest, Answer, admit
 from planrunner.app.people.gates import Ballots
 from planrunner.app.runs.doubts import Doubt, open_doubts
 from planrunner.app.runs.execute import RunResult, Watch, warn
@@ -55,7 +55,7 @@ def consent(given: Settings, alone: bool, found: dict[str, Json]) -> Answer:
 
 def vouch(given: Settings, path: str, params: tuple[tuple[str, Json], ...]) -> None:
     """Ask whether a plan may run, where its effects are real and no run keeps the answer. Raises Denied."""
-    admit(Wish(path, params, ask=partial(consent, given, False)), Registry(project=find_project(path)))
+    admit(AdmissionRequest(path, params, ask=partial(consent, given, False)), Registry(project=find_project(path)))
 
 
 def show(given: Settings, found: dict[str, Json]) -> None:

@@ -9,11 +9,11 @@ from typing import Any
 import click
 
 from planrunner.app.people.admission import (
-    Examined,
-    examined,
+    Review,
     forget,
     listed,
     project_object,
+    review,
     trust_plan,
     trust_project,
 )
@@ -115,9 +115,9 @@ def explain_(plan: str, as_json: bool) -> int:
 
 
 def _plan(given: Settings, path: str, options: dict[str, Any]) -> int:
-    examination = examined(path)
+    examination = review(path)
     _show(given, examination, options["as_json"])
-    if examination.found["trusted"] == "trusted":
+    if examination.summary["trusted"] == "trusted":
         return _say(f"{_path(path)} is already trusted as it is", options)
     if not _agreed(given, options, "trust exactly this plan?"):
         return OK if options["as_json"] else _say("not trusted", options, DENIED)
@@ -125,12 +125,12 @@ def _plan(given: Settings, path: str, options: dict[str, Any]) -> int:
     return _say(f"{_path(path)} is trusted as it is; after a change it prompts again", options)
 
 
-def _show(given: Settings, found: Examined, as_json: bool) -> None:
+def _show(given: Settings, found: Review, as_json: bool) -> None:
     screen = output(given)
     if as_json:
-        print_document(found.found)
+        print_document(found.summary)
     else:
-        screen.write("".join(f"{line}\n" for line in powers_lines(screen, found.found)))
+        screen.write("".join(f"{line}\n" for line in powers_lines(screen, found.summary)))
 
 
 def _project(given: Settings, path: str, options: dict[str, Any]) -> int:

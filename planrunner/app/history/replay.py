@@ -9,7 +9,7 @@ from contextlib import closing
 from typing import Any, NamedTuple
 
 from planrunner.app.history.state import later_plans, plan_of
-from planrunner.app.runs.setup import sight
+from planrunner.app.runs.setup import prepare_plan
 from planrunner.engine.replay import replay, replay_edited
 from planrunner.errors import Hint, NextStep, NotFound, StorageFailed, UsageError
 from planrunner.journal.codec import decode_rows, encode_rows
@@ -163,7 +163,7 @@ def replay_run(wanted: str, state: str | None, plan: str | None = None) -> Repla
 
 def _edited(path: str, pinned: Plan, run_id: str, entries: Sequence[Entry]) -> tuple[str, Replayed]:
     """The digest of the edited plan, and what the replay with it found."""
-    seen = sight(path, MemoryJournal(), Registry(project=find_project(path)))
+    seen = prepare_plan(path, MemoryJournal(), Registry(project=find_project(path)))
     started = entries[0].event if entries else None
     if not isinstance(started, RunStarted):
         raise StorageFailed(f"the journal of run {run_id} does not begin with its start")

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 from planrunner.app.proof.envelope import Sight
 from planrunner.app.proof.powers import FORMAT, outside, powers, settings_powers
-from planrunner.app.runs.setup import Seen, environment_of, sight
+from planrunner.app.runs.setup import ReadyPlan, environment_of, prepare_plan
 from planrunner.errors import Denied, Hint, NextStep, NotFound, UsageError
 from planrunner.escapes import escaped
 from planrunner.files.match import path_matches
@@ -39,7 +39,7 @@ Ask = Callable[[dict[str, Json]], Answer]
 DENYING = "policy: {plans: {outside: deny}}"
 
 
-class Wish(NamedTuple):
+class AdmissionRequest(NamedTuple):
     """A plan that is to run: its path, the parameters as they were given, the digest that was typed, the
     places outside the project that were named, and how to ask."""
 
@@ -50,12 +50,12 @@ class Wish(NamedTuple):
     ask: Ask | None = None
 
 
-class Examined(NamedTuple):
-    """A plan as it is reviewed before it is trusted. ``found`` is what it may do (see ``proof/powers.py``) with
+class Review(NamedTuple):
+    """A plan as it is reviewed before it is trusted. ``summary`` is what it may do (see ``proof/powers.py``) with
     its ``digest`` and ``origin``; ``text`` is what the digest is made of."""
 
-    seen: Seen
-    found: dict[str, Json]
+    ready: ReadyPlan
+    summary: dict[str, Json]
     text: bytes
 
 
@@ -65,78 +65,80 @@ def rule_for(origin: Literal["inside", "outside"]) -> str:
     return said_of_plans(find_project(None), origin) or ("ask" if origin == "outside" else "allow")
 
 
-def examine(
-    path: str, registry: Registry, params: Iterable[tuple[str, Json]] = (), seen: Seen | None = None
-) -> Examined:
+def review(
+    path: str,
+    registry: Registry | None = None,
+    params: Iterable[tuple[str, Json]] = (),
+    ready: ReadyPlan | None = None,
+) -> Review:
     """A plan file with what it may do. Raises NotFound, UsageError, and PlanInvalid, for settings with errors too."""
-    seen = seen or read_anew(path, registry)
     directory = find_project(path)
-    look = Sight(seen.plan, _values(seen.plan, params), seen.traits, environment_of(seen.env, directory))
-    why = stranger(path, seen)
+    ready = ready or read_uncached(path, registry or Registry(project=directory))
+    look = Sight(ready.plan, _values(ready.plan, params), ready.traits, environment_of(ready.env, directory))
+    why = why_foreign(path, ready)
     settings = _settings_beside(directory) if why else b""
-    text = stable_json({"plan": seen.digest, "settings": trust.digest(settings) if settings else ""}).encode()
+    text = stable_json({"plan": ready.digest, "settings": trust.digest(settings) if settings else ""}).encode()
     found = {
         "format": FORMAT,
         "file": path,
         "origin": "outside" if why else "inside",
         "why": why,
         "directory": directory,
-        "revision": seen.digest,
+        "revision": ready.digest,
         "digest": f"sha256:{trust.digest(text)}",
         "trusted": trust.standing(path, text, "plan"),
-        **powers(look, seen.plan.max_parallel, directory),
-        "env": list(seen.env),
+        **powers(look, ready.plan.max_parallel, directory),
+        "env": list(ready.env),
         "settings": settings_powers(read_settings(directory).own) if settings else None,
     }
-    return Examined(seen, found, text)
+    return Review(ready, found, text)
 
 
-def read_anew(path: str, registry: Registry) -> Seen:
+def read_uncached(path: str, registry: Registry) -> ReadyPlan:
     """A plan file as it is, whatever a state directory that came with it keeps of it. Raises NotFound, PlanInvalid."""
-    return sight(path, MemoryJournal(), registry)
+    return prepare_plan(path, MemoryJournal(), registry)
 
 
-def stranger(path: str, seen: Seen) -> str:
+def why_foreign(path: str, ready: ReadyPlan) -> str:
     """Why a plan is from outside, by its own file or by one that it links to; empty where it is not. A project that
     its user trusts as a whole counts like that of the working directory."""
-    why = _stray_file(path, seen)
+    why = _stray_file(path, ready)
     home = trusted_home(path) if why else ""
-    return "" if home and not _stray_file(path, seen, home) else why
+    return "" if home and not _stray_file(path, ready, home) else why
 
 
-def _stray_file(path: str, seen: Seen, home: str = "") -> str:
+def _stray_file(path: str, ready: ReadyPlan, home: str = "") -> str:
     folder = os.path.dirname(path)
-    for each in (path, *(os.path.join(folder, name) for name, _ in seen.files)):
+    for each in (path, *(os.path.join(folder, name) for name, _ in ready.files)):
         if why := why_outside(each, find_project(None), home):
             return why if each == path else f"`{each}`, which it links to: {why}"
     return ""
 
 
-def admit(wish: Wish, registry: Registry, seen: Seen | None = None) -> tuple[Seen, dict[str, Json]]:
+def admit(
+    request: AdmissionRequest, registry: Registry, ready: ReadyPlan | None = None
+) -> tuple[ReadyPlan, dict[str, Json]]:
     """The plan, and what the record of its run says of why it is trusted: ``trust``, and ``outside`` with
     patterns of the places outside the project that it may act in. Raises Denied if it may not run."""
-    seen = seen or read_anew(wish.path, registry)
-    if not wish.digest and not stranger(wish.path, seen) and rule_for("inside") == "allow":
-        allowed = _allowed(wish)
-        look = Sight(seen.plan, _values(seen.plan, wish.params), seen.traits, {})
-        if not _missing(outside(look, find_project(wish.path)), wish, allowed):
-            return seen, {"outside": allowed} if allowed else {}
-    return _admitted(wish, examine(wish.path, registry, wish.params, seen))
-
-
-def _admitted(wish: Wish, examined: Examined) -> tuple[Seen, dict[str, Json]]:
-    found, allowed = examined.found, _allowed(wish)
+    ready = ready or read_uncached(request.path, registry)
+    if not request.digest and not why_foreign(request.path, ready) and rule_for("inside") == "allow":
+        allowed = _allowed(request)
+        look = Sight(ready.plan, _values(ready.plan, request.params), ready.traits, {})
+        if not _missing(outside(look, find_project(request.path)), request, allowed):
+            return ready, {"outside": allowed} if allowed else {}
+    examination = review(request.path, registry, request.params, ready)
+    found, allowed = examination.summary, _allowed(request)
     origin: Literal["inside", "outside"] = found["origin"]
-    missing = _missing(found["outside"], wish, allowed)
+    missing = _missing(found["outside"], request, allowed)
     try:
-        by = _by(wish, examined, rule_for(origin), missing)
+        by = _by(request, examination, rule_for(origin), missing)
     except Denied as denied:
-        denied.digest = examined.seen.digest
+        denied.digest = examination.ready.digest
         raise
     if by != "policy":  # they were shown before consent
-        allowed += [_real(wish, row) for row in missing]
+        allowed += [_real(request, row) for row in missing]
     noted: dict[str, Json] = {"trust": {"origin": origin, "digest": found["digest"], "by": by}}
-    return examined.seen, {**noted, "outside": sorted(set(allowed))} if allowed else noted
+    return examination.ready, {**noted, "outside": sorted(set(allowed))} if allowed else noted
 
 
 def check_again(environment: Mapping[str, Json]) -> None:
@@ -172,62 +174,64 @@ def _no(message: str, hint: str | Hint, path: str, rule: str = "trust") -> Denie
     return Denied(escaped(message), Hint(*shown), rule, path)
 
 
-def _by(wish: Wish, examined: Examined, rule: str, missing: list[dict[str, str]]) -> str:
+def _by(request: AdmissionRequest, review: Review, rule: str, missing: list[dict[str, str]]) -> str:
     """What permits the plan to run: its digest on the command line, the policy, the store of trust, or the answer to a
     prompt. Raises Denied."""
-    found = examined.found
+    found = review.summary
     if rule == "deny":
-        raise _denied(wish.path, f"the policy refuses plans from outside the project: {found['why']}")
-    if wish.digest:
-        if wish.digest.removeprefix("sha256:") != found["digest"].removeprefix("sha256:"):
-            message = f"`{wish.path}` is not what was trusted: its digest is {found['digest']}, not {wish.digest}"
-            raise _no(message, Hint("look at what it may do now: ", NextStep("trust", wish.path)), wish.path)
+        raise _denied(request.path, f"the policy refuses plans from outside the project: {found['why']}")
+    if request.digest:
+        if request.digest.removeprefix("sha256:") != found["digest"].removeprefix("sha256:"):
+            message = f"`{request.path}` is not what was trusted: its digest is {found['digest']}, not {request.digest}"
+            raise _no(message, Hint("look at what it may do now: ", NextStep("trust", request.path)), request.path)
         return "digest"
     if rule == "allow" and not missing:
         return "policy"
     if found["trusted"] == "trusted":
         return "store"
-    answer = wish.ask(found) if wish.ask is not None else "unasked"
+    answer = request.ask(found) if request.ask is not None else "unasked"
     if answer == "always":
-        trust.trust(wish.path, examined.text, "plan")
+        trust.trust(request.path, review.text, "plan")
     if answer not in ("once", "always"):
-        raise _refused(wish, found, answer, missing)
+        raise _refused(request, found, answer, missing)
     return "asked"
 
 
-def _refused(wish: Wish, found: Mapping[str, Json], answer: Answer, missing: list[dict[str, str]]) -> Denied:
-    show = NextStep("trust", wish.path)
+def _refused(
+    request: AdmissionRequest, found: Mapping[str, Json], answer: Answer, missing: list[dict[str, str]]
+) -> Denied:
+    show = NextStep("trust", request.path)
     if answer == "no":
-        return _no(f"`{wish.path}` was not run: you did not allow it", Hint(show, " shows it again"), wish.path)
+        return _no(f"`{request.path}` was not run: you did not allow it", Hint(show, " shows it again"), request.path)
     reasons = (
         [found["why"]] if found["why"] else [f"{row['as']} of `{row['task']}`: {row['path']}" for row in missing[:1]]
     )
     reasons += ["it has changed since it was trusted"] * (found["trusted"] == "changed")
     if missing and found["origin"] == "inside":
-        real = _real(wish, missing[0])
+        real = _real(request, missing[0])
         entry = f"policy: {{files: {{write: ['**', {real}]}}}}"
         hint = f"allow it with --allow-outside {quote(real)}, or in {FILE}: {entry}"
-        message = f"`{wish.path}` acts outside the project ({'; '.join(reasons)})"
-        return _no(message, hint, wish.path, "trust.outside")
+        message = f"`{request.path}` acts outside the project ({'; '.join(reasons)})"
+        return _no(message, hint, request.path, "trust.outside")
     told = "; ".join(reasons) or "the policy asks for it"
-    ways = Hint("read it, then: ", show, ", or ", NextStep("exec", wish.path, "--trust", found["digest"]))
-    return _no(f"`{wish.path}` is not trusted: {told}", ways, wish.path)
+    ways = Hint("read it, then: ", show, ", or ", NextStep("exec", request.path, "--trust", found["digest"]))
+    return _no(f"`{request.path}` is not trusted: {told}", ways, request.path)
 
 
-def _allowed(wish: Wish) -> list[str]:
+def _allowed(request: AdmissionRequest) -> list[str]:
     """Patterns of places outside the project that a run may act in: those named with the run, and absolute ones that
     the policy lets be written."""
-    named = [os.path.realpath(each) for each in wish.beyond]
-    places = {find_project(None), *({find_project(wish.path)} if trusted_home(wish.path) else ())}
+    named = [os.path.realpath(each) for each in request.beyond]
+    places = {find_project(None), *({find_project(request.path)} if trusted_home(request.path) else ())}
     return sorted({*named, *(pattern for place in places for pattern in _written(place))})
 
 
-def _missing(rows: Iterable[dict[str, str]], wish: Wish, allowed: list[str]) -> list[dict[str, str]]:
-    return [row for row in rows if not any(path_matches(pattern, _real(wish, row)) for pattern in allowed)]
+def _missing(rows: Iterable[dict[str, str]], request: AdmissionRequest, allowed: list[str]) -> list[dict[str, str]]:
+    return [row for row in rows if not any(path_matches(pattern, _real(request, row)) for pattern in allowed)]
 
 
-def _real(wish: Wish, row: Mapping[str, str]) -> str:
-    return os.path.realpath(os.path.join(find_project(wish.path), row["path"]))
+def _real(request: AdmissionRequest, row: Mapping[str, str]) -> str:
+    return os.path.realpath(os.path.join(find_project(request.path), row["path"]))
 
 
 def _values(plan: Plan, params: Iterable[tuple[str, Json]]) -> dict[str, Json]:
@@ -248,12 +252,7 @@ def _written(place: str) -> list[str]:
     return [pattern for each in files for pattern in texts(each.get("write")) if pattern.startswith("/")]
 
 
-def examined(path: str) -> Examined:
-    """A plan file as it is reviewed before it is trusted. Raises NotFound, PlanInvalid, UsageError."""
-    return examine(path, Registry(project=find_project(path)))
-
-
-def trust_plan(path: str, plan: Examined) -> None:
+def trust_plan(path: str, plan: Review) -> None:
     """Let exactly this plan run from now on. Raises StorageFailed."""
     trust.trust(path, plan.text, "plan")
 

@@ -13,7 +13,7 @@ from planrunner.app.plans.tasks import select
 from planrunner.app.proof.envelope import Sight, envelope
 from planrunner.app.proof.names import walk
 from planrunner.app.runs.preflight import Needs, missing
-from planrunner.app.runs.setup import Seen, at_once, environment_of, settled, sight
+from planrunner.app.runs.setup import ReadyPlan, environment_of, parallel_limit, prepare_plan, run_settings
 from planrunner.capabilities.binding import Binding, invoke
 from planrunner.capabilities.contract import Call, Context
 from planrunner.capabilities.faults import Overdue, within
@@ -109,14 +109,14 @@ def changes_of(path: str, found: Previewed, state: str | None = None) -> list[di
 def previewed(path: str, chosen: Choice) -> Previewed:
     """A plan file as a run would see it now. Raises NotFound, PlanInvalid, UsageError."""
     project = find_project(path)
-    seen = sight(path, MemoryJournal(), Registry(project=project))
+    seen = prepare_plan(path, MemoryJournal(), Registry(project=project))
     bound = bind_params(seen.plan, dict(chosen.params))
     if bound.problems:
         raise UsageError("; ".join(bound.problems))
     env = environment_of(seen.env, project)
     selected = select(seen.plan, chosen.only, chosen.until)
     planned = seen.plan.max_parallel
-    parallel = at_once(chosen.parallel, planned, settled(project)[1]) or planned
+    parallel = parallel_limit(chosen.parallel, planned, run_settings(project)[1]) or planned
     return Previewed(seen.plan, seen.digest, bound.values, seen.traits, env, parallel, selected, seen.needs)
 
 
@@ -149,7 +149,7 @@ def write_preview(path: str, found: dict[str, Json]) -> None:
 
 
 def hold_to(
-    path: str, seen: Seen, params: Mapping[str, Json], parallel: int | None, selected: tuple[str, ...] | None
+    path: str, seen: ReadyPlan, params: Mapping[str, Json], parallel: int | None, selected: tuple[str, ...] | None
 ) -> None:
     """Let a run go on only where it is what a saved preview showed; raises RecordMismatch that says what differs."""
     saved = read_preview(path)

@@ -51,7 +51,7 @@ class Verdict(NamedTuple):
     faults: tuple[str, ...]
 
 
-class Examined(NamedTuple):
+class ReviewedFile(NamedTuple):
     """A file that is to be trusted: what it would register, and a unified diff against the text that was trusted
     before (empty where none was)."""
 
@@ -111,13 +111,13 @@ def checked_document(checked: Iterable[Plugin], verdicts: Iterable[Verdict]) -> 
     return document(problems=problems, capabilities={each.capability: each.faults for each in verdicts})
 
 
-def examine(path: str) -> Examined:
+def examine(path: str) -> ReviewedFile:
     """A file as it is reviewed before it is trusted. Raises NotFound, and UsageError for anything but a Python file."""
     file = _read(path)
-    return Examined(file, file.scan(), _diff(file))
+    return ReviewedFile(file, file.scan(), _diff(file))
 
 
-def trust_file(examined: Examined) -> None:
+def trust_file(examined: ReviewedFile) -> None:
     """Trust exactly the text that was examined. Raises StorageFailed."""
     trust.trust(examined.file.path, examined.file.text)
 

@@ -19,16 +19,16 @@ from planrunner.app.runs.occupancy import refuse_restoring
 from planrunner.app.runs.preflight import Needs, require_ready
 from planrunner.app.runs.secrets import require_none_in, vault_of
 from planrunner.app.runs.setup import (
-    Seen,
-    at_once,
+    ReadyPlan,
     environment_of,
-    governing,
+    governing_policy,
     grace,
     has_settings,
-    is_doubtful,
+    may_need_permission,
+    parallel_limit,
+    prepare_plan,
     require_time,
-    settled,
-    sight,
+    run_settings,
 )
 from planrunner.caller import principal, workspace
 from planrunner.engine.background import users_of
@@ -165,26 +165,24 @@ def execute(
     registry = registry or Registry(project=find_project(request.plan))
     state_dir = find_state(request.plan, request.state)
     free = request.dry_run or request.vouched
-    seen, noted = None, None
-    if not free and why_outside(
-        request.plan, find_project(None)
-    ):  # before anything is read or written that came with it
-        seen, noted = _admitted(request, registry, None)
+    ready, noted = None, None
+    if not free and why_outside(request.plan, find_project(None)):  # before anything that came with it is read
+        ready, noted = _admitted(request, registry, None)
     with closing(journal_at(state_dir, request.dry_run)) as journal:
-        if seen is None or noted is None:
-            seen, noted = _seen_and_admitted(request, journal, registry, free)
-        return _begin(request, Site(journal, registry, state_dir, watch, request.unconfined, switch), seen, noted)
+        if ready is None or noted is None:
+            ready, noted = _seen_and_admitted(request, journal, registry, free)
+        return _begin(request, Site(journal, registry, state_dir, watch, request.unconfined, switch), ready, noted)
 
 
 def _seen_and_admitted(
     request: ExecRequest, journal: JournalPort, registry: Registry, free: bool
-) -> tuple[Seen, dict[str, Json]]:
-    seen = sight(request.plan, journal, registry, request.text)
-    asked = not free and (request.trust or request.beyond or is_doubtful(request.plan, seen))
-    return seen, _admitted(request, registry, seen)[1] if asked else {}
+) -> tuple[ReadyPlan, dict[str, Json]]:
+    ready = prepare_plan(request.plan, journal, registry, request.text)
+    asked = not free and (request.trust or request.beyond or may_need_permission(request.plan, ready))
+    return ready, _admitted(request, registry, ready)[1] if asked else {}
 
 
-def let_in(request: ExecRequest, journal: JournalPort, registry: Registry) -> tuple[Seen, dict[str, Json]]:
+def admitted_plan(request: ExecRequest, journal: JournalPort, registry: Registry) -> tuple[ReadyPlan, dict[str, Json]]:
     """A plan that is to run, as ``execute`` takes it, and what the record says of why it is trusted. Raises
     NotFound, PlanInvalid, and Denied for a plan that may not run."""
     if why_outside(request.plan, find_project(None)):
@@ -192,11 +190,11 @@ def let_in(request: ExecRequest, journal: JournalPort, registry: Registry) -> tu
     return _seen_and_admitted(request, journal, registry, False)
 
 
-def _admitted(request: ExecRequest, registry: Registry, seen: Seen | None) -> tuple[Seen, dict[str, Json]]:
-    from planrunner.app.people.admission import Wish, admit
+def _admitted(request: ExecRequest, registry: Registry, ready: ReadyPlan | None) -> tuple[ReadyPlan, dict[str, Json]]:
+    from planrunner.app.people.admission import AdmissionRequest, admit
 
-    wish = Wish(request.plan, request.params, request.trust, request.beyond, request.ask)
-    return admit(wish, registry, seen)
+    admission = AdmissionRequest(request.plan, request.params, request.trust, request.beyond, request.ask)
+    return admit(admission, registry, ready)
 
 
 class Site(NamedTuple):
@@ -218,19 +216,19 @@ def journal_at(state_dir: str, in_memory: bool) -> JournalPort:
     return open_journal(state_dir)
 
 
-def _begin(request: ExecRequest, site: Site, seen: Seen, noted: dict[str, Json]) -> RunResult:
+def _begin(request: ExecRequest, site: Site, ready: ReadyPlan, noted: dict[str, Json]) -> RunResult:
     directory = find_project(request.plan)
-    settings, most = settled(directory)
-    request = request._replace(max_parallel=at_once(request.max_parallel, seen.plan.max_parallel, most))
+    settings, most = run_settings(directory)
+    request = request._replace(max_parallel=parallel_limit(request.max_parallel, ready.plan.max_parallel, most))
     outside = noted.get("trust", {}).get("origin") == "outside"
-    policy = governing(directory, seen, request.plan, site.registry, outside)
-    params, selected = _asked(request, seen)
-    plan, traits = seen.plan, seen.traits
+    policy = governing_policy(directory, ready, request.plan, site.registry, outside)
+    params, selected = _asked(request, ready)
+    plan, traits = ready.plan, ready.traits
     imagined: Effects | None = None
     here = boot()
     now = time.time()
     if plan.due is not None or any(task.due is not None for task in plan.tasks):
-        require_time(plan, seen.text, request.plan, now)
+        require_time(plan, ready.text, request.plan, now)
     if request.dry_run:
         from planrunner.app.proof.lives import assumed
 
@@ -238,17 +236,17 @@ def _begin(request: ExecRequest, site: Site, seen: Seen, noted: dict[str, Json])
     clock = Clock(now, here["uptime"])
     run_id = new_run_id(now, os.urandom(8))
     stored = kept_text(
-        site.journal, StoredPlan(seen.digest, seen.text, request.plan, notation_of(request.plan), seen.compiled)
+        site.journal, StoredPlan(ready.digest, ready.text, request.plan, notation_of(request.plan), ready.compiled)
     )
     environment = {
-        **_environment(request.plan, directory, seen.env),
+        **_environment(request.plan, directory, ready.env),
         **settings,
         **noted,
         **policy,
-        **_particulars(request, site, seen, stored),
+        **_particulars(request, site, ready, stored),
     }
     started = RunStarted(
-        plan_digest=seen.digest,
+        plan_digest=ready.digest,
         params=params,
         seed=next(
             (seed for seed in (request.seed, plan.seed) if seed is not None), int.from_bytes(os.urandom(4), "big")
@@ -263,25 +261,25 @@ def _begin(request: ExecRequest, site: Site, seen: Seen, noted: dict[str, Json])
     )
     state = State(plan, run_id)
     evolve(state, started, now)
-    vault = None if request.dry_run else _ready(request, site, seen, state, directory, policy)
+    vault = None if request.dry_run else _ready(request, site, ready, state, directory, policy)
     first = Entry(1, now, started)
-    handle = site.journal.create_run(NewRun(run_id, plan.id, seen.digest, now, stored), [first])
+    handle = site.journal.create_run(NewRun(run_id, plan.id, ready.digest, now, stored), [first])
     with Held(site, state, handle) as held:
         site.watch.started(run_id, plan, state)
         site.watch.event(first)
         if (observers := site.registry.observer()) is not None:
             observers(run_id, first)
         effects = imagined or live(site, state, clock, handle.epoch, vault)
-        return held.drive(left_alone() if request.unattended else (), effects)._replace(notices=seen.notices)
+        return held.drive(left_alone() if request.unattended else (), effects)._replace(notices=ready.notices)
 
 
 def _ready(
-    request: ExecRequest, site: Site, seen: Seen, state: State, directory: str, policy: dict[str, Json]
+    request: ExecRequest, site: Site, ready: ReadyPlan, state: State, directory: str, policy: dict[str, Json]
 ) -> Vault | None:
     """The secrets of a run that may start. Raises Unready where something that it needs is missing here."""
     vault = looked_up(state, directory)
     needs = Needs(
-        *(state.plan, state.params, state.environment["env"], seen.traits, seen.needs),
+        *(state.plan, state.params, state.environment["env"], ready.traits, ready.needs),
         *(directory, state.selected, vault),
         policies=policy,
     )
@@ -291,11 +289,11 @@ def _ready(
     return vault
 
 
-def _particulars(request: ExecRequest, site: Site, seen: Seen, stored: StoredPlan) -> dict[str, Json]:
+def _particulars(request: ExecRequest, site: Site, ready: ReadyPlan, stored: StoredPlan) -> dict[str, Json]:
     """What the environment of few runs has."""
     return {
-        **({"text": stored.digest} if stored.digest != seen.digest else {}),
-        **({"files": dict(seen.files)} if seen.files else {}),
+        **({"text": stored.digest} if stored.digest != ready.digest else {}),
+        **({"files": dict(ready.files)} if ready.files else {}),
         **{name: True for name, is_so in (("dry_run", request.dry_run), ("forced", request.forced)) if is_so},
         **({"unchained": site.journal.unchained} if site.journal.unchained else {}),
         **({"sandbox": {"off": True, "by": principal().name}} if request.unconfined else {}),
@@ -320,23 +318,23 @@ def text_key(state: State) -> str:
     return str(state.environment.get("text") or state.plan_digest)
 
 
-def _asked(request: ExecRequest, seen: Seen) -> tuple[dict[str, Json], tuple[str, ...] | None]:
+def _asked(request: ExecRequest, ready: ReadyPlan) -> tuple[dict[str, Json], tuple[str, ...] | None]:
     """Parameters and selected tasks, None for all. Raises UsageError, and as ``hold_to`` where a preview is given."""
     params: dict[str, Json] = {}
-    if seen.plan.params or request.params:
-        bound = bind_params(seen.plan, dict(request.params))
+    if ready.plan.params or request.params:
+        bound = bind_params(ready.plan, dict(request.params))
         if bound.problems:
             raise UsageError("; ".join(bound.problems))
         params = bound.values
     selected = None
     if request.only or request.until:
-        selected = select(seen.plan, request.only, request.until)
+        selected = select(ready.plan, request.only, request.until)
     if request.max_parallel is not None and request.max_parallel < 1:
         raise UsageError(f"--max-parallel takes a number from 1, not {request.max_parallel}")
     if request.preview is not None:
         from planrunner.app.plans.preview import hold_to
 
-        hold_to(request.preview, seen, params, request.max_parallel, selected)
+        hold_to(request.preview, ready, params, request.max_parallel, selected)
     return params, selected
 
 

@@ -13,17 +13,17 @@ from planrunner.app.plans.lint import load_plan
 from planrunner.app.plans.tasks import widened
 from planrunner.app.runs.control import answer_waiting
 from planrunner.app.runs.doubts import answers
-from planrunner.app.runs.execute import ExecRequest, directory_of, kept_text, let_in
+from planrunner.app.runs.execute import ExecRequest, admitted_plan, directory_of, kept_text
 from planrunner.app.runs.secrets import require_none_in, vault_of
 from planrunner.app.runs.setup import (
-    Seen,
-    at_once,
+    ReadyPlan,
     check_project,
     environment_of,
-    governing,
+    governing_policy,
     has_settings,
     keep_profile,
-    settled,
+    parallel_limit,
+    run_settings,
 )
 from planrunner.caller import acting, principal, workspace
 from planrunner.engine.poller import TimeLine, boot
@@ -165,28 +165,28 @@ def _prepared(journal: Journal, recorded: _Recorded, request: ReviseRequest) -> 
     said = _settled(state, request)
     check_project(directory_of(state))
     registry = Registry(project=directory_of(state))
-    seen, noted = let_in(
+    ready, noted = admitted_plan(
         ExecRequest(request.plan, request.params, trust=request.trust, ask=request.ask), MemoryJournal(), registry
     )
     before = state.plan if state.governed is None else state.governed.plan
-    _refuse_strange(state, seen, request.plan)
+    _refuse_strange(state, ready, request.plan)
     outside = noted.get("trust", {}).get("origin") == "outside"
-    governing(directory_of(state), seen, request.plan, registry, outside)
-    params = _params(before, seen.plan, state.params, request.params)
-    found = differences(before, seen.plan)
+    governing_policy(directory_of(state), ready, request.plan, registry, outside)
+    params = _params(before, ready.plan, state.params, request.params)
+    found = differences(before, ready.plan)
     stored = kept_text(
-        journal, StoredPlan(seen.digest, seen.text, request.plan, notation_of(request.plan), seen.compiled)
+        journal, StoredPlan(ready.digest, ready.text, request.plan, notation_of(request.plan), ready.compiled)
     )
-    lacked = environment_of(seen.env, directory_of(state)).keys() - state.environment.get("env", {}).keys()
-    if seen.digest == state.plan_digest and params == state.params and not lacked:
-        who, digest = principal().name, seen.digest
+    lacked = environment_of(ready.env, directory_of(state)).keys() - state.environment.get("env", {}).keys()
+    if ready.digest == state.plan_digest and params == state.params and not lacked:
+        who, digest = principal().name, ready.digest
         same = Revision(state.run_id, before.id, state.revision, digest, digest, False, who, request.reason, ())
         return _Made(same, (), stored)
-    if stored.digest != seen.digest:
+    if stored.digest != ready.digest:
         noted = {**noted, "text": stored.digest}
-    event = _event(recorded, before, seen, request, params, noted, found)
+    event = _event(recorded, before, ready, request, params, noted, found)
     first: list[Event] = [RunReopened("revise", principal().name)] if state.ended_at is not None else []
-    after = recorded.folded({stored.digest: seen.plan})
+    after = recorded.folded({stored.digest: ready.plan})
     for each in (*first, event):
         evolve(after, each, recorded.now)
     vault = vault_of(after, directory_of(state)) if params and has_settings(directory_of(state)) else None
@@ -195,7 +195,7 @@ def _prepared(journal: Journal, recorded: _Recorded, request: ReviseRequest) -> 
     said = [answer for answer in said if answer.task in after.top.index or "/" in answer.task or "[" in answer.task]
     for answer in said:
         evolve(after, answer, recorded.now)
-    read = _names_changed(before, seen.plan, state.params, params)
+    read = _names_changed(before, ready.plan, state.params, params)
     try:
         which = stale(after, before, read, event.asks_again, request.keep_unchanged)
     except Unfit as error:
@@ -256,10 +256,10 @@ def _is_doubtful(state: State, number: int) -> bool:
     return state.trait(task).effect not in ("pure", "read", "idempotent")
 
 
-def _refuse_strange(state: State, seen: Seen, path: str) -> None:
+def _refuse_strange(state: State, ready: ReadyPlan, path: str) -> None:
     """Raises UsageError for another plan than that of the run, and for one of another project."""
-    if seen.plan.id != state.plan.id:
-        message = f"`{path}` is the plan `{seen.plan.id}`, and run {state.run_id} is one of `{state.plan.id}`"
+    if ready.plan.id != state.plan.id:
+        message = f"`{path}` is the plan `{ready.plan.id}`, and run {state.run_id} is one of `{state.plan.id}`"
         raise UsageError(message, Hint(NextStep("exec", path), " begins a run of it"))
     here = find_project(path)
     if os.path.realpath(here) != os.path.realpath(directory_of(state)):
@@ -273,7 +273,7 @@ def _refuse_strange(state: State, seen: Seen, path: str) -> None:
 def _event(
     recorded: _Recorded,
     before: Plan,
-    seen: Seen,
+    ready: ReadyPlan,
     request: ReviseRequest,
     params: dict[str, Json],
     noted: dict[str, Json],
@@ -283,29 +283,29 @@ def _event(
     known = {
         name: value for name, value in state.environment.items() if name not in ("trust", "outside", "text", "files")
     }
-    env = {**environment_of(seen.env, directory), **state.environment.get("env", {})}
+    env = {**environment_of(ready.env, directory), **state.environment.get("env", {})}
     last = next(e.event for e in reversed(recorded.entries) if isinstance(e.event, (RunStarted, RunRevised)))
-    most, asked = settled(directory)[1], last.max_parallel
+    most, asked = run_settings(directory)[1], last.max_parallel
     if most is not None and asked == min(before.max_parallel, most):
         asked = None  # it was what the plan says, not what the person who started the run said
     bound = ("policy", "budgets", "gate for label")
     return RunRevised(
         state.revision + 1,
-        seen.digest,
+        ready.digest,
         principal().name,
         request.reason,
         params,
-        seen.traits,
+        ready.traits,
         {
             **known,
             **noted,
-            **({"files": dict(seen.files)} if seen.files else {}),
+            **({"files": dict(ready.files)} if ready.files else {}),
             "plan": os.path.abspath(request.plan),
             "env": env,
         },
-        at_once(asked, seen.plan.max_parallel, most),
-        None if state.selected is None else widened(seen.plan, state.selected, {task.id for task in before.tasks}),
-        _under_way(state, before, seen.plan),
+        parallel_limit(asked, ready.plan.max_parallel, most),
+        None if state.selected is None else widened(ready.plan, state.selected, {task.id for task in before.tasks}),
+        _under_way(state, before, ready.plan),
         any(difference.what.startswith(bound) for difference in found),
         recorded.idle,
     )

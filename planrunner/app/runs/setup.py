@@ -50,7 +50,7 @@ Json = Any
 FORMAT = "7"
 
 
-class Seen(NamedTuple):
+class ReadyPlan(NamedTuple):
     """A plan ready to run. ``traits`` and ``env`` (names of environment variables it reads) go into the run's record;
     ``notices`` counts warnings and notes. ``files`` are the linked ones (paths from the folder of the plan, hashes);
     ``strays`` says that a task names a place which may lie outside the working directory."""
@@ -68,7 +68,7 @@ class Seen(NamedTuple):
     """The preconditions of the capabilities that have any."""
 
 
-def sight(path: str, journal: JournalPort, registry: Registry, text: bytes | None = None) -> Seen:
+def prepare_plan(path: str, journal: JournalPort, registry: Registry, text: bytes | None = None) -> ReadyPlan:
     """Read, check and compile a plan file, or take what was compiled before. ``text`` is the plan where it has no file.
 
     Raises NotFound without such a file and PlanInvalid with every finding when the plan may not run.
@@ -80,10 +80,10 @@ def sight(path: str, journal: JournalPort, registry: Registry, text: bytes | Non
     restored = None if kept is None else _restore(kept, data, os.path.dirname(path))
     if restored is not None:
         return restored
-    seen = _first_sight(path, text, registry, credentials)
-    head = write_json([seen.digest, seen.traits, seen.env, seen.notices, seen.files, seen.strays, seen.needs])
-    journal.compiled_put(key, b"\n".join((head.encode(), seen.compiled)))
-    return seen
+    ready = _load(path, text, registry, credentials)
+    head = write_json([ready.digest, ready.traits, ready.env, ready.notices, ready.files, ready.strays, ready.needs])
+    journal.compiled_put(key, b"\n".join((head.encode(), ready.compiled)))
+    return ready
 
 
 def _read(path: str) -> bytes:
@@ -114,7 +114,7 @@ def _key(path: str, data: bytes, registry: Registry, credentials: dict[str, str]
     return digest.hexdigest()
 
 
-def _restore(kept: bytes, data: bytes, folder: str) -> Seen | None:
+def _restore(kept: bytes, data: bytes, folder: str) -> ReadyPlan | None:
     """What was compiled before; None where a linked file has changed, or where it is damaged or of another layout,
     which costs only time."""
     try:
@@ -126,7 +126,7 @@ def _restore(kept: bytes, data: bytes, folder: str) -> Seen | None:
     except ValueError:
         return None
     text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
-    return Seen(plan, digest, text, body, traits, tuple(env), notices, tuple(files), strays, needs)
+    return ReadyPlan(plan, digest, text, body, traits, tuple(env), notices, tuple(files), strays, needs)
 
 
 def _unchanged(path: str, known: str) -> bool:
@@ -137,7 +137,7 @@ def _unchanged(path: str, known: str) -> bool:
         return False
 
 
-def _first_sight(path: str, text: bytes | None, registry: Registry, credentials: dict[str, str] | None) -> Seen:
+def _load(path: str, text: bytes | None, registry: Registry, credentials: dict[str, str] | None) -> ReadyPlan:
     file = read_regular(path) if text is None else decode(text, path)
     if file.findings:
         raise PlanInvalid(f"`{path}` cannot run", file.source, file.findings)
@@ -155,7 +155,7 @@ def _first_sight(path: str, text: bytes | None, registry: Registry, credentials:
     written = compiled.dump(plan).encode()
     strays = any(map(_may_stray, _places(plan.tasks)))
     needs = preconditions_of(capabilities)
-    return Seen(plan, digest(plan), file.source.text, written, traits, env, len(findings), files, strays, needs)
+    return ReadyPlan(plan, digest(plan), file.source.text, written, traits, env, len(findings), files, strays, needs)
 
 
 def preconditions_of(capabilities: Mapping[str, Capability | None]) -> dict[str, list[str]]:
@@ -226,15 +226,11 @@ def check_project(directory: str) -> None:
         read_project(directory)
 
 
-def is_doubtful(path: str, seen: Seen) -> bool:
+def may_need_permission(path: str, ready: ReadyPlan) -> bool:
     """Whether a plan of the project may need permission: it may act outside, it links to files elsewhere, or
     the policy asks for one. Raises as ``read_data``."""
     folder = os.path.dirname(path)
-    return (
-        seen.strays
-        or any(why_outside(os.path.join(folder, name), find_project(None)) for name, _ in seen.files)
-        or _asks_inside()
-    )
+    return ready.strays or any(why_outside(os.path.join(folder, name)) for name, _ in ready.files) or _asks_inside()
 
 
 def _asks_inside() -> bool:
@@ -252,7 +248,9 @@ def has_settings(directory: str) -> bool:
     return any(os.path.lexists(f"{home}/planrunner/config.yaml") for home in homes)
 
 
-def governing(directory: str, seen: Seen, path: str, capabilities: Registry, foreign: bool = False) -> dict[str, Json]:
+def governing_policy(
+    directory: str, ready: ReadyPlan, path: str, capabilities: Registry, foreign: bool = False
+) -> dict[str, Json]:
     """The operator's levels of policy for the record of a run: those of the project, and of the one of the working
     directory, which is the operator's alone where the plan is ``foreign``. Raises Denied where they refuse what the
     plan wants."""
@@ -264,11 +262,11 @@ def governing(directory: str, seen: Seen, path: str, capabilities: Registry, for
     records = records_of(own, elsewhere, foreign)
     if not records:
         return {}
-    _refuse_denied(seen, levels(records), path, capabilities, directory)
+    _refuse_denied(ready, levels(records), path, capabilities, directory)
     return {"policy": records}
 
 
-def settled(directory: str) -> tuple[dict[str, Json], int | None]:
+def run_settings(directory: str) -> tuple[dict[str, Json], int | None]:
     """What the settings of a project mean for a run that begins: what goes into its record (the profile; the model that
     judges criteria in plain words and what it may use) and how many tasks may run at once, None for any number. Raises
     as ``check_project``."""
@@ -295,7 +293,7 @@ def grace(directory: str) -> float:
     return GRACE if seconds is None else float(seconds)
 
 
-def at_once(asked: int | None, planned: int, most: int | None) -> int | None:
+def parallel_limit(asked: int | None, planned: int, most: int | None) -> int | None:
     """How many tasks a run may have at once; None is what its plan says."""
     return asked if most is None else min(planned if asked is None else asked, most)
 
@@ -329,17 +327,19 @@ def environment_of(names: tuple[str, ...], directory: str) -> dict[str, str]:
     return found
 
 
-def _refuse_denied(seen: Seen, levels: tuple[Level, ...], path: str, capabilities: Registry, directory: str) -> None:
+def _refuse_denied(
+    ready: ReadyPlan, levels: tuple[Level, ...], path: str, capabilities: Registry, directory: str
+) -> None:
     """Raise Denied, with every refusal, for a plan of which some task can never run under these levels; the rule is
     that of the first."""
     from planrunner.plan.access import Ground, refused_tasks
     from planrunner.plan.policy_checks import refusal
 
-    refused = list(refused_tasks(seen.plan, levels, Ground(capabilities, directory)))
+    refused = list(refused_tasks(ready.plan, levels, Ground(capabilities, directory)))
     if refused:
         listed = "\n".join(f"  `{name}`: {refusal(wanted, right)}" for name, _, wanted, right in refused)
         message = f"policy does not let `{path}` start\n{listed}"
-        raise Denied(message, NextStep("policy explain", path), refused[0][-1].rule, path, seen.digest)
+        raise Denied(message, NextStep("policy explain", path), refused[0][-1].rule, path, ready.digest)
 
 
 def require_time(plan: Plan, text: str, path: str, now: float) -> None:
