@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.caller import principal
 from planrunner.errors import Denied, Hint, NextStep, NotFound, PlanrunnerError, RunHeld, StorageFailed, UsageError
@@ -316,23 +316,17 @@ _LONGEST = 2000
 _LARGEST = 8 << 20
 
 
-class _Place(NamedTuple):
-    """The state directory that a refusal is kept in, and the project it belongs to."""
-
-    state: str
-    project: str
-
-
 def keep(denied: Denied, chosen: str | None) -> None:
     """Keep that a plan was not let start; ``chosen`` is the state directory of the command. Nothing is written beside a
     plan from elsewhere, nor where there is neither a project nor a state directory. Raises PlanrunnerError and OSError
     where it cannot be kept."""
-    place = _place(denied.plan, chosen)
-    if place is None:
+    own = denied.plan if os.path.lexists(denied.plan) and not why_outside(denied.plan, find_project(None)) else None
+    state, project = find_state(own, chosen), find_project(own)
+    if not (chosen or os.environ.get("PLANRUNNER_STATE") or os.path.lexists(state) or is_marked(project)):
         return
-    with closing(open_journal(place.state)) as journal:
+    with closing(open_journal(state)) as journal:
         now = time.time()
-        event = _refusal(denied, place.project)
+        event = _refusal(denied, project)
         if _quiet(journal, event, now) is None:
             return
         handle = _handle(journal, now)
@@ -344,13 +338,6 @@ def keep(denied: Denied, chosen: str | None) -> None:
             journal.release(handle)
 
 
-def _place(plan: str, chosen: str | None) -> _Place | None:
-    own = plan if os.path.lexists(plan) and not why_outside(plan, find_project(None)) else None
-    state, project = find_state(own, chosen), find_project(own)
-    wanted = chosen or os.environ.get("PLANRUNNER_STATE") or os.path.lexists(state) or is_marked(project)
-    return _Place(state, project) if wanted else None
-
-
 def _refusal(denied: Denied, project: str) -> PlanRefused:
     redactor = _redactor(project)
 
@@ -360,17 +347,14 @@ def _refusal(denied: Denied, project: str) -> PlanRefused:
 
     path = os.path.abspath(denied.plan) if os.path.lexists(denied.plan) else denied.plan
     here = {"user": principal().name, "uid": os.getuid(), "host": os.uname().nodename}
-    digest = denied.digest or _digest(denied.plan)
+    digest = denied.digest
+    if not digest:  # that of the file, read here; empty if it does not exist or is larger than a plan may be
+        try:
+            data = read_regular(denied.plan, _LARGEST + 1)
+            digest = f"bytes:sha256:{sha256(data).hexdigest()}" if len(data) <= _LARGEST else ""
+        except (OSError, ValueError):
+            pass
     return PlanRefused(shown(path), denied.rule, shown(denied.message), digest, here)
-
-
-def _digest(path: str) -> str:
-    """The digest of a file, read here; empty if it does not exist or is larger than a plan may be."""
-    try:
-        found = read_regular(path, _LARGEST + 1)
-    except (OSError, ValueError):
-        return ""
-    return f"bytes:sha256:{sha256(found).hexdigest()}" if len(found) <= _LARGEST else ""
 
 
 def _redactor(project: str) -> Redactor:
@@ -412,17 +396,13 @@ def _handle(journal: Journal, now: float) -> Lease:
     deadline = time.monotonic() + _PATIENCE
     while True:
         try:
-            return _held(journal, now)
+            try:
+                return journal.acquire(NAME)
+            except NotFound:
+                return journal.create_run(NewRun(NAME, "", "", now))
         except UsageError:
             continue  # another process began the record first
         except RunHeld:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.02)
-
-
-def _held(journal: Journal, now: float) -> Lease:
-    try:
-        return journal.acquire(NAME)
-    except NotFound:
-        return journal.create_run(NewRun(NAME, "", "", now))

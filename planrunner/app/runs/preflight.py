@@ -62,7 +62,12 @@ class _Found(NamedTuple):
 def missing(needs: Needs) -> list[Missing]:
     """What is missing, each thing once."""
     look = _Look(needs)
-    found = [(path, each) for path, task, around in _every(needs.plan) for each in look.at(path, task, around)]
+    found: list[tuple[str, _Found]] = []
+    waiting = [(task.id, task, _Around(needs.plan, False)) for task in needs.plan.tasks]
+    for path, task, around in waiting:
+        found += ((path, each) for each in look.at(path, task, around))
+        within = around if task.sub is None else _Around(task.sub, True)
+        waiting += [(f"{path}/{each.id}", each, within) for each in inner(task)]
     if not found:
         return []
     going = look.sight.may_run(needs.selected, needs.open)
@@ -99,15 +104,6 @@ class _Around(NamedTuple):
     linked: bool
 
 
-def _every(plan: Plan) -> Iterator[tuple[str, Task, _Around]]:
-    """Every task by its written path."""
-    waiting = [(task.id, task, _Around(plan, False)) for task in plan.tasks]
-    for path, task, around in waiting:
-        yield path, task, around
-        within = around if task.sub is None else _Around(task.sub, True)
-        waiting += [(f"{path}/{each.id}", each, within) for each in inner(task)]
-
-
 class _Look:
     """Looks at one task after the other."""
 
@@ -129,16 +125,13 @@ class _Look:
     def at(self, path: str, task: Task, around: _Around) -> Iterator[_Found]:
         """What is missing for one task, its rollback and what is done in its place."""
         for wish in wishes(task.secrets) if task.secrets else ():
-            yield from self._secret(wish.id)
+            why, lasting = self._why_not(wish.id)
+            if why:
+                yield _Found("secret", why, lasting)
         for each in (task, task.degraded, task.rollback):
             if each is not None and each.uses:
                 yield from self._declared(each, around)
                 yield from self._started(each, task, around)
-
-    def _secret(self, name: str) -> Iterator[_Found]:
-        why, lasting = self._why_not(name)
-        if why:
-            yield _Found("secret", why, lasting)
 
     def _why_not(self, name: str) -> tuple[str, bool]:
         """Why a credential cannot be had, and whether no task can change that."""

@@ -73,9 +73,20 @@ def prepare_plan(path: str, journal: JournalPort, registry: Registry, text: byte
 
     Raises NotFound without such a file and PlanInvalid with every finding when the plan may not run.
     """
-    data = _read(path) if text is None else text
+    data = text
+    if data is None:
+        try:
+            with open(path, "rb") as file:
+                data = file.read()
+        except OSError:
+            data = read_regular(path).source.text.encode()
     credentials = _credentials(find_project(path))
-    key = _key(path, data, registry, credentials)
+    parts = (FORMAT, __version__, notation_of(path), *registry.fingerprint())
+    if credentials:
+        parts = (*parts, write_json(sorted(credentials.items())))
+    hashed = sha256("\0".join(parts).encode())
+    hashed.update(data)
+    key = hashed.hexdigest()
     kept = journal.compiled_get(key)
     restored = None if kept is None else _restore(kept, data, os.path.dirname(path))
     if restored is not None:
@@ -84,14 +95,6 @@ def prepare_plan(path: str, journal: JournalPort, registry: Registry, text: byte
     head = write_json([ready.digest, ready.traits, ready.env, ready.notices, ready.files, ready.strays, ready.needs])
     journal.compiled_put(key, b"\n".join((head.encode(), ready.compiled)))
     return ready
-
-
-def _read(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except OSError:
-        return read_regular(path).source.text.encode()
 
 
 def _credentials(directory: str) -> dict[str, str] | None:
@@ -103,15 +106,6 @@ def _credentials(directory: str) -> dict[str, str] | None:
         return {name: each.env_var for name, each in read_credentials(directory).items()}
     except (UsageError, PlanInvalid):
         return None
-
-
-def _key(path: str, data: bytes, registry: Registry, credentials: dict[str, str] | None) -> str:
-    parts = (FORMAT, __version__, notation_of(path), *registry.fingerprint())
-    if credentials:
-        parts = (*parts, write_json(sorted(credentials.items())))
-    digest = sha256("\0".join(parts).encode())
-    digest.update(data)
-    return digest.hexdigest()
 
 
 def _restore(kept: bytes, data: bytes, folder: str) -> ReadyPlan | None:
@@ -229,15 +223,10 @@ def check_project(directory: str) -> None:
 def may_need_permission(path: str, ready: ReadyPlan) -> bool:
     """Whether a plan of the project may need permission: it may act outside, it links to files elsewhere, or
     the policy asks for one. Raises as ``read_data``."""
-    folder = os.path.dirname(path)
-    return ready.strays or any(why_outside(os.path.join(folder, name)) for name, _ in ready.files) or _asks_inside()
-
-
-def _asks_inside() -> bool:
-    project = find_project(None)
-    if not has_settings(project):
-        return False
-    return asks_inside(project)
+    folder, project = os.path.dirname(path), find_project(None)
+    if ready.strays or any(why_outside(os.path.join(folder, name), project) for name, _ in ready.files):
+        return True
+    return has_settings(project) and asks_inside(project)
 
 
 def has_settings(directory: str) -> bool:
@@ -347,7 +336,9 @@ def require_time(plan: Plan, text: str, path: str, now: float) -> None:
     source = Source(text, path, notation_of(path))
     findings = []
     if plan.due is not None and plan.due <= now:
-        findings.append(_passed("the deadline of the plan", plan.notes, _place(text, plan.span)))
+        at = 0 if text.startswith("deadline") else text.find("\ndeadline") + 1  # the key stands at the margin
+        span = Span(at, at + len("deadline")) if text.startswith("deadline", at) else plan.span
+        findings.append(_passed("the deadline of the plan", plan.notes, span))
     for task in every(plan.tasks):
         if task.due is not None and task.due <= now:
             span = next((span for key, span in task.spans if key == "deadline"), task.span)
@@ -359,12 +350,6 @@ def require_time(plan: Plan, text: str, path: str, now: float) -> None:
 def _passed(what: str, notes: object, span: Span) -> Diagnostic:
     said = notes.get("deadline", "") if isinstance(notes, dict) else ""
     return Diagnostic("PLAN006", f"{what} has passed: {said}", span, help="give it a later one, or take it out")
-
-
-def _place(text: str, otherwise: Span) -> Span:
-    """The key of the plan, which stands at the margin."""
-    at = 0 if text.startswith("deadline") else text.find("\ndeadline") + 1
-    return Span(at, at + len("deadline")) if text.startswith("deadline", at) else otherwise
 
 
 class Edited(NamedTuple):
