@@ -45,7 +45,7 @@ def prune(
         before = math.inf if older_than is None else time.time() - older_than
         for place, row in enumerate(journal.runs(_ALL)):  # the newest first: a fork comes before what it came from
             if not row.status:
-                # the runs that it goes on with: the keys of its attempts are those of the first
+                # the runs that it continues: the keys of its attempts are those of the first
                 forks = (entry.event for entry in journal.entries(row.run) if isinstance(entry.event, RunForked))
                 parents.update(fork.parent for fork in forks)
             if place < (keep or 0) or (row.created if row.ended is None else row.ended) >= before:
