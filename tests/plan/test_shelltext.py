@@ -10,7 +10,16 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from planrunner.plan.expressions.values import Names
-from planrunner.plan.shell.quoting import Script, ScriptError, compile_script, environment, problems
+from planrunner.plan.shell.commands import commands
+from planrunner.plan.shell.parse import parse
+from planrunner.plan.shell.quoting import (
+    Script,
+    ScriptError,
+    compile_script,
+    environment,
+    problems,
+    simple_command,
+)
 from planrunner.plan.templates import render
 
 SHELLS = [shell for shell in ("dash", "bash") if shutil.which(shell)]
@@ -303,3 +312,17 @@ def test_reading_a_long_script_takes_time_in_proportion() -> None:
     )
     with pytest.raises(ScriptError):
         compile_script("$(" * 50_000 + "{{ x }}")
+
+
+def test_lists_of_commands_in_braces_take_no_longer_the_deeper_they_lie() -> None:
+    """Each of them is read when all of it is known, and not once for every brace around it."""
+    script = parse("${ aa " * 30 + "; }" * 30)
+    assert len(script.commands) < 100
+
+
+def test_quotes_within_a_template_belong_to_the_template() -> None:
+    assert simple_command("aa '{{ a['b'] }}'") == ("aa", "{{ a['b'] }}")
+
+
+def test_a_name_that_goes_on_in_the_next_line_is_not_told() -> None:
+    assert commands("aa $HOMES\\\nTEAD", {"HOME": "x"}) is None

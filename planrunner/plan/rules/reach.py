@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from planrunner.diagnostics import Diagnostic, Label
 from planrunner.plan.expressions.evaluate import constant
-from planrunner.plan.model import Edge, Expression, Task
+from planrunner.plan.model import Edge, Task
 from planrunner.plan.rules.view import PlanView, span_of
 from planrunner.plan.templates import templates
 from planrunner.source import Span
@@ -36,12 +36,8 @@ def _place(task: Task, edge: Edge) -> Span:
     return edge.span if edge.span.end else span_of(task, "next", "on_failure", "on_success")
 
 
-def _never(condition: Expression) -> bool:
-    return constant(condition.tree) is False
-
-
 def _dead(task: Task, edge: Edge) -> str:
-    if edge.condition is not None and _never(edge.condition):
+    if edge.condition is not None and constant(edge.condition.tree) is False:
         return f"`{edge.condition.text}` is always false"
     if edge.on == "failure" and _cannot_fail(task):
         return f"`{task.id}` cannot fail"
