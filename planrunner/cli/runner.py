@@ -24,7 +24,6 @@ from planrunner.safety.trust import why_outside
 from planrunner.views.progress.github import GithubProgress
 from planrunner.views.progress.jsonl import JsonLinesProgress
 from planrunner.views.progress.plain import PlainProgress, QuietProgress
-from planrunner.views.progress.tree import TreeProgress
 from planrunner.views.run import run_object
 from planrunner.views.status import is_dry
 from planrunner.views.terminal import plural
@@ -66,6 +65,8 @@ def watch(given: Settings, mode: str, output: str | None = None) -> Watch:
             f"--output {output} has no effect with --progress {mode}", "it works with tree, plain and github"
         )
     if mode == "tree":
+        from planrunner.views.progress.tree import TreeProgress
+
         return TreeProgress(screen, output or "none")
     if mode == "jsonl":
         return JsonLinesProgress(terminal(sys.stdout, given))

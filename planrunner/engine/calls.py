@@ -25,7 +25,6 @@ from planrunner.machine.scope import NO_OVERLAY, Overlay, TaskScope, plan_of
 from planrunner.machine.state import State
 from planrunner.plan.expressions.values import EvaluationError, Scope, TemplateError, plain, text_of
 from planrunner.plan.model import Output, Task
-from planrunner.plan.shell.quoting import ScriptError, environment
 from planrunner.plan.templates import holds_template, references, render
 
 if TYPE_CHECKING:
@@ -256,6 +255,8 @@ def _script(task: Task, scope: Scope) -> tuple[str, tuple[str, ...], Mapping[str
         return task.run, tuple(rendered_text(part, scope) for part in script.simple), {}
     if not script.values:
         return task.run, (), {}
+    from planrunner.plan.shell.quoting import ScriptError, environment
+
     try:
         values = environment(script, {name: rendered(template, scope) for name, template in script.values})
     except ScriptError as error:
