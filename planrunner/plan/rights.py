@@ -14,14 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from planrunner.files.match import name_matches, path_matches
-from planrunner.plan.patterns import (
-    UNKNOWN,
-    Loose,
-    value_matches,
-    words_match,
-    words_may_match,
-)
-from planrunner.plan.shell.programs import CARRIERS, SHELLS, astray, bare, comparable, launches, starts_others
+from planrunner.plan.patterns import UNKNOWN, value_matches
 from planrunner.plan.templates import holds_template
 
 Json = Any
@@ -81,9 +74,6 @@ _ORDER: dict[str, int] = {"allow": 0, "ask": 1, "deny": 2}
 
 _IDLE = frozenset({"noop", "fail", "sleep"})
 """Capabilities that touch nothing: a list of what is allowed need not name them."""
-
-_RENAMING = frozenset(". alias enable eval hash source ssh trap".split())
-"""What else runs what its arguments say, or gives it another name."""
 
 
 def capability(levels: Iterable[Level], use: Use) -> Right:
@@ -276,43 +266,14 @@ def _command_fits(patterns: Sequence[str], use: Use, every: bool) -> bool | None
         return use.script or use.commands is not None
     if use.commands is None or use.steered:
         return use.script and not every
-    answers = [_words_fit(patterns, tuple(words), every) for words in use.commands]
+    from planrunner.plan.shell.matching import astray, words_fit
+
+    answers = [words_fit(patterns, tuple(words), every) for words in use.commands]
     if every:
         if astray(use.commands, use.elsewhere):
             return False
         return False if False in answers or not answers else None if None in answers else True
     return True if True in answers else None if None in answers else False
-
-
-def _words_fit(patterns: Sequence[str], words: tuple[str, ...], every: bool) -> bool | None:
-    if words:
-        if not every and launches(words):
-            return True
-        patterns, words = comparable(patterns, words, every)
-        if not every and (plain := bare(words)) != words:
-            answers = (_words_fit(patterns, plain, every), _as_written(patterns, words, every))
-            return True if True in answers else None if None in answers else False
-    return _as_written(patterns, words, every)
-
-
-def _as_written(patterns: Sequence[str], words: tuple[str, ...], every: bool) -> bool | None:
-    if not every and (carries := _carries(words)) is not False:
-        return carries
-    known = not any(map(holds_template, words))
-    if known and any(words_match(pattern, words) for pattern in patterns):
-        return True
-    if known and (every or not any(isinstance(word, Loose) for word in words)):
-        return False  # what allows a pattern of files allows what it is written as
-    words = tuple(word if isinstance(word, Loose) or not holds_template(word) else "*" for word in words)
-    return None if any(words_may_match(pattern, words) for pattern in patterns) else False
-
-
-def _carries(words: tuple[str, ...]) -> bool | None:
-    """Whether a command runs another that its arguments name (None: a word that is not known may say so): it is judged
-    like a script that cannot be read."""
-    if words[:1] == ("find",):
-        return starts_others(words[1:])
-    return bool(words) and (words[0] in CARRIERS or words[0] in SHELLS or words[0] in _RENAMING)
 
 
 def shown(entry: Json) -> str:
