@@ -25,7 +25,7 @@ from planrunner.machine.events import BudgetRefused, FrameClosing, Outcome, Stop
 from planrunner.machine.graph import Frame
 from planrunner.machine.ledger import PLAN, amount, units
 from planrunner.machine.state import Circuit, State
-from planrunner.machine.statuses import move, set_timer
+from planrunner.machine.statuses import move
 from planrunner.plan.model import Breaker, Task
 
 Json = Any
@@ -372,7 +372,7 @@ def attempt_ended(state: State, number: int, outcome: Outcome, at: float) -> Non
 def _wake(state: State, circuit: Circuit, at: float) -> None:
     for number in circuit.waiting:
         if state.tasks[number].status == "pending" and state.tasks[number].reason == "breaker":
-            set_timer(state, number, at)
+            state.wheel.set(at, number)
     circuit.waiting.clear()
 
 
@@ -418,7 +418,7 @@ def task_delayed(state: State, event: TaskDelayed, at: float) -> None:
         move(state, number, task_state, "pending")
     task_state.reason, task_state.detail = "breaker" if event.breaker else "delay", event.detail
     state.candidates.pop(number, None)
-    set_timer(state, number, event.due)
+    state.wheel.set(event.due, number)
     for breaker, circuit in _watching(state, number):
         if breaker.uses == event.breaker:
             circuit.waiting[number] = None

@@ -23,7 +23,7 @@ from planrunner.machine.events import (
 )
 from planrunner.machine.gates import ask_anew
 from planrunner.machine.state import Checkpointed, State
-from planrunner.machine.statuses import IllegalMove, drop_timer, free_slot, move
+from planrunner.machine.statuses import IllegalMove, free_slot, move
 
 UNTOUCHED = ("reused", "fresh")
 """Reasons of tasks that completed without having run."""
@@ -40,7 +40,7 @@ def checkpoint_asked(state: State, event: CheckpointAsked, at: float) -> None:
     state.asked.add(number)
     _known(state).asked.add((number, event.visit, event.attempt, event.round))
     if not event.round:
-        drop_timer(state, number, state.tasks[number])  # its work is done, whatever time it still had
+        state.wheel.drop(number)  # its work is done, whatever time it still had
 
 
 def checkpoint_taken(state: State, event: CheckpointTaken, at: float) -> None:
@@ -80,7 +80,7 @@ def kept_first(state: State, commands: Sequence[Command], now: float) -> list[Co
             ordered.append(command)
         elif number not in state.asked or moment not in checkpoints.asked:
             ordered.append(TakeCheckpoint(number, round_))
-        elif round_ and task.due is not None and task.due <= now:
+        elif round_ and (due := state.wheel.due(number)) is not None and due <= now:
             ordered.append(Record(FrameClosing(state.specs[number].id, "timeout")))
     return ordered
 

@@ -22,7 +22,7 @@ from planrunner.machine.events import (
 )
 from planrunner.machine.ledger import ROLLBACK
 from planrunner.machine.state import State
-from planrunner.machine.statuses import SETTLED, IllegalMove, after_settling, drop_timer, free_slot, move, set_timer
+from planrunner.machine.statuses import SETTLED, IllegalMove, after_settling, free_slot, move
 
 if TYPE_CHECKING:
     from planrunner.machine.graph import Frame
@@ -330,8 +330,9 @@ def _hold_open(state: State, rollback: Rollback, event: RollbackStarted, at: flo
     task_state.inner.undoing = rollback
     rollback.policy = None if task_state.inner.linked is None else task_state.inner.linked.rollback
     rollback.attempt, rollback.failure, rollback.message = task_state.attempts, event.failure, event.message
-    rollback.left = None if task_state.due is None else task_state.due - at
-    drop_timer(state, rollback.owner, task_state)
+    due = state.wheel.due(rollback.owner)
+    rollback.left = None if due is None else due - at
+    state.wheel.drop(rollback.owner)
     state.candidates.pop(rollback.owner, None)
 
 
@@ -357,7 +358,7 @@ def _stop(state: State, rollback: Rollback) -> None:
 def undo_started(state: State, event: UndoStarted, at: float) -> None:
     compensation_log = _log_of(state)
     owed = compensation_log.owed[event.owed]
-    drop_timer(state, owed.number, state.tasks[owed.number])
+    state.wheel.drop(owed.number)
     rollback = under(compensation_log, event.owed)
     rollback.current = event.owed
     compensation_log.doing[owed.number] = event.owed
@@ -387,7 +388,7 @@ def undo_scheduled(state: State, event: UndoScheduled, at: float) -> None:
     owed = of_task(_log_of(state), state.index[event.task])
     assert owed is not None
     owed.outcome, owed.due = None, event.due
-    set_timer(state, owed.number, event.due)
+    state.wheel.set(event.due, owed.number)
 
 
 def undo_settled(state: State, event: UndoSettled, at: float) -> None:
@@ -439,7 +440,7 @@ def rollback_ended(state: State, event: RollbackEnded, at: float) -> None:
         _left_half_way(state, owed)
         number = owed.number
         compensation_log.doing.pop(number, None)
-        drop_timer(state, number, state.tasks[number])
+        state.wheel.drop(number)
     rollback.active, rollback.status, rollback.current, rollback.ended = False, event.status, None, at
     if owner < 0:
         after_settling(state, state.top)
@@ -447,7 +448,7 @@ def rollback_ended(state: State, event: RollbackEnded, at: float) -> None:
     frame = state.tasks[owner].inner
     assert frame is not None
     if frame.finals_open and rollback.left is not None:
-        set_timer(state, owner, at + max(rollback.left, 0.0))
+        state.wheel.set(at + max(rollback.left, 0.0), owner)
     state.candidates[owner] = None
     after_settling(state, frame)
 

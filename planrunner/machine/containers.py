@@ -13,9 +13,10 @@ from planrunner.machine.graph import Frame
 from planrunner.machine.reuse import taken_along
 from planrunner.machine.rollback import begin_undoing, came_to, is_linked_due
 from planrunner.machine.scope import FrameScope
-from planrunner.machine.state import State, TimeMeter
-from planrunner.machine.statuses import after_settling, drop_timer, main_part_done, set_timer, wake
+from planrunner.machine.state import State
+from planrunner.machine.statuses import after_settling, main_part_done, wake
 from planrunner.machine.stops import ended_by, undisturbed
+from planrunner.machine.timers import TimeMeter
 from planrunner.machine.verdicts import lacks_value
 from planrunner.plan.expressions.evaluate import truth
 from planrunner.plan.expressions.values import EvaluationError
@@ -137,7 +138,7 @@ def limit_time(state: State, number: int, at: float) -> None:
     if limit is not None:
         meter_started(state, number, at, limit, ends)
     elif ends is not None:
-        set_timer(state, number, ends)
+        state.wheel.set(ends, number)
 
 
 def frame_closing(state: State, event: FrameClosing, at: float) -> None:
@@ -145,7 +146,7 @@ def frame_closing(state: State, event: FrameClosing, at: float) -> None:
     frame = state.tasks[number].inner
     assert frame is not None
     frame.closing, frame.why = event.reason, event.comment
-    drop_timer(state, number, state.tasks[number])
+    state.wheel.drop(number)
     state.meters.pop(number, None)
     state.closing += 1
     state.candidates.pop(number, None)
@@ -172,7 +173,8 @@ def step(state: State, number: int, now: float) -> Command | None:
     if frame.linked is not None and undone_first(state, frame):
         return begin_undoing(state, number, *_verdict(state, frame))
     if not main_part_done(state, frame) or frame.finals_open:
-        if task_state.due is not None and task_state.due <= now and not frame.closing:
+        due = state.wheel.due(number)
+        if due is not None and due <= now and not frame.closing:
             return Record(FrameClosing(state.specs[number].id, "timeout"))
         return None
     failure, message = _verdict(state, frame)
@@ -272,9 +274,9 @@ def _set_meter(state: State, number: int) -> None:
         used_up = meter.since + meter.left
         ends = used_up if ends is None else min(ends, used_up)
     if ends is None:
-        drop_timer(state, number, state.tasks[number])
+        state.wheel.drop(number)
     else:
-        set_timer(state, number, ends)
+        state.wheel.set(ends, number)
 
 
 def _pause_meter(state: State, number: int, at: float) -> None:
@@ -340,7 +342,7 @@ def _waits_for_people(state: State, owner: int) -> bool:
             continue
         if number in state.running or number in state.asked or number in state.held or task_state.status == "queued":
             return False
-        if task_state.status == "pending" and task_state.due is not None:
+        if task_state.status == "pending" and state.wheel.due(number) is not None:
             return False
         people = people or task_state.status in ("blocked", "in_doubt")
     return people

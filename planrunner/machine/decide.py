@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import NamedTuple, assert_never
 
 from planrunner.machine import recovery, rollback
@@ -34,13 +35,13 @@ from planrunner.machine.statuses import SETTLED, IllegalMove
 from planrunner.machine.stops import (
     FINAL_STOPS,
     OUT_OF_BUDGET,
+    alarm,
     called_off,
     closed,
     cut,
     deadline_of,
     give_up,
     is_given_up,
-    next_alarm,
     no_room,
     outlives,
     ring,
@@ -48,6 +49,7 @@ from planrunner.machine.stops import (
     stopped,
     time_left,
 )
+from planrunner.machine.timers import LOOK, Timer
 from planrunner.machine.verdicts import Verdict, judge, judge_failed, retry_delay, retry_policy
 from planrunner.plan.model import Task
 
@@ -68,19 +70,20 @@ _NOTHING = Decision([])
 def decide(state: State, now: float) -> Decision:
     """The commands that follow from the state at ``now`` (seconds since 1970); the same state gives the same commands.
 
-    No commands means: wait for something to happen, or for the first of ``state.timers``.
+    No commands means: wait for something to happen, or for the ``next_time``.
     """
     if state.ended_at is not None:
         return _NOTHING
     if reason := _out_of_time(state, now):
         return Decision([Record(StopRequested(reason))], tuple(state.candidates))
-    if first := _beforehand(state, now):
+    timers = _due(state, now)
+    if first := _beforehand(state, now, timers):
         return Decision(first, tuple(state.candidates))
     commands: list[Command] = []
     ready: list[int] = []
     if state.resets and (records := due(state)):
         return Decision(list(records), tuple(state.candidates))
-    numbers = _due(state, now)
+    numbers = sorted({*state.candidates, *[number for _, kind, number in timers if kind == LOOK]})
     for position, number in enumerate(numbers):
         if len(ready) >= INSTANT_BATCH:
             left = tuple(numbers[position:])
@@ -117,9 +120,9 @@ def decide(state: State, now: float) -> Decision:
     return Decision(commands or _finish(state), left)
 
 
-def _beforehand(state: State, now: float) -> list[Command]:
+def _beforehand(state: State, now: float, timers: list[Timer]) -> list[Command]:
     """What is decided before any task is looked at."""
-    if (state.alarms is not None or state.ledger is not None) and (first := _first(state, now)):
+    if (state.alarms is not None or state.ledger is not None) and (first := _first(state, now, timers)):
         return first
     if state.failing and not state.stop_reason and (first := called_off_beside(state)):
         return first
@@ -182,11 +185,11 @@ def _without_beginnings(state: State, commands: list[Command]) -> tuple[list[Com
     return stays, later
 
 
-def _first(state: State, now: float) -> list[Command]:
+def _first(state: State, now: float, timers: list[Timer]) -> list[Command]:
     """What comes before everything else: attempts that ran too long, and warnings about budgets."""
     commands: list[Command] = []
-    if state.alarms is not None and state.alarms.due:
-        commands += ring(state, now)
+    if state.alarms is not None and timers:
+        commands += ring(state, timers)
     if state.ledger is not None:
         commands += notices(state, now)
     return commands
@@ -218,23 +221,22 @@ def _stop_time(state: State, now: float) -> float | None:
 
 def next_time(state: State, now: float) -> float | None:
     """When something is to be decided though nothing happens; None: never."""
-    times = [state.timers[0][0]] if state.timers else []
+    times: list[float] = []
+    for at, kind, number in state.wheel.entries:
+        if kind == LOOK or alarm(state, number, kind) is not None:
+            times.append(at)
+            break
     if (due := _stop_time(state, now)) is not None:
-        times.append(due)
-    if state.alarms is not None and state.alarms.due and (due := next_alarm(state)) is not None:
         times.append(due)
     if state.ledger is not None and state.active_since is not None and (due := warning_time(state)) is not None:
         times.append(now + due - state.spent_time(now))
     return min(times, default=None)
 
 
-def _due(state: State, now: float) -> list[int]:
-    numbers = set(state.candidates)
-    for at, number in state.timers:
-        if at > now:
-            break
-        numbers.add(number)
-    return sorted(numbers)
+def _due(state: State, now: float) -> list[Timer]:
+    """The entries of the wheel that are due, the first one first."""
+    entries = state.wheel.entries
+    return entries[: bisect_left(entries, (now, 1 << 60))] if entries and entries[0][0] <= now else []
 
 
 def _look(state: State, number: int, now: float, commands: list[Command], ready: list[int]) -> None:
@@ -352,10 +354,8 @@ def _by_tasks(state: State) -> End:
 
 def _time_will_tell(state: State) -> bool:
     """Something starts again by itself. The time limits of what waits for people keep no process."""
-    if not state.timers:
-        return False
     people = state.counts.get("blocked") or state.counts.get("in_doubt")
-    return not people or any(state.tasks[number].status == "pending" for _, number in state.timers)
+    return any(not people or state.tasks[number].status == "pending" for number in state.wheel.waiting())
 
 
 def _asks_people(state: State) -> bool:

@@ -87,12 +87,10 @@ from planrunner.machine.statuses import (
     IllegalMove,
     after_settling,
     check_run,
-    drop_timer,
     free_slot,
     give_back,
     move,
     plan_ended,
-    set_timer,
     take_slot,
     take_standing,
     tell_recovering,
@@ -205,7 +203,8 @@ def _task_queued(state: State, event: TaskQueued, at: float) -> None:
     number = state.index[event.task]
     task = state.specs[number]
     task_state = state.tasks[number]
-    drop_timer(state, number, task_state)
+    if number in state.wheel.times:
+        state.wheel.drop(number)
     move(state, number, task_state, "queued")
     state.candidates.pop(number, None)
     state.queue.add(state.limited_labels(task), task.priority, number)
@@ -217,7 +216,8 @@ def _attempt_started(state: State, event: AttemptStarted, at: float) -> None:
     task_state = state.tasks[number]
     if task_state.status == "queued":
         state.queue.remove(state.limited_labels(task), task.priority, number)
-    drop_timer(state, number, task_state)
+    if number in state.wheel.times:
+        state.wheel.drop(number)
     move(state, number, task_state, "running")
     if event.degraded or state.degraded:
         degrade(state, number, event.degraded)
@@ -289,7 +289,7 @@ def _retry_scheduled(state: State, event: RetryScheduled, at: float) -> None:
         f"waits for attempt {event.attempt + 1} after a {event.failure} failure",
     )
     state.candidates.pop(number, None)
-    set_timer(state, number, event.due)
+    state.wheel.set(event.due, number)
 
 
 def _task_settled(state: State, event: TaskSettled, at: float) -> None:
@@ -298,7 +298,8 @@ def _task_settled(state: State, event: TaskSettled, at: float) -> None:
     task_state = state.tasks[number]
     if task_state.status == "queued":
         state.queue.remove(state.limited_labels(task), task.priority, number)
-    drop_timer(state, number, task_state)
+    if number in state.wheel.times:
+        state.wheel.drop(number)
     free_slot(state, number)
     move(state, number, task_state, event.status)
     task_state.reason, task_state.detail, task_state.failure = event.reason, event.detail, event.failure

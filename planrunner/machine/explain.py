@@ -83,8 +83,8 @@ def _waiting(state: State, number: int) -> list[str]:
             short = waits_for(state, number)
             lines = [short, *lines] if short else lines
         return lines
-    if task_state.due is not None:
-        return [f"attempt {task_state.attempts + 1} starts at {task_state.due:.3f} (seconds since 1970)"]
+    if (due := state.wheel.due(number)) is not None:
+        return [f"attempt {task_state.attempts + 1} starts at {due:.3f} (seconds since 1970)"]
     frame = task_state.frame
     if task.concluding and frame.open > 1:
         others = "another task is" if frame.open == 2 else f"the other {frame.open - 1} open tasks are"

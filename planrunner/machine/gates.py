@@ -28,7 +28,7 @@ from planrunner.machine.events import (
 from planrunner.machine.policy import STAGE, asked
 from planrunner.machine.scope import GateScope
 from planrunner.machine.state import GateState, State
-from planrunner.machine.statuses import SETTLED, drop_timer, free_slot, move, set_timer
+from planrunner.machine.statuses import SETTLED, free_slot, move
 from planrunner.machine.stops import FINAL_STOPS, outlives, stopped, task_deadline
 from planrunner.machine.verdicts import judge, unmet
 from planrunner.plan.expressions.quantities import format_duration, format_money, format_percent, format_size
@@ -347,7 +347,7 @@ def gate_opened(state: State, event: GateOpened, at: float) -> None:
     task_state.detail = event.ask
     state.candidates.pop(number, None)
     if event.expires_at is not None:
-        set_timer(state, number, event.expires_at)
+        state.wheel.set(event.expires_at, number)
     if state.closing:
         state.candidates[number] = None
 
@@ -377,9 +377,9 @@ def gate_escalated(state: State, event: GateEscalated, at: float) -> None:
     gate.escalated = True
     gate.roles, gate.people, gate.need, gate.not_starter, gate.expires_at = event[2:]
     gate.votes = []
-    drop_timer(state, number, state.tasks[number])
+    state.wheel.drop(number)
     if event.expires_at is not None:
-        set_timer(state, number, event.expires_at)
+        state.wheel.set(event.expires_at, number)
     state.candidates.pop(number, None)
 
 
@@ -390,7 +390,7 @@ def gate_decided(state: State, event: GateDecided, at: float) -> None:
     task_state = state.tasks[number]
     gate.decision, gate.by, gate.reason = event.decision, event.by, event.reason
     meters_run(state, number, at)
-    drop_timer(state, number, task_state)
+    state.wheel.drop(number)
     state.candidates[number] = None
     if event.decision in ("passed", "approved"):
         task_state.cleared += (gate.stage,)
@@ -412,7 +412,7 @@ def ask_anew(state: State) -> None:
         gate = task_state.gate
         if gate is None or task_state.status in SETTLED:
             continue
-        drop_timer(state, number, task_state)
+        state.wheel.drop(number)
         state.asked.discard(number)
         state.candidates[number] = None
         task_state.cleared = ()

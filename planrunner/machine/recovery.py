@@ -15,7 +15,6 @@ from planrunner.machine.statuses import (
     SETTLED,
     IllegalMove,
     after_settling,
-    drop_timer,
     give_back,
     move,
     stand,
@@ -129,8 +128,8 @@ def services_reset(state: State, numbers: Iterable[int]) -> None:
         if task_state.status == "queued" and waits_for_service(state, number):
             state.queue.remove(state.limited_labels(state.specs[number]), state.specs[number].priority, number)
             move(state, number, task_state, "pending")
-        elif task_state.status == "pending" and task_state.due is not None and waits_for_service(state, number):
-            drop_timer(state, number, task_state)
+        elif task_state.status == "pending" and number in state.wheel.times and waits_for_service(state, number):
+            state.wheel.drop(number)
 
 
 def service_settled(state: State, number: int) -> None:

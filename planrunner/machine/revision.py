@@ -16,7 +16,7 @@ from planrunner.machine.policy import govern
 from planrunner.machine.reuse import may_keep
 from planrunner.machine.rework import Unfit, count_needs, downstream, is_current, retried
 from planrunner.machine.state import State, TaskState, Trait, divided
-from planrunner.machine.statuses import SETTLED, IllegalMove, after_settling, drop_timer, free_slot, move, take_slot
+from planrunner.machine.statuses import SETTLED, IllegalMove, after_settling, free_slot, move, take_slot
 from planrunner.machine.stops import FINAL_STOPS, task_over
 from planrunner.plan.identity import gives_the_same, paths_read, runs_alike
 from planrunner.plan.model import Plan, Task
@@ -82,7 +82,7 @@ def _stop(state: State, number: int, at: float) -> None:
         given_up(state, number)
     if state.alarms is not None:
         task_over(state, number)
-    drop_timer(state, number, task_state)
+    state.wheel.drop(number)
     state.running.pop(number, None)
     state.meters.pop(number, None)
     state.recovering.pop(number, None)
@@ -425,7 +425,7 @@ def renumber(state: State, order: Sequence[int], became: dict[int, int]) -> None
         setattr(state, name, _by_new(getattr(state, name), to))
     state.asked = {to[number] for number in state.asked if number in to}
     state.candidates = _by_new(state.candidates, to)
-    state.timers = sorted((due, to[number]) for due, number in state.timers if number in to)
+    state.wheel.renumber(to)
     state.index = {name: to[number] for name, number in state.index.items() if number in to}
     _renumber_rest(state, to)
 
@@ -502,7 +502,6 @@ def _renumber_rest(state: State, to: dict[int, int]) -> None:
             setattr(ledger, name, {(to.get(number, number), what): known[number, what] for number, what in known})
         ledger.over = [over._replace(number=to[over.number]) for over in ledger.over if over.number in to]
     if (alarms := state.alarms) is not None:
-        alarms.due = sorted((due, to[number], step) for due, number, step in alarms.due if number in to)
         alarms.begun, alarms.stopping = _by_new(alarms.begun, to), _by_new(alarms.stopping, to)
     for circuit in state.circuits.values():
         circuit.trial = to.get(circuit.trial, -1)

@@ -20,7 +20,7 @@ from planrunner.machine.joins import edge_fired, is_decidable
 from planrunner.machine.names import owners
 from planrunner.machine.reuse import may_keep
 from planrunner.machine.state import State
-from planrunner.machine.statuses import SETTLED, check_run, drop_timer, free_slot, move, plan_goes_on
+from planrunner.machine.statuses import SETTLED, check_run, free_slot, move, plan_goes_on
 from planrunner.machine.stops import task_over, undisturbed
 from planrunner.plan.tasks import comes_last
 
@@ -242,7 +242,7 @@ def _begin_anew(state: State, number: int, revised: bool) -> None:
         given_up(state, number)
     if state.alarms is not None:
         task_over(state, number)
-    drop_timer(state, number, task_state)
+    state.wheel.drop(number)
     state.meters.pop(number, None)
     free_slot(state, number)
     if task_state.status == "queued":

@@ -64,8 +64,8 @@ def before_attempt(state: State, number: int, now: float, ready: list[int]) -> C
         goes_on, command = others_settled_first(state, number)
         if not goes_on:
             return command
-    if task_state.due is not None:
-        if task_state.due <= now:
+    if (due := state.wheel.due(number)) is not None:
+        if due <= now:
             return (
                 _conditions(state, number, now, ready) if task_state.reason == "delay" else _begin(state, number, ready)
             )
@@ -144,7 +144,7 @@ def _conditions(state: State, number: int, now: float, ready: list[int]) -> Comm
         return None
     if task.computed and (command := _settings(state, number)) is not None:
         return command
-    if task.delay is not None and task_state.due is None and task_state.attempts == task_state.past:
+    if task.delay is not None and state.wheel.due(number) is None and task_state.attempts == task_state.past:
         detail = "its `delay` before it starts"
         return Record(TaskDelayed(task.id, now + task.delay, detail=detail))
     return _begin(state, number, ready)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from planrunner.machine.events import FreshnessSeen, Outcome, ResetPlanned, RunStatus, TaskStatus
 from planrunner.machine.graph import Frame, Shape
 from planrunner.machine.ledger import Ledger
+from planrunner.machine.timers import Alarms, TimeMeter, Wheel
 from planrunner.plan.model import Budgets, EffectClass, Plan, Task
 from planrunner.plan.tasks import holds
 
@@ -144,52 +145,6 @@ class Governed(NamedTuple):
     levels: tuple[Level, ...]
 
 
-class TimeMeter:
-    """``left`` are the seconds that were left when the time last began to count, at ``since`` (None: it stands still);
-    ``due`` is when the task ends in any case, on the time line of the run."""
-
-    __slots__ = ("due", "left", "since")
-
-    def __init__(self, left: float, since: float, due: float | None) -> None:
-        self.left = left
-        self.since: float | None = since
-        self.due = due
-
-
-TIMEBOX = -1
-"""The step of an alarm that ends a timebox; others are numbers of steps of a watchdog."""
-
-
-DEADLINE = -2
-"""The step of an alarm at the deadline of a task."""
-
-
-class Alarms:
-    """``due`` are (time, task, step) in their order; ``begun`` is when each task with a timebox first started, with its
-    visit; ``stopping`` are attempts that have to end, with the class of failure and the sentence they end with;
-    ``asked`` are running tasks that a watchdog has asked people about: the seconds of the attempt, and when it
-    asked."""
-
-    __slots__ = ("asked", "begun", "due", "stopping")
-
-    def __init__(self) -> None:
-        self.due: list[tuple[float, int, int]] = []
-        self.begun: dict[int, tuple[int, float]] = {}
-        self.asked: dict[int, tuple[float, float]] = {}
-        self.stopping: dict[int, tuple[str, str]] = {}
-
-    def set(self, at: float, number: int, step: int) -> None:
-        insort(self.due, (at, number, step))
-
-    def drop(self, number: int, step: int | None = None) -> None:
-        """Forget the alarms of a task, or the one of a step."""
-        self.due = [each for each in self.due if each[1] != number or step not in (None, each[2])]
-
-    def before(self, now: float) -> list[tuple[float, int, int]]:
-        """Those that are due, the first one first."""
-        return self.due[: bisect_left(self.due, (now, 1 << 60))]
-
-
 Standing = Literal["", "completed", "tolerated", "failed", "skipped", "omitted", "cut_off", "cancelled"]
 """How a task looks to those that depend on it: empty while it is not decided. A failed task whose handlers may
 still recover it has no standing yet; a recovered one stands as completed, one whose failure is allowed as
@@ -234,7 +189,6 @@ class TaskState:
         "broken",
         "cleared",
         "detail",
-        "due",
         "ended",
         "facts",
         "failure",
@@ -290,7 +244,6 @@ class TaskState:
         self.judged = True
         self.missing = missing
         self.broken = -1
-        self.due: float | None = None
         self.facts: dict[str, Json] | None = None
         self.outcome: Outcome | None = None
         self.outputs: dict[str, Json] = {}
@@ -417,10 +370,10 @@ class State:
         "stop_comment",
         "stop_reason",
         "tasks",
-        "timers",
         "top",
         "traits",
         "unattended",
+        "wheel",
     )
 
     def __init__(self, plan: Plan, run_id: str, plans: Mapping[str, Plan] = {}) -> None:
@@ -452,7 +405,7 @@ class State:
         self.ledger: Ledger | None = None
         """What is spent and set aside; None while nothing is limited and nothing was spent."""
         self.alarms: Alarms | None = None
-        """Times at which running attempts are looked after; None without any."""
+        """What timeboxes, deadlines and watchdogs of tasks come to; None without any."""
         self.meters: dict[int, TimeMeter] = {}
         self.degraded: dict[int, Task] = {}
         """Tasks that do what they declare for when a budget runs short, as the plan has them."""
@@ -476,7 +429,7 @@ class State:
         self.candidates: dict[int, None] = {}
         self.asked: set[int] = set()
         self.queue = Queue()
-        self.timers: list[tuple[float, int]] = []
+        self.wheel = Wheel()
         self.recovering: dict[int, None] = {}
         self.running: dict[int, None] = {}
         self.labels_running: dict[str, int] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from typing import TYPE_CHECKING
 
 from planrunner.machine import budgets
@@ -119,19 +118,6 @@ def free_slot(state: State, number: int) -> None:
         state.slots -= 1
         for label in state.limited_labels(task):
             state.labels_running[label] -= 1
-
-
-def set_timer(state: State, number: int, due: float) -> None:
-    """Look at the task again at ``due``."""
-    drop_timer(state, number, state.tasks[number])
-    state.tasks[number].due = due
-    insort(state.timers, (due, number))
-
-
-def drop_timer(state: State, number: int, task: TaskState) -> None:
-    if task.due is not None:
-        del state.timers[bisect_left(state.timers, (task.due, number))]
-        task.due = None
 
 
 _STANDINGS: dict[str, Standing] = {

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from planrunner.machine.commands import Command, Record, settle
 from planrunner.machine.events import AttemptStopping, FrameClosing, TaskSettled, Warned
-from planrunner.machine.state import DEADLINE, TIMEBOX, Alarms, State
+from planrunner.machine.state import State
+from planrunner.machine.timers import DEADLINE, LOOK, TIMEBOX, Alarms, Timer
 from planrunner.plan.expressions.quantities import format_duration
 from planrunner.plan.model import Task
 
@@ -219,19 +220,19 @@ def stop_ended(state: State) -> list[Command]:
 def armed(state: State, number: int, at: float) -> None:
     """An attempt of a task with a timebox or a watchdog begins."""
     alarms = state.alarms = state.alarms or Alarms()
-    task, task_state = state.specs[number], state.tasks[number]
-    alarms.drop(number)
+    task, task_state, wheel = state.specs[number], state.tasks[number], state.wheel
+    wheel.drop_alarms(number)
     if task.timebox is not None:
         visit, begun = alarms.begun.get(number, (0, at))
         if visit != task_state.visit:
             begun = at
             alarms.begun[number] = (task_state.visit, begun)
-        alarms.set(begun + task.timebox, number, TIMEBOX)
+        wheel.set(begun + task.timebox, number, TIMEBOX)
     deadline = task_deadline(state, task)
     if deadline is not None:
-        alarms.set(deadline, number, DEADLINE)
+        wheel.set(deadline, number, DEADLINE)
     for step, watch in enumerate(task.watchdog):
-        alarms.set(at + watch.after, number, step)
+        wheel.set(at + watch.after, number, step)
 
 
 def attempt_over(state: State, number: int) -> None:
@@ -241,14 +242,14 @@ def attempt_over(state: State, number: int) -> None:
     alarms.stopping.pop(number, None)
     alarms.asked.pop(number, None)
     for step in range(len(state.specs[number].watchdog)):
-        alarms.drop(number, step)
+        state.wheel.drop(number, step)
 
 
 def task_over(state: State, number: int) -> None:
     """The task is settled, or waits for people: no time is taken from it any more."""
     alarms = state.alarms
     assert alarms is not None
-    alarms.drop(number)
+    state.wheel.drop_alarms(number)
     alarms.stopping.pop(number, None)
     alarms.asked.pop(number, None)
 
@@ -258,7 +259,7 @@ def warned(state: State, event: Warned, at: float) -> None:
     assert alarms is not None
     for step, watch in enumerate(state.specs[number].watchdog):
         if watch == (event.after, event.do):
-            alarms.drop(number, step)
+            state.wheel.drop(number, step)
     if event.do == "ask":
         alarms.asked[number] = (event.after, at)
         state.tasks[number].detail = f"needs attention: it still runs after {format_duration(event.after)}"
@@ -267,7 +268,7 @@ def warned(state: State, event: Warned, at: float) -> None:
 def attempt_stopping(state: State, event: AttemptStopping, at: float) -> None:
     number, alarms = state.index[event.task], state.alarms or Alarms()
     state.alarms = alarms
-    alarms.drop(number)
+    state.wheel.drop_alarms(number)
     alarms.asked.pop(number, None)
     alarms.stopping[number] = (event.failure, event.detail)
 
@@ -275,29 +276,21 @@ def attempt_stopping(state: State, event: AttemptStopping, at: float) -> None:
 # Decisions
 
 
-def ring(state: State, now: float) -> list[Command]:
-    """What follows from the alarms that are due."""
-    assert state.alarms is not None
-    commands: list[Command] = []
-    seen: set[int] = set()
-    for _, number, step in state.alarms.before(now):
-        if number not in seen and (command := _answer(state, number, step)) is not None:
-            seen.add(number)
-            commands.append(command)
-    return commands
+def ring(state: State, due: list[Timer]) -> list[Command]:
+    """What follows from the alarms among the timers that are due."""
+    commands: dict[int, Command] = {}
+    for _, number, kind in sorted((at, number, kind) for at, kind, number in due if kind != LOOK):
+        if number not in commands and (command := alarm(state, number, kind)) is not None:
+            commands[number] = command
+    return list(commands.values())
 
 
-def next_alarm(state: State) -> float | None:
-    """When the first alarm from which anything follows is due."""
-    assert state.alarms is not None
-    return next((at for at, number, step in state.alarms.due if _answer(state, number, step) is not None), None)
-
-
-def _answer(state: State, number: int, step: int) -> Command | None:
+def alarm(state: State, number: int, kind: int) -> Command | None:
+    """What follows when a timebox, a deadline or a step of a watchdog is due; None where nothing does."""
     task, task_state = state.specs[number], state.tasks[number]
-    if step in (TIMEBOX, DEADLINE):
+    if kind in (TIMEBOX, DEADLINE):
         reason, detail = "timebox", f"its timebox of {format_duration(task.timebox or 0.0)} is over"
-        if step == DEADLINE:
+        if kind == DEADLINE:
             reason, detail = "deadline", task_deadline_text(task)
         if task_state.status in ("pending", "queued"):
             return Record(TaskSettled(task.id, "failed", reason, detail, "timeout"))
@@ -308,7 +301,7 @@ def _answer(state: State, number: int, step: int) -> Command | None:
                 else Record(FrameClosing(task.id, "timeout"))
             )
         return _end(state, number, "timeout", reason, detail)
-    watch = task.watchdog[step]
+    watch = task.watchdog[kind]
     if watch.do in ("warn", "ask"):
         return (
             Record(Warned(task.id, task_state.attempts, watch.after, watch.do)) if is_under_way(state, number) else None

@@ -123,7 +123,7 @@ class TreeProgress:
     def _flat(self, state: State, room: int) -> tuple[list[Row], int]:
         """What is shown of a flat plan, and how many running tasks are not."""
         running = list(state.running)
-        waiting = [number for _, number in state.timers if state.tasks[number].status == "pending"]
+        waiting = [number for number in state.wheel.waiting() if state.tasks[number].status == "pending"]
         trouble = [number for number in self._trouble if state.tasks[number].status in TROUBLE]
         trouble = trouble[-max(1, room // 3) :]
         waiting = waiting[: max(1, room // 4)]
@@ -160,7 +160,7 @@ class TreeProgress:
         elif task.status in TROUBLE:
             fact, text = task.status.replace("_", " "), task.detail or task.reason
         else:
-            rest = duration_text(max(0.0, (task.due or now) - now))
+            rest = duration_text(max(0.0, (state.wheel.due(row.task) or now) - now))
             fact = f"{attempt_text(spec, task.attempts + 1, task.past)} in {rest}"
             text, sign = task.outcome.message if task.outcome else "", "retrying"
         terminal = self._terminal
@@ -188,7 +188,7 @@ def chosen(state: State, trouble: dict[int, None], room: int) -> tuple[list[Row]
     picked = _Picked(state, room)
     for number in _in_trouble(state, trouble, max(1, room // 3)):
         picked.add(number)
-    waiting = [number for _, number in state.timers if state.tasks[number].status == "pending"]
+    waiting = [number for number in state.wheel.waiting() if state.tasks[number].status == "pending"]
     for number in waiting[: max(1, room // 4)]:
         picked.add(number)
     left = sum(not picked.add(number) for number in list(state.running))
