@@ -23,8 +23,8 @@ from planrunner.escapes import harmless
 from planrunner.journal.workspace import find_project
 from planrunner.machine.admission import Wanted
 from planrunner.machine.events import Entry
+from planrunner.machine.requests import Vote, turned_away
 from planrunner.machine.state import GateState, State
-from planrunner.machine.votes import Vote, turned_away
 from planrunner.plan.model import Param, Plan
 from planrunner.plan.params import bind, takes
 from planrunner.plugins.registry import Registry

@@ -2,23 +2,27 @@
 
 A request is a kind and JSON data. Its rule looks at the state and says which events follow, or why none do. The process
 that holds the run applies it: the events and the reply become durable together, so a request is applied exactly once.
+A vote is a request too: whether the person may decide the gate, whether what they give fits, and whether it decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from planrunner.errors import DENIED, MISMATCH, USAGE
 from planrunner.machine.admission import refusal, still_short
 from planrunner.machine.budgets import extension
-from planrunner.machine.events import AttemptStopping, Event, RunReopened, StopRequested, TaskSettled
+from planrunner.machine.events import AttemptStopping, Event, GateVoted, RunReopened, StopRequested, TaskSettled
+from planrunner.machine.gates import answered, rework_target, sentence, spec
 from planrunner.machine.names import named
-from planrunner.machine.state import State
+from planrunner.machine.state import GateState, State
 from planrunner.machine.statuses import ended, said
 from planrunner.machine.stops import FINAL_STOPS, OUT_OF_BUDGET, STOPS, deadline_text, is_under_way
-from planrunner.machine.votes import Vote, count
 from planrunner.plan.expressions.quantities import format_duration
+from planrunner.plan.model import Param
 from planrunner.plan.nearest import nearest
+from planrunner.plan.params import bind
 
 Json = Any
 Rule = Callable[[State, dict[str, Json], str], "Reply"]
@@ -136,8 +140,16 @@ def _budget(state: State, body: dict[str, Json], by: str) -> Reply:
             return task
         body = {**body, "scope": task}
     if "refuse" in body:
-        return _refuse(state, body, by)
-    events = _too_late(state) or extension(state, body, by)
+        no_more = refusal(state, body, by)
+        if isinstance(no_more, str):
+            return refused(no_more)
+        return Reply(no_more, True, f"nothing is added by {by}: what waited for it stops as the plan says")
+    if state.stop_reason == "deadline":
+        late = "and no budget prolongs it: `planrunner exec` begins a new run"
+        return refused(f"{deadline_text(state.plan)}, {late}")
+    if state.stop_reason in OUT_OF_BUDGET and state.ended_at is None:
+        return refused(f"the run is ending already: {state.stop_reason}")
+    events = extension(state, body, by)
     if isinstance(events, str):
         return refused(events)
     if state.ended_at is not None:
@@ -150,22 +162,6 @@ def _budget(state: State, body: dict[str, Json], by: str) -> Reply:
     if waits and (missing := still_short(state, str(body.get("scope", "")), body["add"])):
         words += f", and still wait{'' if waits > 1 else 's'}: {missing}"
     return Reply(events, True, f"the budget is extended{words}")
-
-
-def _too_late(state: State) -> str:
-    """Why a run takes no more budget; empty for one that does."""
-    if state.stop_reason == "deadline":
-        return f"{deadline_text(state.plan)}, and no budget prolongs it: `planrunner exec` begins a new run"
-    if state.stop_reason in OUT_OF_BUDGET and state.ended_at is None:
-        return f"the run is ending already: {state.stop_reason}"
-    return ""
-
-
-def _refuse(state: State, body: dict[str, Json], by: str) -> Reply:
-    events = refusal(state, body, by)
-    if isinstance(events, str):
-        return refused(events)
-    return Reply(events, True, f"nothing is added by {by}: what waited for it stops as the plan says")
 
 
 def _vote(state: State, body: dict[str, Json], by: str) -> Reply:
@@ -184,9 +180,198 @@ def _vote(state: State, body: dict[str, Json], by: str) -> Reply:
         float(body.get("now") or 0.0),
         bool(body.get("unread")),
     )
-    counted = count(state, vote)
-    return Reply(counted.events, not counted.code, counted.message, counted.code)
+    return count(state, vote)
 
 
 RULES: dict[str, Rule] = {"pause": _pause, "resume": _resume, "cancel": _cancel, "budget": _budget, "vote": _vote}
 """By the kind of the request."""
+
+
+# Votes
+
+
+SHORTEST = 6
+"""Characters of a digest that are enough to name what was shown."""
+
+
+class Vote(NamedTuple):
+    """What a person says at the gate of task ``gate``: ``verdict`` is approve or reject, ``user`` who the system says
+    they are, ``by`` their name. ``roles`` are theirs by the project's list, ``claimed`` by their own word. ``shown`` is
+    the digest, or its beginning, of what they looked at; empty where they trust that it is what is asked now. ``now``
+    is seconds since 1970 on the run's time line."""
+
+    gate: str
+    verdict: str
+    by: str
+    user: str = ""
+    roles: tuple[str, ...] = ()
+    claimed: tuple[str, ...] = ()
+    reason: str = ""
+    choice: str = ""
+    fields: dict[str, Json] = {}
+    shown: str = ""
+    rework: bool = False
+    now: float = 0.0
+    unread: bool = False
+    """The evidence is about to be looked at again, so that what could not be read before does not count."""
+
+
+class _Refused(Exception):
+    def __init__(self, message: str, code: int = USAGE) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+
+
+def count(state: State, vote: Vote) -> Reply:
+    """The event of a vote; one that does not count is refused."""
+    try:
+        number, gate = _waiting(state, vote.gate)
+        if gate.expires_at is not None and gate.expires_at <= vote.now:
+            raise _Refused(f"`{vote.gate}` has expired; resuming the run settles it")
+        given = vote.shown.strip().lower()
+        if given and (len(given) < SHORTEST or not gate.shown.startswith(given)):
+            raise _Refused(f"what was shown has changed: look again (it is {gate.shown[:12]} now)", MISMATCH)
+        _check_person(state, gate, vote)
+        if vote.verdict == "reject":
+            return _rejected(state, number, gate, vote)
+        return _approved(state, number, gate, vote)
+    except _Refused as problem:
+        return Reply((), False, problem.message, problem.code)
+
+
+def _waiting(state: State, name: str) -> tuple[int, GateState]:
+    number = state.index.get(name)
+    if number is None:
+        raise _Refused(f"`{name}` is not a task of this run")
+    task_state = state.tasks[number]
+    gate = task_state.gate
+    if gate is not None and gate.waits and task_state.status == "blocked" and number not in state.held:
+        return number, gate
+    if gate is not None and (gate.decision or gate.verdict):
+        raise _Refused(f"`{name}` is decided already: {sentence(gate)}")
+    raise _Refused(f"`{name}` is not waiting for a decision: it {said(task_state.status)}")
+
+
+def turned_away(state: State, gate: GateState, vote: Vote) -> str:
+    """Why a person may not decide the gate that they have not answered yet; empty where they may."""
+    try:
+        _check_person(state, gate, vote)
+    except _Refused as problem:
+        return problem.message
+    return ""
+
+
+def _check_person(state: State, gate: GateState, vote: Vote) -> None:
+    if gate.roles or gate.people:
+        has = {*vote.roles, *vote.claimed} & set(gate.roles)
+        if not has and vote.by not in gate.people:
+            raise _Refused(f"{vote.by} may not decide `{vote.gate}`: it takes {who_may(gate)}", DENIED)
+    if gate.not_starter and vote.by == state.environment.get("user"):
+        raise _Refused(f"{vote.by} started the run and may not decide `{vote.gate}`", DENIED)
+    changes = bool(vote.choice or vote.fields)
+    if not changes and any(earlier.by == vote.by and earlier.verdict == vote.verdict for earlier in gate.votes):
+        raise _repeated(gate, vote)
+
+
+def _repeated(gate: GateState, vote: Vote) -> _Refused:
+    return _Refused(f"{vote.by} has voted already; {tally(gate.votes, gate.need)}")
+
+
+def who_may(gate: GateState) -> str:
+    """Those who may decide, in words."""
+    roles = " or ".join(gate.roles)
+    people = " or ".join(gate.people)
+    words = [f"a person with the role {roles}" if roles else "", people]
+    return ", or ".join(word for word in words if word) or "anybody"
+
+
+def tally(votes: Iterable[GateVoted], need: int) -> str:
+    """How many votes agree and how many have to: of a decision, how many each option has."""
+    chosen: dict[str, int] = {}
+    for vote in votes:
+        if vote.verdict == "approve":
+            chosen[vote.choice] = chosen.get(vote.choice, 0) + 1
+    split = ", ".join(f"{choice} {number}" for choice, number in chosen.items() if choice)
+    return f"{max(chosen.values(), default=0)} of {need} vote{'s' * (need != 1)}" + (f" ({split})" if split else "")
+
+
+def _rejected(state: State, number: int, gate: GateState, vote: Vote) -> Reply:
+    reject = spec(state, number, gate.stage).on_reject
+    back = rework_target(state, number, reject)
+    if vote.rework and back is None:
+        none = "has no rounds of rework left" if reject.action == "rework" else "sends nothing back when it is rejected"
+        raise _Refused(f"`{vote.gate}` {none}")
+    follows = f"; the run goes back to `{state.specs[back].id}`" if back is not None else ""
+    return Reply((_voted(gate, vote, "", {}),), True, f"`{vote.gate}` is rejected by {vote.by}{follows}")
+
+
+def _approved(state: State, number: int, gate: GateState, vote: Vote) -> Reply:
+    problem = next((str(item["problem"]) for item in gate.evidence if item.get("problem")), "")
+    if problem and not vote.unread:
+        raise _Refused(f"`{vote.gate}` cannot be approved: {problem}")
+    choice = _choice(gate, vote)
+    for option in spec(state, number, gate.stage).options:
+        if option.name == choice and option.rework and state.sent_back.get(number, 0) >= option.max:
+            raise _Refused(f"`{choice}` sends back to `{option.target}` at most {option.max} times: none is left")
+    form = [Param(**{**field, "choices": tuple(field.get("choices", ()))}) for field in gate.request.get("form", ())]
+    bound = bind(form, vote.fields, "field")
+    if bound.problems:
+        raise _Refused(f"`{vote.gate}`: " + "; ".join(bound.problems))
+    fields = bound.values
+    earlier = next((each for each in gate.votes if each.by == vote.by and each.verdict == "approve"), None)
+    if earlier is not None and (earlier.choice, earlier.fields) == (choice, fields):
+        raise _repeated(gate, vote)
+    _same_values(gate, vote, choice, fields)
+    voted = _voted(gate, vote, choice, fields)
+    others = [each for each in gate.votes if each.by != vote.by]
+    names = [*(each.by for each in others if (each.verdict, each.choice) == ("approve", choice)), vote.by]
+    if len(names) < gate.need:
+        word = "changes their vote on" if earlier is not None else "approves"
+        return Reply((voted,), True, f"{vote.by} {word} `{vote.gate}`: {tally([*others, voted], gate.need)}")
+    chosen = f" ({choice})" if choice else ""
+    return Reply((voted,), True, f"`{vote.gate}` is approved by {', '.join(names)}{chosen}")
+
+
+def _voted(gate: GateState, vote: Vote, choice: str, fields: dict[str, Json]) -> GateVoted:
+    return GateVoted(
+        vote.gate,
+        gate.visit,
+        "reject" if vote.verdict == "reject" else "approve",
+        vote.by,
+        gate.shown,
+        vote.user,
+        vote.roles,
+        vote.claimed,
+        vote.reason,
+        choice,
+        fields,
+    )
+
+
+def _choice(gate: GateState, vote: Vote) -> str:
+    names = [str(option["name"]) for option in gate.request.get("options", ())]
+    if not names:
+        if vote.choice:
+            raise _Refused(f"`{vote.gate}` has no options to choose from")
+        return ""
+    if vote.choice in names:
+        return vote.choice
+    listed = ", ".join(names)
+    if not vote.choice:
+        raise _Refused(f"`{vote.gate}` wants a choice: one of {listed}")
+    near = nearest(vote.choice, names)
+    hint = f"did you mean `{near}`?" if near else f"it has {listed}"
+    raise _Refused(f"`{vote.gate}` has no option `{vote.choice}`; {hint}")
+
+
+def _same_values(gate: GateState, vote: Vote, choice: str, fields: dict[str, Json]) -> None:
+    """Several who agree agree on one thing: an approval never stands for values that its voter did not give."""
+    others = [earlier for earlier in gate.votes if earlier.verdict == "approve" and earlier.by != vote.by]
+    agreed = [earlier for earlier in others if earlier.choice == choice]
+    if not fields or not agreed or agreed[-1].fields == fields:
+        return
+    given = agreed[-1].fields
+    differs = {field: given.get(field) for field in fields if given.get(field) != fields[field]}
+    who = ", ".join(earlier.by for earlier in agreed)
+    raise _Refused(f"`{vote.gate}`: {who} {answered(gate, differs)}: answer the same, or reject")

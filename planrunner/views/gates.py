@@ -11,8 +11,8 @@ from planrunner.jsontext import as_text
 from planrunner.machine.admission import Wanted, wanted
 from planrunner.machine.gates import answered
 from planrunner.machine.names import label
+from planrunner.machine.requests import tally
 from planrunner.machine.state import GateState, State
-from planrunner.machine.votes import tally
 from planrunner.plan.expressions.quantities import format_duration, format_money
 from planrunner.views.status import about, about_lines, rfc3339
 from planrunner.views.terminal import Terminal, cut, duration_text, plural

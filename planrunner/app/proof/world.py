@@ -15,9 +15,9 @@ from planrunner.engine.effects import Examine
 from planrunner.engine.simulated import Script
 from planrunner.machine.admission import wanted
 from planrunner.machine.events import BudgetExtended, Event, Outcome
+from planrunner.machine.requests import Vote, count
 from planrunner.machine.scope import facts_of, facts_read
 from planrunner.machine.state import GateState, State
-from planrunner.machine.votes import Vote, count
 from planrunner.plan.model import Criterion, Expression, Gate, Loop, Output, Plan, Task
 from planrunner.plan.tasks import inner, is_container
 from planrunner.plugins.registry import Registry
