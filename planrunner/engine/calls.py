@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from planrunner.capabilities.contract import Call, Failure
 from planrunner.capabilities.outputs import typed
 from planrunner.jsontext import stable_json
-from planrunner.machine.admission import done_instead
+from planrunner.machine.admission import done_instead, levels_of
 from planrunner.machine.budgets import is_limited
 from planrunner.machine.commands import Start
 from planrunner.machine.compensation import takes_back
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Outcome
 from planrunner.machine.gates import approved
 from planrunner.machine.graph import Frame
-from planrunner.machine.policy import levels_of
 from planrunner.machine.scope import NO_OVERLAY, Overlay, TaskScope, plan_of
 from planrunner.machine.state import State
 from planrunner.plan.expressions.values import EvaluationError, Scope, TemplateError, plain, text_of

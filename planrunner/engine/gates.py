@@ -19,10 +19,10 @@ from planrunner.engine.taint import decides
 from planrunner.errors import StorageFailed
 from planrunner.jsontext import shown, stable_json
 from planrunner.machine import gates
+from planrunner.machine.admission import POLICY
 from planrunner.machine.commands import AskPeople, Start
 from planrunner.machine.events import Event, GateDecided, GateExamined, GateReopened, GateRequested, Outcome
 from planrunner.machine.gates import digest, spec
-from planrunner.machine.policy import STAGE
 from planrunner.machine.scope import GateScope
 from planrunner.machine.start import INSTRUCTION
 from planrunner.machine.state import State
@@ -139,7 +139,7 @@ def _question(task: Task, stage: str, words: list[str], written: Gate) -> str:
         return "a person has to confirm: " + "; ".join(words)
     if stage.startswith("label:"):
         return f"may `{task.id}` start? its label `{stage[6:]}` demands a decision"
-    if stage == STAGE:
+    if stage == POLICY:
         return f"may `{task.id}` start? a policy says to ask first"
     return "; ".join(words) or f"waits for a decision ({written.kind})"
 

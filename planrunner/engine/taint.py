@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from planrunner.machine.admission import POLICY, levels_of
 from planrunner.machine.events import Outcome
-from planrunner.machine.policy import STAGE, levels_of
 from planrunner.machine.scope import NO_OVERLAY, Overlay, TaskScope
 from planrunner.machine.state import State, Trait
 from planrunner.plan.model import Plan
@@ -42,7 +42,7 @@ def refused(state: State, number: int, directory: str, part: str = "", overlay: 
     """The outcome of a call in which foreign text would become what it may not; None where the call may be made.
     ``part`` says which of the task's calls it is: its own (empty), ``degraded`` or ``rollback``. Raises TemplateError
     and EvaluationError as the call itself would."""
-    if STAGE in state.tasks[number].cleared and not part:
+    if POLICY in state.tasks[number].cleared and not part:
         return None  # a policy asked about this call, and the question showed it
     for finding, spot in _judged(state, number, part):
         if finding.sink.key != "checks" and (why := _becomes(state, number, finding, directory, overlay)):

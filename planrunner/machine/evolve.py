@@ -12,7 +12,6 @@ from planrunner.machine import (
     compensation,
     containers,
     gates,
-    policy,
     recovery,
     reuse,
     revision,
@@ -20,7 +19,7 @@ from planrunner.machine import (
     start,
     stops,
 )
-from planrunner.machine.admission import degrade
+from planrunner.machine.admission import degrade, govern
 from planrunner.machine.compensation import register
 from planrunner.machine.events import (
     EVENTS,
@@ -79,7 +78,6 @@ from planrunner.machine.events import (
     Warned,
 )
 from planrunner.machine.graph import Frame
-from planrunner.machine.policy import govern
 from planrunner.machine.reuse import given
 from planrunner.machine.state import State, Trait, Tried
 from planrunner.machine.statuses import (
@@ -384,8 +382,8 @@ FOLDS: dict[type[Event], Callable[[State, Any, float], None]] = {
     RunParked: _run_parked,
     RunEnded: _run_ended,
     StopRequested: recovery.stop_requested,
-    PlanRefused: policy.plan_refused,
-    PolicyChanged: policy.policy_changed,
+    PlanRefused: admission.plan_refused,
+    PolicyChanged: admission.policy_changed,
     TaskQueued: _task_queued,
     TaskDelayed: admission.task_delayed,
     SettingsComputed: start.settings_computed,

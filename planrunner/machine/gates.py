@@ -12,6 +12,7 @@ from typing import Any
 
 from planrunner.jsontext import stable_json
 from planrunner.machine import rework, verdicts
+from planrunner.machine.admission import POLICY, policy_asks
 from planrunner.machine.commands import AskPeople, Command, Record
 from planrunner.machine.containers import meters_run
 from planrunner.machine.events import (
@@ -25,7 +26,6 @@ from planrunner.machine.events import (
     Outcome,
     TaskSettled,
 )
-from planrunner.machine.policy import STAGE, asked
 from planrunner.machine.scope import GateScope
 from planrunner.machine.state import GateState, State
 from planrunner.machine.statuses import SETTLED, free_slot, move
@@ -67,9 +67,9 @@ def stage_before(state: State, number: int) -> str:
         stage = f"label:{label}"
         if label in task.labels and stage not in task_state.cleared and not _decided_before(state, number, gate):
             return stage
-    if not state.restricted or "policy" in task_state.cleared:
+    if not state.restricted or POLICY in task_state.cleared:
         return ""
-    return STAGE if asked(state, number) else ""
+    return POLICY if policy_asks(state, number) else ""
 
 
 def _decided_before(state: State, number: int, demanded: Gate) -> bool:

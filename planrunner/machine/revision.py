@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from planrunner.machine import containers
+from planrunner.machine.admission import govern
 from planrunner.machine.budgets import chain, given_up
 from planrunner.machine.events import RunRevised, TasksReset
 from planrunner.machine.gates import ask_anew
 from planrunner.machine.graph import Frame, Shape
 from planrunner.machine.names import frames, held_tasks, owners
-from planrunner.machine.policy import govern
 from planrunner.machine.reuse import may_keep
 from planrunner.machine.rework import Unfit, count_needs, downstream, is_current, retried
 from planrunner.machine.state import State, TaskState, Trait, divided
