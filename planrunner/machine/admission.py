@@ -14,6 +14,7 @@ from planrunner.machine.budgets import (
     ledger_of,
     limit_of,
     need,
+    read_ledger,
     scope_name,
     scope_number,
     scope_of,
@@ -132,7 +133,7 @@ class Fitting:
         amounts = {}
         for what in trait.spends if trait is not None else ():
             left = [
-                limit - ledger_of(state).account(scope).taken(what) - self._claims.get((scope, what), 0)
+                limit - read_ledger(state).read(scope).taken(what) - self._claims.get((scope, what), 0)
                 for scope in chain(state, number)
                 if (limit := limit_of(state, scope, what)) is not None
             ]
@@ -146,7 +147,7 @@ class Fitting:
         if number in self._settled:
             return False
         if state.tasks[number].uncertain:
-            self._chosen[number] = (ledger_of(state).holdings.get(number, {}), number in state.degraded)
+            self._chosen[number] = (read_ledger(state).holdings.get(number, {}), number in state.degraded)
             return True
         short = self._shortage(number)
         wanted = self._chosen[number][0] if short is None else need(state, number)
@@ -167,7 +168,7 @@ class Fitting:
 def time_short(state: State, number: int, now: float) -> Shortage | None:
     """Time that is used up: of the task's own attempts, or of the plan where people are asked before it stops."""
     task = state.specs[number]
-    account = ledger_of(state).accounts.get(number)
+    account = read_ledger(state).accounts.get(number)
     if task.budgets.time is not None and account is not None and account.seconds >= task.budgets.time:
         return Shortage(number, "time", 0.0, 0.0, task.budgets.time)
     limit, kind = time_limit(state), state.plan.budgets.on_exhausted
@@ -216,7 +217,7 @@ def exhausted(state: State, number: int, short: Shortage) -> Command:
     scope = scope_of(state, short.scope)
     kind = scope.on_exhausted if scope is not None else "stop"
     detail = sentence(state, short)
-    if kind == "gate" and (no := ledger_of(state).refused.get((short.scope, short.what))):
+    if kind == "gate" and (no := read_ledger(state).refused.get((short.scope, short.what))):
         kind, detail = "stop", f"{detail}; more was {no}"
     if kind == "skip_optional" and task.optional:
         return Record(TaskSettled(task.id, "skipped", "budget", detail))
@@ -283,7 +284,7 @@ def wanted(state: State, now: float) -> list[Wanted]:
         if isinstance(spends, str):
             continue
         short = time_short(state, number, now) or fits(state, number, {**spends, "attempts": 1})
-        if short is None or not short.final or (short.scope, short.what) in ledger_of(state).refused:
+        if short is None or not short.final or (short.scope, short.what) in read_ledger(state).refused:
             continue
         name, key = state.specs[number].id, (short.scope, short.what)
         timed = short.what == "time"
@@ -483,8 +484,6 @@ def govern(state: State, recorded: Iterable[Mapping[str, Json]]) -> None:
     )
     state.limit(state.plan.budgets)
     state.restricted = state.restricted or bool(records)
-    if state.ledger is not None:
-        state.ledger.scopes.clear()  # what was limited before may be limited more
 
 
 def tightest(budgets: Iterable[Budgets]) -> Budgets:

@@ -8,6 +8,7 @@ all of that would not be enough, and then ``on_exhausted`` of the limit says wha
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from planrunner.jsontext import shown as as_json
@@ -64,12 +65,17 @@ def ledger_of(state: State) -> Ledger:
     return state.ledger
 
 
+def read_ledger(state: State) -> Ledger:
+    """The ledger of a run, to be looked at only: a decision begins none."""
+    return state.ledger or _EMPTY
+
+
+_EMPTY = Ledger()
+
+
 def scope_of(state: State, number: int) -> Scope | None:
     """The limits of the plan or of a task with everything inside it; None without any."""
-    scopes = ledger_of(state).scopes
-    if number not in scopes:
-        scopes[number] = _scope(_budgets(state, number))
-    return scopes[number]
+    return _scope(_budgets(state, number))
 
 
 def _budgets(state: State, number: int) -> tuple[Budgets, ...]:
@@ -89,7 +95,8 @@ def _reserved_for_rollback(state: State, number: int) -> tuple[Budgets, ...]:
     return () if policy is None else (policy.budgets,)
 
 
-def _scope(budgets: Iterable[Budgets]) -> Scope | None:
+@lru_cache
+def _scope(budgets: tuple[Budgets, ...]) -> Scope | None:
     """The tightest of limits that hold for the same; what is said first decides what follows."""
     limits: dict[str, int] = {}
     time = warn = None
@@ -112,7 +119,7 @@ def limit_of(state: State, scope: int, what: str) -> int | None:
     """The limit of a scope for what is counted, with what people have added."""
     limits = scope_of(state, scope)
     limit = limits.limits.get(what) if limits is not None else None
-    return None if limit is None else limit + int(ledger_of(state).extra.get((scope, what), 0))
+    return None if limit is None else limit + int(read_ledger(state).extra.get((scope, what), 0))
 
 
 def time_limit(state: State) -> float | None:
@@ -133,7 +140,7 @@ def need(state: State, number: int) -> dict[str, int] | str:
     The task's own budgets bound all its attempts together. An attempt of an item of a fan-out may use an equal share of
     that of the fan-out, one that tries it again what is left where that is less.
     """
-    task, ledger = state.specs[number], ledger_of(state)
+    task, ledger = state.specs[number], read_ledger(state)
     spends = state.trait(task).spends
     amounts: dict[str, int] = {}
     for what in SPENDABLE:
@@ -158,7 +165,7 @@ def need(state: State, number: int) -> dict[str, int] | str:
 def _left_of_calls(state: State, number: int) -> int:
     """All calls that are left around a task and not reserved; one without any, or without a limit."""
     limits = {scope: limit_of(state, scope, "calls") for scope in chain(state, number)}
-    accounts = {scope: ledger_of(state).account(scope) for scope in limits}
+    accounts = {scope: read_ledger(state).read(scope) for scope in limits}
     left = [limit - accounts[scope].taken("calls") for scope, limit in limits.items() if limit is not None]
     return max(min(left, default=1), 1)
 
@@ -167,7 +174,7 @@ def _may_spend(state: State, number: int, what: str) -> bool:
     """Whether an attempt may use any of what is counted: its capability declares it, an earlier attempt told of it, or
     it does whatever the plan says, as a script does, and the task itself has budgets. What all tasks have by default is
     not set aside for scripts that tell nothing."""
-    task, account = state.specs[number], ledger_of(state).accounts.get(number)
+    task, account = state.specs[number], read_ledger(state).accounts.get(number)
     trait = state.trait(task)
     if what in trait.spends or (account is not None and account.spent.get(what)):
         return True
@@ -182,7 +189,7 @@ def _share(state: State, number: int, what: str) -> int | None:
         return whole
     share = max(whole // frame.size, 1)
     if is_another(state, number):
-        share = max(min(share, whole - ledger_of(state).account(frame.owner).spent.get(what, 0)), 1)
+        share = max(min(share, whole - read_ledger(state).read(frame.owner).spent.get(what, 0)), 1)
     return share
 
 
@@ -197,13 +204,13 @@ def fits(
 ) -> Shortage | None:
     """The first limit, from the task outwards, into which an attempt that sets ``wanted`` aside does not fit; None when
     it fits everywhere. ``claims`` are amounts that others come first for."""
-    ledger = ledger_of(state)
+    ledger = read_ledger(state)
     passing = None
     for scope in chain(state, number):
         limits = scope_of(state, scope)
         if limits is None:
             continue
-        account = ledger.account(scope)
+        account = ledger.read(scope)
         for what in limits.limits:
             more = wanted.get(what, 0)
             if not more:
@@ -273,7 +280,7 @@ def _cross(state: State, scopes: Iterable[int]) -> None:
         scope = scope_of(state, number)
         if scope is None or scope.warn is None:
             continue
-        account = ledger.account(number)
+        account = ledger.read(number)
         for what in scope.limits:
             limit = limit_of(state, number, what) or 0
             if what not in account.warned and account.spent.get(what, 0) >= scope.warn * limit:
@@ -316,7 +323,7 @@ def standing(state: State, number: int = PLAN) -> dict[str, dict[str, float | No
     """What a scope has used, has set aside and may use, in dollars, seconds and counts, for whatever is limited or was
     spent. Time and attempts of the whole run are the caller's to add."""
     scope = scope_of(state, number)
-    account = ledger_of(state).account(number)
+    account = read_ledger(state).read(number)
     amounts: dict[str, dict[str, float | None]] = {}
     for what in COUNTED:
         limit = limit_of(state, number, what)
@@ -346,7 +353,7 @@ def waits_for(state: State, number: int) -> str:
     short = None if isinstance(wanted, str) else fits(state, number, {**wanted, "attempts": 1})
     if short is None:
         return ""
-    reserved = ledger_of(state).account(short.scope).reserved.get(short.what, 0)
+    reserved = read_ledger(state).read(short.scope).reserved.get(short.what, 0)
     return f"{sentence(state, short)}, of which {shown(short.what, reserved)} is set aside by what runs"
 
 
@@ -382,7 +389,7 @@ def notices(state: State, now: float) -> list[Command]:
         given = amount(over.what, over.used), amount(over.what, over.reserved)
         commands.append(Record(BudgetWarned(task, over.what, *given, "overshoot")))
     for number, what in ledger.crossed:
-        spent = amount(what, ledger.account(number).spent.get(what, 0))
+        spent = amount(what, ledger.read(number).spent.get(what, 0))
         limit = amount(what, limit_of(state, number, what) or 0)
         commands.append(Record(BudgetWarned(scope_name(state, number), what, spent, limit)))
     at = warning_time(state)
@@ -394,7 +401,7 @@ def notices(state: State, now: float) -> list[Command]:
 def warning_time(state: State) -> float | None:
     """Seconds of the run at which people want to be warned about its time; None when they need not be any more."""
     limit, warn = time_limit(state), state.plan.budgets.warn
-    if limit is None or warn is None or state.ledger is None or "time" in state.ledger.account(PLAN).warned:
+    if limit is None or warn is None or state.ledger is None or "time" in state.ledger.read(PLAN).warned:
         return None
     return warn * limit
 
@@ -448,7 +455,7 @@ def _left_for_rollback(state: State, rollback: Rollback, what: str) -> int | Non
     limit = units(what, getattr(rollback_budgets(rollback), what))
     if limit is None or state.ledger is None:
         return limit
-    return limit - state.ledger.account(rollback.account).taken(what)
+    return limit - state.ledger.read(rollback.account).taken(what)
 
 
 def _undo_spends(state: State, position: int) -> tuple[str, ...]:

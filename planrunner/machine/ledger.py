@@ -67,6 +67,9 @@ class Account:
         return self.spent.get(what, 0) + self.reserved.get(what, 0)
 
 
+_EMPTY = Account()
+
+
 class Over(NamedTuple):
     """An attempt that used more than it had set aside."""
 
@@ -81,18 +84,22 @@ class Ledger:
     limits, ``crossed`` and ``over`` are warnings not given yet, ``refused`` says who
     adds nothing to a limit and why."""
 
-    __slots__ = ("accounts", "crossed", "extra", "holdings", "over", "refused", "scopes")
+    __slots__ = ("accounts", "crossed", "extra", "holdings", "over", "refused")
 
     def __init__(self) -> None:
         self.accounts: dict[int, Account] = {}
         self.holdings: dict[int, Amounts] = {}
-        self.scopes: dict[int, Scope | None] = {}
         self.extra: dict[tuple[int, str], float] = {}
         self.crossed: dict[tuple[int, str], None] = {}
         self.over: list[Over] = []
         self.refused: dict[tuple[int, str], str] = {}
 
+    def read(self, number: int) -> Account:
+        """The account of a scope, to be looked at only: it is not begun."""
+        return self.accounts.get(number, _EMPTY)
+
     def account(self, number: int) -> Account:
+        """The account of a scope, begun where there was none."""
         account = self.accounts.get(number)
         if account is None:
             account = self.accounts[number] = Account()

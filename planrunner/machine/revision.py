@@ -114,10 +114,8 @@ def _plan_level(state: State, event: RunRevised, plan: Plan) -> Plan:
     state.governed = None
     if event.environment.get("policy"):
         govern(state, event.environment["policy"])
-    if state.ledger is not None:
-        state.ledger.scopes.clear()
-        if not had_ledger:
-            _count_what_was(state)
+    if state.ledger is not None and not had_ledger:
+        _count_what_was(state)
     return state.plan
 
 
@@ -496,7 +494,6 @@ def _renumber_rest(state: State, to: dict[int, int]) -> None:
             rollback.doubts = _by_new(rollback.doubts, to)
     if (ledger := state.ledger) is not None:
         ledger.accounts, ledger.holdings = _by_new(ledger.accounts, to), _by_new(ledger.holdings, to)
-        ledger.scopes.clear()
         for name in ("extra", "crossed", "refused"):
             known: dict[tuple[int, str], Any] = getattr(ledger, name)
             setattr(ledger, name, {(to.get(number, number), what): known[number, what] for number, what in known})
