@@ -136,7 +136,6 @@ RULES: dict[str, Rule] = _rules(
     ("PLAN502", "time-never-reached", "warning", "a watchdog or a heartbeat that the timeout comes before"),
     ("PLAN503", "nested-too-deep", "error", "more levels of subplans than the budget allows"),
     ("PLAN504", "retries-exceed-timeout", "warning", "more retry time than the plan allows"),
-    ("PLAN505", "no-way-to-save", "warning", "a budget that runs short finds nothing to leave out or to degrade"),
     ("PLAN506", "spending-without-limit", "error", "a task that spends from a budget without its own limit"),
     ("PLAN507", "suspicious-unit", "warning", "a duration without a unit"),
     ("PLAN508", "too-many-items", "error", "a fan-out that is written out has more items than it may"),

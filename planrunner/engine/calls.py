@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from planrunner.capabilities.contract import Call, Failure
 from planrunner.capabilities.outputs import typed
 from planrunner.jsontext import stable_json
-from planrunner.machine.admission import done_instead, levels_of
+from planrunner.machine.admission import levels_of
 from planrunner.machine.budgets import is_limited
 from planrunner.machine.commands import Start
 from planrunner.machine.compensation import takes_back
@@ -94,30 +94,27 @@ class Prepared(NamedTuple):
 def prepare(state: State, start: Start, place: Place, shown: bool = False) -> Prepared:
     """Render the task of ``start``; a template that fails gives a logic failure, never an exception. ``shown``: the
     call is put before people, who judge what is in it."""
-    number, attempt, reissue, reserved, degraded = start
+    number, attempt, reissue, reserved = start
     task = state.specs[number]
     name = task.id
     key = f"{state.run_id}:{name}:{attempt}"
-    if degraded and number not in state.degraded:
-        task = done_instead(task)
     effect = state.trait(task).effect
     refusal: Outcome | None = None
     try:
         call = call_of(state, task, start, place, key)
         if state.foreign and not shown:
-            part = "degraded" if degraded or number in state.degraded else ""
-            refusal = _taint().refused(state, number, place.directory, part)
+            refusal = _taint().refused(state, number, place.directory)
     except NO_VALUE as error:
         hint = "" if state.selected is None else "; tasks that were not selected for this run have no results"
         outcome = Outcome("logic", f"{error}{hint}", usage=dict.fromkeys(reserved, 0), no_value=state.edition > 2)
         outcome = outcome._replace(acted=state.edition < 4)
-        started = AttemptStarted(name, attempt, key, "", effect, reissue, reserved, degraded)
+        started = AttemptStarted(name, attempt, key, "", effect, reissue, reserved)
         return Prepared(started, None, outcome)
     if refusal is not None:
         refusal = refusal._replace(usage=dict.fromkeys(reserved, 0), acted=state.edition < 4)
-        return Prepared(AttemptStarted(name, attempt, key, "", effect, reissue, reserved, degraded), None, refusal)
+        return Prepared(AttemptStarted(name, attempt, key, "", effect, reissue, reserved), None, refusal)
     undo = task.rollback is not None or bool(task.backup) or (state.saves and takes_back(state, task))
-    intent = _new(AttemptStarted, (name, attempt, key, digest(call), effect, reissue, reserved, degraded, undo))
+    intent = _new(AttemptStarted, (name, attempt, key, digest(call), effect, reissue, reserved, undo))
     return _new(Prepared, (intent, call, None))
 
 

@@ -248,7 +248,7 @@ class _Comparison:
         number = self.pinned.index[event.task]
         if number in self.pinned.containers:
             return known and self._compare_frames(known, number, event.attempt)
-        start = Start(number, event.attempt, event.reissue, event.reserved, event.degraded)
+        start = Start(number, event.attempt, event.reissue, event.reserved)
         before = prepare(self.pinned, start, place_of(self.pinned))
         if self.replay.effects is not self._effects:
             self._effects = self.replay.effects

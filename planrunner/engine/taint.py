@@ -40,7 +40,7 @@ _last: tuple[Plan, dict[str, Trait], Flow] | None = None
 
 def refused(state: State, number: int, directory: str, part: str = "", overlay: Overlay = NO_OVERLAY) -> Outcome | None:
     """The outcome of a call in which foreign text would become what it may not; None where the call may be made.
-    ``part`` says which of the task's calls it is: its own (empty), ``degraded`` or ``rollback``. Raises TemplateError
+    ``part`` says which of the task's calls it is: its own (empty) or ``rollback``. Raises TemplateError
     and EvaluationError as the call itself would."""
     if POLICY in state.tasks[number].cleared and not part:
         return None  # a policy asked about this call, and the question showed it
@@ -146,7 +146,7 @@ def _becomes(state: State, number: int, finding: Found, directory: str, overlay:
     if use == "written":
         strange = [value for value in values if makes_rules(value)]
         return f"untrusted text would become the rules of the project, in `{strange[0][:80]}`" if strange else ""
-    bare = finding.sink.key not in ("with", "rollback", "degraded") or not finding.sink.name
+    bare = finding.sink.key not in ("with", "rollback") or not finding.sink.name
     strange = [value for value in values if not _may_reach(state, number, value, bare)]
     return f"untrusted text would choose the host of `{strange[0][:200]}`" if strange else ""
 

@@ -124,7 +124,7 @@ def _number(value: float) -> str:
 
 
 def _attempt_started(event: events.AttemptStarted) -> str:
-    task, attempt, key, inputs, effect, reissue, reserved, degraded, undo = event
+    task, attempt, key, inputs, effect, reissue, reserved, undo = event
     text = f'{{"task":{_text(task)},"attempt":{attempt:d},"key":{_text(key)}'
     if inputs:
         text += f',"inputs":{_text(inputs)}'
@@ -134,8 +134,6 @@ def _attempt_started(event: events.AttemptStarted) -> str:
         text += f',"reissue":{reissue:d}'
     if reserved:
         text += f',"reserved":{_json(reserved)}'
-    if degraded:
-        text += ',"degraded":true'
     return text + (',"undo":true}' if undo else "}")
 
 
@@ -190,7 +188,7 @@ def _task_settled(event: events.TaskSettled) -> str:
 
 _BY_HAND: dict[str, tuple[tuple[str, ...], Callable[[Any], str]]] = {
     "AttemptStarted": (
-        ("task", "attempt", "key", "inputs", "effect", "reissue", "reserved", "degraded", "undo"),
+        ("task", "attempt", "key", "inputs", "effect", "reissue", "reserved", "undo"),
         _attempt_started,
     ),
     "AttemptEnded": (("task", "attempt", "outcome"), _attempt_ended),
@@ -213,6 +211,9 @@ Row = tuple[int, float, str, int, str]
 
 VERSIONS: dict[str, int] = {}
 """Kinds whose current version is not 1."""
+
+LIFTED: dict[str, tuple[str, ...]] = {"attempt_started": ("degraded",)}
+"""Fields that a kind had once and that nothing is decided by any more: reading drops them."""
 
 UPCASTERS: dict[tuple[str, int], Upcaster] = {}
 """(kind, version) of an older event → its kind, version and body one step newer. Steps follow each other."""
@@ -292,6 +293,8 @@ def _careful(row: Row) -> Entry:
     where = f"event {seq} (`{kind}`)" if seq else f"an event `{kind}`"
     try:
         kind, version, body = _upcast(kind, version, loads(text))
+        for field in LIFTED.get(kind, ()):
+            body.pop(field, None)
         return _entry(seq, at, (kind, version), body)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise StorageFailed(f"{where} in the journal is damaged: {error}", _DAMAGED) from error

@@ -12,7 +12,6 @@ from planrunner.machine.budgets import (
     fits,
     is_another,
     ledger_of,
-    limit_of,
     need,
     read_ledger,
     scope_name,
@@ -39,7 +38,7 @@ from planrunner.machine.scope import plan_of
 from planrunner.machine.state import Circuit, Governed, State
 from planrunner.machine.statuses import SETTLED, IllegalMove, move
 from planrunner.plan import compiled
-from planrunner.plan.model import Breaker, Budgets, Task
+from planrunner.plan.model import Breaker, Budgets
 from planrunner.plan.rights import Level, Right, narrows
 
 Json = Any
@@ -57,7 +56,7 @@ class Fitting:
         self._state = state
         self._now = now
         self._claims: dict[tuple[int, str], int] = {}
-        self._chosen: dict[int, tuple[dict[str, int], bool]] = {}
+        self._chosen: dict[int, dict[str, int]] = {}
         self._settled: set[int] = set()
         """Tasks of which this decision has disposed already."""
         self.misfits = 0
@@ -111,35 +110,15 @@ class Fitting:
     def _shortage(self, number: int) -> Shortage | None:
         state = self._state
         if state.specs[number].concluding:  # it does nothing, so nothing can run short for it
-            self._chosen[number] = ({}, False)
+            self._chosen[number] = {}
             return None
         wanted = need(state, number)
         if isinstance(wanted, str):
             return Shortage(number, wanted, 0, 0, 0, unpriced=True)
         short = time_short(state, number, self._now) or fits(state, number, {**wanted, "attempts": 1}, self._claims)
-        degraded = short is not None and short.final and degrades(state, number, short)
-        if degraded:
-            wanted = self._rest(number)
-            short = fits(state, number, {**wanted, "attempts": 1}, self._claims)
         if short is None:
-            self._chosen[number] = (wanted, degraded)
+            self._chosen[number] = wanted
         return short
-
-    def _rest(self, number: int) -> dict[str, int]:
-        """What is done instead takes whatever is left of what it spends, or one more than there is of nothing."""
-        state = self._state
-        degraded = state.specs[number].degraded
-        trait = state.traits.get(degraded.uses) if degraded is not None else None
-        amounts = {}
-        for what in trait.spends if trait is not None else ():
-            left = [
-                limit - read_ledger(state).read(scope).taken(what) - self._claims.get((scope, what), 0)
-                for scope in chain(state, number)
-                if (limit := limit_of(state, scope, what)) is not None
-            ]
-            if left:
-                amounts[what] = max(min(left), 1)
-        return amounts
 
     def take(self, number: int) -> bool:
         """Whether a task begins now. Where it has to wait, what it needs is kept from those after it."""
@@ -147,10 +126,10 @@ class Fitting:
         if number in self._settled:
             return False
         if state.tasks[number].uncertain:
-            self._chosen[number] = (read_ledger(state).holdings.get(number, {}), number in state.degraded)
+            self._chosen[number] = read_ledger(state).holdings.get(number, {})
             return True
         short = self._shortage(number)
-        wanted = self._chosen[number][0] if short is None else need(state, number)
+        wanted = self._chosen[number] if short is None else need(state, number)
         if not isinstance(wanted, str):
             for what, more in {**wanted, "attempts": 1}.items():
                 for scope in chain(state, number):
@@ -159,10 +138,9 @@ class Fitting:
         self.misfits += not fitting
         return fitting
 
-    def chosen(self, number: int) -> tuple[dict[str, Json], bool]:
-        """What a task that begins sets aside, as the journal keeps it, and whether it does what is done instead."""
-        amounts, degraded = self._chosen[number]
-        return {what: amount(what, more) for what, more in amounts.items() if more}, degraded
+    def chosen(self, number: int) -> dict[str, Json]:
+        """What a task that begins sets aside, as the journal keeps it."""
+        return {what: amount(what, more) for what, more in self._chosen[number].items() if more}
 
 
 def time_short(state: State, number: int, now: float) -> Shortage | None:
@@ -171,40 +149,11 @@ def time_short(state: State, number: int, now: float) -> Shortage | None:
     account = read_ledger(state).accounts.get(number)
     if task.budgets.time is not None and account is not None and account.seconds >= task.budgets.time:
         return Shortage(number, "time", 0.0, 0.0, task.budgets.time)
-    limit, kind = time_limit(state), state.plan.budgets.on_exhausted
-    if limit is None or task.finally_:
+    limit = time_limit(state)
+    if limit is None or task.finally_ or state.plan.budgets.on_exhausted != "gate":
         return None
-    spent = state.spent_time(now)
-    if kind == "gate" and spent >= limit:
-        return Shortage(PLAN, "time", 0.0, limit - spent, limit)
-    early = (kind == "skip_optional" and task.optional) or (kind == "degrade" and task.degraded is not None)
-    if early and spent >= limit * (0.8 if state.plan.budgets.warn is None else state.plan.budgets.warn):
-        return Shortage(PLAN, "time", 0.0, limit - spent, limit)
-    return None
-
-
-def degrades(state: State, number: int, short: Shortage) -> bool:
-    """Whether a task does its cheaper action because of a limit."""
-    scope = scope_of(state, short.scope)
-    return scope is not None and scope.on_exhausted == "degrade" and state.specs[number].degraded is not None
-
-
-def done_instead(task: Task) -> Task:
-    """A task that does what it declares for when a budget runs short; how that is judged stays the same."""
-    action = task.degraded
-    assert action is not None, "only a task that declares it is degraded"
-    timeout = task.timeout if action.timeout is None else action.timeout
-    inputs, run, script = action.inputs, action.run, action.script
-    return task._replace(uses=action.uses, inputs=inputs, run=run, script=script, timeout=timeout, stdin="")
-
-
-def degrade(state: State, number: int, degraded: bool) -> None:
-    """The task does what it declares for when a budget runs short, or what it should again."""
-    if degraded and number not in state.degraded:
-        task = state.degraded[number] = state.specs[number]
-        state.specs[number] = done_instead(task)
-    elif not degraded and number in state.degraded:
-        state.specs[number] = state.degraded.pop(number)
+    left = limit - state.spent_time(now)
+    return Shortage(PLAN, "time", 0.0, left, limit) if left <= 0 else None
 
 
 def exhausted(state: State, number: int, short: Shortage) -> Command:
@@ -219,8 +168,6 @@ def exhausted(state: State, number: int, short: Shortage) -> Command:
     detail = sentence(state, short)
     if kind == "gate" and (no := read_ledger(state).refused.get((short.scope, short.what))):
         kind, detail = "stop", f"{detail}; more was {no}"
-    if kind == "skip_optional" and task.optional:
-        return Record(TaskSettled(task.id, "skipped", "budget", detail))
     if kind == "gate":
         return Record(TaskSettled(task.id, "blocked", "budget", f"{detail}; extend it: see `planrunner gates`"))
     if short.scope == number or task.finally_:

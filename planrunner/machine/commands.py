@@ -115,14 +115,13 @@ class Undo(NamedTuple):
 
 
 class Start(NamedTuple):
-    """Begin an attempt; ``reissue`` above 0 begins the same attempt again, with the same key. ``reserved`` and
-    ``degraded`` are as in AttemptStarted."""
+    """Begin an attempt; ``reissue`` above 0 begins the same attempt again, with the same key. ``reserved`` is as
+    in AttemptStarted."""
 
     number: int
     attempt: int
     reissue: int = 0
     reserved: dict[str, Json] = {}
-    degraded: bool = False
 
 
 class Record(NamedTuple):

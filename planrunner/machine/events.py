@@ -105,11 +105,9 @@ class TaskQueued(NamedTuple):
 
 class AttemptStarted(NamedTuple):
     """The intent to act, durable before the act. ``key`` is the idempotency key ``run:task:attempt``, kept when the
-    same
-    attempt is issued again after a crash (``reissue`` counts those); ``inputs`` is the digest of the rendered call.
-    ``reserved`` is what it may spend at most (cost in dollars, tokens, calls); ``degraded`` is an attempt that does
-    what the task declares for when a budget runs short. With ``undo`` what
-    undoes the task is owed from this moment, however the attempt ends."""
+    same attempt is issued again after a crash (``reissue`` counts those); ``inputs`` is the digest of the rendered
+    call. ``reserved`` is what it may spend at most (cost in dollars, tokens, calls). With ``undo`` what undoes the task
+    is owed from this moment, however the attempt ends."""
 
     task: str
     attempt: int
@@ -118,7 +116,6 @@ class AttemptStarted(NamedTuple):
     effect: str = "unsafe"
     reissue: int = 0
     reserved: dict[str, Json] = {}
-    degraded: bool = False
     undo: bool = False
 
 

@@ -19,7 +19,7 @@ from planrunner.machine import (
     start,
     stops,
 )
-from planrunner.machine.admission import degrade, govern
+from planrunner.machine.admission import govern
 from planrunner.machine.compensation import register
 from planrunner.machine.events import (
     EVENTS,
@@ -217,8 +217,6 @@ def _attempt_started(state: State, event: AttemptStarted, at: float) -> None:
     if number in state.wheel.times:
         state.wheel.drop(number)
     move(state, number, task_state, "running")
-    if event.degraded or state.degraded:
-        degrade(state, number, event.degraded)
     task_state.attempts = event.attempt
     task_state.reissues = event.reissue
     task_state.inputs = event.inputs

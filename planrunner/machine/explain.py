@@ -37,8 +37,6 @@ def why(state: State, task_id: str) -> list[str]:
     lines += _routes(state, number)
     if state.specs[number].when is not None and task_state.status not in ("pending",):
         lines.append(_when(state, number))
-    if number in state.degraded:
-        lines.append("a budget ran short: its `degraded` action ran instead of what it does otherwise")
     lines += _attempts(state, number)
     if state.reason == "outputs" and task_state.frame is state.top:
         lines += _outputs(state, number)

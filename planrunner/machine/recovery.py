@@ -33,7 +33,7 @@ def reissue(state: State, number: int) -> Start:
     if state.ledger is not None:
         holding = state.ledger.holdings.get(number, {})
         reserved = {what: amount(what, held) for what, held in holding.items() if held}
-    return Start(number, task_state.attempts, task_state.reissues + 1, reserved, number in state.degraded)
+    return Start(number, task_state.attempts, task_state.reissues + 1, reserved)
 
 
 def recover(state: State, number: int) -> Command | None:

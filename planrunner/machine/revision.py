@@ -184,7 +184,6 @@ def _takes_over(state: State, old: int, new: int, frame: Frame) -> None:
         frame.ended = new
     task_state.frame = frame
     state.containers.pop(old, None)
-    state.degraded.pop(old, None)
 
 
 def _redefine_inside(state: State, number: int) -> None:
@@ -416,7 +415,6 @@ def renumber(state: State, order: Sequence[int], became: dict[int, int]) -> None
         "restarts",
         "freshness",
         "meters",
-        "degraded",
         "recovering",
         "running",
     ):

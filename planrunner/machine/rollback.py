@@ -228,7 +228,7 @@ def saved_first(state: State, commands: Sequence[Command]) -> list[Command]:
 def _saves(state: State, command: Start) -> bool:
     """Whether something has to be known of the state before a task starts."""
     task = state.specs[command.number]
-    return bool(task.backup) or (not command.degraded and takes_back(state, task))
+    return bool(task.backup) or takes_back(state, task)
 
 
 def _unsaved(state: State, number: int) -> Save | Record | None:

@@ -205,8 +205,8 @@ def _start(state: State, number: int, fitting: Fitting | None) -> Start:
     if task_state.uncertain:
         return reissue(state, number)
     if fitting is None:
-        return _new(Start, (number, task_state.attempts + 1, 0, {}, False))
-    return Start(number, task_state.attempts + 1, 0, *fitting.chosen(number))
+        return _new(Start, (number, task_state.attempts + 1, 0, {}))
+    return Start(number, task_state.attempts + 1, 0, fitting.chosen(number))
 
 
 def _choose(state: State, fresh: list[tuple[int, int]], free: int, fitting: Fitting | None) -> list[int]:

@@ -323,7 +323,6 @@ class State:
         "compensation_log",
         "containers",
         "counts",
-        "degraded",
         "detail",
         "edition",
         "ended_at",
@@ -407,8 +406,6 @@ class State:
         self.alarms: Alarms | None = None
         """What timeboxes, deadlines and watchdogs of tasks come to; None without any."""
         self.meters: dict[int, TimeMeter] = {}
-        self.degraded: dict[int, Task] = {}
-        """Tasks that do what they declare for when a budget runs short, as the plan has them."""
         if plan.budgets != _FREE:
             plain = plan.budgets.warn is None and plan.budgets.on_exhausted in ("", "stop")
             self.limit(plan.budgets._replace(time=None) if plain else plan.budgets)

@@ -125,12 +125,12 @@ def touched(capability: Capability, inputs: Json) -> Iterator[Touch]:
 
 
 def files(levels: Sequence[Level], task: Task, ground: Ground) -> Iterator[tuple[Wanted, Right | None]]:
-    """The files that a task names, what it does in need and what undoes it included, with what the levels say to each;
+    """The files that a task names, what undoes it included, with what the levels say to each;
     None where only the call can tell. Nothing where no level is about files."""
     if not any(restricts(level.data, "files") for level in levels):
         return
     around = (ground.directory, task.cwd)
-    for key, action in (("with", task), ("degraded", task.degraded), ("rollback", task.rollback)):
+    for key, action in (("with", task), ("rollback", task.rollback)):
         found = ground.capabilities.get(action.uses) if action is not None and action.uses else None
         if found is not None and action is not None:
             for touch in touched(found, action.inputs):

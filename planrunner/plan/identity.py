@@ -88,7 +88,7 @@ _HOW = (
     | _PLACE
     | frozenset(
         (
-            "preconditions retry timeout timebox heartbeat watchdog allow_failure optional on_doubt effect budgets "
+            "preconditions retry timeout timebox heartbeat watchdog allow_failure on_doubt effect budgets "
             "policy rollback backup irreversible checkpoint failure_modes delay renewed computed ends_plan"
         ).split()
     )

@@ -70,6 +70,18 @@ def load(source: Source, capabilities: Capabilities, project: Project = _NOTHING
             gc.enable()
 
 
+def load_stored(source: Source, capabilities: Capabilities) -> Plan:
+    """The plan of a text that was accepted once, whatever is found in it today: keys that are no more have no
+    effect."""
+    loaded = load(source, capabilities)
+    if loaded.plan is not None:
+        return loaded.plan
+    assert isinstance(loaded.tree, Mapping), "only what is a plan was accepted"
+    library = Library(source.name, lambda inner, links: _load(inner, capabilities, links))
+    lowered = lower(loaded.tree, Links(library, (os.path.basename(source.name),)), _Table(capabilities))
+    return lowered.plan
+
+
 def _load(source: Source, capabilities: Capabilities, links: Links, project: Project = _NOTHING) -> Loaded:
     parsed = parse(source)
     if parsed.tree is None:

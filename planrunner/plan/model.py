@@ -17,7 +17,7 @@ EffectClass = Literal["pure", "read", "idempotent", "checkable", "unsafe"]
 Role = Literal["START", "LINEAR", "DECISION", "BRANCH", "SPLIT", "MERGE", "EXIT"]
 OnFailure = Literal["stop", "continue", "rollback", "cancel"]
 OnDoubt = Literal["", "probe", "retry", "ask", "rollback", "fail"]
-OnExhausted = Literal["", "stop", "gate", "skip_optional", "degrade"]
+OnExhausted = Literal["", "stop", "gate"]
 JoinKind = Literal[
     "all",
     "any",
@@ -179,8 +179,8 @@ class FailureMode(NamedTuple):
 
 
 class Action(NamedTuple):
-    """A capability with its inputs beside that of the task: what undoes it (``rollback``), or what is done instead when
-    a budget runs short (``degraded``). ``script`` follows from ``run``; ``timeout`` is for each attempt."""
+    """A capability with its inputs beside that of the task: what undoes it (``rollback``). ``script`` follows from
+    ``run``; ``timeout`` is for each attempt."""
 
     uses: str
     inputs: Json
@@ -443,10 +443,6 @@ class Task(NamedTuple):
     heartbeat: float | None = None
     """An attempt that prints nothing for so long is stuck: it is stopped and fails with the class ``stalled``."""
     watchdog: tuple[Watch, ...] = ()
-    optional: bool = False
-    """May be left out when a budget runs short."""
-    degraded: Action | None = None
-    """What is done instead when a budget runs short."""
     fresh: Fresh | None = None
     backup: tuple[str, ...] = ()
     """Patterns of files that are saved before the task starts and put back when it is rolled back."""

@@ -65,13 +65,12 @@ _INSTALLS = ("dependencies", "packages", "requirements")
 def judged(
     levels: Sequence[Level], task: Task, env: Iterable[tuple[str, str]] = (), doubt: bool = False
 ) -> Iterator[tuple[Wanted, Right]]:
-    """Everything that a task wants by its text, and what the levels say to it; what it does instead when a budget runs
-    short, and what undoes it, included. ``env`` are the variables of the plan around it. With ``doubt`` values that are
-    not known yet count against the task."""
+    """Everything that a task wants by its text, and what the levels say to it; what undoes it included. ``env`` are the
+    variables of the plan around it. With ``doubt`` values that are not known yet count against the task."""
     if not levels or task.concluding:  # that one only asks
         return
     names = [name for name, _ in (*env, *task.env)]
-    for action in (task, task.degraded, task.rollback):
+    for action in (task, task.rollback):
         if action is not None and action.uses:
             script = action.run if isinstance(action.run, str) else ""
             use = Use(action.uses, action.inputs, *commands_of(action.run, task.shell), text=script, doubt=doubt)

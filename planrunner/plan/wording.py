@@ -68,6 +68,12 @@ _MEANT_WORDS = {
 }
 """What other tools call the values."""
 
+_LIFTED = dict.fromkeys(
+    ("optional", "degraded"),
+    "a budget that runs out stops the run, or asks people: `on_exhausted: gate`; `when` says when a task is left out",
+)
+"""Keys that tasks had once, with what is written instead."""
+
 _COLON = "`: ` makes a mapping of a line: put the whole line in quotes"
 _SHAPES = {
     "`foreach`": "a list or an expression that gives one, such as `[a, b]` or `range(5)`",
@@ -110,6 +116,8 @@ def listed(words: tuple[Any, ...]) -> str:
 
 def unknown_key(title: str, key: Scalar, known: tuple[str, ...], owner: Mapping) -> Diagnostic:
     name = str(key.value)
+    if title == "a task" and name in _LIFTED:
+        return Diagnostic("PLAN003", f"{title} has no key `{name}`", key.span, help=_LIFTED[name])
     meant = _MEANT.get(name, "")
     near = meant if meant in known else nearest(name, known)
     message = f"{title} has no key `{name}`" + (f", did you mean `{near}`?" if near else "")

@@ -435,7 +435,7 @@ KEYS = frozenset(
         "title description owner version params defaults env max_parallel limits on_failure outputs artifacts gates "
         "uses using with run command gate ask checks approvers needs join when if expect preconditions postconditions "
         "role priority labels cwd shell stdout timeout retry allow_failure on_success next failure_modes rollback loop "
-        "foreach matrix subplan budgets effect kind breakers watchdog heartbeat fresh backup degraded optional form "
+        "foreach matrix subplan budgets effect kind breakers watchdog heartbeat fresh backup form "
         "escalate checkpoint irreversible policy secrets stdin delay ends_plan"
     ).split()
 )

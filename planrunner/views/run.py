@@ -73,7 +73,6 @@ def run_object(
             | ({"attempt_history": history.get(task.id, [])} if entries else {})
             | (inner_object(state, found) if found.inner is not None else {})
             | (account_object(state, number) if state.ledger is not None else {})
-            | ({"degraded": True} if number in state.degraded else {})
             | ({"refused": list(found.outcome.refused)} if found.outcome is not None and found.outcome.refused else {})
             for number, (task, found) in enumerate(pairs(state))
             if not is_gone(state, number)

@@ -230,8 +230,6 @@ def _facts(terminal: Terminal, state: State, number: int, now: float) -> list[st
         facts.append(f"visit {found.visit}")
     if status != "completed" and not _told_inside(found):
         facts.append(cut(harmless(labelled(state, reason_text(state, found))), terminal.edge(), terminal.unicode))
-    if number in state.degraded:
-        facts.append("did its `degraded` action")
     if found.recovered_by:
         facts.append(f"{found.recovered_by} stood in for it")
     return facts

@@ -34,7 +34,7 @@ ENDINGS: dict[str, Ending] = {
     ),
     "anchors.yaml": completed(slow="completed", other="completed"),
     "artifacts.yaml": completed(write="completed", count="completed"),
-    "budgets.yaml": completed(summarise="completed", polish="skipped", publish="completed"),
+    "budgets.yaml": completed(summarise="completed", publish="completed"),
     "breaker.yaml": completed(first="failed", second="failed", third="completed", fourth="completed"),
     "checkpoint.yaml": completed(polish="completed", publish="completed", announce="completed"),
     "carry.yaml": completed(shrink="completed", show="completed"),

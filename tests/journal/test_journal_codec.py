@@ -191,7 +191,8 @@ def test_a_history_written_once_loads_for_ever(history: Path) -> None:
     for line, entry in zip(lines, entries, strict=True):
         kind, version, body = codec.encode(entry.event)
         if (line["kind"], line["version"]) == (kind, version):
-            assert json.loads(body) == line["body"]
+            lifted = codec.LIFTED.get(kind, ())
+            assert json.loads(body) == {name: value for name, value in line["body"].items() if name not in lifted}
 
 
 def test_the_histories_hold_every_kind_of_today() -> None:

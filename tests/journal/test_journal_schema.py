@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 
 from planrunner.fileio import read_data
+from planrunner.journal import codec
 from planrunner.journal.eventschema import event_schema
 
 HISTORIES = sorted((Path(__file__).parent / "histories").glob("*.jsonl"))
@@ -39,7 +40,10 @@ def test_the_schema_in_the_tree_is_made_from_the_event_types_of_today() -> None:
 @pytest.mark.parametrize("history", HISTORIES, ids=lambda path: path.stem)
 def test_every_event_of_the_histories_is_valid(validator: jsonschema.Draft202012Validator, history: Path) -> None:
     for line in history.read_text(encoding="utf-8").splitlines():
-        validator.validate(json.loads(line))
+        entry = json.loads(line)
+        for field in codec.LIFTED.get(entry["kind"], ()):
+            entry["body"].pop(field, None)
+        validator.validate(entry)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ from planrunner.machine.events import (
     BudgetExtended,
     BudgetWarned,
     DoubtSettled,
-    Entry,
     FrameClosing,
     Outcome,
     RunResumed,
@@ -27,14 +25,10 @@ from planrunner.machine.events import (
     TaskSettled,
 )
 from planrunner.machine.evolve import evolve
-from planrunner.machine.explain import why
 from planrunner.machine.requests import reply
 from planrunner.machine.state import State
 from planrunner.plan.model import Budgets, Plan
-from planrunner.views.progress import lines
 from planrunner.views.run import run_object
-from planrunner.views.terminal import Terminal
-from planrunner.views.tree import tree
 
 BAD = Outcome("logic", "exit code 1", exit_code=1, duration=1.0)
 
@@ -243,7 +237,7 @@ def test_depth_is_bounded() -> None:
     assert run(inner).statuses()["top/in/in"] == "failed"
 
 
-# Gate, skip, degrade, warn
+# Gate, warn
 
 
 def test_nothing_is_nested_without_end() -> None:
@@ -272,27 +266,6 @@ def test_extensions_that_make_no_sense_are_refused() -> None:
     for body in ({"add": {"tokens": 5}}, {"add": {"cost": -1}}, {"add": {"cost": "x"}}, {"add": {}}, {}, {"add": 3}):
         assert not reply(ran.state, "budget", body, "ada").applied, body
     assert not reply(ran.state, "budget", {"add": {"cost": 1}, "scope": "nobody"}, "ada").applied
-
-
-def test_optional_tasks_are_left_out_and_the_others_stop() -> None:
-    tasks = [task("a", "$1"), task("nice", "$1", needs=["a"], optional=True), task("b", "$0.25", needs=["a"])]
-    found = plan(*tasks, budgets={"cost": "$1.5", "on_exhausted": "skip_optional"})
-    ran = run(found)
-    assert ran.statuses() == {"a": "completed", "nice": "skipped", "b": "completed"}
-    assert ran.state.tasks[1].reason == "budget"
-    ran = run(plan(*tasks, task("c", "$1", needs=["b"]), budgets={"cost": "$1.5", "on_exhausted": "skip_optional"}))
-    assert (ran.statuses()["c"], ran.state.reason) == ("cancelled", "budget")
-
-
-def test_a_degraded_action_is_done_instead() -> None:
-    cheap = {"uses": "noop", "with": {"value": "cached"}}
-    tasks = [task("a", "$1"), task("b", "$1", needs=["a"], degraded=cheap, outputs={"value": "string"})]
-    found = plan(*tasks, budgets={"cost": "$1.5", "on_exhausted": "degrade"})
-    ran = run(found, {"b": [Outcome(outputs={"value": "cached"})]})
-    assert ran.state.status == "completed"
-    start = events(ran, AttemptStarted)[1]
-    assert (start.task, start.degraded, start.reserved, start.effect) == ("b", True, {}, "pure")
-    assert ran.state.specs[1].uses == "noop"
 
 
 def test_a_warning_is_given_once_for_each_limit() -> None:
@@ -389,21 +362,6 @@ def test_what_is_cut_off_keeps_what_it_set_aside_until_somebody_settles_it() -> 
     assert run_object(state, "", None, 0.0)["budget"]["cost"] == account
     evolve(state, DoubtSettled("a", 1, "completed", "ada"), 0.0)
     assert run_object(state, "", None, 0.0)["budget"]["cost"] == {"used": 1.0, "reserved": 0.0, "limit": 2.0}
-
-
-def test_what_is_done_instead_is_told() -> None:
-    cheap = {"uses": "noop", "with": {"value": "cached"}}
-    tasks = [task("a", "$1"), task("b", "$1", needs=["a"], degraded=cheap, outputs={"value": "string"})]
-    found = plan(*tasks, budgets={"cost": "$1.5", "on_exhausted": "degrade"})
-    ran = run(found, {"b": [Outcome(outputs={"value": "cached"})]})
-    told = run_object(ran.state, "", 0, 0.0)["tasks"]
-    assert told["b"]["degraded"] is True
-    assert "degraded" not in told["a"]
-    assert "a budget ran short: its `degraded` action ran instead of what it does otherwise" in why(ran.state, "b")
-    screen = Terminal(io.StringIO(), unicode=False)
-    assert "did its `degraded` action" in "\n".join(tree(screen, ran.state, 0.0))
-    [start] = [each for each in events(ran, AttemptStarted) if each.degraded]
-    assert "its `degraded` action runs instead" in lines.line_of(screen, ran.state, Entry(1, 0.0, start))
 
 
 # Items that are tried again

@@ -32,7 +32,6 @@ def world(seed: int, width: int = 60) -> World:
             "budgets": {"cost": f"${rng.choice([0.01, 0.1, 0.37, 1.0])}"},
             "retry": {"attempts": rng.randint(1, 3), "delay": "1s"},
             "effect": rng.choice(["unsafe", "idempotent"]),
-            **({"optional": True} if rng.random() < 0.2 else {}),
             **({"on_doubt": "fail"} if rng.random() < 0.5 else {}),
         }
         for number in range(width)
@@ -41,7 +40,7 @@ def world(seed: int, width: int = 60) -> World:
     budgets = {
         "cost": f"${rng.choice([2, 5, 9])}",
         "attempts": rng.choice([50, 500]),
-        "on_exhausted": rng.choice(["stop", "gate", "skip_optional"]),
+        "on_exhausted": rng.choice(["stop", "gate"]),
     }
     document = {
         "plan": "wide",

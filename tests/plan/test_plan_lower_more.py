@@ -70,12 +70,9 @@ def test_an_action_has_retries_a_timeout_and_a_script_of_its_own() -> None:
     assert action.script.values and action.script.values[0][1] == "{{ params.x }}"
 
 
-def test_a_task_may_be_left_out_degraded_fresh_and_backed_up() -> None:
-    task = task_of(
-        "run: ls\noptional: true\ndegraded: {uses: noop, with: {value: 1}}\nbackup: conf.yaml\n"
-        "fresh: {inputs: [src], outputs: build, when: host.cpus > 1}"
-    )
-    assert (task.optional, task.degraded.uses, task.backup) == (True, "noop", ("conf.yaml",))
+def test_a_task_may_be_fresh_and_backed_up() -> None:
+    task = task_of("run: ls\nbackup: conf.yaml\nfresh: {inputs: [src], outputs: build, when: host.cpus > 1}")
+    assert task.backup == ("conf.yaml",)
     assert (task.fresh.inputs, task.fresh.outputs, task.fresh.condition.text) == (("src",), ("build",), "host.cpus > 1")
 
 

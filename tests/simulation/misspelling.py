@@ -21,13 +21,11 @@ KEYS = frozenset(
     """plan params defaults tasks finally needs join when expect preconditions postconditions validation run uses with
     env cwd on_success on_failure next failure_modes detect recover to else recovers rework max class fresh inputs
     outputs loop until carry foreach matrix include exclude gate gates ask checks options evidence form pros cons cost
-    title description policy labels artifacts backup rollback degraded budgets on_exhausted subplans subplan timeout
+    title description policy labels artifacts backup rollback budgets on_exhausted subplans subplan timeout
     stdout stdin done on name path type value required""".split()
 )
 """Keys of plans; in data of the author's own they are words like any other."""
-WORDS = frozenset(
-    ["success", "failure", "always", "logic", "rollback", "approval", "decision", "degrade", "noop", "json"]
-)
+WORDS = frozenset(["success", "failure", "always", "logic", "rollback", "approval", "decision", "noop", "json"])
 OTHER_NAMES = frozenset(["budget", "input", "policies", "nodes", "steps", "environment", "criteria"])
 """Names under which the language knows some keys too."""
 FUNCTIONS = ("len", "default", "int", "first")

@@ -646,18 +646,6 @@ def _rollback_with(made: Maker) -> None:
     _undo(made, "action.with", lambda text: {"uses": "noop", "with": {"value": text}})
 
 
-@fragment("task.degraded", top=True)
-def _degraded(made: Maker) -> None:
-    """What is done in place of a task for which the money does not suffice any more."""
-    made.document["budgets"] = {"cost": "$1.5", "on_exhausted": "degrade"}
-    root = made.root()
-    text = made.text("task.degraded", root)
-    actions = [{"run": ["echo", text]}, {"uses": "noop", "with": {"value": text}}]
-    first = made.add(budgets={"cost": "$1"})
-    needs = [first, *made.after(root).get("needs", [])]
-    made.add(budgets={"cost": "$1"}, needs=needs, degraded=made.random.choice(actions))
-
-
 @fragment("plan.done", top=True)
 def _done(made: Maker) -> None:
     root = made.root()

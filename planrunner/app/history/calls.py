@@ -87,7 +87,7 @@ def _attempt(journal: Journal, run: str, entries: list[Entry], event: AttemptSta
     state = stored_state(journal, run, entries[:-1])
     state.now = entries[-1].at
     place = Place(str(state.environment.get("directory") or workspace().root), "")
-    start = Start(state.index[event.task], event.attempt, event.reissue, event.reserved, event.degraded)
+    start = Start(state.index[event.task], event.attempt, event.reissue, event.reserved)
     prepared = prepare(state, start, place, shown=True)
     call = prepared.call
     if call is None:

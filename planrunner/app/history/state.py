@@ -12,7 +12,7 @@ from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.plan import compiled
 from planrunner.plan.identity import digest
-from planrunner.plan.load import load
+from planrunner.plan.load import load_stored
 from planrunner.plan.lower.plan import without_done
 from planrunner.plan.model import Plan
 from planrunner.plugins.registry import Registry
@@ -33,9 +33,7 @@ def plan_of(stored: StoredPlan) -> Plan:
             return compiled.load(stored.compiled.decode())
         except ValueError:
             pass  # written by another version in its own layout: the text says the same
-    loaded = load(stored.source(), Registry())
-    assert loaded.plan is not None, "only plans without errors are stored"
-    return _as_stored(loaded.plan, stored.digest.partition("+")[0])
+    return _as_stored(load_stored(stored.source(), Registry()), stored.digest.partition("+")[0])
 
 
 def _as_stored(plan: Plan, known: str) -> Plan:

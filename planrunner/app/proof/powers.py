@@ -57,8 +57,8 @@ def powers(look: Sight, parallel: int, directory: str) -> dict[str, Json]:
 
 
 def _acting(task: Task) -> list[Any]:
-    """The task, what undoes it and what is done in its place: whatever has inputs or a script."""
-    return [each for each in (task, task.rollback, task.degraded) if each is not None]
+    """The task and what undoes it: whatever has inputs or a script."""
+    return [each for each in (task, task.rollback) if each is not None]
 
 
 def _capabilities(look: Sight, tasks: Iterable[tuple[str, Task]]) -> list[dict[str, Json]]:

@@ -123,12 +123,12 @@ class _Look:
         return self._sight
 
     def at(self, path: str, task: Task, around: _Around) -> Iterator[_Found]:
-        """What is missing for one task, its rollback and what is done in its place."""
+        """What is missing for one task and its rollback."""
         for wish in wishes(task.secrets) if task.secrets else ():
             why, lasting = self._why_not(wish.id)
             if why:
                 yield _Found("secret", why, lasting)
-        for each in (task, task.degraded, task.rollback):
+        for each in (task, task.rollback):
             if each is not None and each.uses:
                 yield from self._declared(each, around)
                 yield from self._started(each, task, around)

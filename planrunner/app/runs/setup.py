@@ -159,11 +159,12 @@ def preconditions_of(capabilities: Mapping[str, Capability | None]) -> dict[str,
 
 
 def capabilities_of(tasks: tuple[Task, ...]) -> set[str]:
-    """The capabilities that tasks name, those inside them and what undoes or replaces them included."""
+    """The capabilities that tasks name, those inside them and what undoes them included."""
     found: set[str] = set()
     for task in every(tasks):
         found.add(task.uses)
-        found |= {action.uses for action in (task.rollback, task.degraded) if action is not None}
+        if task.rollback is not None:
+            found.add(task.rollback.uses)
     return found - {""}
 
 

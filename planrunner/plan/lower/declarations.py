@@ -245,7 +245,7 @@ def _artifact(node: Node) -> Artifact | None:
     return Artifact(name or path or source, path, kind, retention, source, node.span)
 
 
-_EXHAUSTED = frozenset(["stop", "gate", "skip_optional", "degrade"])
+_EXHAUSTED = frozenset(["stop", "gate"])
 _AMOUNTS = ("tokens", "calls", "attempts", "iterations", "depth")
 
 

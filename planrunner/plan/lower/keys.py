@@ -194,12 +194,6 @@ def computes(draft: Draft, name: str, node: Node) -> bool:
     return said
 
 
-def _degraded(draft: Draft, field: str, node: Node) -> None:
-    draft.fields[field] = actions.action(draft.low, node)
-    if draft.fields[field] is None:
-        draft.notes[field] = values.data(node)
-
-
 def _condition(draft: Draft, field: str, node: Node) -> None:
     draft.fields[field] = condition(draft.low, node)
 
@@ -289,8 +283,6 @@ KEYS = (
     Key("allow_failure", _flag, "continue_on_failure continue_on_error"),
     Key("fresh", _fresh),
     Key("budgets", _together, "budget", inside="budgets"),
-    Key("optional", _flag),
-    Key("degraded", _degraded, inside="action"),
     Key("policy", _data),
     Key("effect", _word),
     Key("effects", _note),

@@ -28,7 +28,7 @@ _EDGES = ("on_success", "on_failure", "next", "failure_modes", "gate")
 _OF_ATTEMPTS = ("timeout", "timebox", "heartbeat", "watchdog", "budgets")
 """Defaults that are meant for what acts, and not for a task that holds others."""
 _ACTIONS = ("run", "uses", "command", "loop", "subplan")
-_START = frozenset({"run", "command", "loop", "subplan", "rollback", "degraded"})
+_START = frozenset({"run", "command", "loop", "subplan", "rollback"})
 """Keys that may start a program, or tasks that do."""
 HANDED_DOWN = ("env", "cwd", "shell")
 """What a task with steps or rounds says for all tasks in it."""

@@ -1,4 +1,4 @@
-"""Budgets and limits: depth of subplans, what happens when one is exhausted, what tasks may spend, labels of limits."""
+"""Budgets and limits: depth of subplans, what tasks may spend, labels of limits."""
 
 from __future__ import annotations
 
@@ -7,33 +7,19 @@ from collections.abc import Iterable, Iterator
 
 from planrunner.diagnostics import Diagnostic, Label
 from planrunner.plan.model import Budgets, Task
-from planrunner.plan.rules.view import PlanView, every_task, find_word, label_of_no_task, names, span_of
+from planrunner.plan.rules.view import PlanView, every_task, label_of_no_task, names, span_of
 from planrunner.source import Span
 
-CODES = ("PLAN503", "PLAN505")
+CODES = ("PLAN503",)
 
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
     plan = view.plan
-    if not view.outer:
-        yield from _remedy(plan.budgets, plan.tasks, "the plan", _plan_place(view, "on_exhausted"))
-        if plan.budgets.depth is not None:
-            yield from _depth(plan.budgets.depth, _levels(plan.tasks), "the plan", _plan_place(view, "depth"))
+    if not view.outer and plan.budgets.depth is not None:
+        yield from _depth(plan.budgets.depth, _levels(plan.tasks), "the plan", _plan_place(view, "depth"))
     for task in plan.tasks:
-        if task.budgets.on_exhausted:
-            place = find_word(view, task, "on_exhausted", "budgets")
-            yield from _remedy(task.budgets, (task,), f"`{task.id}`", place)
         if task.budgets.depth is not None:
             yield from _depth(task.budgets.depth, _levels((task,)), f"`{task.id}`", span_of(task, "budgets"))
-
-
-def _remedy(budgets: Budgets, tasks: Iterable[Task], whose: str, place: Span) -> Iterable[Diagnostic]:
-    if budgets.on_exhausted == "degrade" and not any(task.degraded for task in every_task(tasks)):
-        message = f"nothing can be degraded: no task of {whose} says what is done instead"
-        yield Diagnostic("PLAN505", message, place, help="give a task `degraded: {uses: …}` or `degraded: {run: …}`")
-    if budgets.on_exhausted == "skip_optional" and not any(task.optional for task in every_task(tasks)):
-        message = f"nothing can be left out: no task of {whose} is optional"
-        yield Diagnostic("PLAN505", message, place, help="mark the tasks that may be left out with `optional: true`")
 
 
 def _depth(most: int, levels: int, whose: str, place: Span) -> Iterable[Diagnostic]:

@@ -55,8 +55,6 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
             yield _unread(view, task)
         if task.rollback is not None:
             yield from _action(view, task, task.rollback, "rollback")
-        if task.degraded is not None:
-            yield from _action(view, task, task.degraded, "degraded")
 
 
 def _action(view: PlanView, task: Task, action: Action, key: str) -> Iterable[Diagnostic]:
@@ -71,7 +69,7 @@ def _action(view: PlanView, task: Task, action: Action, key: str) -> Iterable[Di
 
 
 class _Use(NamedTuple):
-    """A capability with the inputs that it is given: by a task, or by what undoes or replaces one (``key``)."""
+    """A capability with the inputs that it is given: by a task, or by what undoes one (``key``)."""
 
     task: Task
     capability: Capability

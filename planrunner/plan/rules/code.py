@@ -127,9 +127,8 @@ def check_templates(view: PlanView) -> Iterable[Diagnostic]:
 
 def _calls(task: Task) -> Iterator[tuple[str, str, Any]]:
     yield "with", task.uses, task.inputs
-    for key, action in (("rollback", task.rollback), ("degraded", task.degraded)):
-        if action is not None:
-            yield key, action.uses, action.inputs
+    if task.rollback is not None:
+        yield "rollback", task.rollback.uses, task.rollback.inputs
 
 
 def _judged(view: PlanView, at: tuple[int, str], found: Capability, inputs: dict[str, Any]) -> Iterator[Diagnostic]:

@@ -114,7 +114,7 @@ class Outcomes:
             found -= {"skipped", "omitted"}
         if not self._graph.before(here):
             found -= _NOT_BY_ITSELF
-            found -= frozenset() if task.when is not None or task.optional else {"skipped"}
+            found -= frozenset() if task.when is not None else {"skipped"}
         return found
 
     def is_regular(self, here: int) -> bool:
@@ -127,7 +127,7 @@ class Outcomes:
 
     def _runs(self, here: int, regular: list[bool]) -> bool:
         task = self._graph.tasks[here]
-        if task.when is not None or task.optional or self._graph.routed_from[here]:
+        if task.when is not None or self._graph.routed_from[here]:
             return False
         needs = self._graph.needs[here]
         return not needs or (task.join.kind in ON_SUCCESS and all(regular[need] for need in needs))

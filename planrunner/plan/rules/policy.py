@@ -98,8 +98,7 @@ def _place_of_file(view: PlanView, task: Task, wanted: Wanted) -> Span:
     key, *path = wanted.at
     if key in ("outputs", "artifacts", "backup", "evidence"):
         return find_word(view, task, str(path[0]), str(key))
-    action = task.degraded if key == "degraded" else task.rollback
-    inputs = task.inputs if key == "with" or action is None else {"with": action.inputs}
+    inputs = task.inputs if key == "with" or task.rollback is None else {"with": task.rollback.inputs}
     return value_place(view, Within(task, str(key), inputs), tuple(path))[0]
 
 
@@ -163,13 +162,9 @@ def _held_to(view: PlanView, task: Task, allowed: list[str]) -> Iterator[Diagnos
 
 
 def _used(task: Task) -> Iterator[str]:
-    """What the task and those inside it call, what undoes or replaces them included."""
+    """What the task and those inside it call, what undoes them included."""
     for each in every((task,)):
-        yield from (name for name in (each.uses, *_beside(each)) if name)
-
-
-def _beside(task: Task) -> Iterator[str]:
-    yield from (action.uses for action in (task.rollback, task.degraded) if action is not None)
+        yield from (action.uses for action in (each, each.rollback) if action is not None and action.uses)
 
 
 def _means(allowed: str, name: str) -> bool:

@@ -47,10 +47,9 @@ def meets_foreign(plan: Plan, capabilities: Mapping[str, Capability | None]) -> 
     for task in every_task(plan.tasks):
         if task.gate is not None or task.command or _says_foreign(task.policy) or _may_ask(task.run):
             return True
-        for name in (task.uses, task.degraded.uses if task.degraded is not None else ""):
-            found = capabilities.get(name) if name else None
-            if found is not None and found.foreign:
-                return True
+        found = capabilities.get(task.uses) if task.uses else None
+        if found is not None and found.foreign:
+            return True
         if task.sub is not None and _says_foreign(task.sub.policy):
             return True
     return False
@@ -68,13 +67,8 @@ def _may_ask(run: Any) -> bool:
 
 def _judged(view: PlanView) -> Iterator[Diagnostic]:
     # Late: a plan without foreign text needs none of it.
-    names = {task.uses for task in every_task(view.plan.tasks)}
-    names |= {
-        action.uses
-        for task in every_task(view.plan.tasks)
-        for action in (task.degraded, task.rollback)
-        if action is not None
-    }
+    tasks = list(every_task(view.plan.tasks))
+    names = {action.uses for task in tasks for action in (task, task.rollback) if action is not None}
     rows = {name: row(found) for name in names if name and (found := view.capabilities.get(name)) is not None}
     flow = Flow(view.plan, {name: known(found) for name, found in rows.items()})
     for place in flow.levels.every():

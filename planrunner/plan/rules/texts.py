@@ -143,7 +143,7 @@ def texts_of(view: PlanView) -> Iterator[Text]:
         if task.outputs or task.artifacts:
             held = task.loop is not None or bool(task.subplan)
             yield from _results(here, task.outputs, task.artifacts, "rounds" if held else "after")
-        rare = (task.loop, task.fanout, task.sub, task.degraded, task.fresh)
+        rare = (task.loop, task.fanout, task.sub, task.fresh)
         if task.backup or any(each is not None for each in rare):
             yield from _rare(here, task)
         if task.gate is not None:
@@ -190,8 +190,6 @@ def _rare(here: int, task: Task) -> Iterator[Text]:
             ("foreach", "before", task.fanout.items),
             ("matrix", "before", _listed(task.fanout.matrix)),
         ]
-    if task.degraded is not None:
-        found.append(("degraded", "before", [task.degraded.inputs, task.degraded.run]))
     for key, moment, value in found:
         for text in templates(value):
             yield Text(here, key, moment, text)

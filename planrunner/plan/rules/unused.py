@@ -78,7 +78,7 @@ def check_keys(view: PlanView) -> Iterable[Diagnostic]:
             yield without_effect(what, span_of(task, "validation"), "a list of expressions or words is checked")
 
 
-_OF_CONTAINERS = ["stdout", "heartbeat", "on_doubt", "backup", "artifacts", "degraded"]
+_OF_CONTAINERS = ["stdout", "heartbeat", "on_doubt", "backup", "artifacts"]
 """Keys without an effect on a task with steps or rounds, which starts nothing itself."""
 
 _OF_LINKED = [*_OF_CONTAINERS, *HANDED_DOWN]

@@ -117,21 +117,16 @@ class Flow:
         return Step(False, tuple(found for value in values for found in read(Place(inner), value)))
 
     def _called(self, place: Place, cell: Cell) -> Step:
-        """An output of a capability, or of the one that takes its place when a budget runs short."""
+        """An output of a capability."""
         task = place.task
         assert task is not None
-        actions = [(task.uses, task.inputs)]
-        if task.degraded is not None:
-            actions.append((task.degraded.uses, task.degraded.inputs))
-        foreign, passes = _declared(place) or _reaches(task), False
-        for uses, inputs in actions:
-            found = self.known(uses)
-            if _is_own(found, cell) or _is_shaped(found, inputs, cell):
-                continue
-            passes = True
-            foreign = foreign or (cell.name in found.foreign or "*" in found.foreign)
-            foreign = foreign or (cell.name in (*TOLD, KEPT) and bool(found.foreign))
-        return Step(foreign, (Cell("input", cell.at, "*"),) if passes and cell.name != KEPT else ())
+        found = self.known(task.uses)
+        foreign = _declared(place) or _reaches(task)
+        if _is_own(found, cell) or _is_shaped(found, task.inputs, cell):
+            return Step(foreign)
+        foreign = foreign or cell.name in found.foreign or "*" in found.foreign
+        foreign = foreign or (cell.name in (*TOLD, KEPT) and bool(found.foreign))
+        return Step(foreign, (Cell("input", cell.at, "*"),) if cell.name != KEPT else ())
 
     def _input(self, cell: Cell) -> Step:
         place = self.levels.task(cell.at)
@@ -144,8 +139,6 @@ class Flow:
             task.ready,
             [value for _, value in (*place.level.plan.env, *task.env)],
         ]
-        if task.degraded is not None:
-            given += [task.degraded.inputs, task.degraded.run]
         return Step(False, read(place, given))
 
     def _param(self, cell: Cell) -> Step:
@@ -284,7 +277,6 @@ def placed(task: Task, path: str) -> str:
 def actions_of(task: Task) -> list[tuple[str, Action]]:
     """The calls that a task may make, by the key that says them."""
     found = [("", Action(task.uses, task.inputs, task.run, task.script))] if task.uses else []
-    found += [("degraded", task.degraded)] if task.degraded is not None else []
     return [*found, ("rollback", task.rollback)] if task.rollback is not None else found
 
 

@@ -28,7 +28,7 @@ known before, with content from outside."""
 
 
 class Sink(NamedTuple):
-    """A place where values become something. ``part`` is empty, ``degraded`` or ``rollback``; ``key`` and ``name`` say
+    """A place where values become something. ``part`` is empty or ``rollback``; ``key`` and ``name`` say
     under which key of the task and which input it stands, ``text`` is the text there and ``template`` the part of it
     that counts. ``value`` is what has to be filled in to see what it comes to."""
 
@@ -51,7 +51,7 @@ def sinks(flow: Flow, place: Place, part: str | None = None) -> Iterator[Sink]:
             at = place._replace(after=name == "rollback")
             yield from _run(at, name, action)
             yield from _inputs(flow, at, name, action)
-    if task.cwd and holes(task.cwd) and (part is None or part in ("", "degraded", "rollback")):
+    if task.cwd and holes(task.cwd):
         yield Sink("path", part or "", "cwd", "cwd", task.cwd, task.cwd, read(place, task.cwd), task.cwd)
 
 

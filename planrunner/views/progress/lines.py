@@ -115,8 +115,7 @@ def _started(told: Told) -> tuple[str, str]:
         return "", ""  # what it opens follows, and says more
     attempt = told.attempt(told.event.attempt)
     again = " again, since its result was not recorded" if told.event.reissue else ""
-    instead = ": a budget runs short, its `degraded` action runs instead" if told.event.degraded else ""
-    return "running", f"{told.name} started{again}" + (f" ({attempt})" if attempt else "") + instead
+    return "running", f"{told.name} started{again}" + (f" ({attempt})" if attempt else "")
 
 
 def _settled(told: Told) -> tuple[str, str]:

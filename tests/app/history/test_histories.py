@@ -14,6 +14,7 @@ from planrunner.app.history.replay import History, read_history, replay_run, wri
 from planrunner.app.history.state import plan_of
 from planrunner.engine.replay import replay
 from planrunner.errors import UsageError
+from planrunner.journal.records import StoredPlan
 from planrunner.machine.events import TaskSettled
 from planrunner.machine.evolve import fold
 
@@ -101,6 +102,12 @@ def test_a_damaged_file_and_a_place_that_cannot_be_written_are_misuse(run: Run, 
     (tmp_path / "p.yaml").write_text("plan: p\ntasks:\n  - {id: a, uses: noop}\n")
     assert run("exec", "p.yaml").code == 0
     assert run("events", "last", "--export", "nowhere/x.jsonl").code == 2
+
+
+def test_a_stored_plan_is_read_though_it_has_keys_that_are_no_more() -> None:
+    text = "plan: p\nbudgets: {cost: $2, on_exhausted: degrade}\ntasks: [{id: a, run: ls, optional: true}]\n"
+    plan = plan_of(StoredPlan("sha256:x", text, "p.yaml", "yaml"))
+    assert (plan.budgets.cost, plan.budgets.on_exhausted, plan.tasks[0].run) == (2.0, "", "ls")
 
 
 def test_an_entry_of_an_unknown_kind_is_refused(tmp_path: Path) -> None:

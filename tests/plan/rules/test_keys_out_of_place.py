@@ -45,7 +45,6 @@ IDLE: dict[str, tuple[Any, str]] = {
     "rollback": ({"run": "x"}, PEOPLE),
     "backup": (["a"], f"{PEOPLE} {CONTAINERS}"),
     "artifacts": (["a"], f"{PEOPLE} {CONTAINERS}"),
-    "degraded": ({"run": "x"}, f"{PEOPLE} {CONTAINERS}"),
     "params": ({"a": 1}, f"script capability {PEOPLE} loop steps"),
     "max_parallel": (2, "script capability gate instruction nothing loop steps linked"),
     "max_items": (2, "script capability gate instruction nothing loop steps linked"),
@@ -57,7 +56,7 @@ IDLE: dict[str, tuple[Any, str]] = {
 EVERYWHERE = frozenset(
     "id title description kind role priority owner labels needs join when expect preconditions postconditions "
     "validation assumptions risks effects effect secrets irreversible allow_failure on_success on_failure "
-    "next failure_modes outputs evidence budgets optional checkpoint ends_plan capabilities foreach matrix policy "
+    "next failure_modes outputs evidence budgets checkpoint ends_plan capabilities foreach matrix policy "
     "status deadline".split()
 )
 """Keys that say something about any task; other tests show what."""

@@ -846,11 +846,8 @@ def test_checkpoints_of_tasks_and_loops_are_nothing_to_remark_on() -> None:
         ("{uses: noop}", []),
     ],
 )
-@pytest.mark.parametrize("key", ["rollback", "degraded"])
-def test_inputs_of_what_undoes_or_replaces_a_task_are_checked_as_those_of_tasks(
-    key: str, action: str, expected: list[str]
-) -> None:
-    assert lint(f"  - id: a\n    run: x maybe soon nope pth\n    {key}: {action}\n") == expected
+def test_inputs_of_what_undoes_a_task_are_checked_as_those_of_tasks(action: str, expected: list[str]) -> None:
+    assert lint(f"  - id: a\n    run: x maybe soon nope pth\n    rollback: {action}\n") == expected
 
 
 def test_the_finding_about_an_input_says_whose_it_is_and_mends_it() -> None:
