@@ -71,7 +71,7 @@ def load(source: Source, capabilities: Capabilities, project: Project = _NOTHING
 
 
 def load_stored(source: Source, capabilities: Capabilities) -> Plan:
-    """The plan of a text that was accepted once, whatever is found in it today: keys that are no more have no
+    """The plan of a text that was accepted once, whatever its findings are today: keys that no longer exist have no
     effect."""
     loaded = load(source, capabilities)
     if loaded.plan is not None:
