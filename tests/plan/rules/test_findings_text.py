@@ -220,7 +220,7 @@ def test_text_shows_fifty_findings_and_how_many_there_are_and_json_shows_all() -
     many = [Diagnostic("PLAN001", "odd", Span(at, at + 1)) for at in range(2000)]
     shown = render_text(many, source)
     assert shown.count("error[PLAN001]") == 50
-    assert "1950 more findings about p.yaml, all of them with `--format json`" in shown
+    assert "1,950 more findings about p.yaml, all of them with `--format json`" in shown
     assert len(json.loads(render_json([(source, many)]))["findings"]) == 2000
 
 
