@@ -82,17 +82,12 @@ def _budgets(state: State, number: int) -> tuple[Budgets, ...]:
     if number == PLAN:
         return (state.plan.budgets,)
     if number <= ROLLBACK:
-        return _reserved_for_rollback(state, ROLLBACK - number)
+        policy = state.plan.rollback  # what a first rollback of the run would have
+        if number < ROLLBACK and state.compensation_log is not None:
+            policy = state.compensation_log.rollbacks[ROLLBACK - number - 1].policy
+        return () if policy is None else (policy.budgets,)
     task = state.specs[number]
     return (task.budgets,) if task.sub is None else (task.budgets, task.sub.budgets)
-
-
-def _reserved_for_rollback(state: State, number: int) -> tuple[Budgets, ...]:
-    """What is reserved for the rollback of that number, counted from 1; 0 is what a first one of the run would have."""
-    policy = state.plan.rollback
-    if number and state.compensation_log is not None:
-        policy = state.compensation_log.rollbacks[number - 1].policy
-    return () if policy is None else (policy.budgets,)
 
 
 @lru_cache
@@ -155,19 +150,13 @@ def need(state: State, number: int) -> dict[str, int] | str:
         if own is not None and left is not None:
             amounts[what] = left if left > 0 or not own else 1
         elif what in spends:
-            if what == "calls":
-                amounts[what] = _left_of_calls(state, number) if REST in spends else 1
+            if what == "calls":  # all that are left around it and not reserved; one without a limit
+                calls = {scope: limit_of(state, scope, what) for scope in chain(state, number) if REST in spends}
+                free = [limit - ledger.read(scope).taken(what) for scope, limit in calls.items() if limit is not None]
+                amounts[what] = max(min(free, default=1), 1)
             elif is_limited(state, number, what):
                 return what
     return amounts
-
-
-def _left_of_calls(state: State, number: int) -> int:
-    """All calls that are left around a task and not reserved; one without any, or without a limit."""
-    limits = {scope: limit_of(state, scope, "calls") for scope in chain(state, number)}
-    accounts = {scope: read_ledger(state).read(scope) for scope in limits}
-    left = [limit - accounts[scope].taken("calls") for scope, limit in limits.items() if limit is not None]
-    return max(min(left, default=1), 1)
 
 
 def _may_spend(state: State, number: int, what: str) -> bool:

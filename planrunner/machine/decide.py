@@ -74,7 +74,10 @@ def decide(state: State, now: float) -> Decision:
     """
     if state.ended_at is not None:
         return _NOTHING
-    if reason := _out_of_time(state, now):
+    end = _stop_time(state, now)
+    if end is not None and end <= now:
+        deadline = deadline_of(state)
+        reason = "deadline" if deadline is not None and deadline <= now else "time"
         return Decision([Record(StopRequested(reason))], tuple(state.candidates))
     timers = _due(state, now)
     if first := _beforehand(state, now, timers):
@@ -121,9 +124,12 @@ def decide(state: State, now: float) -> Decision:
 
 
 def _beforehand(state: State, now: float, timers: list[Timer]) -> list[Command]:
-    """What is decided before any task is looked at."""
-    if (state.alarms is not None or state.ledger is not None) and (first := _first(state, now, timers)):
-        return first
+    """What is decided before any task is looked at: attempts that ran too long, and warnings about budgets, first."""
+    commands = ring(state, timers) if state.alarms is not None and timers else []
+    if state.ledger is not None:
+        commands += notices(state, now)
+    if commands:
+        return commands
     if state.failing and not state.stop_reason and (first := called_off_beside(state)):
         return first
     if state.endings and not state.stop_reason:
@@ -183,25 +189,6 @@ def _without_beginnings(state: State, commands: list[Command]) -> tuple[list[Com
         else:
             later.append(number)
     return stays, later
-
-
-def _first(state: State, now: float, timers: list[Timer]) -> list[Command]:
-    """What comes before everything else: attempts that ran too long, and warnings about budgets."""
-    commands: list[Command] = []
-    if state.alarms is not None and timers:
-        commands += ring(state, timers)
-    if state.ledger is not None:
-        commands += notices(state, now)
-    return commands
-
-
-def _out_of_time(state: State, now: float) -> str:
-    """``deadline`` or ``time``, the limit that ends the run now; empty while none does."""
-    due = _stop_time(state, now)
-    if due is None or due > now:
-        return ""
-    deadline = deadline_of(state)
-    return "deadline" if deadline is not None and deadline <= now else "time"
 
 
 def _stop_time(state: State, now: float) -> float | None:
@@ -435,15 +422,14 @@ def _after_success(state: State, number: int, verdict: Verdict, now: float) -> C
         return at_gate(state, number, now) if asked else AskPeople(number, "criteria")
     if task_state.kept is not None and number in state.containers and is_all_kept(state, number):
         return settle(task, "completed", "reused", "unchanged; results of all its tasks reused")
-    return settle(task, "completed", "", _judged(task_state) if verdict.words else _at_bound(task, task_state))
+    if verdict.words:
+        how = sentence(task_state.gate) if task_state.gate is not None and task_state.gate.stage == "criteria" else ""
+    else:
+        how = _at_bound(task, task_state)
+    return settle(task, "completed", "", how)
 
 
 def _at_bound(task: Task, task_state: TaskState) -> str:
     """Why a loop ended that may end at its bound."""
     bounded = task.loop is not None and task.loop.at_bound == "continue" and task_state.outcome is not None
     return task_state.outcome.message if bounded and task_state.outcome is not None else ""
-
-
-def _judged(task_state: TaskState) -> str:
-    """Who decided the criteria in plain words of a task, and how."""
-    return sentence(task_state.gate) if task_state.gate is not None and task_state.gate.stage == "criteria" else ""

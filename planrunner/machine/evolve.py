@@ -146,27 +146,21 @@ def _run_started(state: State, event: RunStarted, at: float) -> None:
         state.max_parallel = event.max_parallel
     if event.selected is not None:
         state.selected = frozenset(event.selected)
-        _leave_out(state)
+        for number, task in enumerate(state.specs):  # what was not selected counts as done for what was
+            if task.id not in state.selected and not task.finally_:
+                task_state = state.tasks[number]
+                task_state.reason, task_state.detail = "not_selected", "not selected for this run"
+                move(state, number, task_state, "skipped")
+                task_state.standing = "tolerated"
+                state.top.open -= 1
+                for other in state.shape.dependents[number]:
+                    state.tasks[other].missing -= 1
     uncounted = state.shape.uncounted
-    for number, task in enumerate(state.tasks):
-        ready = task.missing == 0 or number in uncounted
-        if ready and task.status == "pending" and not state.specs[number].finally_:
+    for number, task_state in enumerate(state.tasks):
+        ready = task_state.missing == 0 or number in uncounted
+        if ready and task_state.status == "pending" and not state.specs[number].finally_:
             state.candidates[number] = None
     after_settling(state, state.top)
-
-
-def _leave_out(state: State) -> None:
-    """Tasks that were not selected count as done for those that were."""
-    assert state.selected is not None
-    for number, task in enumerate(state.specs):
-        if task.id not in state.selected and not task.finally_:
-            task_state = state.tasks[number]
-            task_state.reason, task_state.detail = "not_selected", "not selected for this run"
-            move(state, number, task_state, "skipped")
-            task_state.standing = "tolerated"
-            state.top.open -= 1
-            for other in state.shape.dependents[number]:
-                state.tasks[other].missing -= 1
 
 
 def _run_resumed(state: State, event: RunResumed, at: float) -> None:

@@ -32,7 +32,7 @@ from planrunner.machine.statuses import SETTLED, free_slot, move
 from planrunner.machine.stops import FINAL_STOPS, outlives, stopped, task_deadline
 from planrunner.machine.verdicts import judge, unmet
 from planrunner.plan.expressions.quantities import format_duration, format_money, format_percent, format_size
-from planrunner.plan.model import Criterion, Gate, Reject, Task
+from planrunner.plan.model import Gate, Reject, Task
 
 Json = Any
 
@@ -141,11 +141,13 @@ def _examined(state: State, number: int, gate: GateState, now: float) -> GateOpe
     """The checks first: a gate that is for people as well is not put to them when one fails."""
     task, written = state.specs[number], spec(state, number, gate.stage)
     failed = [str(item["problem"]) for item in gate.evidence if item.get("problem")]
-    failed += _failed_checks(state, number, written.checks)
+    scope = GateScope(state, number)
+    failed += [why for check in written.checks if check.expression is not None and (why := unmet(check, scope))]
     if failed:
         return GateDecided(task.id, gate.visit, "failed", ("checks",), "; ".join(failed))
     judged = verdicts.judge_met(gate.evidence)
-    if judged is not None or not _for_people(written, gate):
+    named = written.roles or written.people or written.ask or written.options or written.form
+    if judged is not None or not (written.kind in _PEOPLE or named or gate.request.get("words")):
         by, reason = ("checks", "") if judged is None else (f"judge {judged['name']}", str(judged["text"]))
         return GateDecided(task.id, gate.visit, "passed", (by,), reason, _outputs("passed", by, reason))
     request = gate.request
@@ -166,17 +168,6 @@ def _examined(state: State, number: int, gate: GateState, now: float) -> GateOpe
         written.not_starter,
         _expiry(state, task, written, now),
     )
-
-
-def _failed_checks(state: State, number: int, checks: tuple[Criterion, ...]) -> list[str]:
-    scope = GateScope(state, number)
-    return [why for check in checks if check.expression is not None and (why := unmet(check, scope))]
-
-
-def _for_people(written: Gate, gate: GateState) -> bool:
-    """Whether anything is left that checks cannot decide."""
-    named = written.roles or written.people or written.ask or written.options or written.form
-    return written.kind in _PEOPLE or bool(named) or bool(gate.request.get("words"))
 
 
 def _expiry(state: State, task: Task, written: Gate, now: float) -> float | None:

@@ -33,10 +33,10 @@ def needs_verdict(state: State, number: int) -> tuple[Verdict, str]:
     if task.join.kind == "expression":
         return _expression(state, number, standings)
     verdict = JOINS[task.join.kind].verdict(standings, task.join.count)
-    return (
-        verdict,
-        f"join `{_join_text(state, number)}` is not met: {_tally(state, number)}" if verdict == "unmet" else "",
-    )
+    if verdict != "unmet":
+        return verdict, ""
+    name = f"at_least: {task.join.count}" if task.join.kind == "at_least" else task.join.kind
+    return verdict, f"join `{name}` is not met: {_tally(state, number)}"
 
 
 def _expression(state: State, number: int, standings: list[str]) -> tuple[Verdict, str]:
@@ -85,11 +85,6 @@ def need_text(state: State, number: int, standings: Collection[str]) -> str:
         if state.tasks[need].standing in standings:
             return f"needs `{state.specs[need].id}`, which {_word(state.tasks[need])}"
     return ""
-
-
-def _join_text(state: State, number: int) -> str:
-    join = state.specs[number].join
-    return f"at_least: {join.count}" if join.kind == "at_least" else join.kind
 
 
 def _tally(state: State, number: int) -> str:
@@ -299,7 +294,10 @@ def omit(state: State, number: int, needs: Verdict, edges: Verdict, why: str) ->
     standings = [state.tasks[need].standing for need in state.shape.needs[number]]
     causes: list[str] = list(standings) if needs == "unmet" and wants else []
     if edges == "unmet":
-        causes += _sources(state, number)
+        routes = state.shape.routes_in[number]
+        sources = [(route.edge.on, state.tasks[route.source].standing) for route in routes]
+        # what the tasks stand as whose edges would lead here had they completed
+        causes += [cause for on, cause in sources if on == "success" or (on != "failure" and cause != "failed")]
     reason = next((each for each, kept_by in _KEPT_BY.items() if any(cause in kept_by for cause in causes)), None)
     may_follow = edges == "waiting" or ("" in standings and (needs != "unmet" or wants))
     if reason != "cut_off" and may_follow:
@@ -309,13 +307,6 @@ def omit(state: State, number: int, needs: Verdict, edges: Verdict, why: str) ->
     if needs == "unmet" and task.join.kind == "all":
         why = need_text(state, number, _KEPT_BY[reason]) or why
     return settle(task, "omitted", reason, why)
-
-
-def _sources(state: State, number: int) -> list[str]:
-    """What the tasks stand as whose edges would lead here had they completed."""
-    routes = state.shape.routes_in[number]
-    sources = [(route.edge.on, state.tasks[route.source].standing) for route in routes]
-    return [standing for on, standing in sources if on == "success" or (on != "failure" and standing != "failed")]
 
 
 def _wants_completed(state: State, number: int) -> bool:

@@ -91,16 +91,12 @@ def doubt_settled(state: State, event: DoubtSettled, at: float) -> None:
     else:
         failure = (event.failure or "doubt") if event.resolution == "failed" else ""
         task_state.uncertain = False
-        task_state.outcome = Outcome(failure=failure, message="its end was settled " + _by(event.by))
+        task_state.outcome = Outcome(failure=failure, message=f"its end was settled by {event.by or 'rule'}")
         task_state.reason = "settled"
         task_state.judged = False
         if state.ledger is not None:
             give_back(state, number)
     state.candidates[number] = None
-
-
-def _by(who: str) -> str:
-    return f"by {who}" if who else "by rule"
 
 
 def stop_requested(state: State, event: StopRequested, at: float) -> None:

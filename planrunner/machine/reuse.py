@@ -81,7 +81,8 @@ def taken_along(state: State, owner: int, frame: Frame, attempt: int) -> None:
     if _counts_rounds(state, owner) or _tidies_up(state, owner):
         return
     if frame.kind == "round":
-        before = _round(before, frame.round)
+        while before is not None and before.round != frame.round:
+            before = before.earlier
         if frame.earlier is not None and not is_unchanged(state, frame.earlier):
             return
     if before is None or before.kind != frame.kind:
@@ -99,13 +100,6 @@ def _counts_rounds(state: State, owner: int) -> bool:
     if state.ledger is None or state.specs[owner].loop is None:
         return False
     return any(limit_of(state, scope, "iterations") is not None for scope in chain(state, owner))
-
-
-def _round(last: Frame, wanted: int) -> Frame | None:
-    frame: Frame | None = last
-    while frame is not None and frame.round != wanted:
-        frame = frame.earlier
-    return frame
 
 
 def _pairs(frame: Frame, before: Frame) -> list[tuple[int, int]]:

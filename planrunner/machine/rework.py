@@ -126,7 +126,10 @@ def tasks_reset(state: State, event: TasksReset, at: float) -> None:
     for number in numbers:
         if state.tasks[number].frame.owner >= 0:
             beside += _reopen_around(state, number, at, event.named is None)
-            _undo_anew(state, number)
+            around = number  # what was undone there is undone again if it fails again
+            while around >= 0:
+                state.tasks[around].frame.undoing = None
+                around = state.tasks[around].frame.owner
     unless_same = frozenset(event.unless_same)
     for number in numbers:
         task_state = state.tasks[number]
@@ -205,13 +208,6 @@ def _reopen_around(state: State, number: int, at: float, insisted: bool) -> list
         limit_time(state, owner, at)
         owner = task_state.frame.owner
     return reopened
-
-
-def _undo_anew(state: State, number: int) -> None:
-    """What was undone around a task that is reset is undone again if it fails again."""
-    while number >= 0:
-        state.tasks[number].frame.undoing = None
-        number = state.tasks[number].frame.owner
 
 
 def _reopen_level(state: State, number: int) -> None:
@@ -448,7 +444,12 @@ def _whole(state: State, again: set[int], perhaps: set[int]) -> Reset:
     perhaps = {number for number in perhaps if (again | perhaps).isdisjoint(owners(state, number))}
     # what is named inside a task that is only compared runs again there; what stands under `finally` follows from that
     again = {number for number in again if number not in finals or perhaps.isdisjoint(owners(state, number))}
-    return _checked(state, Reset(tuple(sorted(again)), tuple(sorted(perhaps))))
+    reset = Reset(tuple(sorted(again)), tuple(sorted(perhaps)))
+    for number in (*reset.again, *reset.perhaps):
+        status = state.tasks[number].status
+        if status in ("running", "in_doubt"):
+            raise Unfit(f"`{state.specs[number].id}` is {status.replace('_', ' ')}: resume the run first")
+    return reset
 
 
 def _finals_around(state: State, number: int) -> list[int]:
@@ -458,12 +459,3 @@ def _finals_around(state: State, number: int) -> list[int]:
             frame = state.tasks[each].frame
             finals += frame.finals if frame.last < 0 else [frame.last, *frame.finals]
     return finals
-
-
-def _checked(state: State, reset: Reset) -> Reset:
-    for number in (*reset.again, *reset.perhaps):
-        task_state = state.tasks[number]
-        if task_state.status in ("running", "in_doubt"):
-            words = task_state.status.replace("_", " ")
-            raise Unfit(f"`{state.specs[number].id}` is {words}: resume the run first")
-    return reset

@@ -39,14 +39,8 @@ if TYPE_CHECKING:
 
 def comes_first(state: State) -> bool:
     """What stands under the plan's ``finally`` waits: something is undone before it."""
-    return is_due(state) or bool(
-        state.compensation_log is not None and state.compensation_log.main.active and _reason(state) != "doubt"
-    )
-
-
-def _reason(state: State) -> str:
-    assert state.compensation_log is not None
-    return state.compensation_log.main.reason
+    main = None if state.compensation_log is None else state.compensation_log.main
+    return is_due(state) or (main is not None and main.active and main.reason != "doubt")
 
 
 def is_due(state: State) -> bool:
@@ -85,7 +79,8 @@ def step(state: State, now: float) -> list[Command]:
     if compensation_log is None or not compensation_log.active:
         return [_by_failure(state)] if is_due(state) else []
     commands: list[Command] = []
-    room = state.max_parallel - sum(_acts(compensation_log.owed[at]) for at in compensation_log.doing.values())
+    doing = [compensation_log.owed[at] for at in compensation_log.doing.values()]
+    room = state.max_parallel - sum(not owed.cut and owed.due is None and owed.outcome is None for owed in doing)
     for rollback in compensation_log.frames.values():
         command = _step(state, compensation_log, rollback, now)
         if isinstance(command, Undo):
@@ -100,10 +95,6 @@ def step(state: State, now: float) -> list[Command]:
         )
         return commands if command is None else [*commands, command]
     return [*commands, _by_failure(state)] if is_due(state) else commands
-
-
-def _acts(owed: Owed) -> bool:
-    return not owed.cut and owed.due is None and owed.outcome is None
 
 
 def _step(state: State, compensation_log: CompensationLog, rollback: Rollback, now: float) -> Command | None:
@@ -253,15 +244,12 @@ def is_linked_due(state: State, frame: Frame, failure: str) -> bool:
     cancelled is left as it is; what was cut off since something around it failed is undone."""
     if not failure or state.stop_reason in ("rollback", "cancelled", "killed"):
         return False
-    if failure == "cancelled" and not _cut_off(state, frame.owner):
-        return False
+    if failure == "cancelled":
+        around = closed(state, frame.owner) in ("timeout", "budget") or state.stop_reason in OUT_OF_BUDGET
+        if not around and cut(state, frame.owner) is None:
+            return False
     positions, naked = _chosen(state, frame)
     return bool(positions or naked)
-
-
-def _cut_off(state: State, number: int) -> bool:
-    around = closed(state, number) in ("timeout", "budget") or state.stop_reason in OUT_OF_BUDGET
-    return around or cut(state, number) is not None
 
 
 def _chosen(state: State, frame: Frame) -> tuple[list[int], list[int]]:

@@ -330,14 +330,8 @@ def value_of(setting: Computed, scope: Scope) -> tuple[Json, str]:
         return None, f"{text} has no value: {error}"
     read, expected = _KINDS[setting.name]
     value = read(given)
-    was = "nothing" if given is None else _said(given)
+    was = "nothing" if given is None else str(given) if isinstance(given, Quantity) else shown(given)
     return value, "" if value is not None else f"{text} takes {expected}, this is {was}"
-
-
-def _said(value: Json) -> str:
-    if isinstance(value, Quantity):
-        return str(value)
-    return shown(value)
 
 
 def _seconds(value: Json) -> float | None:
@@ -346,10 +340,6 @@ def _seconds(value: Json) -> float | None:
     if isinstance(value, str):
         return parse_duration(value)
     return float(value) if _is_number(value) and value >= 0 else None
-
-
-def _some_time(value: Json) -> float | None:
-    return _seconds(value) or None
 
 
 def _is_number(value: Json) -> bool:
@@ -379,7 +369,7 @@ def _share(value: Json) -> int | str | None:
 
 
 _KINDS: dict[str, tuple[Callable[[Json], Json], str]] = {
-    "timeout": (_some_time, "a duration such as `30s` or `5m`"),
+    "timeout": (lambda value: _seconds(value) or None, "a duration such as `30s` or `5m`"),
     "delay": (_seconds, "a duration such as `30s` or `5m`"),
     "retry.attempts": (_attempts, f"a whole number from 1 to {MOST_ATTEMPTS}"),
     "max_parallel": (_count, "a whole number from 1"),

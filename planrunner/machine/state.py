@@ -453,7 +453,7 @@ class State:
                 self.checkpoints = self.checkpoints or Checkpointed()
             if task.fanout is not None:
                 self.specs[number], self.containers[number] = divided(self.specs[number])
-            elif task.loop is not None or task.sub is not None or (task.subplan and _acts(task)):
+            elif task.loop is not None or task.sub is not None or (task.subplan and holds(task)):
                 self.containers[number] = None
             if task.budgets is not _FREE and task.budgets != _FREE:
                 self.limit(task.budgets)
@@ -506,11 +506,6 @@ class State:
 
 _UNKNOWN = Trait()
 _FREE: Budgets = Task._field_defaults["budgets"]
-
-
-def _acts(task: Task) -> bool:
-    """Whether the steps of a task are more than an instruction in plain words."""
-    return bool(holds(task))
 
 
 def divided(task: Task) -> tuple[Task, Task]:
