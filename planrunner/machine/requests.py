@@ -287,13 +287,14 @@ def who_may(gate: GateState) -> str:
 
 
 def tally(votes: Iterable[GateVoted], need: int) -> str:
-    """How many votes agree and how many have to: of a decision, how many each option has."""
+    """How many approvals there are and how many are needed: of a decision, how many votes each option has."""
     chosen: dict[str, int] = {}
     for vote in votes:
         if vote.verdict == "approve":
             chosen[vote.choice] = chosen.get(vote.choice, 0) + 1
     split = ", ".join(f"{choice} {number}" for choice, number in chosen.items() if choice)
-    return f"{max(chosen.values(), default=0)} of {need} vote{'s' * (need != 1)}" + (f" ({split})" if split else "")
+    most = max(chosen.values(), default=0)
+    return f"{most} of {need} vote{'s' * (need != 1)} ({split})" if split else f"{most} of {need} approvals"
 
 
 def _rejected(state: State, number: int, gate: GateState, vote: Vote) -> Reply:

@@ -190,7 +190,7 @@ def gate_object(state: State, number: int) -> dict[str, Json]:
 
 
 def waiting_text(gate: GateState, now: float) -> str:
-    """``waiting 12m05s · expires in 3h48m · 1 of 2 votes (ana) · needs role `release```."""
+    """``waiting 12m05s · expires in 3h48m · 1 of 2 approvals (ana) · needs role `release```."""
     parts = [f"waiting {duration_text(max(0.0, now - gate.opened_at))}"]
     if gate.expires_at is not None:
         left = gate.expires_at - now

@@ -324,7 +324,7 @@ def test_a_changed_vote_counts_once_and_its_values_too() -> None:
     form = {"n": {"type": "int", "required": True}}
     run = GateRun(plan(approval(form=form, approvers={"users": ["bo", "cy", "di"], "count": 2})))
     run.vote("sign", by="bo", fields={"n": "1"})
-    assert run.vote("sign", by="bo", fields={"n": "2"}).message == "bo changes their vote on `sign`: 1 of 2 votes"
+    assert run.vote("sign", by="bo", fields={"n": "2"}).message == "bo changes their vote on `sign`: 1 of 2 approvals"
     assert "answer the same" in run.vote("sign", by="cy", fields={"n": "1"}).message
     assert run.vote("sign", by="cy", fields={"n": "2"}).applied
     run.resume()
