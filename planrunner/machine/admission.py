@@ -173,15 +173,11 @@ def exhausted(state: State, number: int, short: Shortage) -> Command:
     if short.scope == number or task.finally_:
         return Record(TaskSettled(task.id, "failed", "budget", detail, "budget"))
     if short.scope == state.tasks[number].frame.owner and is_another(state, number):
-        return Record(TaskSettled(task.id, "failed", "budget", f"{detail}{_after(state, number)}", "budget"))
+        task_state = state.tasks[number]
+        if task_state.outcome is not None and (said := task_state.outcome.message):
+            detail += f": no attempt {task_state.attempts - task_state.past + 1} after: {said}"
+        return Record(TaskSettled(task.id, "failed", "budget", detail, "budget"))
     return stop(state, short, detail)
-
-
-def _after(state: State, number: int) -> str:
-    """What the attempt came to that another one should have followed."""
-    task_state = state.tasks[number]
-    said = task_state.outcome.message if task_state.outcome is not None else ""
-    return f": no attempt {task_state.attempts - task_state.past + 1} after: {said}" if said else ""
 
 
 def stop(state: State, short: Shortage, why: str) -> Command:
@@ -321,20 +317,16 @@ def attempt_ended(state: State, number: int, outcome: Outcome, at: float) -> Non
     for breaker, circuit in _watching(state, number):
         if not outcome.failure:
             circuit.failures, circuit.since = 0, None
-            _wake(state, circuit, at)
+            for waiting in circuit.waiting:
+                if state.tasks[waiting].status == "pending" and state.tasks[waiting].reason == "breaker":
+                    state.wheel.set(at, waiting)
+            circuit.waiting.clear()
         else:
             circuit.failures += 1
             if circuit.failures >= breaker.failures and (circuit.since is None or circuit.trial == number):
                 circuit.since = at
         if circuit.trial == number:
             circuit.trial = -1
-
-
-def _wake(state: State, circuit: Circuit, at: float) -> None:
-    for number in circuit.waiting:
-        if state.tasks[number].status == "pending" and state.tasks[number].reason == "breaker":
-            state.wheel.set(at, number)
-    circuit.waiting.clear()
 
 
 def held_back(state: State, commands: Sequence[Command], now: float) -> list[Command]:

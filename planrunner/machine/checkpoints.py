@@ -170,7 +170,19 @@ def run_forked(state: State, event: RunForked, at: float) -> None:
     state.run_id = event.run
     state.params = {**state.params, **event.params}
     for number in list(state.running):
-        _never_began(state, number)
+        task_state = state.tasks[number]
+        free_slot(state, number)
+        if task_state.status == "in_doubt":
+            continue  # asked about already: whether it took effect in the other run is still to be told
+        move(state, number, task_state, "pending")
+        task_state.attempts -= 1
+        task_state.reissues = 0
+        task_state.uncertain = False
+        task_state.judged = True
+        task_state.outcome = None
+        task_state.reason = task_state.detail = ""
+        if not task_state.attempts:
+            task_state.started = None
     if any(task_state.gate is not None for task_state in state.tasks):
         ask_anew(state)
     state.status, state.reason = "paused", "forked"
@@ -179,19 +191,3 @@ def run_forked(state: State, event: RunForked, at: float) -> None:
         state.active_since = None
     if state.meters:
         containers.meters_paused(state, at - event.idle)
-
-
-def _never_began(state: State, number: int) -> None:
-    task_state = state.tasks[number]
-    free_slot(state, number)
-    if task_state.status == "in_doubt":
-        return  # asked about already: whether it took effect in the other run is still to be told
-    move(state, number, task_state, "pending")
-    task_state.attempts -= 1
-    task_state.reissues = 0
-    task_state.uncertain = False
-    task_state.judged = True
-    task_state.outcome = None
-    task_state.reason = task_state.detail = ""
-    if not task_state.attempts:
-        task_state.started = None

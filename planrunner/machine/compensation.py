@@ -318,7 +318,12 @@ def rollback_started(state: State, event: RollbackStarted, at: float) -> None:
     if event.reason == "doubt":
         number = state.index[event.tasks[0]]
         rollback.doubts[number] = event.owed
-        _hold_in_doubt(state, number)
+        task_state = state.tasks[number]
+        free_slot(state, number)
+        move(state, number, task_state, "in_doubt")
+        task_state.reason = "rollback"
+        task_state.detail = f"attempt {task_state.attempts} was cut off; what it may have done is undone"
+        state.candidates.pop(number, None)
     elif event.reason == "person":
         _stop(state, rollback)
 
@@ -334,17 +339,6 @@ def _hold_open(state: State, rollback: Rollback, event: RollbackStarted, at: flo
     rollback.left = None if due is None else due - at
     state.wheel.drop(rollback.owner)
     state.candidates.pop(rollback.owner, None)
-
-
-def _hold_in_doubt(state: State, number: int) -> None:
-    task_state = state.tasks[number]
-    free_slot(state, number)
-    move(state, number, task_state, "in_doubt")
-    task_state.reason, task_state.detail = (
-        "rollback",
-        f"attempt {task_state.attempts} was cut off; what it may have done is undone",
-    )
-    state.candidates.pop(number, None)
 
 
 def _stop(state: State, rollback: Rollback) -> None:

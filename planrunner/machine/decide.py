@@ -80,9 +80,15 @@ def decide(state: State, now: float) -> Decision:
         reason = "deadline" if deadline is not None and deadline <= now else "time"
         return Decision([Record(StopRequested(reason))], tuple(state.candidates))
     timers = _due(state, now)
-    if first := _beforehand(state, now, timers):
-        return Decision(first, tuple(state.candidates))
-    commands: list[Command] = []
+    commands = ring(state, timers) if state.alarms is not None and timers else []
+    if state.ledger is not None:
+        commands += notices(state, now)
+    if not commands and state.failing and not state.stop_reason:
+        commands = called_off_beside(state)
+    if not commands and state.endings and not state.stop_reason:
+        commands = stop_ended(state)
+    if commands:
+        return Decision(commands, tuple(state.candidates))
     ready: list[int] = []
     if state.resets and (records := due(state)):
         return Decision(list(records), tuple(state.candidates))
@@ -121,20 +127,6 @@ def decide(state: State, now: float) -> Decision:
     if state.meters and not commands:
         commands = pause_meters(state)
     return Decision(commands or _finish(state), left)
-
-
-def _beforehand(state: State, now: float, timers: list[Timer]) -> list[Command]:
-    """What is decided before any task is looked at: attempts that ran too long, and warnings about budgets, first."""
-    commands = ring(state, timers) if state.alarms is not None and timers else []
-    if state.ledger is not None:
-        commands += notices(state, now)
-    if commands:
-        return commands
-    if state.failing and not state.stop_reason and (first := called_off_beside(state)):
-        return first
-    if state.endings and not state.stop_reason:
-        return list(stop_ended(state))
-    return []
 
 
 def called_off_beside(state: State) -> list[Command]:
