@@ -110,7 +110,7 @@ def test_fix_mends_the_file_keeps_comments_and_gives_the_code_of_what_is_left(ru
     assert ran.code == 0
     assert (tmp_path / name).read_text() == MISSPELT.replace("titel:", "title:")
     assert (tmp_path / name).stat().st_mode & 0o777 == 0o640
-    assert "1 mended" in ran.out
+    assert "1 finding fixed" in ran.out
 
 
 def test_diff_shows_the_mending_and_writes_nothing(run, plan, tmp_path):

@@ -50,8 +50,10 @@ def _is_quick(path: str, name: str) -> bool:
 
 def test_the_table_of_slow_tests_names_what_there_is() -> None:
     for room in ROOMS:
-        folder, _, start = f"tests/{room}".rpartition("/")
-        assert [path for path in (ROOT / folder).iterdir() if path.name.startswith(start)], room
+        path, _, name = room.partition("::")
+        folder, _, start = f"tests/{path}".rpartition("/")
+        assert [file for file in (ROOT / folder).iterdir() if file.name.startswith(start)], room
+        assert f"def {name}" in ((ROOT / "tests" / path).read_text(encoding="utf-8") if name else "def "), room
     for sample in SAMPLES:
         path, _, name = sample.partition("::")
         assert sample.startswith(ROOMS), sample

@@ -81,12 +81,7 @@ def prepare_plan(path: str, journal: JournalPort, registry: Registry, text: byte
         except OSError:
             data = read_regular(path).source.text.encode()
     credentials = _credentials(find_project(path))
-    parts = (FORMAT, __version__, notation_of(path), *registry.fingerprint())
-    if credentials:
-        parts = (*parts, write_json(sorted(credentials.items())))
-    hashed = sha256("\0".join(parts).encode())
-    hashed.update(data)
-    key = hashed.hexdigest()
+    key = cache_key(path, data, registry, credentials)
     kept = journal.compiled_get(key)
     restored = None if kept is None else _restore(kept, data, os.path.dirname(path))
     if restored is not None:
@@ -95,6 +90,16 @@ def prepare_plan(path: str, journal: JournalPort, registry: Registry, text: byte
     head = write_json([ready.digest, ready.traits, ready.env, ready.notices, ready.files, ready.strays, ready.needs])
     journal.compiled_put(key, b"\n".join((head.encode(), ready.compiled)))
     return ready
+
+
+def cache_key(path: str, data: bytes, registry: Registry, credentials: dict[str, str] | None) -> str:
+    """What a compiled plan is kept under: it differs with all that the compiled form follows from."""
+    parts = (FORMAT, __version__, notation_of(path), *registry.fingerprint())
+    if credentials:
+        parts = (*parts, write_json(sorted(credentials.items())))
+    hashed = sha256("\0".join(parts).encode())
+    hashed.update(data)
+    return hashed.hexdigest()
 
 
 def _credentials(directory: str) -> dict[str, str] | None:
