@@ -41,7 +41,7 @@ def test_a_capability_holds_to_what_is_asked_of_all(check: Check, tmp_path: Path
 
 def test_every_capability_has_a_case_and_no_case_is_of_another() -> None:
     tried = {case.capability for case in CASES}
-    assert sorted(builtin.TARGETS.keys() - tried) == [], "these have no case"
+    assert sorted(builtin.TARGETS.keys() - tried) == [], "these have no case in cases_FAMILY.py"
     assert sorted(str(name) for name in tried - builtin.TARGETS.keys()) == [], "these are no built-ins"
 
 
