@@ -86,17 +86,11 @@ NEEDS_A_SUCCESS = frozenset(
 
 
 @cache
-def _allowed(kind: JoinKind, count: int, alone: bool) -> frozenset[str]:
-    others = [()] if alone else [(end,) for end in _ENDS]
+def allowed(kind: JoinKind, count: int, needs: int) -> frozenset[str]:
+    """The standings of one need with which a join over ``needs`` tasks may be met, where all others end alike."""
     verdict = JOINS[kind].verdict
     return frozenset(
         standing
         for standing in (*_ENDS, "tolerated")
-        if any(verdict((standing, *other), count) == "met" for other in others)
+        if any(verdict((standing, *(end,) * (needs - 1)), count) == "met" for end in _ENDS)
     )
-
-
-def allowed(kind: JoinKind, count: int, needs: int) -> frozenset[str]:
-    """The standings of one need with which a join over ``needs`` tasks may be met. One other need stands for all the
-    others; the count of ``at_least`` takes the rest as completed."""
-    return _allowed(kind, max(count - max(needs - 2, 0), 0), needs == 1)

@@ -6,6 +6,7 @@ for one that is not, ``jsonschema`` is loaded: ``validation`` words its errors.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -55,8 +56,7 @@ def document_check(address: str, name: str, node: Node) -> list[Diagnostic]:
     unsound = None
     if _Validator is not None:
         try:
-            errors = _quick(address).iter_errors(to_json(node))
-            unsound = [error.instance_path for error in islice(errors, _MOST)]
+            unsound = _unsound(_quick(address), to_json(node))
         except ValueError:  # data that it does not read, such as half of a surrogate pair
             pass
     if unsound == []:
@@ -68,6 +68,30 @@ def document_check(address: str, name: str, node: Node) -> list[Diagnostic]:
 
 _MOST = 1_001
 """Errors whose places are asked for: one more than ``validation`` reports."""
+
+_WINDOW = 2_000
+"""Items of the longest list that are checked at once: the library makes all errors before it gives the first."""
+
+
+def _unsound(validator: Any, data: Any) -> list[Iterable[str | int]]:
+    """The paths of the faults of a document, of ``_MOST`` at most."""
+    if validator.is_valid(data):
+        return []
+    lists = {key: value for key, value in data.items() if isinstance(value, list)} if isinstance(data, dict) else {}
+    longest = max(lists, key=lambda key: len(lists[key]), default="")
+    paths: list[Iterable[str | int]] = []
+    for start in range(0, max(len(lists.get(longest, ())), 1), _WINDOW):
+        window = {**data, longest: lists[longest][start : start + _WINDOW]} if lists else data
+        for error in islice(validator.iter_errors(window), _MOST):
+            path = list(error.instance_path)
+            if len(path) > 1 and path[0] == longest:
+                path[1] += start
+            elif start:
+                continue  # not of the list: the first window has told it
+            paths.append(path)
+        if len(paths) >= _MOST:
+            break
+    return paths[:_MOST]
 
 
 @lru_cache(maxsize=32)
