@@ -138,11 +138,6 @@ def runs_alike(one: Task, other: Task) -> bool:
     return (one.when.text.strip() if one.when else "") == (other.when.text.strip() if other.when else "")
 
 
-def is_same(one: Task, other: Task) -> bool:
-    """Whether two tasks differ in nothing but prose and places."""
-    return one == other or digest(plain_task(one)) == digest(plain_task(other))
-
-
 def paths_read(value: Json) -> Iterator[tuple[str, ...]]:
     """The dotted names that expressions and templates read, anywhere inside a value."""
     todo = [value]
