@@ -44,6 +44,10 @@ class Settings:
     def conceal(self, name: str, value: str) -> None:
         """Nothing is kept here."""
 
+    def directory(self) -> str:
+        """Where the run works."""
+        return os.getcwd()
+
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:

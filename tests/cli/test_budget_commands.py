@@ -320,7 +320,7 @@ def test_a_run_that_ran_out_of_budget_names_the_commands_that_go_on_with_more(
     assert " retry 2" in ended.err
     late = run("approve", "last", "budget", "--add", "cost=$5")
     assert late.code == 2
-    assert "--add WHAT=AMOUNT, then planrunner" in late.err
+    assert "--add WHAT=AMOUNT`, then `planrunner" in late.err
     assert "budget 2" in late.err
 
 

@@ -267,7 +267,7 @@ def test_the_last_answer_tells_why_it_is_not_ready() -> None:
         lack = lacks(address)
         server.shutdown()
     background = Background(cast("Any", None), cast("Any", None), cast("Any", Mock()), cast("Any", None), {})
-    attempt: Any = SimpleNamespace(call=SimpleNamespace(task=SimpleNamespace(id="web"), ready=address))
+    attempt: Any = SimpleNamespace(call=SimpleNamespace(name="web", ready=address))
     background._answered(attempt, lack)
     outcome = background.ended(attempt, cast("Any", SimpleNamespace(stdout="", stderr="")), Outcome("timeout"))
     assert outcome is not None

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import mutations
 
 from planrunner.app.plans.lint import Checked, Choice, lint_paths
-from planrunner.app.runs.setup import sight
+from planrunner.app.runs.setup import prepare_plan
 from planrunner.diagnostics import has_errors
 from planrunner.errors import PlanInvalid
 from planrunner.journal.memory import MemoryJournal
@@ -103,8 +103,8 @@ def _runs(name: str) -> bool:
     """Whether the loader of `exec` takes the plan, and takes it again from what it kept."""
     journal, registry = MemoryJournal(), Registry(project=os.getcwd())
     try:
-        first = sight(name, journal, registry)
-        again = sight(name, journal, registry)
+        first = prepare_plan(name, journal, registry)
+        again = prepare_plan(name, journal, registry)
     except PlanInvalid:
         return False
     if again[:2] != first[:2]:

@@ -83,7 +83,7 @@ def run(plan: Plan) -> Lived:
 def told(lived: Lived) -> str:
     """Everything that the journal says of what failed."""
     words = []
-    for _, _, event in lived.entries:
+    for event in (entry.event for entry in lived.entries):
         for part in (event, getattr(event, "outcome", None)):
             words += [str(getattr(part, name, "")) for name in ("detail", "message", "problem", "why", "reason")]
     return "\n".join(words)

@@ -199,7 +199,7 @@ def test_what_was_there_is_found_again_by_the_list_that_is_named(project: Projec
     project.run("exec", "plan.json")
     (project.folder / "x").write_text("precious\n")
     done = project.run("fork", "last", "--from", "one", "--restore-files", "--yes")
-    listed = next(line for line in done.err.splitlines() if "what was there" in line).rpartition(": ")[2]
+    listed = next(line for line in done.err.splitlines() if "the replaced files are kept" in line).rpartition(": ")[2]
     kept = dict(reversed(line.split("  ", 1)) for line in (project.folder / listed).read_text().splitlines())
     assert sorted(kept) == ["x", "y"]
     assert Path(kept["x"]).read_text() == "precious\n"
@@ -241,7 +241,7 @@ def test_a_fork_at_an_entry_says_why_it_goes_on_after_a_later_one(project: Proje
     for seq in range(1, 8):
         told = project.run("fork", project.first_run(), "--at", str(seq)).err
         if f"entry {seq} of" not in told:
-            assert f"decided together with entry {seq}" in told
+            assert f"the last entry of the decision that entry {seq} belongs to" in told
             return
     raise AssertionError("every entry stands alone")
 
