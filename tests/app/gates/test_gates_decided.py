@@ -50,7 +50,7 @@ def test_a_run_whose_gate_is_decided_is_paused_until_it_is_resumed(project: Any)
     text = project("show").out
     assert "ok     paused, approved by bo; resuming the run continues with it" in text
     assert "p paused (decided)" in text
-    assert "1 paused, 1 pending" in text
+    assert "1 pending, 1 paused" in text
     assert "waits for" not in text
     assert f"2 tasks left: planrunner resume {run}" in text
     assert "◷ paused (decided)" in project("runs").out
