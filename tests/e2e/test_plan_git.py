@@ -43,7 +43,8 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 def project(folder: Path) -> Path:
-    """A folder with the plans, the settings and a repository; a file has permissions of its own, another is unknown."""
+    """A folder with the plans, the settings and a repository; a file has permissions of its own and
+    another time than the index says, another is unknown."""
     shutil.copytree(ROOT / "plans", folder / "plans", ignore=shutil.ignore_patterns(".planrunner"))
     shutil.copy(ROOT / "planrunner.yaml", folder)
     work = folder / "build" / "git" / "work"
@@ -54,6 +55,7 @@ def project(folder: Path) -> Path:
     git(work, "add", "-A")
     git(work, "commit", "-q", "-m", "first")
     (work / "greeting.txt").chmod(0o600)
+    os.utime(work / "greeting.txt", (1_600_000_000, 1_600_000_000))
     (work / "untracked").write_text("mine\n")
     return work
 

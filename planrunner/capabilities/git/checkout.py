@@ -266,7 +266,7 @@ def go(context: Context, repository: Repository, new: str, to: Head, what: str) 
     """Move to the commit ``new`` with HEAD as in ``to``: files and index first, then the references. Issued again, what
     an earlier attempt left halfway is put back before. Raises Failure (policy) where a file may not be written, or
     rules over plans."""
-    record, name = Record(context, slot(context)), slot(context)
+    record = Record(context, slot(context))
     if noted := record.read():
         _recover(context, repository, noted)
     head = head_of(repository)
@@ -275,16 +275,28 @@ def go(context: Context, repository: Repository, new: str, to: Head, what: str) 
     paths = differing(repository, head.commit, new)
     scopes.require_moved(repository, paths)
     must_not_hide(repository, paths)
-    copy = index.Copy(repository, name)
-    copy.take()
     note: dict[str, Any] = {"commits": [head.commit, new], "branch": head.branch, "to": list(to)}
+    if paths:
+        _move_tree(context, repository, record, note, paths)
+    else:  # the index stays as it is, byte for byte
+        record.write(note)
+    _set_head(context, repository, head, to, what)
+
+
+def _move_tree(
+    context: Context, repository: Repository, record: Record, note: dict[str, Any], paths: dict[str, tuple[Side, Side]]
+) -> None:
+    """Move the files and the index between the two commits of a note. Raises Failure (dirty) before anything is touched
+    where local changes are in the way."""
+    copy = index.Copy(repository, slot(context))
+    copy.take()
     try:
         copy.hold()
         note["before"] = index.says(repository, copy.path)
         note["tree"] = keep(context, repository, paths)
         record.write(note)
         try:
-            move_files(repository, copy, head.commit, new)
+            move_files(repository, copy, *note["commits"])
         except Failure as failure:
             if failure.failure == "dirty":  # nothing was touched
                 record.drop()
@@ -293,7 +305,6 @@ def go(context: Context, repository: Repository, new: str, to: Head, what: str) 
         copy.publish()
     finally:
         copy.clear()
-    _set_head(context, repository, head, to, what)
 
 
 def _recover(context: Context, repository: Repository, noted: dict[str, Any]) -> None:

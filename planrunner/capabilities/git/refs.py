@@ -64,7 +64,8 @@ def _move_preview(repository: Repository, commit: str, branch: str) -> tuple[str
     head = checkout.must_have_commits(repository)
     diff = repository.git.raw("diff-tree", "-r", "-p", "--no-ext-diff", "--no-textconv", head.commit, commit)
     last = ("symbolic-ref", "HEAD", branch) if branch else ("update-ref", "--no-deref", "HEAD", commit, head.commit)
-    return shown(diff), (plain_call("read-tree", "-m", "-u", head.commit, commit), plain_call(*last))
+    files = (plain_call("read-tree", "-m", "-u", head.commit, commit),) if diff else ()
+    return shown(diff), (*files, plain_call(*last))
 
 
 @looking
