@@ -9,7 +9,7 @@ from planrunner.machine.joins import fired, needs_verdict, routes_verdict
 from planrunner.machine.names import counts, frames, is_gone
 from planrunner.machine.scope import FrameScope, TaskScope
 from planrunner.machine.state import State, TaskState, Tried
-from planrunner.machine.statuses import SETTLED, said
+from planrunner.machine.statuses import SETTLED, said, status_word
 from planrunner.machine.stops import stop_text
 from planrunner.plan.expressions.evaluate import truth
 from planrunner.plan.expressions.quantities import format_duration
@@ -332,7 +332,7 @@ def _progress(state: State, frame: Frame) -> str:
     owner = state.specs[frame.owner]
     by_status = counts(state, frame)
     done = sum(count for status, count in by_status.items() if status in SETTLED)
-    others = [f"{count} {status.replace('_', ' ')}" for status, count in by_status.items() if status != "completed"]
+    others = [f"{count} {status_word(status)}" for status, count in by_status.items() if status != "completed"]
     text = f"{done} of {frame.size} {'items' if frame.kind == 'items' else 'tasks'} done"
     if frame.kind == "round":
         assert owner.loop is not None
@@ -374,7 +374,7 @@ def _inside(state: State, frame: Frame) -> list[str]:
         numbers = [at for at in range(frame.first, frame.first + frame.size) if state.tasks[at].status in statuses]
         lines += [_standing(state, number) for number in numbers[:LISTED]]
         if len(numbers) > LISTED:
-            lines.append(f"  and {len(numbers) - LISTED} more are {statuses[0].replace('_', ' ')}")
+            lines.append(f"  and {len(numbers) - LISTED} more are {status_word(statuses[0])}")
     return lines
 
 

@@ -9,7 +9,7 @@ from planrunner.machine.commands import Command, Record, settle
 from planrunner.machine.events import TaskSettled
 from planrunner.machine.graph import Route
 from planrunner.machine.scope import ResultScope, TaskScope
-from planrunner.machine.state import State, TaskState
+from planrunner.machine.state import State
 from planrunner.plan.expressions.evaluate import decided, truth
 from planrunner.plan.expressions.values import EvaluationError
 from planrunner.plan.joins import JOINS, ON_SUCCESS
@@ -25,7 +25,7 @@ def needs_verdict(state: State, number: int) -> tuple[Verdict, str]:
     if task.join.kind == "all":
         if task_state.broken >= 0:
             broken = state.specs[task_state.broken].id
-            return "unmet", f"needs `{broken}`, which {_word(state.tasks[task_state.broken])}"
+            return "unmet", f"needs `{broken}`, which {_word(state, task_state.broken)}"
         return ("met", "") if task_state.missing == 0 else ("waiting", "")
     standings: list[str] = [state.tasks[need].standing for need in state.shape.needs[number]]
     if not standings:
@@ -64,33 +64,36 @@ def _decided(state: State, number: int, ideal: bool = False) -> bool | None:
 _WORDS = {
     "": "is not decided",
     "completed": "completed",
-    "tolerated": "was left out or failed with leave",
+    "tolerated": "was not selected or was allowed to fail",
     "failed": "failed",
     "skipped": "was skipped",
-    "omitted": "was omitted",
+    "omitted": "did not run",
     "cut_off": "was cut off by a failure",
     "cancelled": "was cancelled",
 }
+_WORDS_BEFORE_7 = {"tolerated": "was left out or failed with leave", "omitted": "was omitted"}
 
 
-def _word(task_state: TaskState) -> str:
+def _word(state: State, number: int) -> str:
+    task_state = state.tasks[number]
     if task_state.standing == "cancelled" and task_state.status == "omitted":
         return "was cut off by a cancellation"
-    return _WORDS[task_state.standing]
+    word = _WORDS[task_state.standing]
+    return word if state.edition > 6 else _WORDS_BEFORE_7.get(task_state.standing, word)
 
 
 def need_text(state: State, number: int, standings: Collection[str]) -> str:
     """The sentence that names the first need that stands as one of ``standings``; empty where none does."""
     for need in state.shape.needs[number]:
         if state.tasks[need].standing in standings:
-            return f"needs `{state.specs[need].id}`, which {_word(state.tasks[need])}"
+            return f"needs `{state.specs[need].id}`, which {_word(state, need)}"
     return ""
 
 
 def _tally(state: State, number: int) -> str:
     """Each need with its standing, the first few of many."""
     needs = state.shape.needs[number]
-    shown = [f"`{state.specs[need].id}` {_word(state.tasks[need])}" for need in needs[:6]]
+    shown = [f"`{state.specs[need].id}` {_word(state, need)}" for need in needs[:6]]
     return ", ".join(shown) + (f" and {len(needs) - 6} more" if len(needs) > 6 else "")
 
 
@@ -117,8 +120,25 @@ def routes_verdict(state: State, number: int) -> tuple[Verdict, str]:
     for route in routes:
         if stand_in := state.tasks[route.source].recovered_by:
             return "unmet", f"`{stand_in}` stands in for `{state.specs[route.source].id}` already"
-    sources = ", ".join(f"`{state.specs[route.source].id}`" for route in routes)
-    return "unmet", f"no edge from {sources} led here"
+    return "unmet", _untaken(state, routes)
+
+
+def _untaken(state: State, routes: Sequence[Route]) -> str:
+    """The sentence for edges of which none was taken."""
+    names = list(dict.fromkeys(f"`{state.specs[route.source].id}`" for route in routes))
+    sources = ", ".join(names)
+    if state.edition < 7:
+        return f"no edge from {', '.join(f'`{state.specs[route.source].id}`' for route in routes)} led here"
+    plain = all(not (route.edge.condition or route.edge.otherwise or route.edge.failure_class) for route in routes)
+    happened = {"failure": "failed", "success": "completed"}.get(routes[0].edge.on)
+    if not plain or not happened or len({route.edge.on for route in routes}) > 1:
+        return f"no edge from {sources} was taken"
+    if len(names) > 2:
+        return f"none of {sources} {happened}"
+    return f"neither {' nor '.join(names)} {happened}" if len(names) == 2 else f"{sources} {_NOT[happened]}"
+
+
+_NOT = {"failed": "did not fail", "completed": "did not complete"}
 
 
 def _its_turn(state: State, route: Route) -> bool | None:

@@ -53,12 +53,17 @@ _SAID = {
     "completed": "completed",
     "failed": "failed",
     "skipped": "was skipped",
-    "omitted": "was omitted",
+    "omitted": "did not run",
     "cancelled": "was cancelled",
     "abandoned": "was abandoned",
     "rolled_back": "was rolled back",
     "in_doubt": "is in doubt",
 }
+
+
+def status_word(status: str) -> str:
+    """A status as it is shown: ``in doubt``, ``not run``."""
+    return "not run" if status == "omitted" else status.replace("_", " ")
 
 
 def said(status: str) -> str:

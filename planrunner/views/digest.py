@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from planrunner.escapes import harmless
+from planrunner.machine.statuses import status_word
 from planrunner.views.status import rfc3339
 from planrunner.views.terminal import Terminal, cut, duration_text
 
@@ -99,7 +100,7 @@ def digest_lines(terminal: Terminal, runs: Sequence[Digested], since: float, now
 def _run_lines(terminal: Terminal, each: Digested, now: float) -> Iterator[str]:
     run = each.run
     why = f" ({run.reason})" if run.reason else ""
-    counts = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in each.counts.items())
+    counts = ", ".join(f"{count} {status_word(status)}" for status, count in each.counts.items())
     head = f"{terminal.sign(run.status)} {terminal.paint(run.plan_id, 'bold')}  {run.status}{why}"
     yield f"{head}: {counts} (run {run.run})" if counts else f"{head} (run {run.run})"
     for one in each.blockers:

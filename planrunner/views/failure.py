@@ -17,6 +17,7 @@ from planrunner.machine.events import Outcome
 from planrunner.machine.joins import without_value
 from planrunner.machine.names import below, by_its_own, label, labelled, stands
 from planrunner.machine.state import State, TaskState
+from planrunner.machine.statuses import status_word
 from planrunner.plan.model import Task
 from planrunner.redaction import masked
 from planrunner.source import Source, Span, notation_of
@@ -92,7 +93,7 @@ def failure_block(
     ]
     kind = f" ({found.failure})" if found.failure else ""
     status = "failed" if _undone(found) else found.status
-    head = [f"{label(state, number)} {status.replace('_', ' ')}{kind}", attempt_text(task, found.attempts, found.past)]
+    head = [f"{label(state, number)} {status_word(status)}{kind}", attempt_text(task, found.attempts, found.past)]
     if found.outcome is not None and found.outcome.duration:
         head.append(f"after {duration_text(found.outcome.duration)}")
     headline = terminal.paint(", ".join(fact for fact in head if fact), "bold")

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from planrunner.escapes import harmless
+from planrunner.machine.statuses import status_word
 from planrunner.plan.graph import Graph
 from planrunner.plan.model import Edge, Fanout, Plan, Task
 from planrunner.plan.tasks import inner
@@ -164,7 +165,7 @@ def render_text(plan: Plan, terminal: Terminal, statuses: Mapping[str, str] | No
     for path, task, level, also in found:
         node = drawn.nodes[at[path]]
         sign = f"{terminal.sign(node.status)} " if statuses is not None else ""
-        facts = [node.role.lower(), _what(task), node.holds, node.status.replace("_", " "), also]
+        facts = [node.role.lower(), _what(task), node.holds, status_word(node.status), also]
         facts += routes.get(at[path], [])
         name = pad("  " * level + task.id, column)
         rows.append(f"{sign}{name}  {', '.join(harmless(fact) for fact in facts if fact)}")

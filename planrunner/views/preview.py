@@ -15,6 +15,7 @@ Json = Any
 _MARKS = {"runs": "+", "asks": "!", "decided": "?", "on failure": "-", "skipped": "·", "omitted": "·", "left out": "·"}
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 _WORDS = {"runs": "run", "asks": "ask", "decided": "decide", "on failure": "if failed"}
+_WORDS |= dict.fromkeys(("omitted", "left out"), "not run")
 
 
 def preview_lines(screen: Terminal, found: dict[str, Json]) -> Iterator[str]:
@@ -129,8 +130,8 @@ _COUNTED = (
     ("decided", "decided while it runs"),
     ("on failure", "only if something fails"),
     ("skipped", "skipped"),
-    ("omitted", "omitted"),
-    ("left out", "left out"),
+    ("omitted", "not run"),
+    ("left out", "not selected"),
 )
 
 

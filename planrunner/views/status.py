@@ -11,6 +11,7 @@ from planrunner.jsontext import as_text
 from planrunner.machine.graph import Frame
 from planrunner.machine.names import by_its_own, local_name, replaced_tasks, written_name
 from planrunner.machine.state import State
+from planrunner.machine.statuses import status_word
 from planrunner.views.terminal import cut
 
 if TYPE_CHECKING:
@@ -113,9 +114,9 @@ ORDER = (
 
 
 def counts_text(counts: Mapping[str, int]) -> str:
-    """``12 completed, 1 failed, 3 omitted``: every status that occurs."""
+    """``12 completed, 1 failed, 3 not run``: every status that occurs."""
     counted = [(status, counts.get(status, 0)) for status in ORDER]
-    return ", ".join(f"{count:,} {status.replace('_', ' ')}" for status, count in counted if count) or "no tasks"
+    return ", ".join(f"{count:,} {status_word(status)}" for status, count in counted if count) or "no tasks"
 
 
 def pairs(state: State) -> Iterator[tuple[Task, TaskState]]:

@@ -10,6 +10,7 @@ from planrunner.machine.compensation import undone_holders
 from planrunner.machine.graph import Frame
 from planrunner.machine.names import counts, frames, labelled
 from planrunner.machine.state import State, TaskState
+from planrunner.machine.statuses import status_word
 from planrunner.views.containers import end_text, name_inside, progress_text, round_text
 from planrunner.views.graph import outlined
 from planrunner.views.run import reason_text
@@ -218,7 +219,7 @@ def _text(terminal: Terminal, state: State, row: Row, room: tuple[int, int], now
 def _facts(terminal: Terminal, state: State, number: int, now: float) -> list[str]:
     task, found = state.specs[number], state.tasks[number]
     status = shown_status(state, found)
-    facts = [status.replace("_", " ")]
+    facts = [status_word(status)]
     if found.started is not None and (found.ended is not None or not is_resting(state)):
         facts.append(duration_text(elapsed(found, found.ended or now if is_resting(state) else now)))
     if found.attempts - found.past > 1:

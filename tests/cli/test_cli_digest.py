@@ -21,7 +21,7 @@ def test_a_digest_names_blockers_first_then_failures_and_counts_what_completed(r
     assert "release  blocked (waiting): 1 blocked (run " in lines[1]
     assert lines[2].strip().startswith("waits for ")
     assert lines[2].endswith(": go  Release 1.4?")
-    assert "nightly  failed: 1 failed, 1 omitted (run " in lines[3]
+    assert "nightly  failed: 1 failed, 1 not run (run " in lines[3]
     assert lines[4] == "    failed: test  exit code 3"
     assert lines[5].endswith("completed: hello ×2")
     told = json.loads(run("runs", "digest", "--json").out)

@@ -214,7 +214,7 @@ def test_logs_follow_a_run_to_its_end(run, plan, tmp_path):
 def test_why_tells_reasons_for_the_last_run_or_a_named_one(run, plan):
     assert run("exec", plan(FAILS)).code == 1
     run_id = json.loads(run("runs", "--json").out)["runs"][0]["run_id"]
-    assert "`next` was omitted" in run("why", "next").out
+    assert "`next` did not run" in run("why", "next").out
     assert run("why", run_id, "next").out == run("why", "next").out
     assert json.loads(run("why", "bad", "--json").out)["status"] == "failed"
     wrong = run("why", "nxt")

@@ -238,7 +238,8 @@ def test_what_somebody_put_into_the_cache_of_plans_does_not_run(clone: Clone, mo
         clone.write(f"{name}.yaml", text)
         clone.do("exec", f"{name}.yaml", "--progress", "quiet", code=0)
     a, b = (
-        cache_key(f"{name}.yaml", text.encode(), Registry(project=str(clone.folder)), None) for name, text in texts.items()
+        cache_key(f"{name}.yaml", text.encode(), Registry(project=str(clone.folder)), None)
+        for name, text in texts.items()
     )
     for value in (f"(SELECT value FROM compiled WHERE key = '{b}')", "substr(value, 17)", "replace(value, 'e', 'E')"):
         clone.change(f"UPDATE compiled SET value = {value} WHERE key = '{a}'")

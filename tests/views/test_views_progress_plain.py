@@ -75,7 +75,7 @@ def test_a_failed_run_ends_with_the_block_of_the_failure(story, shell_task, scre
     )
     progress.ended(None)
     assert _lines(stream)[1:] == [
-        "✘ demo failed in 5.0s: 1 failed, 1 omitted (run 20231114-2213-abc123)",
+        "✘ demo failed in 5.0s: 1 failed, 1 not run (run 20231114-2213-abc123)",
         "",
         "✘ build failed (logic), after 1.2s",
         "  why      exit code 2",

@@ -111,7 +111,7 @@ def test_the_tree_shows_statuses_durations_and_reasons_and_indents_what_is_neste
     assert tree(screen()[0], told.state, told.entries[-1].at + 10) == [
         "✔ a  completed, 2.0s",
         "● b  running, 11.0s",
-        "○ c  omitted, `a` is late",
+        "○ c  not run, `a` is late",
     ]
 
 

@@ -251,7 +251,7 @@ def _routed(
     open_ = [route for route in alive if sight.holds(route.edge.condition) is not False]
     if not open_:
         sources = ", ".join(f"`{tasks[route.source].id}`" for route in routes)
-        return "omitted", f"no edge from {sources} can lead here"
+        return "omitted", f"no edge from {sources} can be taken"
     well = [route for route in open_ if route.edge.on != "failure"]
     if not well:
         sources = ", ".join(f"`{tasks[route.source].id}`" for route in open_)

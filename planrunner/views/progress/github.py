@@ -6,6 +6,7 @@ from os import urandom
 
 from planrunner.machine.events import Entry, TaskSettled
 from planrunner.machine.names import by_its_own, label
+from planrunner.machine.statuses import status_word
 from planrunner.views.progress.output import Group
 from planrunner.views.progress.plain import PlainProgress
 from planrunner.views.terminal import Terminal
@@ -35,7 +36,7 @@ class GithubProgress(PlainProgress):
             return  # the task inside that failed has an annotation
         self._annotated += 1
         if self._annotated < ANNOTATIONS:
-            title = f"{label(state, number)} {event.status.replace('_', ' ')}"
+            title = f"{label(state, number)} {status_word(event.status)}"
             title = _data(title).replace(":", "%3A").replace(",", "%2C")
             self._lines.append(f"::error title={title}::{_data(event.detail or event.reason)}")
         elif self._annotated == ANNOTATIONS:

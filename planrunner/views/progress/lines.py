@@ -33,7 +33,7 @@ from planrunner.machine.events import (
 )
 from planrunner.machine.names import label, labelled
 from planrunner.machine.state import State, TaskState
-from planrunner.machine.statuses import SETTLED
+from planrunner.machine.statuses import SETTLED, status_word
 from planrunner.machine.verdicts import asked_retry
 from planrunner.views.budget import extension_text, warning_text
 from planrunner.views.checkpoint import warning
@@ -121,7 +121,7 @@ def _started(told: Told) -> tuple[str, str]:
 def _settled(told: Told) -> tuple[str, str]:
     state, event, task = told.state, told.event, told.task
     took = f" in {duration_text(max(0.0, told.at - task.started - task.idle))}" if task.started is not None else ""
-    line = f"{told.name} {event.status.replace('_', ' ')}{took}"
+    line = f"{told.name} {status_word(event.status)}{took}"
     if task.attempts - task.past > 1:
         line += f", {told.attempt(task.attempts)}"
     if task.inner is not None and event.status == "completed":

@@ -10,6 +10,7 @@ from planrunner.escapes import harmless
 from planrunner.machine.events import AttemptEnded, Entry, GateOpened, TaskSettled, UndoEnded
 from planrunner.machine.names import owners, stands
 from planrunner.machine.state import State
+from planrunner.machine.statuses import status_word
 from planrunner.plan.model import Plan
 from planrunner.views.containers import active, name_inside, progress_text
 from planrunner.views.ending import ending
@@ -134,7 +135,7 @@ class TreeProgress:
         terminal, columns = self._terminal, self._terminal.size()[0]
         counts = shown_counts(state)
         counted = [(status, counts[status]) for status in ORDER if counts.get(status)]
-        parts = [(terminal.sign(status), f"{count:,} {status.replace('_', ' ')}") for status, count in counted]
+        parts = [(terminal.sign(status), f"{count:,} {status_word(status)}") for status, count in counted]
         plain = "  ".join(f"* {text}" for _, text in parts)
         limit = state.plan.budgets.time
         spent = duration_text(state.spent_time(now)) + (f" of {duration_text(limit)}" if limit is not None else "")
@@ -158,7 +159,7 @@ class TreeProgress:
             fact = f"{duration_text(elapsed(task, now))} {attempt}".rstrip()
             text = _last_line(self._tails.get(spec.id, b""))
         elif task.status in TROUBLE:
-            fact, text = task.status.replace("_", " "), task.detail or task.reason
+            fact, text = status_word(task.status), task.detail or task.reason
         else:
             rest = duration_text(max(0.0, (state.wheel.due(row.task) or now) - now))
             fact = f"{attempt_text(spec, task.attempts + 1, task.past)} in {rest}"

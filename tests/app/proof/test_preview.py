@@ -341,7 +341,7 @@ def test_what_a_left_out_or_skipped_task_holds_does_not_run_and_is_not_counted(
     rows = {row["task"]: row for row in every(found["envelope"]["tasks"])}
     assert {task for task, row in rows.items() if row["what"] == "runs"} == {"a"}
     assert rows["b/b2/b3"]["what"] == "left out"
-    assert "\n1 to run · 8 left out\n" in call("preview", "p.yaml", "--until", "a")[1]
+    assert "\n1 to run · 8 not selected\n" in call("preview", "p.yaml", "--until", "a")[1]
     text = call("preview", "p.yaml")[1]
     assert "\n5 to run · 2 decided while it runs · 2 skipped\n" in text
     assert "· c/c1     skipped" in text
