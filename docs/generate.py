@@ -27,7 +27,7 @@ from planrunner.diagnostics import RULES  # noqa: E402
 from planrunner.machine import events  # noqa: E402
 from planrunner.machine.joins import needs_verdict  # noqa: E402
 from planrunner.machine.state import State  # noqa: E402
-from planrunner.machine.statuses import stand  # noqa: E402
+from planrunner.machine.statuses import set_dependency_outcome  # noqa: E402
 from planrunner.plan.expressions.check import declared  # noqa: E402
 from planrunner.plan.expressions.evaluate import FACTS  # noqa: E402
 from planrunner.plan.expressions.functions import ALIASES, FUNCTIONS, METHODS, Function  # noqa: E402
@@ -383,7 +383,7 @@ def capabilities_page() -> str:
 
 
 OUTCOMES = ("completed", "tolerated", "failed", "skipped", "omitted", "cut_off", "cancelled")
-"""Standings of a need that has ended; see ``machine/state.py``."""
+"""Outcomes of a need that has ended; see ``machine/state.py``."""
 
 
 def joins_page() -> str:
@@ -404,13 +404,13 @@ def joins_page() -> str:
     return "".join(parts[:-1])
 
 
-def _verdict(join: Any, standings: tuple[Any, ...]) -> str:
-    needs = tuple(f"t{number}" for number in range(len(standings)))
+def _verdict(join: Any, outcomes: tuple[Any, ...]) -> str:
+    needs = tuple(f"t{number}" for number in range(len(outcomes)))
     tasks = (*(Task(need) for need in needs), Task("t", needs=needs, join=Join(join)))
     state = State(Plan("p", tasks=tasks, on_failure="continue"), "run")
-    for number, standing in enumerate(standings):
-        if standing:
-            stand(state, number, standing)
+    for number, outcome in enumerate(outcomes):
+        if outcome:
+            set_dependency_outcome(state, number, outcome)
     return {"met": "starts", "unmet": "–", "waiting": "waits"}[needs_verdict(state, len(needs))[0]]
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
+
+import commands
 
 from planrunner.plan.load import Loaded, load
 from planrunner.plan.model import Plan
@@ -39,14 +40,5 @@ def working_plan(*tasks: dict[str, Any], **keys: Any) -> Plan:
 def planrunner(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own, called in a folder with nobody at the terminal."""
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    return subprocess.run(
-        [sys.executable, "-m", "planrunner", *words],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": path, **variables},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="surrogateescape",
-        timeout=600,
-        check=False,
-    )
+    ran = commands.run(*words, folder=folder, env={**os.environ, "PYTHONPATH": path, **variables})
+    return subprocess.CompletedProcess(words, ran.code, ran.out, ran.err)

@@ -11,7 +11,7 @@ from planrunner.jsontext import shown
 from planrunner.machine.events import Outcome
 from planrunner.plan.expressions.quantities import amount, parse_duration, parse_money, parse_percent, parse_size
 from planrunner.plan.model import Task
-from planrunner.plan.tasks import wishes
+from planrunner.plan.tasks import declared_secrets
 
 if TYPE_CHECKING:
     from planrunner.plan.model import EffectClass
@@ -207,7 +207,7 @@ class Context(NamedTuple):
     def secret(self, name: str) -> str:
         """The value of a credential that the task declares under ``secrets``. Nothing that the attempt gives, prints or
         keeps shows it. Raises Failure (policy) where the task declares none of that name, or it cannot be had."""
-        if name not in {wish.id for wish in wishes(self.call.task.secrets)}:
+        if name not in {wish.id for wish in declared_secrets(self.call.task.secrets)}:
             message = f"the task does not declare the secret `{name}`: add `secrets: [{name}]`"
             raise Failure(message, rule="secret.undeclared")
         return self._served().credential(name)

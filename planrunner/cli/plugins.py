@@ -129,7 +129,7 @@ def trust_plugin(ctx: click.Context, /, file: str, yes: bool) -> int:
     """Show what a plugin file of the project would do, and trust it as it is."""
     examined = examine(file)
     click.echo("\n".join(escaped(line) for line in "\n".join(_examined(examined)).split("\n")))
-    if examined.file.standing == "trusted":
+    if examined.file.trust == "trusted":
         click.echo(f"{examined.file.name} is already trusted as it is")
         return 0
     if not yes:

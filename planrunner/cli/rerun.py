@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from planrunner.app.runs.rerun import RerunRequest, Stale, begin_anew
+from planrunner.app.runs.rerun import RerunRequest, Stale, rerun
 from planrunner.app.runs.rerun import preview as stale_set
 from planrunner.app.runs.revise import ReviseRequest
 from planrunner.cli.completion import RUN, TASK
@@ -63,7 +63,7 @@ def begin(given: Settings, request: RerunRequest, *, preview: bool, as_json: boo
     seen = watch(given, how["progress"], how["output"])
     onlooker = seen if how["no_wait"] or how["unattended"] else attended(given, seen)
     request = request._replace(unattended=how["unattended"], accepts_policy=how["accept_policy"])
-    result = begin_anew(request, given.state, onlooker)
+    result = rerun(request, given.state, onlooker)
     return report(result, as_json)
 
 

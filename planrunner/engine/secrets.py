@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from planrunner.capabilities.contract import Call, Failure, Spawn
 from planrunner.fileio import path_for_children, unnamed
 from planrunner.machine.events import AttemptEnded, BackupMade, UndoEnded
-from planrunner.plan.tasks import Wish, wishes
+from planrunner.plan.tasks import DeclaredSecret, declared_secrets
 from planrunner.redaction import SHORTEST, Redactor
 from planrunner.safety.credentials import Credential, Unresolved, unknown, value_of
 
@@ -108,7 +108,7 @@ def grant(vault: Vault | None, call: Call, again: bool) -> Grant:
     """Hand the secrets of a task over. Raises Failure (policy) where one of them cannot be had."""
     granted = Grant()
     try:
-        for wish in wishes(call.task.secrets):
+        for wish in declared_secrets(call.task.secrets):
             granted = _with(granted, wish, needed(vault, wish.id), call, again)
     except BaseException:
         granted.withdraw()
@@ -138,7 +138,7 @@ def conceal(secrecy: Secrecy, name: str, value: str) -> None:
     redactor.add(name, data)
 
 
-def _with(granted: Grant, wish: Wish, vault: Vault, call: Call, again: bool) -> Grant:
+def _with(granted: Grant, wish: DeclaredSecret, vault: Vault, call: Call, again: bool) -> Grant:
     value = vault.value(wish.id, again)
     variable = wish.variable or vault.variable(wish.id)
     if wish.way == "file" and call.scratch and not is_apart(call):

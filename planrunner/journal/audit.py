@@ -22,10 +22,10 @@ from planrunner.journal.database import (
 from planrunner.journal.proof import (
     Anchor,
     Break,
+    ChainedRun,
     EventRow,
     Pruned,
     Sealed,
-    Standing,
     StoredRun,
     Verdict,
     cut,
@@ -81,12 +81,12 @@ def verify_journal(state: str, run: str | None = None, anchors: Sequence[Anchor]
         except PlanrunnerError as error:
             return Verdict((), (*head_breaks, Break("", 0, "damaged", error.message)), chain.heads_path)
         else:
-            standing, breaks = inspect(connection, chain, heads, wanted, anchors)
+            chained, breaks = inspect(connection, chain, heads, wanted, anchors)
             pruned = _count(connection, wanted)
             connection.close()
             if chain.key is None and any(each.kind == "key" for each in breaks) and known_chain(state).key is not None:
                 return verify_journal(state, run, anchors)  # the first run of this user made the key meanwhile
-            return Verdict(tuple(standing), (*head_breaks, *breaks), chain.heads_path if chain.anchored else "", pruned)
+            return Verdict(tuple(chained), (*head_breaks, *breaks), chain.heads_path if chain.anchored else "", pruned)
     finally:
         chain.close()
 
@@ -173,7 +173,7 @@ def inspect(
     heads: dict[int, Head],
     wanted: frozenset[str] | None = None,
     anchors: Sequence[Anchor] = (),
-) -> tuple[list[Standing], list[Break]]:
+) -> tuple[list[ChainedRun], list[Break]]:
     """The runs of an open journal and its breaks; ``wanted`` are ids of runs, None for all and the journal itself."""
     try:
         if odd := connection.execute(_ENDLESS).fetchone():
@@ -189,10 +189,10 @@ def inspect(
         else:
             all_breaks.append(Break("", 0, "journal", "the journal is not the one that was written here before"))
         rows = sealed_rows(connection)
-        standing: list[Standing] = []
+        chained: list[ChainedRun] = []
         for number, name in [(row.number, row.run) for row in rows if wanted is None or row.run in wanted]:
             told, breaks = _inspect_run(connection, chain, name, heads.get(number), anchors)
-            standing += told
+            chained += told
             all_breaks += breaks
         gone = pruned_rows(connection)
         all_breaks += record_breaks(chain, heads, [each for each in gone if _in(each.run, wanted)])
@@ -202,7 +202,7 @@ def inspect(
         all_breaks += _anchor_breaks({each.run: each for each in gone}, missed)
     except sqlite3.Error as error:
         return [], [Break("", 0, "damaged", f"the journal cannot be read: {error}")]
-    return standing, all_breaks
+    return chained, all_breaks
 
 
 def sealed_rows(connection: Connection, run: str | None = None) -> list[Sealed]:
@@ -272,7 +272,7 @@ def _compared(connection: Connection, chain: Chain, row: Sealed, head: Head | No
 
 def _inspect_run(
     connection: Connection, chain: Chain, run: str, head: Head | None, anchors: Sequence[Anchor]
-) -> tuple[list[Standing], list[Break]]:
+) -> tuple[list[ChainedRun], list[Break]]:
     known = [anchor for anchor in anchors if anchor.run == run]
     alone = not connection.in_transaction
     if alone:
@@ -291,7 +291,7 @@ def _inspect_run(
     if any(anchor.seq == walked.seq for anchor in known) and {each.kind for each in breaks} == {"key"}:
         breaks = []  # without a key only the anchor of its very last event proves it
     since = row.since if isinstance(row.since, int) and is_ours(chain, row.seal) else 0
-    return [Standing(row.name, walked.seq, walked.link.hex(), since, head[0] if head else 0)], breaks
+    return [ChainedRun(row.name, walked.seq, walked.link.hex(), since, head[0] if head else 0)], breaks
 
 
 def _gone(heads: dict[int, Head], wanted: frozenset[str] | None, there: frozenset[int]) -> list[Break]:

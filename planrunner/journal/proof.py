@@ -77,7 +77,7 @@ class Anchor(NamedTuple):
     link: str
 
 
-class Standing(NamedTuple):
+class ChainedRun(NamedTuple):
     """A run as far as it chains: its last event and link, the first event with a mac of its own (those before are
     covered by it together), and the last one that a head outside the state directory knows (0: there is no head)."""
 
@@ -92,7 +92,7 @@ class Verdict(NamedTuple):
     """What was found; a journal without ``breaks`` is what was written. ``heads`` is the file of the heads, empty where
     none are kept. ``pruned`` counts the runs of which only the record is left that they were pruned."""
 
-    runs: tuple[Standing, ...]
+    runs: tuple[ChainedRun, ...]
     breaks: tuple[Break, ...]
     heads: str
     pruned: int = 0

@@ -308,7 +308,7 @@ def scope_name(state: State, number: int) -> str:
     return state.specs[number].id if number >= 0 else ""
 
 
-def standing(state: State, number: int = PLAN) -> dict[str, dict[str, float | None]]:
+def budget_state(state: State, number: int = PLAN) -> dict[str, dict[str, float | None]]:
     """What a scope has used, has set aside and may use, in dollars, seconds and counts, for whatever is limited or was
     spent. Time and attempts of the whole run are the caller's to add."""
     scope = scope_of(state, number)
@@ -541,6 +541,6 @@ def _amounts_of_rollback(state: State, rollback: Rollback) -> dict[str, dict[str
         used = 0.0 if rollback.ended is None else rollback.ended - rollback.began
         amounts["time"] = {"used": round(used, 3), "limit": reserved.time}
     if state.ledger is not None:
-        return amounts | standing(state, rollback.account)
+        return amounts | budget_state(state, rollback.account)
     limits = {what: getattr(reserved, what) for what in COUNTED if getattr(reserved, what) is not None}
     return amounts | {what: {"used": 0, "reserved": 0, "limit": limit} for what, limit in limits.items()}

@@ -415,8 +415,8 @@ def _mark(state: State, compensation_log: CompensationLog, owed: Owed) -> None:
     elif task_state.status != "rolled_back" and not mine(state, number):
         was = task_state.status
         move(state, number, task_state, "rolled_back")
-        if task_state.standing in ("completed", "tolerated"):
-            task_state.standing = "cancelled"
+        if task_state.dependency_outcome in ("completed", "tolerated"):
+            task_state.dependency_outcome = "cancelled"
         why = f": {task_state.detail}" if was == "failed" and task_state.detail else ""
         task_state.reason, task_state.detail = "rolled_back", f"it had {was}, and was undone{why}"
 

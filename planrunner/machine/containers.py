@@ -212,7 +212,7 @@ def _verdict(state: State, frame: Frame) -> tuple[str, str]:
         return "", ""
     inner = range(frame.first, frame.first + frame.size)
     tasks = state.tasks
-    stopped = [number for number in inner if tasks[number].standing == tasks[number].status == "cancelled"]
+    stopped = [number for number in inner if tasks[number].dependency_outcome == tasks[number].status == "cancelled"]
     if stopped and not (len(frame.failures) + len(stopped) <= frame.tolerate and undisturbed(state, frame.owner)):
         return "cancelled", f"`{state.specs[stopped[0]].id}` was cancelled: {state.tasks[stopped[0]].detail}"
     return "", ""

@@ -285,7 +285,7 @@ def _resolve(state: State, number: int) -> Command | None:
     for target in targets:
         if state.tasks[target].status == "completed" or state.tasks[target].recovered_by:
             return Record(FailureResolved(task.id, state.specs[target].id))
-    if all(state.tasks[target].standing for target in targets):
+    if all(state.tasks[target].dependency_outcome for target in targets):
         return Record(FailureResolved(task.id))
     return None
 
@@ -356,7 +356,7 @@ def _stuck(state: State) -> Record:
         return Record(RunParked("waiting", tuple(waiting)))
     if state.recovering:
         return Record(FailureResolved(state.specs[min(state.recovering)].id))
-    open_tasks = [task.id for task, task_state in zip(state.specs, state.tasks) if not task_state.standing]
+    open_tasks = [task.id for task, task_state in zip(state.specs, state.tasks) if not task_state.dependency_outcome]
     raise IllegalMove(f"the run can neither go on nor end; undecided: {', '.join(open_tasks[:10])}")
 
 

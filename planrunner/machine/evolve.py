@@ -85,12 +85,12 @@ from planrunner.machine.statuses import (
     IllegalMove,
     after_settling,
     check_run,
+    follow_status,
     free_slot,
     give_back,
     move,
     plan_ended,
     take_slot,
-    take_standing,
     tell_recovering,
 )
 from planrunner.machine.verdicts import judge
@@ -151,7 +151,7 @@ def _run_started(state: State, event: RunStarted, at: float) -> None:
                 task_state = state.tasks[number]
                 task_state.reason, task_state.detail = "not_selected", "not selected for this run"
                 move(state, number, task_state, "skipped")
-                task_state.standing = "tolerated"
+                task_state.dependency_outcome = "tolerated"
                 state.top.open -= 1
                 for other in state.shape.dependents[number]:
                     state.tasks[other].missing -= 1
@@ -317,7 +317,7 @@ def _task_settled(state: State, event: TaskSettled, at: float) -> None:
         reuse.settled(state, event)
     if event.status == "completed" and task_state.outcome is not None:
         task_state.outputs = task_state.outcome.outputs
-    take_standing(state, number, event.status)
+    follow_status(state, number, event.status)
     tell_recovering(state, number)
     if task.ends_plan and event.status == "completed":
         plan_ended(state, number)

@@ -62,7 +62,7 @@ def _headline(state: State, number: int) -> str:
         text += f": {task_state.detail}"
     if task_state.recovered_by:
         text += f"; `{task_state.recovered_by}` stands in for it"
-    elif task_state.standing == "tolerated" and task_state.status == "failed":
+    elif task_state.dependency_outcome == "tolerated" and task_state.status == "failed":
         text += "; its failure is allowed, so the others go on"
     elif number in state.recovering:
         text += "; a handler may still recover it"
@@ -318,7 +318,7 @@ def why_round(state: State, frame: Frame) -> list[str]:
     inner = state.tasks[frame.owner].inner
     if inner is not frame and inner is not None and inner.kind == "round" and inner.round > frame.round:
         lines.append(f"another round followed; `{owner.id}` came to round {inner.round}")
-    lines += [_standing(state, number) for number in range(frame.first, frame.first + min(frame.size, LISTED))]
+    lines += [_task_line(state, number) for number in range(frame.first, frame.first + min(frame.size, LISTED))]
     if frame.size > LISTED:
         lines.append(f"  and {frame.size - LISTED} more")
     return lines
@@ -372,13 +372,13 @@ def _inside(state: State, frame: Frame) -> list[str]:
     lines: list[str] = []
     for statuses in (("failed",), ("blocked", "in_doubt"), ("running",)):
         numbers = [at for at in range(frame.first, frame.first + frame.size) if state.tasks[at].status in statuses]
-        lines += [_standing(state, number) for number in numbers[:LISTED]]
+        lines += [_task_line(state, number) for number in numbers[:LISTED]]
         if len(numbers) > LISTED:
             lines.append(f"  and {len(numbers) - LISTED} more are {status_word(statuses[0])}")
     return lines
 
 
-def _standing(state: State, number: int) -> str:
+def _task_line(state: State, number: int) -> str:
     task_state = state.tasks[number]
     detail = task_state.detail or task_state.reason.replace("_", " ")
     text = f"  `{state.specs[number].id}` {said(task_state.status)}"

@@ -83,7 +83,7 @@ def _decided_before(state: State, number: int, demanded: Gate) -> bool:
             continue
         seen.add(at)
         task_state, gate = state.tasks[at], state.specs[at].gate
-        asked = task_state.gate if gate is not None and task_state.standing == "completed" else None
+        asked = task_state.gate if gate is not None and task_state.dependency_outcome == "completed" else None
         if gate is not None and asked is not None and not gate.options and _asked_enough(asked, demanded):
             return True
         todo += state.shape.needs[at]

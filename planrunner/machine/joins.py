@@ -27,23 +27,23 @@ def needs_verdict(state: State, number: int) -> tuple[Verdict, str]:
             broken = state.specs[task_state.broken].id
             return "unmet", f"needs `{broken}`, which {_word(state, task_state.broken)}"
         return ("met", "") if task_state.missing == 0 else ("waiting", "")
-    standings: list[str] = [state.tasks[need].standing for need in state.shape.needs[number]]
-    if not standings:
+    outcomes: list[str] = [state.tasks[need].dependency_outcome for need in state.shape.needs[number]]
+    if not outcomes:
         return "met", ""
     if task.join.kind == "expression":
-        return _expression(state, number, standings)
-    verdict = JOINS[task.join.kind].verdict(standings, task.join.count)
+        return _expression(state, number, outcomes)
+    verdict = JOINS[task.join.kind].verdict(outcomes, task.join.count)
     if verdict != "unmet":
         return verdict, ""
     name = f"at_least: {task.join.count}" if task.join.kind == "at_least" else task.join.kind
     return verdict, f"join `{name}` is not met: {_tally(state, number)}"
 
 
-def _expression(state: State, number: int, standings: list[str]) -> tuple[Verdict, str]:
+def _expression(state: State, number: int, outcomes: list[str]) -> tuple[Verdict, str]:
     """In edition 1 an expression waits for all of its tasks, later for those that may still decide it."""
     join = state.specs[number].join
     assert join.expression is not None
-    if state.edition < 2 and "" in standings:
+    if state.edition < 2 and "" in outcomes:
         return "waiting", ""
     try:
         holds = _decided(state, number)
@@ -76,22 +76,22 @@ _WORDS_BEFORE_7 = {"tolerated": "was left out or failed with leave", "omitted": 
 
 def _word(state: State, number: int) -> str:
     task_state = state.tasks[number]
-    if task_state.standing == "cancelled" and task_state.status == "omitted":
+    if task_state.dependency_outcome == "cancelled" and task_state.status == "omitted":
         return "was cut off by a cancellation"
-    word = _WORDS[task_state.standing]
-    return word if state.edition > 6 else _WORDS_BEFORE_7.get(task_state.standing, word)
+    word = _WORDS[task_state.dependency_outcome]
+    return word if state.edition > 6 else _WORDS_BEFORE_7.get(task_state.dependency_outcome, word)
 
 
-def need_text(state: State, number: int, standings: Collection[str]) -> str:
-    """The sentence that names the first need that stands as one of ``standings``; empty where none does."""
+def need_text(state: State, number: int, outcomes: Collection[str]) -> str:
+    """The sentence that names the first need that stands as one of ``outcomes``; empty where none does."""
     for need in state.shape.needs[number]:
-        if state.tasks[need].standing in standings:
+        if state.tasks[need].dependency_outcome in outcomes:
             return f"needs `{state.specs[need].id}`, which {_word(state, need)}"
     return ""
 
 
 def _tally(state: State, number: int) -> str:
-    """Each need with its standing, the first few of many."""
+    """Each need with its outcome, the first few of many."""
     needs = state.shape.needs[number]
     shown = [f"`{state.specs[need].id}` {_word(state, need)}" for need in needs[:6]]
     return ", ".join(shown) + (f" and {len(needs) - 6} more" if len(needs) > 6 else "")
@@ -151,7 +151,7 @@ def _its_turn(state: State, route: Route) -> bool | None:
         if other == route.target:
             break
         before = state.tasks[other]
-        if not before.standing:
+        if not before.dependency_outcome:
             return None
         if before.status == "completed" or before.recovered_by:
             return False
@@ -179,7 +179,7 @@ def fired(state: State, route: Route) -> bool | None:
     """True or False once the source is decided, None before."""
     source = state.tasks[route.source]
     if source.status == "rolled_back":
-        status = "failed" if source.standing == "failed" else "completed"
+        status = "failed" if source.dependency_outcome == "failed" else "completed"
         return edge_fired(state, route, status, source.failure)
     if source.status not in ("completed", "failed"):
         return None if source.status not in ("skipped", "omitted", "cancelled", "abandoned") else False
@@ -301,7 +301,7 @@ _KEPT_BY: dict[Reason, Collection[str]] = {
     "cancelled": ("cancelled",),
     "skipped": ("skipped", "omitted"),
 }
-"""The standings that keep a task from starting, the gravest first."""
+"""The outcomes that keep a task from starting, the gravest first."""
 
 
 def omit(state: State, number: int, needs: Verdict, edges: Verdict, why: str) -> Command | None:
@@ -311,15 +311,15 @@ def omit(state: State, number: int, needs: Verdict, edges: Verdict, why: str) ->
     if state.edition < 2:
         return settle(task, "omitted", "join", why)
     wants = _wants_completed(state, number)
-    standings = [state.tasks[need].standing for need in state.shape.needs[number]]
-    causes: list[str] = list(standings) if needs == "unmet" and wants else []
+    outcomes = [state.tasks[need].dependency_outcome for need in state.shape.needs[number]]
+    causes: list[str] = list(outcomes) if needs == "unmet" and wants else []
     if edges == "unmet":
         routes = state.shape.routes_in[number]
-        sources = [(route.edge.on, state.tasks[route.source].standing) for route in routes]
+        sources = [(route.edge.on, state.tasks[route.source].dependency_outcome) for route in routes]
         # what the tasks stand as whose edges would lead here had they completed
         causes += [cause for on, cause in sources if on == "success" or (on != "failure" and cause != "failed")]
     reason = next((each for each, kept_by in _KEPT_BY.items() if any(cause in kept_by for cause in causes)), None)
-    may_follow = edges == "waiting" or ("" in standings and (needs != "unmet" or wants))
+    may_follow = edges == "waiting" or ("" in outcomes and (needs != "unmet" or wants))
     if reason != "cut_off" and may_follow:
         return None
     if reason is None:

@@ -176,12 +176,12 @@ def replaced_tasks(state: State) -> set[int]:
     for owner, opened in frames(state).items():
         if owner < 0:
             continue
-        standing, frame = set(), state.tasks[owner].inner
+        current, frame = set(), state.tasks[owner].inner
         while frame is not None:
-            standing.add(frame.first)
+            current.add(frame.first)
             frame = frame.earlier
         for each in opened:
-            if owner in replaced or each.first not in standing:
+            if owner in replaced or each.first not in current:
                 replaced.update(range(each.first, each.first + each.size))
     if state.gone is not None:
         replaced.update(number for number in range(len(state.tasks)) if is_gone(state, number))
@@ -203,7 +203,7 @@ def stands(state: State, number: int) -> bool:
     frame = state.tasks[number].frame
     while frame.owner >= 0:
         owner = state.tasks[frame.owner]
-        if owner.inner is not frame or owner.standing in ("completed", "tolerated"):
+        if owner.inner is not frame or owner.dependency_outcome in ("completed", "tolerated"):
             return False
         frame = owner.frame
     return frame is state.top
@@ -217,7 +217,7 @@ def called_off_inside(state: State) -> list[int]:
         number = todo.pop(0)
         inner = state.tasks[number].inner
         held = range(0) if inner is None else range(inner.first, inner.first + inner.size)
-        inside = [at for at in held if state.tasks[at].standing == state.tasks[at].status == "cancelled"]
+        inside = [at for at in held if state.tasks[at].dependency_outcome == state.tasks[at].status == "cancelled"]
         todo += inside
         cancelled += [] if inside else [number]
     return sorted(cancelled)

@@ -17,7 +17,7 @@ from planrunner.machine.statuses import (
     after_settling,
     give_back,
     move,
-    stand,
+    set_dependency_outcome,
     tell_recovering,
 )
 from planrunner.machine.stops import FINAL_STOPS
@@ -69,9 +69,9 @@ def failure_resolved(state: State, event: FailureResolved, at: float) -> None:
     if event.recovered_by:
         task_state.recovered_by = event.recovered_by
         task_state.outputs = state.tasks[state.index[event.recovered_by]].outputs
-        stand(state, number, "completed")
+        set_dependency_outcome(state, number, "completed")
     else:
-        stand(state, number, "skipped" if state.recovering and has_next(state, number) else "failed")
+        set_dependency_outcome(state, number, "skipped" if state.recovering and has_next(state, number) else "failed")
     tell_recovering(state, number)
     after_settling(state, task_state.frame)
 

@@ -90,7 +90,8 @@ def _stop(state: State, number: int, at: float) -> None:
     if task_state.status in SETTLED:
         return
     move(state, number, task_state, "cancelled")
-    task_state.standing, task_state.reason, task_state.detail = "cancelled", "revised", "the plan was revised meanwhile"
+    task_state.dependency_outcome, task_state.reason = "cancelled", "revised"
+    task_state.detail = "the plan was revised meanwhile"
     task_state.ended = at
 
 
@@ -225,7 +226,7 @@ def _select(state: State, event: RunRevised) -> None:
         if task.id not in state.selected and not task.finally_ and task_state.status == "pending":
             task_state.reason, task_state.detail = "not_selected", "not selected for this run"
             move(state, number, task_state, "skipped")
-            task_state.standing = "tolerated"
+            task_state.dependency_outcome = "tolerated"
 
 
 def _count(state: State) -> None:
@@ -235,7 +236,7 @@ def _count(state: State) -> None:
     open_ = [number for number in range(top.size) if state.tasks[number].status not in SETTLED]
     top.finals_open = sum(state.specs[number].finally_ for number in open_)
     top.open = len(open_) - top.finals_open
-    top.failures = [number for number in range(top.size) if state.tasks[number].standing == "failed"]
+    top.failures = [number for number in range(top.size) if state.tasks[number].dependency_outcome == "failed"]
     top.failures.sort(key=lambda number: state.tasks[number].ended or 0.0)
     state.failing += top.failing
     for number in range(top.size):
@@ -329,7 +330,7 @@ def _reads(task: Task, names: frozenset[str]) -> bool:
 
 
 def _is_answered(state: State, number: int) -> bool:
-    return state.specs[number].gate is not None and state.tasks[number].standing in ("completed", "tolerated")
+    return state.specs[number].gate is not None and state.tasks[number].dependency_outcome in ("completed", "tolerated")
 
 
 def _guards(state: State, number: int, again: set[int]) -> bool:

@@ -198,7 +198,8 @@ def _reopen_around(state: State, number: int, at: float, insisted: bool) -> list
         assert inner is not None
         _reopen_level(state, owner)
         move(state, owner, task_state, "running")
-        task_state.standing = task_state.reason = task_state.detail = task_state.failure = task_state.recovered_by = ""
+        task_state.dependency_outcome = ""
+        task_state.reason = task_state.detail = task_state.failure = task_state.recovered_by = ""
         task_state.outcome = task_state.ended = None
         task_state.judged, task_state.insisted = False, insisted
         reopened.append(owner)
@@ -251,7 +252,7 @@ def _begin_anew(state: State, number: int, revised: bool) -> None:
         task_state.visit += 1
     task_state.past = task_state.attempts
     task_state.idle, task_state.tried = 0.0, ()
-    task_state.standing = ""
+    task_state.dependency_outcome = ""
     task_state.outcome = task_state.facts = task_state.started = task_state.ended = task_state.inner = (
         task_state.gate
     ) = None
@@ -266,11 +267,11 @@ def count_needs(state: State, number: int) -> None:
     task_state = state.tasks[number]
     task_state.missing, task_state.broken = 0, -1
     for need in state.shape.needs[number]:
-        standing = state.tasks[need].standing
-        if standing not in ("completed", "tolerated"):
+        outcome = state.tasks[need].dependency_outcome
+        if outcome not in ("completed", "tolerated"):
             selected = state.tasks[need].reason == "not_selected"
             task_state.missing += not selected
-            if standing and not selected and task_state.broken < 0:
+            if outcome and not selected and task_state.broken < 0:
                 task_state.broken = need
 
 
@@ -329,8 +330,8 @@ def run_again(
     first = set(wanted)
     after = {other for number in first for other in _with_levels_above(state, number)} - first
     if only_failed:
-        first = {number for number in first if state.tasks[number].standing not in _GOOD}
-        after = {number for number in after if state.tasks[number].standing not in _GOOD}
+        first = {number for number in first if state.tasks[number].dependency_outcome not in _GOOD}
+        after = {number for number in after if state.tasks[number].dependency_outcome not in _GOOD}
     if not first | after:
         raise Unfit("every one of these tasks went well")
     named = tuple(sorted(first))
@@ -354,7 +355,7 @@ def _not_good(state: State, first: int, size: int) -> list[int]:
         number
         for number in range(first, first + size)
         if not _is_left_out(state, number)
-        and (state.tasks[number].standing in ("failed", "cancelled") or _is_undone(state, number))
+        and (state.tasks[number].dependency_outcome in ("failed", "cancelled") or _is_undone(state, number))
     ]
 
 

@@ -249,7 +249,7 @@ def outputs_of(task_state: TaskState) -> dict[str, Json]:
     """The outputs of a task; of one that failed what its last attempt gave all the same, such as the findings of a
     check."""
     if task_state.outcome is None or (
-        task_state.standing and (task_state.status != "failed" or task_state.recovered_by)
+        task_state.dependency_outcome and (task_state.status != "failed" or task_state.recovered_by)
     ):
         return task_state.outputs
     return task_state.outcome.outputs
@@ -272,17 +272,17 @@ def attempt_record(task_state: TaskState) -> dict[str, Json]:
 def result_of(state: State, task_state: TaskState) -> dict[str, bool]:
     """A task's result as flags. ``ok`` is one that completed, that another one stands in for, or that was not selected
     for this run; not one whose failure is allowed."""
-    standing = task_state.standing
-    tolerated = standing == "tolerated" and (task_state.reason == "not_selected" or state.edition < 2)
+    outcome = task_state.dependency_outcome
+    tolerated = outcome == "tolerated" and (task_state.reason == "not_selected" or state.edition < 2)
     return {
-        "ok": standing == "completed" or tolerated,
-        "completed": standing == "completed",
+        "ok": outcome == "completed" or tolerated,
+        "completed": outcome == "completed",
         "failed": task_state.status == "failed" and not task_state.recovered_by,
-        "skipped": standing == "skipped",
+        "skipped": outcome == "skipped",
         "omitted": task_state.status == "omitted",
-        "cut_off": standing == "cut_off",
-        "cancelled": standing == "cancelled" and task_state.status != "omitted",
-        "done": standing != "",
+        "cut_off": outcome == "cut_off",
+        "cancelled": outcome == "cancelled" and task_state.status != "omitted",
+        "done": outcome != "",
     }
 
 
@@ -458,7 +458,7 @@ class ResultScope:
 
     def _unknown(self, number: int) -> _Unknown | None:
         """What a need reads as where its result is not looked at."""
-        if number not in self._needs or (self._state.tasks[number].standing and not self._ideal):
+        if number not in self._needs or (self._state.tasks[number].dependency_outcome and not self._ideal):
             return None
         return _Unknown(self._state.specs[number].id, _COMPLETED if self._ideal else {})
 

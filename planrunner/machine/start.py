@@ -290,7 +290,7 @@ def others_settled_first(state: State, number: int) -> tuple[bool, Command | Non
     if not others_done(state, frame):
         return False, None
     tasks, inner = state.tasks, range(frame.first, frame.first + frame.size)
-    broken = frame.failures or [at for at in inner if tasks[at].standing == tasks[at].status == "cancelled"]
+    broken = frame.failures or [at for at in inner if tasks[at].dependency_outcome == tasks[at].status == "cancelled"]
     if broken:
         first, word = broken[0], "failed" if frame.failures else "was cancelled"
         return False, settle(state.specs[number], "omitted", "done", f"`{state.specs[first].id}` {word}")

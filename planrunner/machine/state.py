@@ -145,9 +145,9 @@ class Governed(NamedTuple):
     levels: tuple[Level, ...]
 
 
-Standing = Literal["", "completed", "tolerated", "failed", "skipped", "omitted", "cut_off", "cancelled"]
+DependencyOutcome = Literal["", "completed", "tolerated", "failed", "skipped", "omitted", "cut_off", "cancelled"]
 """How a task looks to those that depend on it: empty while it is not decided. A failed task whose handlers may
-still recover it has no standing yet; a recovered one stands as completed, one whose failure is allowed as
+still recover it has no outcome yet; a recovered one stands as completed, one whose failure is allowed as
 tolerated. A task that is omitted stands as cut off where a failure before it is the cause, as cancelled where a
 cancellation is."""
 
@@ -188,6 +188,7 @@ class TaskState:
         "began",
         "broken",
         "cleared",
+        "dependency_outcome",
         "detail",
         "ended",
         "facts",
@@ -210,7 +211,6 @@ class TaskState:
         "reissues",
         "revised",
         "rework",
-        "standing",
         "started",
         "status",
         "tried",
@@ -237,7 +237,7 @@ class TaskState:
         self.gate: GateState | None = None
         self.cleared: tuple[str, ...] = ()
         self.status: TaskStatus = "pending"
-        self.standing: Standing = ""
+        self.dependency_outcome: DependencyOutcome = ""
         self.attempts = 0
         self.reissues = 0
         self.uncertain = False

@@ -8,7 +8,7 @@ from planrunner.machine import budgets
 from planrunner.machine.events import TaskStatus
 from planrunner.machine.graph import Frame
 from planrunner.machine.joins import has_next
-from planrunner.machine.state import Standing, State, TaskState
+from planrunner.machine.state import DependencyOutcome, State, TaskState
 from planrunner.machine.stops import was_called_off
 
 if TYPE_CHECKING:
@@ -125,51 +125,51 @@ def free_slot(state: State, number: int) -> None:
             state.labels_running[label] -= 1
 
 
-_STANDINGS: dict[str, Standing] = {
+_OUTCOMES: dict[str, DependencyOutcome] = {
     "completed": "completed",
     "skipped": "skipped",
     "cancelled": "cancelled",
     "abandoned": "cancelled",
 }
 
-_OMITTED: dict[str, Standing] = {"cut_off": "cut_off", "cancelled": "cancelled"}
+_OMITTED: dict[str, DependencyOutcome] = {"cut_off": "cut_off", "cancelled": "cancelled"}
 """What an omitted task stands as by the reason that it was omitted for; see ``omission``."""
 
 
-def take_standing(state: State, number: int, status: TaskStatus) -> None:
+def follow_status(state: State, number: int, status: TaskStatus) -> None:
     """What a task that is settled counts as for those after it; one with handlers that may recover it has to wait."""
     task = state.specs[number]
     if status == "omitted":
-        stand(state, number, _OMITTED.get(state.tasks[number].reason, "omitted"))
+        set_dependency_outcome(state, number, _OMITTED.get(state.tasks[number].reason, "omitted"))
     elif status != "failed":
         off = status == "abandoned" or (status == "cancelled" and was_called_off(state, number))
-        stand(state, number, "tolerated" if task.allow_failure and off else _STANDINGS[status])
+        set_dependency_outcome(state, number, "tolerated" if task.allow_failure and off else _OUTCOMES[status])
     elif state.tasks[number].reason in ("edge", "route"):  # no work that failed: where the run goes is unknown
-        stand(state, number, "failed")
+        set_dependency_outcome(state, number, "failed")
     elif task.allow_failure:
-        stand(state, number, "tolerated")
+        set_dependency_outcome(state, number, "tolerated")
     elif any(route.edge.recovers for route in state.shape.routes_out.get(number, ())):
         state.recovering[number] = None
         offer_routes(state, number)
     elif state.recovering and has_next(state, number):
-        stand(state, number, "skipped")
+        set_dependency_outcome(state, number, "skipped")
     else:
-        stand(state, number, "failed")
+        set_dependency_outcome(state, number, "failed")
 
 
-def stand(state: State, number: int, standing: Standing) -> None:
-    """Give a task its standing and wake those whose start may now be decided."""
+def set_dependency_outcome(state: State, number: int, outcome: DependencyOutcome) -> None:
+    """Give a task its outcome and wake those whose start may now be decided."""
     tasks, candidates = state.tasks, state.candidates
     task = tasks[number]
-    task.standing = standing
-    if standing == "failed":
+    task.dependency_outcome = outcome
+    if outcome == "failed":
         frame = task.frame
         before = frame.failing
         frame.failures.append(number)
         if frame.failing and not before:
             state.failing += 1
             wake(state, frame)
-    good = standing in ("completed", "tolerated")
+    good = outcome in ("completed", "tolerated")
     uncounted = state.shape.uncounted
     for other in state.shape.dependents[number]:
         task_state = tasks[other]

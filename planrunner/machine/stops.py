@@ -93,7 +93,9 @@ def called_off(state: State) -> list[int]:
         return []
     ended = ("cancelled", "abandoned")
     tasks = state.tasks[: state.top.size]
-    return [number for number, task in enumerate(tasks) if task.standing == "cancelled" and task.status in ended]
+    return [
+        number for number, task in enumerate(tasks) if task.dependency_outcome == "cancelled" and task.status in ended
+    ]
 
 
 def stop_detail(state: State, frame: Frame) -> str:

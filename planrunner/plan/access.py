@@ -225,7 +225,7 @@ def _file_of(form: str, text: str) -> tuple[str, bool]:
     return text, form == "file-diff" or (form == "file-pattern" and is_glob(text))
 
 
-class Standing(NamedTuple):
+class GovernedTask(NamedTuple):
     """A task with the levels that hold for it, the operator's first, and the variables that the plan around it sets;
     ``name`` is its path (``owner/inner``)."""
 
@@ -235,7 +235,7 @@ class Standing(NamedTuple):
     env: tuple[tuple[str, str], ...]
 
 
-def standing(plan: Plan, operator: tuple[Level, ...] = ()) -> Iterator[Standing]:
+def governed_tasks(plan: Plan, operator: tuple[Level, ...] = ()) -> Iterator[GovernedTask]:
     """Every task, in the order of the text."""
     around = _with(operator, Level("the plan", plan.policy))
     todo = [("", task, around, plan.env) for task in reversed(plan.tasks)]
@@ -243,7 +243,7 @@ def standing(plan: Plan, operator: tuple[Level, ...] = ()) -> Iterator[Standing]
         prefix, task, around, env = todo.pop()
         levels = _with(around, Level(f"task {task.id}", task.policy))
         name = prefix + task.id
-        yield Standing(name, task, levels, env)
+        yield GovernedTask(name, task, levels, env)
         inner = levels
         if task.sub is not None:
             inner = _with(inner, Level(f"the plan {task.sub.id}", task.sub.policy, task.sub.file))
@@ -257,7 +257,7 @@ def _with(levels: tuple[Level, ...], more: Level) -> tuple[Level, ...]:
 
 def refused_tasks(plan: Plan, operator: tuple[Level, ...], ground: Ground) -> Iterator[tuple[str, Task, Wanted, Right]]:
     """What the levels refuse, whatever the templates come to, with the path of each task."""
-    for name, task, levels, env in standing(plan, operator):
+    for name, task, levels, env in governed_tasks(plan, operator):
         for wanted, right in (*judged(levels, task, env), *files(levels, task, ground)):
             if right is not None and right.verdict == "deny":
                 yield name, task, wanted, right

@@ -20,45 +20,45 @@ _ENDS = ("completed", "failed", "skipped", "omitted", "cut_off", "cancelled")
 
 
 class JoinRule(NamedTuple):
-    """``verdict`` says it of the standings of the needs and of the count of ``at_least``. A ``tolerant`` join lets its
+    """``verdict`` says it of the outcomes of the needs and of the count of ``at_least``. A ``tolerant`` join lets its
     task start though tasks beside it failed."""
 
     verdict: Callable[[Sequence[str], int], JoinVerdict]
     tolerant: bool = False
 
 
-def _at_least(standings: Sequence[str], count: int) -> JoinVerdict:
-    good = sum(standing in GOOD for standing in standings)
+def _at_least(outcomes: Sequence[str], count: int) -> JoinVerdict:
+    good = sum(outcome in GOOD for outcome in outcomes)
     if good >= count:
         return "met"
-    return "waiting" if good + standings.count("") >= count else "unmet"
+    return "waiting" if good + outcomes.count("") >= count else "unmet"
 
 
-def _all_done(standings: Sequence[str], count: int) -> JoinVerdict:
-    return "waiting" if "" in standings else "met"
+def _all_done(outcomes: Sequence[str], count: int) -> JoinVerdict:
+    return "waiting" if "" in outcomes else "met"
 
 
-def _all_failed(standings: Sequence[str], count: int) -> JoinVerdict:
-    if any(standing and standing not in FAILED for standing in standings):
+def _all_failed(outcomes: Sequence[str], count: int) -> JoinVerdict:
+    if any(outcome and outcome not in FAILED for outcome in outcomes):
         return "unmet"
-    return "waiting" if "" in standings else "met"
+    return "waiting" if "" in outcomes else "met"
 
 
-def _one_failed(standings: Sequence[str], count: int) -> JoinVerdict:
-    if any(standing in FAILED for standing in standings):
+def _one_failed(outcomes: Sequence[str], count: int) -> JoinVerdict:
+    if any(outcome in FAILED for outcome in outcomes):
         return "met"
-    return "waiting" if "" in standings else "unmet"
+    return "waiting" if "" in outcomes else "unmet"
 
 
-def _none_failed(standings: Sequence[str], count: int) -> JoinVerdict:
-    if "cancelled" in standings or any(standing in FAILED for standing in standings):
+def _none_failed(outcomes: Sequence[str], count: int) -> JoinVerdict:
+    if "cancelled" in outcomes or any(outcome in FAILED for outcome in outcomes):
         return "unmet"
-    return "waiting" if "" in standings else "met"
+    return "waiting" if "" in outcomes else "met"
 
 
 JOINS: dict[JoinKind, JoinRule] = {
-    "all": JoinRule(lambda standings, _: _at_least(standings, len(standings))),
-    "any": JoinRule(lambda standings, _: _at_least(standings, 1)),
+    "all": JoinRule(lambda outcomes, _: _at_least(outcomes, len(outcomes))),
+    "any": JoinRule(lambda outcomes, _: _at_least(outcomes, 1)),
     "at_least": JoinRule(_at_least),
     "always": JoinRule(_all_done, tolerant=True),
     "all_done": JoinRule(_all_done, tolerant=True),
@@ -87,10 +87,10 @@ NEEDS_A_SUCCESS = frozenset(
 
 @cache
 def allowed(kind: JoinKind, count: int, needs: int) -> frozenset[str]:
-    """The standings of one need with which a join over ``needs`` tasks may be met, where all others end alike."""
+    """The outcomes of one need with which a join over ``needs`` tasks may be met, where all others end alike."""
     verdict = JOINS[kind].verdict
     return frozenset(
-        standing
-        for standing in (*_ENDS, "tolerated")
-        if any(verdict((standing, *(end,) * (needs - 1)), count) == "met" for end in _ENDS)
+        outcome
+        for outcome in (*_ENDS, "tolerated")
+        if any(verdict((outcome, *(end,) * (needs - 1)), count) == "met" for end in _ENDS)
     )

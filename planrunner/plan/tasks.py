@@ -75,7 +75,7 @@ def meant_by(family: Task, name: str) -> bool:
     return name.startswith(family.id[:-1]) and (size(family) is None or makes(family, name))
 
 
-class Wish(NamedTuple):
+class DeclaredSecret(NamedTuple):
     """A credential that a task declares; ``variable`` is empty where it has the usual one, ``way`` is env, file or
     fd."""
 
@@ -84,14 +84,14 @@ class Wish(NamedTuple):
     way: str = "env"
 
 
-def wishes(secrets: Json) -> Iterator[Wish]:
+def declared_secrets(secrets: Json) -> Iterator[DeclaredSecret]:
     """A list of ids, or a mapping from variables to ids, one by one; nothing of what the schema refuses."""
     if isinstance(secrets, dict):
         for variable, given in secrets.items():
             more = given if isinstance(given, dict) else {"id": given}
-            yield Wish(str(more.get("id", "")), variable, str(more.get("as", "env")))
+            yield DeclaredSecret(str(more.get("id", "")), variable, str(more.get("as", "env")))
     elif isinstance(secrets, (list, tuple)):
-        yield from (Wish(str(name)) for name in secrets)
+        yield from (DeclaredSecret(str(name)) for name in secrets)
 
 
 def every_secret(tasks: tuple[Task, ...]) -> set[str]:
@@ -99,7 +99,7 @@ def every_secret(tasks: tuple[Task, ...]) -> set[str]:
     found: set[str] = set()
     for task in every(tasks):
         if task.secrets:
-            found |= {wish.id for wish in wishes(task.secrets)}
+            found |= {wish.id for wish in declared_secrets(task.secrets)}
     return found
 
 

@@ -133,7 +133,7 @@ class Registry(_Mapping):
 
     def fingerprint(self) -> tuple[str, ...]:
         """What lint of a plan depends on: everything that may be loaded."""
-        return (*map(str, self.installed()), *(f"{file.name} {file.standing} {file.text!r}" for file in self.files()))
+        return (*map(str, self.installed()), *(f"{file.name} {file.trust} {file.text!r}" for file in self.files()))
 
     def problems(self, plugin: str | None = None) -> tuple[str, ...]:
         """What went wrong with a plugin, or with all of them so far, a sentence each."""

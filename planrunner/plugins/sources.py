@@ -220,7 +220,7 @@ class ProjectFile(NamedTuple):
     name: str
     path: str
     text: bytes = b""
-    standing: trust.Standing = "untrusted"
+    trust: trust.TrustState = "untrusted"
     problem: str = ""
 
     def scan(self) -> Scan:
@@ -233,12 +233,12 @@ class ProjectFile(NamedTuple):
 
     def refusal(self) -> str:
         """Why it is not loaded, and the command that changes that; empty where it may be."""
-        if self.standing == "trusted" and not self.problem:
+        if self.trust == "trusted" and not self.problem:
             return ""
         name = harmless(self.name)
         if problem := self.scan().problem:
             return f"`{name}` cannot be read: {problem}"
-        state = "has changed since it was trusted" if self.standing == "changed" else "is not trusted"
+        state = "has changed since it was trusted" if self.trust == "changed" else "is not trusted"
         return f"`{name}` {state}; look at it with `{self.command('trust')}`"
 
     def command(self, action: str) -> str:
@@ -254,7 +254,7 @@ def project_files(project: str) -> tuple[ProjectFile, ...]:
 
 
 def read_file(path: str, name: str) -> ProjectFile:
-    """One file with its standing."""
+    """One file with its trust."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe must not make lint wait
         if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -266,7 +266,7 @@ def read_file(path: str, name: str) -> ProjectFile:
         return ProjectFile(name, path, problem=getattr(error, "strerror", "") or str(error))
     if len(text) > LIMIT:
         return ProjectFile(name, path, problem=f"it is larger than {LIMIT >> 20} MiB")
-    return ProjectFile(name, path, text, trust.standing(path, text))
+    return ProjectFile(name, path, text, trust.trust_state(path, text))
 
 
 def load(file: ProjectFile) -> ModuleType:

@@ -21,7 +21,7 @@ from planrunner.errors import StorageFailed
 from planrunner.fileio import replace_file
 from planrunner.safety.project import FILE, read_settings
 
-Standing = Literal["trusted", "changed", "untrusted"]
+TrustState = Literal["trusted", "changed", "untrusted"]
 Kind = Literal["plugin", "plan", "project"]
 
 _MARKS = (FILE, ".git")
@@ -53,7 +53,7 @@ def digest(text: bytes) -> str:
     return hashlib.sha256(text).hexdigest()
 
 
-def standing(path: str, text: bytes, kind: Kind = "plugin") -> Standing:
+def trust_state(path: str, text: bytes, kind: Kind = "plugin") -> TrustState:
     """Whether this text of the file is trusted, or another one was."""
     record = trusted(path, kind)
     if record is None:

@@ -81,7 +81,7 @@ def budget_table(state: State, now: float) -> list[str]:
     rows = [("the plan", what, found) for what, found in budget_object(state, now).items()]
     for number, task in enumerate(state.specs if state.ledger is not None else ()):
         if scope_of(state, number) is not None:
-            rows += [(task.id, what, found) for what, found in budgets.standing(state, number).items()]
+            rows += [(task.id, what, found) for what, found in budgets.budget_state(state, number).items()]
     for within, amounts in reserved:
         name = f"rollback of {within}" if within else "the rollback"
         rows += [(name, what, found) for what, found in amounts.items()]

@@ -63,7 +63,7 @@ def failure_blocks(terminal: Terminal, state: State, run_id: str, source: Source
 
 def _matters(state: State, number: int, found: TaskState) -> bool:
     if found.status == "failed" or _undone(found):
-        if found.standing in ("completed", "tolerated", "skipped"):
+        if found.dependency_outcome in ("completed", "tolerated", "skipped"):
             return False
     elif found.status != "in_doubt":
         return False
@@ -72,7 +72,7 @@ def _matters(state: State, number: int, found: TaskState) -> bool:
 
 def _undone(found: TaskState) -> bool:
     """It failed, and a rollback has undone what it had begun: why it failed is still what people want to know."""
-    return found.status == "rolled_back" and found.standing == "failed"
+    return found.status == "rolled_back" and found.dependency_outcome == "failed"
 
 
 def failure_block(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.escapes import harmless
 from planrunner.jsontext import stable_json
-from planrunner.machine.budgets import scope_of, standing, time_limit
+from planrunner.machine.budgets import budget_state, scope_of, time_limit
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, Outcome, RunEnded
 from planrunner.machine.names import is_gone, label
 from planrunner.machine.state import State, TaskState
@@ -197,7 +197,7 @@ def task_object(state: State, found: TaskState) -> dict[str, Json]:
 
 def account_object(state: State, number: int) -> dict[str, Json]:
     """What a task adds that has a budget of its own, or spent something: the same as ``budget`` of the run."""
-    return {"budget": standing(state, number)} if scope_of(state, number) is not None else {}
+    return {"budget": budget_state(state, number)} if scope_of(state, number) is not None else {}
 
 
 def inner_object(state: State, found: TaskState) -> dict[str, Json]:
@@ -255,7 +255,7 @@ def budget_object(state: State, now: float) -> dict[str, Json]:
     names = [name for name, limit in limits.items() if limit is not None or name in used]
     found: dict[str, Json] = {name: {"used": used.get(name), "limit": limits[name]} for name in names}
     if state.ledger is not None:
-        found |= standing(state)
+        found |= budget_state(state)
         found["time"]["limit"] = time_limit(state)
     return found
 

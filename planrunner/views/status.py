@@ -49,7 +49,7 @@ def is_done(found: TaskState) -> bool:
 def outputs_of(found: TaskState) -> dict[str, Json]:
     """What a task gave; of one that failed what its last attempt gave all the same, such as counts of tests or the
     status of an answer, and where another stood in for it what that one gave."""
-    failed = found.status == "failed" or (found.status == "rolled_back" and found.standing == "failed")
+    failed = found.status == "failed" or (found.status == "rolled_back" and found.dependency_outcome == "failed")
     if found.outcome is None or found.recovered_by or not failed:
         return found.outputs
     return found.outcome.outputs

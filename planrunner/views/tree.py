@@ -70,7 +70,7 @@ MOST = 20
 """Tasks of one level that are listed though the run is not shown whole."""
 
 
-class _Sight(NamedTuple):
+class _Drawing(NamedTuple):
     """What is shown of a run. ``frames`` are those that each task opened, ``notable`` the tasks with something to tell,
     or around one that has; ``whole`` shows all tasks, ``fold`` none that went well."""
 
@@ -84,13 +84,13 @@ class _Sight(NamedTuple):
 def rows(state: State, whole: bool) -> list[Row]:
     """The rows from the plan's own tasks down."""
     fold = not whole and len(state.specs) > WHOLE
-    sight = _Sight(state, frames(state), _notable(state), whole, fold)
+    drawing = _Drawing(state, frames(state), _notable(state), whole, fold)
     tasks = level_tasks(state, state.top)
     lines: list[Row] = []
     many = fold and len(tasks) > WHOLE
-    left = [number for number in tasks if many and (number not in sight.notable or is_idle(state.tasks[number]))]
+    left = [number for number in tasks if many and (number not in drawing.notable or is_idle(state.tasks[number]))]
     for number in tasks if not left else [number for number in tasks if number not in set(left)]:
-        lines += _task(sight, number, 0)
+        lines += _task(drawing, number, 0)
     idle = sum(is_idle(state.tasks[number]) for number in left)
     return lines + hidden(len(left) - idle, idle)
 
@@ -106,32 +106,32 @@ def _notable(state: State) -> set[int]:
     return notable
 
 
-def _task(sight: _Sight, number: int, level: int) -> list[Row]:
+def _task(drawing: _Drawing, number: int, level: int) -> list[Row]:
     """A task, and below it what it holds."""
-    rows = [Row(level, number, name_inside(sight.state, number))]
-    opened = sight.frames.get(number, [])
-    last = sight.state.tasks[number].inner
-    if not opened or (sight.fold and number not in sight.notable):
+    rows = [Row(level, number, name_inside(drawing.state, number))]
+    opened = drawing.frames.get(number, [])
+    last = drawing.state.tasks[number].inner
+    if not opened or (drawing.fold and number not in drawing.notable):
         return rows
     for at, frame in enumerate(opened):
-        if frame is last or sight.whole:
-            rows += _frame(sight, frame, level + 1, _heading(sight, opened, at))
+        if frame is last or drawing.whole:
+            rows += _frame(drawing, frame, level + 1, _heading(drawing, opened, at))
         elif at >= len(opened) - MANY:
-            text = f"{_heading(sight, opened, at)}  {counts_text(counts(sight.state, frame))}"
+            text = f"{_heading(drawing, opened, at)}  {counts_text(counts(drawing.state, frame))}"
             rows.append(Row(level + 1, -1, text, "failed" if frame.failures else "completed"))
     return rows
 
 
-def _heading(sight: _Sight, opened: list[Frame], at: int) -> str:
+def _heading(drawing: _Drawing, opened: list[Frame], at: int) -> str:
     """What stands above the tasks of a frame; nothing above the only one of a task other than a loop."""
     attempts = 1 + sum(frame.round <= 1 for frame in opened[1:])
     attempt = 1 + sum(frame.round <= 1 for frame in opened[1 : at + 1])
     which = f"attempt {attempt}" if attempts > 1 else ""
-    return ", ".join(part for part in (which, round_text(sight.state, opened[at])) if part)
+    return ", ".join(part for part in (which, round_text(drawing.state, opened[at])) if part)
 
 
-def _frame(sight: _Sight, frame: Frame, level: int, heading: str) -> list[Row]:
-    state = sight.state
+def _frame(drawing: _Drawing, frame: Frame, level: int, heading: str) -> list[Row]:
+    state = drawing.state
     rows: list[Row] = []
     if heading:
         going = frame.open or frame.finals_open
@@ -140,12 +140,12 @@ def _frame(sight: _Sight, frame: Frame, level: int, heading: str) -> list[Row]:
         rows.append(Row(level, -1, heading, status))
         level += 1
     tasks = level_tasks(state, frame)
-    few = sight.whole or (len(tasks) <= MANY and not sight.fold)
-    listed = _listed(sight, tasks)
+    few = drawing.whole or (len(tasks) <= MANY and not drawing.fold)
+    listed = _listed(drawing, tasks)
     left: dict[str, int] = {}
     for number in tasks:
         if few or number in listed:
-            rows += _task(sight, number, level)
+            rows += _task(drawing, number, level)
         else:
             status = shown_status(state, state.tasks[number])
             left[status] = left.get(status, 0) + 1
@@ -154,11 +154,11 @@ def _frame(sight: _Sight, frame: Frame, level: int, heading: str) -> list[Row]:
     return rows
 
 
-def _listed(sight: _Sight, numbers: list[int]) -> set[int]:
+def _listed(drawing: _Drawing, numbers: list[int]) -> set[int]:
     """Those of the notable tasks that are listed: all of few, else what failed first, then what waits or runs."""
-    notable = [number for number in numbers if number in sight.notable]
+    notable = [number for number in numbers if number in drawing.notable]
     if len(notable) > MOST:
-        tasks = sight.state.tasks
+        tasks = drawing.state.tasks
         notable.sort(key=lambda number: _WORST.get(tasks[number].status, len(_WORST)))
     return set(notable[:MOST])
 
@@ -225,7 +225,7 @@ def _facts(terminal: Terminal, state: State, number: int, now: float) -> list[st
     if found.attempts - found.past > 1:
         facts.append(attempt_text(task, found.attempts, found.past))
     if found.inner is not None:
-        facts.append(end_text(state, found.inner) if found.standing else progress_text(state, found.inner))
+        facts.append(end_text(state, found.inner) if found.dependency_outcome else progress_text(state, found.inner))
         facts += [counts_text(counts(state, found.inner))] if status == "cancelled" else []
     if found.visit > 1:
         facts.append(f"visit {found.visit}")

@@ -164,7 +164,7 @@ def repository(folder: Path, **files: str) -> Path:
     return folder
 
 
-def standing(folder: Path) -> dict[str, Any]:
+def tree_state(folder: Path) -> dict[str, Any]:
     """Refs, HEAD, what the index says and everything in the working tree with its permissions."""
     git_dir = Path(git(folder, "rev-parse", "--absolute-git-dir"))
     tree = {}

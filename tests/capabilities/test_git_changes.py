@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from git_server import bare, served
-from git_workbench import Bench, Done, git, repository, standing
+from git_workbench import Bench, Done, git, repository, tree_state
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.git.clone import clone
@@ -76,30 +76,30 @@ class TestEachChange:
     def test_it_is_previewed_done_once_and_taken_back_byte_for_byte(
         self, function: Any, inputs: dict[str, Any], work: Path, bench: Bench
     ) -> None:
-        before = standing(work)
+        before = tree_state(work)
         told = bench.preview(function, **inputs)
-        assert told.summary and told.calls and standing(work) == before
+        assert told.summary and told.calls and tree_state(work) == before
         done = bench.act(function, **inputs)
-        after = standing(work)
+        after = tree_state(work)
         assert after != before and after["left"] == []
         assert function(done.context, **inputs) == done.outputs, "issued again, it must find what it did"
-        assert standing(work) == after
+        assert tree_state(work) == after
         done.undo(seen=False)
-        assert standing(work) == before
+        assert tree_state(work) == before
         done.undo()
-        assert standing(work) == before
+        assert tree_state(work) == before
 
 
 class TestWhatSomebodyDidSince:
     """An undo leaves alone what others did in the meantime, and says so."""
 
     def refused(self, done: Done, work: Path) -> None:
-        after = standing(work)
+        after = tree_state(work)
         for seen in (True, False):
             with pytest.raises(Failure) as caught:
                 done.undo(seen)
             assert caught.value.failure == "moved"
-            assert standing(work) == after
+            assert tree_state(work) == after
 
     def test_a_branch_that_moved_on_stays(self, work: Path, bench: Bench) -> None:
         done = bench.act(commit, subject="x")
@@ -145,11 +145,11 @@ class TestLocks:
     def test_a_lock_of_another_git_is_respected(self, work: Path, bench: Bench) -> None:
         lock = work / ".git" / "index.lock"
         lock.write_text("")
-        before = standing(work)
+        before = tree_state(work)
         with pytest.raises(Failure, match="another git process") as caught:
             bench.do(add, paths=["."])
         assert caught.value.failure == "transient" and lock.exists()
-        assert standing(work) == before
+        assert tree_state(work) == before
 
     def test_a_branch_that_another_git_has_is_waited_for_and_the_same_commit_is_used(
         self, work: Path, bench: Bench, tmp_path: Path
@@ -175,7 +175,7 @@ class TestLocks:
         with pytest.raises(Failure, match="another git process"):
             bench.do(add, "another step", paths=["."])
         assert add(context, paths=["."]).changed
-        assert standing(work)["left"] == []
+        assert tree_state(work)["left"] == []
 
 
 KILLED = """
@@ -213,7 +213,7 @@ def test_killed_at_any_moment_it_goes_on_or_is_taken_back(
     git(work, "commit", "-q", "-m", "many")
     git(work, "switch", "-q", "main")
     (work / "a.txt").write_text("changed\n") if function is commit else None
-    before = standing(work)
+    before = tree_state(work)
     here = Path(__file__)
     for step in range(6):
         key = f"once-{os.urandom(6).hex()}-{step}"  # what carries it is ended on the whole machine
@@ -231,7 +231,7 @@ def test_killed_at_any_moment_it_goes_on_or_is_taken_back(
             assert function(bench.context(key), **inputs) == outputs
             done.outputs = outputs
         done.undo(seen=goes_on)
-        assert standing(work) == before, step
+        assert tree_state(work) == before, step
 
 
 def _captured(bench: Bench, key: str, function: Any, inputs: dict[str, Any]) -> tuple[Any, Any]:
@@ -260,7 +260,7 @@ class TestCommits:
         empty = tmp_path / "empty"
         empty.mkdir()
         git(empty, "init", "-q", "-b", "main")
-        before = standing(empty)
+        before = tree_state(empty)
         bench = Bench(empty, tmp_path / "state")
         (empty / "a").write_text("a\n")
         staged = bench.act(add, paths=["a"])
@@ -269,7 +269,7 @@ class TestCommits:
         made.undo()
         staged.undo()
         (empty / "a").unlink()
-        assert standing(empty) == before
+        assert tree_state(empty) == before
 
     def test_paths_are_committed_alone_and_the_rest_stays_staged(self, work: Path, bench: Bench) -> None:
         made = bench.do(commit, subject="one", paths=["unknown.txt"])
@@ -310,10 +310,10 @@ class TestCommits:
 class TestSwitches:
     def test_local_changes_in_the_way_stop_it_before_anything_is_touched(self, work: Path, bench: Bench) -> None:
         (work / "a.txt").write_text("local\n")
-        before = standing(work)
+        before = tree_state(work)
         with pytest.raises(Failure, match=r"a\.txt") as caught:
             bench.do(switch, ref="other")
-        assert caught.value.failure == "dirty" and standing(work) == before
+        assert caught.value.failure == "dirty" and tree_state(work) == before
 
     @pytest.mark.parametrize("path", ["run.sh", "d", "d/e", "link"])
     def test_files_that_git_does_not_know_are_not_overwritten_even_if_ignored(
@@ -322,21 +322,21 @@ class TestSwitches:
         (work / path).parent.mkdir(parents=True, exist_ok=True)
         (work / path).write_text("precious\n")
         (work / ".git" / "info" / "exclude").write_text("*\n")
-        before = standing(work)
+        before = tree_state(work)
         with pytest.raises(Failure, match="untracked files would be overwritten") as caught:
             bench.do(switch, ref="other")
-        assert caught.value.failure == "dirty" and standing(work) == before
+        assert caught.value.failure == "dirty" and tree_state(work) == before
 
     def test_line_ends_that_git_converts_come_back_as_they_were(self, work: Path, bench: Bench) -> None:
         git(work, "config", "core.autocrlf", "true")
         (work / "a.txt").unlink()
         git(work, "checkout", "-q", "--", "a.txt")
         assert (work / "a.txt").read_bytes() == b"one\r\n"
-        before = standing(work)
+        before = tree_state(work)
         done = bench.act(switch, ref="other")
         assert (work / "a.txt").read_bytes() == b"two\r\n"
         done.undo(seen=False)
-        assert standing(work) == before
+        assert tree_state(work) == before
 
     def test_a_branch_that_is_checked_out_elsewhere_is_not_taken(
         self, work: Path, bench: Bench, tmp_path: Path
@@ -350,24 +350,24 @@ class TestMerges:
     def test_a_conflict_is_told_and_touches_nothing(self, work: Path, bench: Bench) -> None:
         (work / "a.txt").write_text("three\n")
         git(work, "commit", "-q", "-a", "-m", "mine")
-        before = standing(work)
+        before = tree_state(work)
         with pytest.raises(Failure, match=r"1 path conflicts: a\.txt") as caught:
             bench.act(merge, ref="other")
         assert caught.value.failure == "conflict"
         assert caught.value.outputs["conflicts"] == ["a.txt"]
         assert caught.value.outputs["messages"] == ["CONFLICT (content): Merge conflict in a.txt"]
         assert caught.value.outputs.keys() <= set(Merged._fields)
-        assert standing(work) == before
+        assert tree_state(work) == before
 
     def test_changes_of_both_sides_come_together(self, work: Path, bench: Bench) -> None:
         (work / "m.txt").write_text("one\n2\n3\n4\n5\n6\n7\n8\n")
         git(work, "commit", "-q", "-a", "-m", "mine")
-        before = standing(work)
+        before = tree_state(work)
         done = bench.act(merge, ref="other", subject="Together")
         assert done.outputs.how == "merge" and (work / "m.txt").read_text() == "one\n2\n3\n4\n5\n6\n7\neight\n"
         assert git(work, "log", "-1", "--format=%s %p").count(" ") == 2
         done.undo()
-        assert standing(work) == before
+        assert tree_state(work) == before
 
     def test_what_is_no_fast_forward_can_be_refused(self, work: Path, bench: Bench) -> None:
         assert bench.do(merge, ref="HEAD").how == "up_to_date"
@@ -389,14 +389,14 @@ class TestOtherRepositories:
             copy = folder / "copy"
             bench = Bench(copy, tmp_path / "state3", NETWORK)
             git(far, "branch", "news", "other")
-            before = standing(copy)
+            before = tree_state(copy)
             fetched = bench.act(fetch)
             assert [change["ref"] for change in fetched.outputs.updated] == ["refs/remotes/origin/news"]
             assert fetch(fetched.context) == fetched.outputs
             fetched.undo(seen=False)
-            assert standing(copy) == before
+            assert tree_state(copy) == before
             git(copy, "commit", "-q", "--allow-empty", "-m", "mine")
-            before, there = standing(copy), git(far, "for-each-ref")
+            before, there = tree_state(copy), git(far, "for-each-ref")
             for inputs in (
                 {},
                 {"to": "topic"},
@@ -406,7 +406,7 @@ class TestOtherRepositories:
                 assert pushed.outputs.changed and push(pushed.context, **inputs) == pushed.outputs
                 assert git(far, "rev-parse", pushed.outputs.ref) == pushed.outputs.new
                 pushed.undo(seen=False)
-                assert standing(copy) == before and git(far, "for-each-ref") == there
+                assert tree_state(copy) == before and git(far, "for-each-ref") == there
                 pushed.undo()
             with pytest.raises(Failure, match="nowhere else") as caught:
                 cloned.undo()
@@ -465,14 +465,14 @@ class TestOtherRepositories:
 
 class TestWorkingTrees:
     def test_they_are_added_and_removed_and_each_is_taken_back(self, work: Path, bench: Bench) -> None:
-        before = standing(work)
+        before = tree_state(work)
         added = bench.act(worktree_add, path="further", ref="other", branch="plan/x")
         assert worktree_add(added.context, path="further", ref="other", branch="plan/x") == added.outputs
-        with_it = standing(work)
+        with_it = tree_state(work)
         removed = bench.act(worktree_remove, path="further")
         assert not (work / "further").exists()
         removed.undo(seen=False)
-        assert standing(work) == with_it
+        assert tree_state(work) == with_it
         (work / "further" / "mine").write_text("x")
         with pytest.raises(Failure, match="holds more than what is committed"):
             bench.do(worktree_remove, path="further")
@@ -480,7 +480,7 @@ class TestWorkingTrees:
             added.undo()
         (work / "further" / "mine").unlink()
         added.undo(seen=False)
-        assert standing(work) == before
+        assert tree_state(work) == before
         added.undo()
 
     def test_one_that_was_begun_and_not_ended_is_made_anew(self, work: Path, bench: Bench) -> None:
@@ -508,7 +508,7 @@ class TestBisecting:
             (work / "n").write_text(f"{number}\n")
             git(work, "add", "n")
             git(work, "commit", "-q", "-m", f"count to {number}")
-        before = standing(work)
+        before = tree_state(work)
         for test in (
             'test "$(cat n 2>/dev/null || echo 0)" -lt 7',
             ["sh", "-c", "n=$(cat n || echo 0); test $n -lt 7"],
@@ -527,7 +527,7 @@ class TestBisecting:
         with pytest.raises(Failure) as caught:
             bench.do(bisect, good="HEAD~12", test="exit 127")
         assert caught.value.failure == "broken_test"
-        assert standing(work) == before
+        assert tree_state(work) == before
 
 
 class TestLooking:

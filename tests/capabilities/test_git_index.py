@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from git_workbench import Bench, Done, git, repository, standing
+from git_workbench import Bench, Done, git, repository, tree_state
 
 from planrunner.capabilities.contract import Failure, declaration_of
 from planrunner.capabilities.git.commit import commit
@@ -40,21 +40,21 @@ def empty(tmp_path: Path) -> Path:
 class TestNoIndexYet:
     @pytest.mark.parametrize("path", ["e", "."])
     def test_staging_nothing_changes_nothing(self, path: str, empty: Path, tmp_path: Path) -> None:
-        bench, before = Bench(empty, tmp_path / "state", FILES), standing(empty)
+        bench, before = Bench(empty, tmp_path / "state", FILES), tree_state(empty)
         bench.preview(add, paths=[path])
         done = bench.act(add, paths=[path])
         assert done.outputs == (False, [], "")
-        assert standing(empty) == before and done.undo() == {"changed": False}
+        assert tree_state(empty) == before and done.undo() == {"changed": False}
 
     def test_a_commit_of_nothing_is_told_and_made_where_it_is_allowed(self, empty: Path, tmp_path: Path) -> None:
         bench = Bench(empty, tmp_path / "state", FILES)
-        before = standing(empty)
+        before = tree_state(empty)
         with pytest.raises(Failure, match="nothing to commit") as caught:
             bench.do(commit, subject="x", paths=["e"])
-        assert caught.value.failure == "empty" and standing(empty) == before
+        assert caught.value.failure == "empty" and tree_state(empty) == before
         done = bench.act(commit, subject="x", paths=["e"], allow_empty=True)
         assert git(empty, "rev-parse", "main") == done.outputs.commit
-        assert done.undo() == {"changed": True} and standing(empty) == before
+        assert done.undo() == {"changed": True} and tree_state(empty) == before
 
 
 def after_a_refresh(bench: Bench, work: Path, function: Any, **inputs: Any) -> Done:
@@ -123,14 +123,14 @@ class TestIgnoredFiles:
             (work / name).write_text("x\n")
 
     def test_they_are_named_with_what_takes_them(self, work: Path, bench: Bench) -> None:
-        before = standing(work)
+        before = tree_state(work)
         for call, inputs in ((bench.do, {"paths": ["a.txt", "ign"]}), (bench.preview, {"paths": ["ign"]})):
             with pytest.raises(Failure) as caught:
                 call(add, **inputs)
             assert str(caught.value) == "`ign` is ignored; `git.add` with `force: true` takes it"
         with pytest.raises(Failure, match=r"^`ign`, `ign2` are ignored; .* takes them$"):
             bench.do(commit, subject="x", paths=["ign", "ign2"])
-        assert standing(work) == before
+        assert tree_state(work) == before
         assert bench.do(add, paths=["ign"], force=True).entries == ["ign"]
 
     def test_the_settings_of_the_repository_do_not_change_that(self, work: Path, bench: Bench) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from git_server import bare, served
-from git_workbench import Bench, git, repository, standing
+from git_workbench import Bench, git, repository, tree_state
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.git.clone import clone
@@ -353,12 +353,12 @@ class TestNames:
             (worktree_add, {"path": name}), (worktree_add, {"path": "x", "branch": name}),
             (worktree_remove, {"path": name}), (bisect, {"good": name, "test": ["true"]}),
         ]  # fmt: skip
-        before = standing(trap.work)
+        before = tree_state(trap.work)
         for function, inputs in calls:
             with pytest.raises(Failure):
                 trap.bench.do(function, **inputs)
             assert not trap.sprung
-        assert standing(trap.work) == before
+        assert tree_state(trap.work) == before
 
     def test_paths_are_taken_literally(self, trap: Trap) -> None:
         for name in ("*", ":(top)a.txt", "--force", ":!a.txt", "a?.txt"):

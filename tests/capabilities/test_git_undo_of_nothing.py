@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from git_workbench import Bench, Done, git, repository, standing
+from git_workbench import Bench, Done, git, repository, tree_state
 
 from planrunner.capabilities.contract import Failure, declaration_of
 from planrunner.capabilities.git import commit as committing
@@ -55,9 +55,9 @@ def failed(bench: Bench, function: Any, failure: str, others: Callable[[], Any],
 
 
 def takes_back_nothing(done: Done, work: Path) -> None:
-    now = standing(work)
+    now = tree_state(work)
     assert done.undo(seen=False) == {"changed": False}
-    assert standing(work) == now
+    assert tree_state(work) == now
 
 
 def just_before(monkeypatch: pytest.MonkeyPatch, module: Any, others: Callable[[], Any]) -> None:
@@ -176,9 +176,9 @@ class TestWhatWasDoneByOthers:
 
     def test_a_switch_that_another_run_had_made_already_stays(self, work: Path, bench: Bench) -> None:
         done = after_others(bench, switch, lambda: git(work, "switch", "-q", "other"), ref="other")
-        now = standing(work)
+        now = tree_state(work)
         assert done.undo() == {"changed": False} and done.undo(seen=False) == {"changed": False}
-        assert standing(work) == now
+        assert tree_state(work) == now
 
     def test_a_tag_that_another_run_deleted_stays_away(self, work: Path, bench: Bench) -> None:
         git(work, "tag", "v0")
@@ -219,10 +219,10 @@ class TestOnlyTheOwnPart:
         (work / "a.txt").write_text("changed\n")
         (work / "c.txt").write_text("c\n")
         done = after_others(bench, add, lambda: git(work, "add", "c.txt"), paths=["a.txt"])
-        now = standing(work)
+        now = tree_state(work)
         with pytest.raises(Failure) as caught:
             done.undo()
-        assert caught.value.failure == "moved" and standing(work) == now
+        assert caught.value.failure == "moved" and tree_state(work) == now
 
     def test_a_push_goes_back_to_what_it_replaced(self, work: Path, bench: Bench) -> None:
         git(work, "commit", "-q", "-m", "theirs")
@@ -234,10 +234,10 @@ class TestOnlyTheOwnPart:
 
     def test_a_switch_that_began_elsewhere_is_told(self, work: Path, bench: Bench) -> None:
         done = after_others(bench, switch, lambda: git(work, "switch", "-q", "-c", "third"), ref="other")
-        now = standing(work)
+        now = tree_state(work)
         with pytest.raises(Failure, match="`third`") as caught:
             done.undo()
-        assert caught.value.failure == "moved" and standing(work) == now
+        assert caught.value.failure == "moved" and tree_state(work) == now
 
 
 def after_others(bench: Bench, function: Any, others: Callable[[], Any], **inputs: Any) -> Done:
@@ -252,10 +252,10 @@ def after_others(bench: Bench, function: Any, others: Callable[[], Any], **input
 class TestTheBranchThatIsMeant:
     def test_a_commit_is_made_on_the_branch_that_is_named_only(self, work: Path, bench: Bench) -> None:
         git(work, "branch", "feature/x")
-        before = standing(work)
+        before = tree_state(work)
         with pytest.raises(Failure, match="expected HEAD on `feature/x`, found `main`") as caught:
             bench.do(commit, subject="x", branch="feature/x")
-        assert caught.value.failure == "moved" and standing(work) == before
+        assert caught.value.failure == "moved" and tree_state(work) == before
         git(work, "switch", "-q", "feature/x")
         assert bench.do(commit, subject="x", branch="feature/x").branch == "feature/x"
 
@@ -303,11 +303,11 @@ class TestWhatIsSaid:
         self, work: Path, bench: Bench
     ) -> None:
         done = after_others(bench, switch, lambda: git(work, "branch", "late"), ref="late")
-        now = standing(work)
+        now = tree_state(work)
         for seen in (True, False):
             with pytest.raises(Failure, match="unknown branch `late`"):
                 done.undo(seen)
-        assert standing(work) == now
+        assert tree_state(work) == now
 
     @pytest.mark.parametrize(("function", "inputs"), [(merge, {"ref": "x"}), (switch, {"ref": "x"})])
     def test_a_repository_without_commits_is_told(self, function: Any, inputs: Any, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from git_workbench import Bench, git, repository, standing
+from git_workbench import Bench, git, repository, tree_state
 
 from planrunner.capabilities.contract import Failure, declaration_of
 from planrunner.capabilities.git import checkout, configuration
@@ -36,10 +36,10 @@ def bench(work: Path, tmp_path: Path) -> Bench:
 
 def test_a_tag_that_is_a_name_for_a_branch_takes_no_branch_with_it(work: Path, bench: Bench) -> None:
     git(work, "symbolic-ref", "refs/tags/latest", "refs/heads/main")
-    before = standing(work)
+    before = tree_state(work)
     with pytest.raises(Failure, match="another name for `main`"):
         bench.act(tag_delete, name="latest")
-    assert standing(work) == before
+    assert tree_state(work) == before
 
 
 def test_a_commit_of_all_paths_keeps_the_files_that_a_sparse_checkout_leaves_out(work: Path, bench: Bench) -> None:
@@ -205,7 +205,7 @@ def test_whoever_looks_at_the_status_while_files_are_switched_disturbs_nothing(
     git(work, "add", "-A")
     git(work, "commit", "-q", "-m", "other")
     git(work, "switch", "-q", "main")
-    was = standing(work)
+    was = tree_state(work)
     real = checkout.move_files
 
     def looked(*given: Any) -> None:
@@ -218,7 +218,7 @@ def test_whoever_looks_at_the_status_while_files_are_switched_disturbs_nothing(
     done = bench.act(switch, ref="other")
     assert git(work, "status", "--porcelain") == ""
     done.undo()
-    now = standing(work)
+    now = tree_state(work)
     assert now["tree"] == was["tree"] and now["HEAD"] == was["HEAD"]
 
 
@@ -241,17 +241,17 @@ def test_a_branch_that_gave_its_name_to_a_folder_of_branches_is_followed_and_tak
     bench.do(fetch)
     git(far, "branch", "-D", "a")
     git(far, "branch", "a/b")
-    was = standing(work)
+    was = tree_state(work)
     done = bench.act(fetch, prune=True)
     assert "refs/remotes/origin/a/b" in git(work, "for-each-ref")
     done.undo()
-    assert standing(work) == was
+    assert tree_state(work) == was
 
 
 def test_a_fetch_that_was_cut_off_and_done_again_is_taken_back_once(work: Path, bench: Bench, tmp_path: Path) -> None:
     far = repository(tmp_path / "far", a_txt="x\n")
     git(work, "remote", "add", "origin", str(far))
-    was = standing(work)
+    was = tree_state(work)
     context = bench.context()
     declaration: Any = declaration_of(fetch)
     before = declaration.capture(context)
@@ -260,7 +260,7 @@ def test_a_fetch_that_was_cut_off_and_done_again_is_taken_back_once(work: Path, 
     out = fetch(context)
     assert len(out.updated) == 1
     declaration.undo(context, before, out._asdict())
-    assert standing(work) == was
+    assert tree_state(work) == was
 
 
 class Noted(dict[str, Any]):
@@ -318,14 +318,14 @@ def test_whoever_looks_at_the_status_afterwards_does_not_keep_it_from_being_take
     two: Path, bench: Bench, function: Any, inputs: Any, seen: bool
 ) -> None:
     work = two
-    was = standing(work)
+    was = tree_state(work)
     done = bench.act(function, **inputs)
     index = (work / ".git/index").read_bytes()
     os.utime(work / "b.txt", (1, 1))
     git(work, "status")
     assert (work / ".git/index").read_bytes() != index
     assert done.undo(seen) == {"changed": True}
-    assert standing(work) == was
+    assert tree_state(work) == was
 
 
 def test_an_ignored_link_in_a_folder_that_a_file_would_replace_is_in_the_way(
@@ -363,11 +363,11 @@ def test_a_folder_that_becomes_a_file_and_the_other_way_round_are_taken_back(
     git(work, "commit", "-q", "-m", "file")
     if not back:
         git(work, "switch", "-q", "main")
-    was = standing(work)
+    was = tree_state(work)
     done = bench.act(switch, ref="main" if back else "other")
     assert (work / "d").is_dir() == back
     assert done.undo() == {"changed": True}
-    assert standing(work) == was
+    assert tree_state(work) == was
 
 
 def test_the_preview_of_a_branch_that_is_used_as_it_is_makes_none(two: Path, bench: Bench) -> None:

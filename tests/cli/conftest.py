@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
+import commands
 import pytest
+from commands import Ran
 from workbench import ROOT
-
-
-class Ran(NamedTuple):
-    code: int
-    out: str
-    err: str
 
 
 def environment(**extra: str) -> dict[str, str]:
@@ -31,15 +24,8 @@ def run(tmp_path: Path) -> Callable[..., Ran]:
 
     def call(*arguments: str, stdin: str | bytes = "", cwd: Path | None = None, **extra: str) -> Ran:
         data = stdin.encode() if isinstance(stdin, str) else stdin
-        done = subprocess.run(
-            [sys.executable, "-m", "planrunner", *arguments],
-            input=data,
-            capture_output=True,
-            cwd=cwd or tmp_path,
-            env=environment(**{"PLANRUNNER_STATE": str(tmp_path / "state"), **extra}),
-            timeout=240,
-        )
-        return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+        env = environment(**{"PLANRUNNER_STATE": str(tmp_path / "state"), **extra})
+        return commands.run(*arguments, folder=cwd or tmp_path, env=env, stdin=data)
 
     return call
 

@@ -10,20 +10,11 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
 
+import commands
 import pytest
+from commands import Ran
 from workbench import ROOT
-
-
-class Ran(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def data(self) -> Any:
-        return json.loads(self.out)
 
 
 def environment(state: Path) -> dict[str, str]:
@@ -34,10 +25,7 @@ def environment(state: Path) -> dict[str, str]:
 @pytest.fixture
 def run(tmp_path: Path) -> Callable[..., Ran]:
     def call(*arguments: str) -> Ran:
-        command = [sys.executable, "-m", "planrunner", *arguments]
-        found = environment(tmp_path / "state")
-        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=found, timeout=240)
-        return Ran(done.returncode, done.stdout, done.stderr)
+        return commands.run(*arguments, folder=tmp_path, env=environment(tmp_path / "state"))
 
     return call
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
+import commands
 import pytest
 
 from tests.cli.conftest import Ran, environment
@@ -23,15 +22,7 @@ tasks:
 
 def call(cwd: Path, *arguments: str, **extra: str) -> Ran:
     """The command without a state directory that anything names."""
-    done = subprocess.run(
-        [sys.executable, "-m", "planrunner", *arguments],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        cwd=cwd,
-        env=environment(**extra),
-        timeout=240,
-    )
-    return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+    return commands.run(*arguments, folder=cwd, env=environment(**extra))
 
 
 @pytest.fixture

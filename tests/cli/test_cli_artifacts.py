@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import commands
 import pytest
 from workbench import ROOT
 
@@ -45,15 +46,10 @@ class Folder:
         (path / "p.yaml").write_text(PLAN)
 
     def call(self, *words: str, binary: bool = False) -> Any:
-        return subprocess.run(
-            [sys.executable, "-m", "planrunner", *words],
-            cwd=self.path,
-            env=self.environment(),
-            capture_output=True,
-            text=not binary,
-            timeout=240,
-            check=False,
-        )
+        done = commands.call(*words, folder=self.path, env=self.environment())
+        if binary:
+            return done
+        return subprocess.CompletedProcess(words, done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def environment(self) -> dict[str, str]:
         return {**os.environ, "PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": str(self.path / "state"), "NO_COLOR": "1"}

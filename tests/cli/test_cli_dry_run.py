@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from workbench import planrunner
 
 FAILING = {"plan": "p", "tasks": [{"id": "t", "timeout": "1m", "run": "echo {{ 1 / 0 }}"}]}
 PLAN = {"plan": "p", "tasks": [{"id": "t", "timeout": "1m", "run": "touch made"}]}
@@ -15,14 +15,7 @@ PLAN = {"plan": "p", "tasks": [{"id": "t", "timeout": "1m", "run": "touch made"}
 
 def ran(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     (folder / "p.json").write_text(json.dumps(PLAN))
-    command = [sys.executable, "-m", "planrunner", "--state", "state", "exec", "p.json", *words]
-    return subprocess.run(
-        command,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
+    return planrunner(folder, "--state", "state", "exec", "p.json", *words)
 
 
 @pytest.mark.parametrize("progress", ["plain", "github"])
@@ -53,13 +46,7 @@ def test_the_lines_of_a_dry_run_say_so_before_everything_else(tmp_path: Path) ->
 
 def test_a_dry_run_that_fails_names_no_command_for_a_run_that_is_not_kept(tmp_path: Path) -> None:
     (tmp_path / "f.json").write_text(json.dumps(FAILING))
-    done = subprocess.run(
-        [sys.executable, "-m", "planrunner", "--state", "state", "exec", "f.json", "--dry-run"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
+    done = planrunner(tmp_path, "--state", "state", "exec", "f.json", "--dry-run")
     assert done.returncode == 1
     assert "t failed" in done.stderr
     assert not [

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+import commands
 import pytest
 
 PLAN = {
@@ -33,9 +32,7 @@ def project(tmp_path: Path) -> Path:
 
 def planrunner(project: Path, *arguments: str, **variables: str) -> tuple[int, Any, str]:
     env = {name: value for name, value in os.environ.items() if name not in ("GREETING", "WHO", "ALL")}
-    command = [sys.executable, "-m", "planrunner", *arguments]
-    done = subprocess.run(command, cwd=project, env={**env, **variables}, capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout, done.stderr
+    return commands.run(*arguments, folder=project, env={**env, **variables})
 
 
 def printed(project: Path, task: str, attempt: int = 1) -> str:

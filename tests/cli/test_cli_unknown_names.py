@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import commands
 import pytest
 
 from planrunner.cli.group import load
@@ -77,11 +77,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., subproces
     (folder / "p.yaml").write_text(PLAN)
 
     def call(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "planrunner", *words]
         found = {name: value for name, value in os.environ.items() if not name.startswith("PLANRUNNER")}
         found["PLANRUNNER_STATE"] = str(folder / "state")
-        pipes: dict[str, Any] = {"capture_output": True, "text": True, "stdin": subprocess.DEVNULL, "timeout": 50}
-        return subprocess.run(command, cwd=folder, env=found, **pipes)
+        ran = commands.run(*words, folder=folder, env=found)
+        return subprocess.CompletedProcess(words, ran.code, ran.out, ran.err)
 
     assert call("exec", "p.yaml", "--no-wait").returncode == 8
     return call

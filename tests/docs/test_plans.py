@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from workbench import ROOT
+from workbench import ROOT, planrunner
 
 PLANS = ROOT / "plans"
 
@@ -96,15 +96,7 @@ SEPARATELY = {"check-project.yaml"}
 
 
 def _planrunner(arguments: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "planrunner", *arguments],
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        timeout=900,
-        stdin=subprocess.DEVNULL,
-    )
+    return planrunner(cwd, *arguments, PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
 
 
 @pytest.fixture

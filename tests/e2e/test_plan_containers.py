@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import workbench
 from workbench import ROOT
 
 
@@ -26,12 +27,8 @@ def project(tmp_path: Path) -> Path:
 
 
 def planrunner(folder: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     clients = f"{folder}/build/clients:{os.environ['PATH']}"
-    env = {**os.environ, "PYTHONPATH": path, "PATH": clients, "NO_COLOR": "1", **more}
-    return subprocess.run(
-        [sys.executable, "-m", "planrunner", *words], cwd=folder, env=env, capture_output=True, text=True, timeout=240
-    )
+    return workbench.planrunner(folder, *words, **{"PATH": clients, "NO_COLOR": "1", **more})
 
 
 def run(folder: Path, plan: str, *words: str, **more: str) -> dict[str, Any]:

@@ -6,11 +6,10 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+import commands
 import pytest
 from simulator.crashes import die_at, in_child
 from workbench import ROOT
@@ -33,14 +32,12 @@ def project(tmp_path: Path) -> Path:
 
 def planrunner(folder: Path, *arguments: str, code: int = 0) -> str:
     env = {"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-m", "planrunner", *arguments], cwd=folder, env=env, capture_output=True, check=False
-    )
-    assert done.returncode == code, done.stderr.decode() + done.stdout.decode()
-    return done.stdout.decode()
+    ran = commands.run(*arguments, folder=folder, env=env)
+    assert ran.code == code, ran.err + ran.out
+    return ran.out
 
 
-def standing(folder: Path) -> dict[str, tuple[int, bytes]]:
+def tree_state(folder: Path) -> dict[str, tuple[int, bytes]]:
     found = {}
     for path in sorted(folder.rglob("build/**/*")):
         found[str(path.relative_to(folder))] = (path.lstat().st_mode, path.read_bytes() if path.is_file() else b"")
@@ -58,27 +55,27 @@ def test_an_edit_is_taken_back_when_the_check_fails(project: Path) -> None:
 def test_an_edit_stays_when_the_check_holds(project: Path) -> None:
     first = json.loads(planrunner(project, "exec", EDIT, "-p", "greeting=hello", "--json"))
     assert first["outputs"]["changed"]
-    done = standing(project)
+    done = tree_state(project)
     assert done["build/files/docs/usage.txt"][1] == b"greet.sh [NAME]\n"
     assert done["build/files/notes.txt"][1] == b"The program says hello.\n"
     assert done["build/files/greet.sh"][0] & 0o777 == 0o755
     planrunner(project, "replay", "last")
     planrunner(project, "rollback", first["run_id"])
-    assert standing(project) == {}
+    assert tree_state(project) == {}
 
 
 def test_the_preview_tells_the_diff(project: Path) -> None:
     told = planrunner(project, "preview", "--changes", EDIT)
     assert "+++ b/build/files/greet.sh" in told
     assert '+echo "hi, $name"' in told
-    assert standing(project) == {}
+    assert tree_state(project) == {}
     assert not (project / ".planrunner").exists(), "who only looks leaves nothing"
 
 
 def test_trees_are_kept_and_put_back(project: Path) -> None:
     data = json.loads(planrunner(project, "exec", TREES, "--json"))
     assert data["outputs"]["menu"] == "TODAY\n- soup, 4\n- rice, 7\n"
-    assert standing(project) == {
+    assert tree_state(project) == {
         "build/menus": (0o040755, b""),
         "build/menus/archive": (0o040755, b""),
         "build/menus/archive/first.txt": (0o100640, data["outputs"]["menu"].encode()),
@@ -86,7 +83,7 @@ def test_trees_are_kept_and_put_back(project: Path) -> None:
     }
     planrunner(project, "replay", "last")
     planrunner(project, "rollback", "last")
-    assert standing(project) == {}
+    assert tree_state(project) == {}
 
 
 @pytest.mark.slow
@@ -111,4 +108,4 @@ def test_killed_at_any_write_of_the_journal_the_run_still_takes_everything_back(
             journal.close()
             code = in_child(lambda name=name: resume(name, (), str(state), Silent()).exit_code)  # type: ignore[misc]
             assert code == errors.FAILED, (write, stored)
-            assert standing(project) == {}, (write, stored)
+            assert tree_state(project) == {}, (write, stored)

@@ -60,7 +60,7 @@ def project(folder: Path) -> Path:
     return work
 
 
-def standing(work: Path) -> dict[str, Any]:
+def tree_state(work: Path) -> dict[str, Any]:
     """Refs, HEAD, the bytes of the index, and every file with its permissions."""
     own = work / ".git"
     files = {
@@ -85,19 +85,19 @@ def planrunner(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_feature_whose_tests_fail_is_taken_back_byte_for_byte(tmp_path: Path) -> None:
     work = project(tmp_path)
-    before = standing(work)
+    before = tree_state(work)
     ended = planrunner(tmp_path, "exec", PLAN, "--json")
     told = json.loads(ended.stdout)
     assert ended.returncode == errors.FAILED, ended.stderr
     undone = [name for name, task in told["tasks"].items() if task["status"] == "rolled_back"]
     assert undone == ["branch", "edit", "stage", "commit"]
-    assert standing(work) == before
+    assert tree_state(work) == before
     assert planrunner(tmp_path, "replay", "last").returncode == 0
 
 
 def test_a_feature_whose_tests_pass_stays_until_somebody_rolls_it_back(tmp_path: Path) -> None:
     work = project(tmp_path)
-    before = standing(work)
+    before = tree_state(work)
     ended = planrunner(tmp_path, "exec", PLAN, "-p", "greeting=hello", "--json")
     told = json.loads(ended.stdout)
     assert ended.returncode == 0, ended.stderr
@@ -107,18 +107,18 @@ def test_a_feature_whose_tests_pass_stays_until_somebody_rolls_it_back(tmp_path:
     assert body.endswith(f"Written by a plan.\n\nPlanrunner-Run: {told['run_id']}\nPlanrunner-Task: commit")
     back = planrunner(tmp_path, "rollback", "last")
     assert back.returncode == 0, back.stderr
-    assert standing(work) == before
+    assert tree_state(work) == before
 
 
 def test_the_preview_tells_the_commands_and_the_diff_and_touches_nothing(tmp_path: Path) -> None:
     work = project(tmp_path)
-    before = standing(work)
+    before = tree_state(work)
     told = planrunner(tmp_path, "preview", PLAN, "--changes")
     assert told.returncode == 0, told.stderr
     assert "$ git add --all -- greeting.txt" in told.stdout
     assert "-m $'Say hey\\n\\nWritten by a plan." in told.stdout
     assert "+hey, world" in told.stdout
-    assert standing(work) == before
+    assert tree_state(work) == before
 
 
 @pytest.fixture
@@ -180,7 +180,7 @@ def _writes(folder: Path) -> int:
 def _killed_and_resumed(folder: Path, write: int, stored: bool) -> bool:
     """Kill a run at a write and let it go on; False where it came to its end before."""
     work = project(folder)
-    before, state = standing(work), str(folder / "state")
+    before, state = tree_state(work), str(folder / "state")
 
     def run() -> int:
         os.chdir(folder)
@@ -198,7 +198,7 @@ def _killed_and_resumed(folder: Path, write: int, stored: bool) -> bool:
     if killed and runs and runs[0].status != "failed":
         code = in_child(lambda: go_on(runs[0].run))
         assert code == errors.FAILED, (write, stored, code)
-    assert standing(work) == before, (write, stored)
+    assert tree_state(work) == before, (write, stored)
     return killed
 
 

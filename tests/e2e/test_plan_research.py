@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import workbench
 from workbench import ROOT
 
 
@@ -47,11 +47,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def planrunner(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    env = {**os.environ, "PYTHONPATH": path, "NO_COLOR": "1"}
-    return subprocess.run(
-        [sys.executable, "-m", "planrunner", *words], cwd=folder, env=env, capture_output=True, text=True, timeout=240
-    )
+    return workbench.planrunner(folder, *words, NO_COLOR="1")
 
 
 def run(folder: Path, plan: str, *words: str) -> dict[str, Any]:

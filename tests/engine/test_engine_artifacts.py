@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from workbench import planrunner
 
 from planrunner.capabilities.contract import Failure
 from planrunner.engine.services import AttemptServices
@@ -15,11 +14,8 @@ from planrunner.engine.services import AttemptServices
 
 def run(folder: Path, task: dict[str, object]) -> tuple[int, str, list[dict[str, object]]]:
     (folder / "plan.json").write_text(json.dumps({"plan": "p", "tasks": [{"id": "t", "timeout": "1m", **task}]}))
-    words = [sys.executable, "-m", "planrunner", "--state", "state"]
-    done = subprocess.run([*words, "exec", "plan.json"], cwd=folder, capture_output=True, text=True, timeout=240)
-    events = subprocess.run(
-        [*words, "events", "last", "--json"], cwd=folder, capture_output=True, text=True, timeout=240
-    )
+    done = planrunner(folder, "--state", "state", "exec", "plan.json")
+    events = planrunner(folder, "--state", "state", "events", "last", "--json")
     ends = [json.loads(line) for line in events.stdout.splitlines() if '"attempt_ended"' in line]
     return done.returncode, done.stderr, ends[-1]["outcome"].get("artifacts", [])
 
@@ -98,8 +94,7 @@ def code_and_findings(folder: Path, path: str) -> tuple[int, str]:
             }
         )
     )
-    words = [sys.executable, "-m", "planrunner", "--state", "state"]
-    done = subprocess.run([*words, "exec", "plan.json"], cwd=folder, capture_output=True, text=True, timeout=240)
+    done = planrunner(folder, "--state", "state", "exec", "plan.json")
     return done.returncode, done.stdout + done.stderr
 
 
@@ -115,8 +110,7 @@ def test_a_path_that_leads_out_when_it_is_filled_in_fails_as_policy(tmp_path: Pa
 
 
 def failure_of(folder: Path) -> str:
-    words = [sys.executable, "-m", "planrunner", "--state", "state", "events", "last", "--json"]
-    told = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=240).stdout
+    told = planrunner(folder, "--state", "state", "events", "last", "--json").stdout
     ends = [json.loads(line) for line in told.splitlines() if '"attempt_ended"' in line]
     return str(ends[-1]["outcome"].get("failure", ""))
 

@@ -122,7 +122,7 @@ class TestProcessesOfOneNumber:
         trust.trust(plan, b"one", "plan")
         Path(f"{trust._place(plan, 'plan')}.{os.getpid()}").touch()
         trust.trust(plan, b"two", "plan")
-        assert trust.standing(plan, b"two", "plan") == "trusted"
+        assert trust.trust_state(plan, b"two", "plan") == "trusted"
 
 
 class TestTheLockOfARun:

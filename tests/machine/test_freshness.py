@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from planrunner.app.runs.execute import ExecRequest, RunResult, Silent, execute
-from planrunner.app.runs.rerun import RerunRequest, begin_anew
+from planrunner.app.runs.rerun import RerunRequest, rerun
 from planrunner.app.runs.resume import go_on
 from planrunner.app.runs.rollback import RollbackRequest, roll_back
 from planrunner.journal.sqlite import open_journal
@@ -147,7 +147,7 @@ def test_the_run_is_replayed_with_what_was_seen(project: Project) -> None:
 
 def _rerun(project: Project, *tasks: str) -> RunResult:
     """``rerun`` of these tasks; ``build`` comes after ``first``."""
-    return begin_anew(RerunRequest("last", tasks), str(project.folder / ".planrunner"), Silent())
+    return rerun(RerunRequest("last", tasks), str(project.folder / ".planrunner"), Silent())
 
 
 def _with_first(project: Project) -> None:

@@ -78,7 +78,7 @@ class TestTrust:
         assert "capability weather.now (effect read, risks=('reaches the network',))" in done.stdout
         assert "imports planrunner.api, typing" in done.stdout
         assert not (project / "EXECUTED").exists()
-        assert trust.standing(str(project / "tools/weather.py"), WEATHER.encode()) == "untrusted"
+        assert trust.trust_state(str(project / "tools/weather.py"), WEATHER.encode()) == "untrusted"
 
     def test_nothing_hides_from_who_is_asked_to_trust(self, project: Path, command: Command) -> None:
         file = project / "tools" / "weather.py"
@@ -178,28 +178,28 @@ class TestTrust:
         (record,) = Path(trust.trust_folder()).iterdir()
         assert record.stat().st_mode & 0o777 == 0o600
         assert not record.is_relative_to(project)
-        assert trust.standing(path, text) == "trusted"
+        assert trust.trust_state(path, text) == "trusted"
         record.chmod(0o666)
-        assert trust.standing(path, text) == "untrusted", "anybody could have written it"
+        assert trust.trust_state(path, text) == "untrusted", "anybody could have written it"
         record.chmod(0o600)
         Path(trust.trust_folder()).chmod(0o777)
-        assert trust.standing(path, text) == "untrusted", "anybody could have put it there"
+        assert trust.trust_state(path, text) == "untrusted", "anybody could have put it there"
         Path(trust.trust_folder()).chmod(0o700)
         kept = json.loads(record.read_text())
         record.write_text(json.dumps({**kept, "text": "another"}))
-        assert trust.standing(path, text) == "untrusted", "text and digest of a record belong together"
+        assert trust.trust_state(path, text) == "untrusted", "text and digest of a record belong together"
         record.write_text("{")
-        assert trust.standing(path, text) == "untrusted"
+        assert trust.trust_state(path, text) == "untrusted"
 
     def test_the_same_text_at_another_place_is_not_trusted(self, project: Path, tmp_path: Path) -> None:
         trust.trust(str(project / "tools" / "weather.py"), WEATHER.encode())
-        assert trust.standing(str(tmp_path / "weather.py"), WEATHER.encode()) == "untrusted"
+        assert trust.trust_state(str(tmp_path / "weather.py"), WEATHER.encode()) == "untrusted"
 
     def test_what_was_hashed_is_what_is_executed_even_if_the_file_changes_in_between(self, project: Path) -> None:
         file = project / "tools" / "weather.py"
         trust.trust(str(file), WEATHER.encode())
         registry = Registry(project=str(project))
-        assert [each.standing for each in registry.files()] == ["trusted"]
+        assert [each.trust for each in registry.files()] == ["trusted"]
         file.write_text("raise SystemExit('another text')")
         os.chdir(project)
         try:

@@ -50,7 +50,7 @@ from planrunner.plan.tasks import comes_last
 Json = Any
 
 
-def begin_anew(state: State, seed: int, entries: Sequence[Entry], most: int) -> TasksReset | None:
+def rerun(state: State, seed: int, entries: Sequence[Entry], most: int) -> TasksReset | None:
     """What somebody begins anew in a run that has ended or was stopped; None where they leave it at that, as after
     ``most`` times."""
     if state.status not in ("completed", "failed", "cancelled", "paused"):
@@ -248,7 +248,7 @@ def simulate(world: World, dies: dict[int, bool] | None = None, stop_at: int = 0
         doubts = [task for task, found in zip(state.specs, state.tasks) if found.status == "in_doubt"]
         if state.ended_at is not None or not (doubts or state.status == "paused"):
             check(world, state, disk.entries, acted)
-            if begin_anew(state, world.seed, disk.entries, again) is None:
+            if rerun(state, world.seed, disk.entries, again) is None:
                 return Simulated(state, disk.entries, acted, disk.writes, life)
         clock = effects.now() + 1.0
     raise Broken("the run does not come to an end")
@@ -261,7 +261,7 @@ def _script(world: World) -> Script:
 def _live(world: World, disk: Disk, effects: WatchedEffects, life: int, again: int) -> State:
     """One life of the process: from what the disk holds until the run rests or the process dies."""
     state = fold(world.plan, RUN_ID, disk.entries)
-    anew = begin_anew(state, world.seed, disk.entries, again)
+    anew = rerun(state, world.seed, disk.entries, again)
     if state.ended_at is not None and anew is None:
         return state
     driver = Driver(state, disk.append, effects, PLACE, Nobody(), len(disk.entries))
@@ -321,10 +321,12 @@ def check(world: World, state: State, entries: Sequence[Entry], acted: Sequence[
     for task, found in zip(state.specs, state.tasks):
         if found.status not in SETTLED:
             raise Broken(f"the run ended while {task.id} is {found.status}")
-    failed = any(found.standing == "failed" for found in state.tasks[: len(world.plan.tasks)])
+    failed = any(found.dependency_outcome == "failed" for found in state.tasks[: len(world.plan.tasks)])
     if (state.status == "failed") != failed and state.reason not in ("budget", "deadline"):
         raise Broken(f"the run is {state.status} and failed tasks: {failed}")
-    cancelled = any(found.standing == found.status == "cancelled" for found in state.tasks[: len(world.plan.tasks)])
+    cancelled = any(
+        found.dependency_outcome == found.status == "cancelled" for found in state.tasks[: len(world.plan.tasks)]
+    )
     if (state.status == "completed" and cancelled) or (state.reason == "task" and not cancelled):
         raise Broken(f"the run is {state.status} ({state.reason}) and cancelled tasks: {cancelled}")
 
@@ -438,8 +440,8 @@ def _check_unsafe(world: World, entries: Sequence[Entry], acted: Sequence[tuple[
 
 
 def summary(state: State) -> list[tuple[str, str, str, int, str]]:
-    """What must be the same however the run came to its end: statuses, standings, attempts and who recovered what."""
+    """What must be the same however the run came to its end: statuses, outcomes, attempts and who recovered what."""
     return sorted(
-        (task.id, found.status, found.standing, found.attempts, found.recovered_by)
+        (task.id, found.status, found.dependency_outcome, found.attempts, found.recovered_by)
         for task, found in zip(state.specs, state.tasks)
     )

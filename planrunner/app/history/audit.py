@@ -19,7 +19,7 @@ from planrunner.journal import foreign
 from planrunner.journal.audit import exported, read_heads, verify_journal
 from planrunner.journal.chain import first_link, known_chain, next_link
 from planrunner.journal.ports import Journal
-from planrunner.journal.proof import Anchor, Break, Standing, Verdict, cut, stored_form
+from planrunner.journal.proof import Anchor, Break, ChainedRun, Verdict, cut, stored_form
 from planrunner.journal.records import Lease, NewRun
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import check_state, find_project, find_state, is_marked
@@ -210,7 +210,7 @@ def text_of(line: str) -> str:
 def verify_export(path: str, anchors: Sequence[Anchor]) -> Verdict:
     """Compare a file of ``lines`` with its own links, and with anchors; neither key nor journal is needed. Raises
     NotFound, UsageError for anything but an export."""
-    standing: dict[str, Standing] = {}
+    chained: dict[str, ChainedRun] = {}
     found: list[Break] = []
     try:
         with open(path, encoding="utf-8") as file:
@@ -218,40 +218,40 @@ def verify_export(path: str, anchors: Sequence[Anchor]) -> Verdict:
             if not isinstance(head, dict) or (head.get("type"), head.get("format")) != ("audit", FORMAT):
                 raise UsageError(f"`{path}` is not an export of this format", _EXPORT)
             known = {(anchor.run, anchor.seq): anchor.link for anchor in anchors}
-            found += _walk(file, standing, known)
+            found += _walk(file, chained, known)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise NotFound(f"`{path}` cannot be read: {why}", _EXPORT) from error
     for anchor in anchors:
-        last = standing[anchor.run].events if anchor.run in standing else 0
+        last = chained[anchor.run].events if anchor.run in chained else 0
         if anchor.seq > last and anchor.run not in {each.run for each in found}:
             found.append(cut(anchor.run, last, anchor.seq))
-    return Verdict(tuple(standing.values()), tuple(found), "")
+    return Verdict(tuple(chained.values()), tuple(found), "")
 
 
-def _walk(file: Iterable[str], standing: dict[str, Standing], anchors: dict[tuple[str, int], str]) -> Iterator[Break]:
+def _walk(file: Iterable[str], chained: dict[str, ChainedRun], anchors: dict[tuple[str, int], str]) -> Iterator[Break]:
     run, link, broken = "", b"", set[str]()
     for number, line in enumerate(file, 2):
         try:
             data = json.loads(line)
             if data.get("type") == "run":
                 run, link = data["run"], first_link(data["run"], data["plan"], data["digest"], data["created"])
-                standing[run] = Standing(run, 0, link.hex(), 0, 0)
+                chained[run] = ChainedRun(run, 0, link.hex(), 0, 0)
                 continue
             if run in broken:
                 continue
-            seq = standing[run].events + 1
+            seq = chained[run].events + 1
             stored = stored_form(data["seq"], data["at"], data["kind"].encode(), data["version"], data["body"].encode())
             link = next_link(link, stored)
             if (data["run"], data["seq"]) != (run, seq) or data != _event(run, data, link):
                 raise ValueError(f"event {seq} is not what its link says")
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             broken.add(run)
-            seq = standing[run].events + 1 if run in standing else 0
+            seq = chained[run].events + 1 if run in chained else 0
             why = str(error) if isinstance(error, ValueError) else "it is not a line of an export"
             yield Break(run, seq, "changed", f"line {number}: {why}")
             continue
-        standing[run] = Standing(run, seq, link.hex(), 0, 0)
+        chained[run] = ChainedRun(run, seq, link.hex(), 0, 0)
         if anchors.get((run, seq), link.hex()) != link.hex():
             broken.add(run)
             yield Break(run, seq, "anchor", f"event {seq} is not the one that the anchor knows")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from shlex import quote
 from typing import Any, Literal, NamedTuple
 
-from planrunner.app.proof.envelope import Sight
+from planrunner.app.proof.envelope import KnownPlan
 from planrunner.app.proof.powers import FORMAT, outside, powers, settings_powers
 from planrunner.app.runs.setup import ReadyPlan, environment_of, prepare_plan
 from planrunner.errors import Denied, Hint, NextStep, NotFound, UsageError
@@ -74,7 +74,7 @@ def review(
     """A plan file with what it may do. Raises NotFound, UsageError, and PlanInvalid, for settings with errors too."""
     directory = find_project(path)
     ready = ready or read_uncached(path, registry or Registry(project=directory))
-    look = Sight(ready.plan, _values(ready.plan, params), ready.traits, environment_of(ready.env, directory))
+    look = KnownPlan(ready.plan, _values(ready.plan, params), ready.traits, environment_of(ready.env, directory))
     why = why_foreign(path, ready)
     settings = _settings_beside(directory) if why else b""
     text = stable_json({"plan": ready.digest, "settings": trust.digest(settings) if settings else ""}).encode()
@@ -86,7 +86,7 @@ def review(
         "directory": directory,
         "revision": ready.digest,
         "digest": f"sha256:{trust.digest(text)}",
-        "trusted": trust.standing(path, text, "plan"),
+        "trusted": trust.trust_state(path, text, "plan"),
         **powers(look, ready.plan.max_parallel, directory),
         "env": list(ready.env),
         "settings": settings_powers(read_settings(directory).own) if settings else None,
@@ -123,7 +123,7 @@ def admit(
     ready = ready or read_uncached(request.path, registry)
     if not request.digest and not why_foreign(request.path, ready) and rule_for("inside") == "allow":
         allowed = _allowed(request)
-        look = Sight(ready.plan, _values(ready.plan, request.params), ready.traits, {})
+        look = KnownPlan(ready.plan, _values(ready.plan, request.params), ready.traits, {})
         if not _missing(outside(look, find_project(request.path)), request, allowed):
             return ready, {"outside": allowed} if allowed else {}
     examination = review(request.path, registry, request.params, ready)
@@ -266,7 +266,7 @@ def project_object(path: str) -> dict[str, Json]:
         raise UsageError(f"`{root}` holds whatever one has ever fetched: name a project in it")
     if why := why_outside(os.path.join(root, "planrunner.yaml"), root, root):
         raise UsageError(f"`{root}` cannot be trusted as a whole: {why}")
-    found = trust.standing(root, settings_text(root), "project")
+    found = trust.trust_state(root, settings_text(root), "project")
     return {"project": root, "sections": sorted(read_settings(root).own), "trusted": found}
 
 

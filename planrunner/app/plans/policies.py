@@ -9,7 +9,7 @@ from typing import Any
 from planrunner.app.plans.path import read_regular
 from planrunner.errors import PlanInvalid
 from planrunner.journal.workspace import find_project
-from planrunner.plan.access import Ground, Standing, files, standing
+from planrunner.plan.access import GovernedTask, Ground, files, governed_tasks
 from planrunner.plan.canonical import canonical
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan, Task
@@ -44,7 +44,7 @@ def explain(path: str) -> tuple[Plan, list[Explained]]:
     lines = Lines(directory, path, file.source)
     operator, ground = levels(policy_records(directory)), Ground(registry, directory)
     tasks = []
-    for each in standing(found.plan, operator):
+    for each in governed_tasks(found.plan, operator):
         name, task, around, _ = each
         said = list(_judged(each, lines))
         for wanted, right in files(around, task, ground):
@@ -56,9 +56,9 @@ def explain(path: str) -> tuple[Plan, list[Explained]]:
     return found.plan, tasks
 
 
-def _judged(standing: Standing, lines: Lines) -> Iterator[Said]:
+def _judged(governed: GovernedTask, lines: Lines) -> Iterator[Said]:
     """What the levels say to a task as it is written; what they may still refuse for its values is ``open``."""
-    _, task, around, env = standing
+    _, task, around, env = governed
     doubted = dict(judged(around, task, env, doubt=True))
     for wanted, right in judged(around, task, env):
         worst = doubted.pop(wanted, right)

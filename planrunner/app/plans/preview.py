@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from planrunner import __version__
 from planrunner.app.plans.tasks import select
-from planrunner.app.proof.envelope import Sight, envelope
+from planrunner.app.proof.envelope import KnownPlan, envelope
 from planrunner.app.proof.names import walk
 from planrunner.app.runs.preflight import Needs, missing
 from planrunner.app.runs.setup import ReadyPlan, environment_of, parallel_limit, prepare_plan, run_settings
@@ -69,7 +69,7 @@ def missing_of(path: str, found: Previewed) -> list[dict[str, Json]]:
 def preview_object(path: str, found: Previewed) -> dict[str, Json]:
     """The preview as data: what ``preview --json`` prints and ``--save`` writes. Passwords in addresses are masked; the
     digests of the plan and its parameters cover them."""
-    look = Sight(found.plan, found.params, found.traits, found.env)
+    look = KnownPlan(found.plan, found.params, found.traits, found.env)
     look.selected = None if found.selected is None else frozenset(found.selected)
     whole = masked_data(json.loads(stable_json(envelope(look, found.parallel))))
     return {
@@ -101,7 +101,7 @@ class Choice(NamedTuple):
 
 def changes_of(path: str, found: Previewed, state: str | None = None) -> list[dict[str, Json]]:
     """What the capabilities of a plan tell of what they would do now."""
-    look = Sight(found.plan, found.params, found.traits, found.env)
+    look = KnownPlan(found.plan, found.params, found.traits, found.env)
     ground = Ground(find_project(path), find_state(path, state), Registry().resolve)
     return [masked_data(change) for change in changes(look, ground)]
 
@@ -214,16 +214,16 @@ class _Unheard:
     def spend(self, amounts: Any) -> None: ...
 
 
-def changes(sight: Sight, ground: Ground) -> Iterator[dict[str, Json]]:
+def changes(known: KnownPlan, ground: Ground) -> Iterator[dict[str, Json]]:
     """One record for each task whose capability can tell: ``task``, ``uses``, ``summary``, ``diff``, ``calls``; or a
     ``problem`` where it cannot be told before the run, or would not work now."""
-    for path, task in walk(sight.plan.tasks):
-        trait = sight.traits.get(task.uses)
+    for path, task in walk(known.plan.tasks):
+        trait = known.traits.get(task.uses)
         if not task.uses or inner(task) or (task.effect or (trait and trait[0])) in ("pure", "read"):
             continue
         binding = located(ground.resolve, f"{task.uses}#preview")
         if isinstance(binding, Binding) and binding.function is not None:
-            yield {"task": path, "uses": task.uses, **_change(sight, ground, task, binding)}
+            yield {"task": path, "uses": task.uses, **_change(known, ground, task, binding)}
 
 
 def _told_change(binding: Binding, call: Call, services: AttemptServices) -> Any:
@@ -235,22 +235,22 @@ def _told_change(binding: Binding, call: Call, services: AttemptServices) -> Any
     return within(call.timeout or LOOK, f"`preview` of `{call.task.uses}`", work)
 
 
-def _script(sight: Sight, task: Task) -> tuple[str, tuple[str, ...], dict[str, str]]:
+def _script(known: KnownPlan, task: Task) -> tuple[str, tuple[str, ...], dict[str, str]]:
     """The script of a task with the values that it gets, or its arguments."""
     if isinstance(task.run, tuple):
-        return "", tuple(str(sight.value(word)) for word in task.run), {}
+        return "", tuple(str(known.value(word)) for word in task.run), {}
     if task.script is None or not task.script.text:
         return task.run or "", (), {}
-    return task.script.text, (), {name: str(sight.value(template)) for name, template in task.script.values}
+    return task.script.text, (), {name: str(known.value(template)) for name, template in task.script.values}
 
 
-def _change(sight: Sight, ground: Ground, task: Task, binding: Binding) -> dict[str, Json]:
+def _change(known: KnownPlan, ground: Ground, task: Task, binding: Binding) -> dict[str, Json]:
     found: dict[str, Json] = {"summary": "", "diff": "", "calls": [], "problem": ""}
     try:
-        inputs = sight.value(task.inputs or {})
-        env = {name: str(sight.value(value)) for name, value in (*sight.plan.env, *task.env)}
-        directory = os.path.join(ground.directory, str(sight.value(task.cwd))) if task.cwd else ground.directory
-        script, arguments, values = _script(sight, task)
+        inputs = known.value(task.inputs or {})
+        env = {name: str(known.value(value)) for name, value in (*known.plan.env, *task.env)}
+        directory = os.path.join(ground.directory, str(known.value(task.cwd))) if task.cwd else ground.directory
+        script, arguments, values = _script(known, task)
     except (TemplateError, EvaluationError):
         return {**found, "problem": "only the run has the values that it needs"}
     call = Call(

@@ -150,7 +150,7 @@ def _file(registry: Registry, file: ProjectFile) -> Plugin:
     found = file.scan()
     families = tuple(sorted(found.families()))
     if file.refusal():
-        state: State = "left out" if found.problem else "changed" if file.standing == "changed" else "untrusted"
+        state: State = "left out" if found.problem else "changed" if file.trust == "changed" else "untrusted"
         offered = tuple(sorted(each.name for each in found.capabilities))
         return Plugin(file.name, "", "file", state, families, found.hooks, offered, registry.problems(file.name))
     return _loaded(registry, Plugin(file.name, "", "file", "ready", families, (), (), ()))

@@ -180,7 +180,7 @@ def _reached(lived: Lived, every: Container[str]) -> set[Point]:
             if verdict is not None:
                 found.add(Point("edges", path, text if verdict else text + " not taken"))
         for route in state.shape.reworks.get(number, ()):
-            if seen.standing:
+            if seen.dependency_outcome:
                 found.add(Point("edges", path, edge_text(route.edge) + " not taken"))
     return found | _from_entries(lived, every)
 

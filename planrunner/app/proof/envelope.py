@@ -30,7 +30,7 @@ _DECIDABLE = frozenset({"params", "env", "plan"})
 _TEMPLATE = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 
 
-class Sight:
+class KnownPlan:
     """A plan with the values that are known before it runs."""
 
     __slots__ = ("_scope", "demanded", "plan", "selected", "state", "traits")
@@ -126,13 +126,13 @@ def _texts(given: Json) -> Iterator[str]:
             yield from _texts(each)
 
 
-def envelope(sight: Sight, parallel: int) -> dict[str, Json]:
+def envelope(known: KnownPlan, parallel: int) -> dict[str, Json]:
     """The envelope as plain data; equal plans and parameters give equal envelopes."""
-    plan = sight.plan
-    rows = _rows(sight, plan.tasks, "", parallel)
+    plan = known.plan
+    rows = _rows(known, plan.tasks, "", parallel)
     going = {row["task"] for row in rows if row["what"] not in OUT}
     running = [task for task in plan.tasks if task.id in going]
-    worst = bound_of(running, sight.count, parallel)
+    worst = bound_of(running, known.count, parallel)
     return {
         "plan": plan.id,
         "title": plan.title,
@@ -145,17 +145,17 @@ def envelope(sight: Sight, parallel: int) -> dict[str, Json]:
             "unknown": list(worst.unpriced),
         },
         "budgets": compared(plan, {**worst._asdict(), "time": with_slots(worst, parallel), "calls": worst.attempts}),
-        "writes": _writes(sight, running),
-        "irreversible": _irreversible(sight, running),
-        "asks": _asks(sight, running),
+        "writes": _writes(known, running),
+        "irreversible": _irreversible(known, running),
+        "asks": _asks(known, running),
         "max_parallel": parallel,
         "on_failure": plan.on_failure,
     }
 
 
-def rows_of(sight: Sight) -> list[dict[str, Json]]:
+def rows_of(known: KnownPlan) -> list[dict[str, Json]]:
     """The tasks in the order in which they can start, with what becomes of each."""
-    return _rows(sight, sight.plan.tasks, "", sight.plan.max_parallel)
+    return _rows(known, known.plan.tasks, "", known.plan.max_parallel)
 
 
 def _time(plan: Plan, worst: Bound, parallel: int) -> dict[str, Json]:
@@ -170,7 +170,9 @@ def _time(plan: Plan, worst: Bound, parallel: int) -> dict[str, Json]:
     }
 
 
-def _rows(sight: Sight, tasks: Sequence[Task], prefix: str, parallel: int, around: str = "") -> list[dict[str, Json]]:
+def _rows(
+    known: KnownPlan, tasks: Sequence[Task], prefix: str, parallel: int, around: str = ""
+) -> list[dict[str, Json]]:
     """The tasks of one level in the order in which they can start, with what becomes of each; ``around`` is what
     becomes of the task that holds them."""
     shape = Shape()
@@ -179,9 +181,9 @@ def _rows(sight: Sight, tasks: Sequence[Task], prefix: str, parallel: int, aroun
     waves = _waves(tasks, shape)
     order = sorted(range(len(tasks)), key=lambda number: (waves[number], number))
     for number in order:
-        fates[number] = _held(_fate(sight, tasks, number, shape, fates), around)
+        fates[number] = _held(_fate(known, tasks, number, shape, fates), around)
     del index
-    return [_row(sight, tasks[number], prefix, waves[number], fates[number], parallel) for number in order]
+    return [_row(known, tasks[number], prefix, waves[number], fates[number], parallel) for number in order]
 
 
 def _waves(tasks: Sequence[Task], shape: Shape) -> list[int]:
@@ -216,12 +218,12 @@ def _held(fate: tuple[str, str], around: str) -> tuple[str, str]:
 
 
 def _fate(
-    sight: Sight, tasks: Sequence[Task], number: int, shape: Shape, fates: Mapping[int, tuple[str, str]]
+    known: KnownPlan, tasks: Sequence[Task], number: int, shape: Shape, fates: Mapping[int, tuple[str, str]]
 ) -> tuple[str, str]:
     """What becomes of a task, and why: runs, asks, skipped, omitted, left out, decided while it runs, or only where
     something fails."""
     task = tasks[number]
-    if sight.selected is not None and tasks is sight.plan.tasks and task.id not in sight.selected and not task.finally_:
+    if known.selected is not None and tasks is known.plan.tasks and task.id not in known.selected and not task.finally_:
         return "left out", "not selected"
     needs = shape.needs[number]
     if needs and task.join.kind == "all":
@@ -230,10 +232,10 @@ def _fate(
             return "omitted", f"needs `{gone[0]}`"
     routes = shape.routes_in.get(number, ())
     if routes:
-        fate = _routed(sight, tasks, routes, fates)
+        fate = _routed(known, tasks, routes, fates)
         if fate is not None:
             return fate
-    holds = sight.holds(task.when)
+    holds = known.holds(task.when)
     if holds is False:
         return "skipped", f"`{task.when.text}` is false" if task.when else ""
     if holds is None and task.when is not None:
@@ -244,11 +246,11 @@ def _fate(
 
 
 def _routed(
-    sight: Sight, tasks: Sequence[Task], routes: Sequence[Any], fates: Mapping[int, tuple[str, str]]
+    known: KnownPlan, tasks: Sequence[Task], routes: Sequence[Any], fates: Mapping[int, tuple[str, str]]
 ) -> tuple[str, str] | None:
     """The fate of a task that edges lead to; None where one of them is sure to fire when all goes well."""
     alive = [route for route in routes if fates.get(route.source, ("runs", ""))[0] not in OUT]
-    open_ = [route for route in alive if sight.holds(route.edge.condition) is not False]
+    open_ = [route for route in alive if known.holds(route.edge.condition) is not False]
     if not open_:
         sources = ", ".join(f"`{tasks[route.source].id}`" for route in routes)
         return "omitted", f"no edge from {sources} can be taken"
@@ -256,7 +258,7 @@ def _routed(
     if not well:
         sources = ", ".join(f"`{tasks[route.source].id}`" for route in open_)
         return "on failure", f"only if {sources} fails"
-    if all(route.edge.otherwise or sight.holds(route.edge.condition) is None for route in well):
+    if all(route.edge.otherwise or known.holds(route.edge.condition) is None for route in well):
         return "decided", " or ".join(_condition(tasks, route) for route in well)
     return None
 
@@ -284,23 +286,23 @@ def who_decides(gate: Gate) -> str:
     return f"{gate.kind} by {count}" + (", not the starter" if gate.not_starter else "")
 
 
-def _row(sight: Sight, task: Task, prefix: str, wave: int, fate: tuple[str, str], parallel: int) -> dict[str, Json]:
-    bound = task_bound(task, sight.count, parallel, prefix)
+def _row(known: KnownPlan, task: Task, prefix: str, wave: int, fate: tuple[str, str], parallel: int) -> dict[str, Json]:
+    bound = task_bound(task, known.count, parallel, prefix)
     row: dict[str, Json] = {"task": prefix + task.id, "wave": wave, "what": fate[0], "why": fate[1]}
     row["title"] = task.title
     row["calls"] = task.uses
-    row["command"] = _command(sight, task)
-    row["effect"] = effect_of(sight, task)
+    row["command"] = _command(known, task)
+    row["effect"] = effect_of(known, task)
     row["attempts"] = attempts_of(task)
     row["worst"] = bound.path
-    if row["task"] in sight.demanded:
-        row["first"] = [f"{who_decides(gate)} (label {label})" for label, gate in sight.demanded[row["task"]]]
+    if row["task"] in known.demanded:
+        row["first"] = [f"{who_decides(gate)} (label {label})" for label, gate in known.demanded[row["task"]]]
     if task.gate is not None and task.gate.expires is not None:
         row["expires"] = f"{format_duration(task.gate.expires)}, then {task.gate.on_expiry or 'reject'}"
     if task.fresh is not None:
         row["reuse"] = "done already where its inputs and outputs are those of the last time"
     if task.fanout is not None:
-        items = sight.count(task.fanout)
+        items = known.count(task.fanout)
         row["items"] = items if items is not None else task.fanout.max_items
     if task.loop is not None:
         row["rounds"] = task.loop.max
@@ -308,64 +310,64 @@ def _row(sight: Sight, task: Task, prefix: str, wave: int, fate: tuple[str, str]
         row["rollback"] = task.rollback.uses
     held = inner(task)
     if held:
-        row["inner"] = _rows(sight, held, f"{prefix}{task.id}/", parallel, fate[0])
+        row["inner"] = _rows(known, held, f"{prefix}{task.id}/", parallel, fate[0])
     return row
 
 
-def _command(sight: Sight, task: Task) -> str:
+def _command(known: KnownPlan, task: Task) -> str:
     if isinstance(task.run, tuple):
-        return " ".join(sight.filled(str(word)) for word in task.run)
+        return " ".join(known.filled(str(word)) for word in task.run)
     if isinstance(task.run, str):
-        return sight.filled(task.run).strip()
+        return known.filled(task.run).strip()
     if task.concluding:
         return "; ".join(each.text for each in task.expect)
     return task.command.strip()
 
 
-def effect_of(sight: Sight, task: Task) -> str:
+def effect_of(known: KnownPlan, task: Task) -> str:
     """The effect class of a task: its own, or that of its capability."""
     if task.effect is not None:
         return task.effect
-    trait = sight.traits.get(task.uses)
+    trait = known.traits.get(task.uses)
     return str(trait[0]) if trait else ""
 
 
-def _writes(sight: Sight, tasks: Sequence[Task]) -> list[dict[str, Json]]:
+def _writes(known: KnownPlan, tasks: Sequence[Task]) -> list[dict[str, Json]]:
     """The paths that tasks say they write."""
     found = []
     for path, task in walk(tasks):
         given = task.inputs if isinstance(task.inputs, dict) else {}
-        if task.uses.startswith(("files.", "http.download")) and effect_of(sight, task) not in ("read", "pure"):
+        if task.uses.startswith(("files.", "http.download")) and effect_of(known, task) not in ("read", "pure"):
             paths = written(task.uses, given)
-            found += [{"task": path, "path": sight.filled(each), "as": task.uses} for each in paths]
+            found += [{"task": path, "path": known.filled(each), "as": task.uses} for each in paths]
         found += [
-            {"task": path, "path": sight.filled(each.path), "as": "artifact"} for each in task.artifacts if each.path
+            {"task": path, "path": known.filled(each.path), "as": "artifact"} for each in task.artifacts if each.path
         ]
-        found += [{"task": path, "path": sight.filled(each.path), "as": "output"} for each in task.outputs if each.path]
+        found += [{"task": path, "path": known.filled(each.path), "as": "output"} for each in task.outputs if each.path]
     return found
 
 
-def _irreversible(sight: Sight, tasks: Sequence[Task]) -> list[str]:
+def _irreversible(known: KnownPlan, tasks: Sequence[Task]) -> list[str]:
     """Tasks whose effects nothing undoes: as PLAN604 has it, also those that may be repeated, unless the task itself
     says that it is one."""
     return [
         path
         for path, task in walk(tasks)
-        if task.uses and not inner(task) and _changes(sight, task) and not _undone(sight, task)
+        if task.uses and not inner(task) and _changes(known, task) and not _undone(known, task)
     ]
 
 
-def _changes(sight: Sight, task: Task) -> bool:
+def _changes(known: KnownPlan, task: Task) -> bool:
     if task.effect is not None:
         return task.effect in ("unsafe", "checkable")
-    return effect_of(sight, task) in ("unsafe", "checkable", "idempotent")
+    return effect_of(known, task) in ("unsafe", "checkable", "idempotent")
 
 
-def _undone(sight: Sight, task: Task) -> bool:
-    trait = sight.traits.get(task.uses, ())
+def _undone(known: KnownPlan, task: Task) -> bool:
+    trait = known.traits.get(task.uses, ())
     return task.rollback is not None or bool(task.backup) or (len(trait) > 4 and bool(trait[4]))
 
 
-def _asks(sight: Sight, tasks: Sequence[Task]) -> list[str]:
+def _asks(known: KnownPlan, tasks: Sequence[Task]) -> list[str]:
     """Tasks that wait for a person."""
-    return [path for path, task in walk(tasks) if asks(task) or path in sight.demanded]
+    return [path for path, task in walk(tasks) if asks(task) or path in known.demanded]

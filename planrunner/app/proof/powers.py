@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from planrunner.app.proof.envelope import Sight, effect_of, envelope
+from planrunner.app.proof.envelope import KnownPlan, effect_of, envelope
 from planrunner.app.proof.names import walk
 from planrunner.capabilities.core import POSIX_SHELLS
 from planrunner.plan.expressions.values import text_of
@@ -31,7 +31,7 @@ _LOGIN = re.compile(r"(?:^|\s)[\w.-]+@([\w.-]+\.[\w-]+):(?!\d)")
 _NAMES_VARIABLE = re.compile(r"(?:^|_)env(?:_var)?$")
 
 
-def powers(look: Sight, parallel: int, directory: str) -> dict[str, Json]:
+def powers(look: KnownPlan, parallel: int, directory: str) -> dict[str, Json]:
     """What the plan may do, as plain data that is equal for equal plans; ``directory`` is where its tasks work."""
     tasks = list(walk(look.plan.tasks))
     whole = envelope(look, parallel)
@@ -61,7 +61,7 @@ def _acting(task: Task) -> list[Any]:
     return [each for each in (task, task.rollback) if each is not None]
 
 
-def _capabilities(look: Sight, tasks: Iterable[tuple[str, Task]]) -> list[dict[str, Json]]:
+def _capabilities(look: KnownPlan, tasks: Iterable[tuple[str, Task]]) -> list[dict[str, Json]]:
     """Each capability with its effect class and how many tasks name it."""
     found: dict[str, dict[str, Json]] = {}
     for _, task in tasks:
@@ -74,7 +74,7 @@ def _capabilities(look: Sight, tasks: Iterable[tuple[str, Task]]) -> list[dict[s
     return [found[name] for name in sorted(found)]
 
 
-def _texts(look: Sight) -> Iterator[str]:
+def _texts(look: KnownPlan) -> Iterator[str]:
     """Every text by which tasks can name a host: inputs, scripts, variables."""
     yield from (value for _, value in look.plan.env)
     for _, task in walk(look.plan.tasks):
@@ -107,7 +107,7 @@ def hosts(text: str) -> list[str]:
     return [each for each in (*found, *(match[1] for match in _LOGIN.finditer(text))) if each]
 
 
-def outside(look: Sight, directory: str) -> list[dict[str, str]]:
+def outside(look: KnownPlan, directory: str) -> list[dict[str, str]]:
     """Where tasks work outside ``directory``, or take outputs from, as far as parameters alone tell."""
     root = os.path.realpath(directory)
     rows = []

@@ -32,7 +32,7 @@ Json = Any
 def check(plan: Plan, lived: Lived) -> None:
     """Raises Broken for the first promise that the run breaks."""
     state, entries = lived.state, lived.entries
-    if standing(fold(plan, RUN_ID, entries)) != standing(state):
+    if final_states(fold(plan, RUN_ID, entries)) != final_states(state):
         raise Broken("P14: the state is not the fold of the journal")
     check_replay(plan, entries)
     check_settled_once(entries)
@@ -169,10 +169,10 @@ def check_unsafe(entries: Sequence[Entry], acted: Sequence[Acted]) -> None:
         seen[key] = one.life
 
 
-def standing(state: State) -> Mapping[str, Json]:
+def final_states(state: State) -> Mapping[str, Json]:
     """Each task with everything about it that must be the same however the run came to its end."""
     return {
-        task.id: (found.status, found.standing, found.attempts, found.recovered_by, found.outputs)
+        task.id: (found.status, found.dependency_outcome, found.attempts, found.recovered_by, found.outputs)
         for task, found in zip(state.specs, state.tasks)
     }
 
@@ -190,7 +190,7 @@ def differences(calm: State, other: State) -> list[str]:
         return found
     if calm.status != other.status or calm.reason != other.reason:
         found.append(f"the run is {_ending(other)} instead of {_ending(calm)}")
-    before, after = standing(calm), standing(other)
+    before, after = final_states(calm), final_states(other)
     untold = _untold(calm) | _untold(other)
     found += [
         f"`{task}` is {_words(after.get(task))} instead of {_words(before.get(task))}"

@@ -78,7 +78,7 @@ def _troubles(lived: Lived) -> tuple[str, ...]:
     """Why the tasks stand so that keep a run from completing, the first few of them."""
     lines: list[str] = []
     for task, found in zip(lived.state.specs, lived.state.tasks):
-        if found.standing == "failed" or found.status in ("blocked", "in_doubt"):
+        if found.dependency_outcome == "failed" or found.status in ("blocked", "in_doubt"):
             lines.append(why(lived.state, task.id)[0])
     return tuple(lines[:3])
 

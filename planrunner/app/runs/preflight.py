@@ -14,12 +14,12 @@ from planrunner.errors import Hint, Unready
 from planrunner.machine.graph import Shape
 from planrunner.plan.expressions.values import EvaluationError, TemplateError
 from planrunner.plan.model import Action, Plan, Task
-from planrunner.plan.tasks import inner, wishes
+from planrunner.plan.tasks import declared_secrets, inner
 from planrunner.safety.credentials import lacking, read_credentials
 from planrunner.safety.project import read_data
 
 if TYPE_CHECKING:
-    from planrunner.app.proof.envelope import Sight
+    from planrunner.app.proof.envelope import KnownPlan
     from planrunner.engine.secrets import Vault
 
 Json = Any
@@ -70,7 +70,7 @@ def missing(needs: Needs) -> list[Missing]:
         waiting += [(f"{path}/{each.id}", each, within) for each in inner(task)]
     if not found:
         return []
-    going = look.sight.may_run(needs.selected, needs.open)
+    going = look.known.may_run(needs.selected, needs.open)
     makers = made_before(needs.plan, needs.traits)
     rows: dict[tuple[str, str, bool], list[str]] = {}
     for path, each in found:
@@ -109,22 +109,22 @@ class _Look:
 
     def __init__(self, needs: Needs) -> None:
         self._needs = needs
-        self._sight: Sight | None = None
+        self._sight: KnownPlan | None = None
         self._apart = "container" in str([needs.plan.policy, needs.policies])
         self._credentials: Mapping[str, Any] | None = None
 
     @property
-    def sight(self) -> Sight:
+    def known(self) -> KnownPlan:
         if self._sight is None:
-            from planrunner.app.proof.envelope import Sight
+            from planrunner.app.proof.envelope import KnownPlan
 
             needs = self._needs
-            self._sight = Sight(needs.plan, needs.params, needs.traits, needs.env)
+            self._sight = KnownPlan(needs.plan, needs.params, needs.traits, needs.env)
         return self._sight
 
     def at(self, path: str, task: Task, around: _Around) -> Iterator[_Found]:
         """What is missing for one task and its rollback."""
-        for wish in wishes(task.secrets) if task.secrets else ():
+        for wish in declared_secrets(task.secrets) if task.secrets else ():
             why, lasting = self._why_not(wish.id)
             if why:
                 yield _Found("secret", why, lasting)
@@ -196,7 +196,7 @@ class _Look:
         if around.linked:
             return None
         try:
-            return self.sight.value(value)
+            return self.known.value(value)
         except (TemplateError, EvaluationError):
             return None
 

@@ -60,7 +60,7 @@ class Stale(NamedTuple):
 
 
 def preview(request: RerunRequest, state_dir: str | None, *, acting: bool = False) -> Stale:
-    """What ``begin_anew`` would do; with ``acting`` it is about to. Raises NotFound, UsageError, and RunHeld where
+    """What ``rerun`` would do; with ``acting`` it is about to. Raises NotFound, UsageError, and RunHeld where
     another process is ``acting``."""
     with closing(open_journal(find_state(None, state_dir), readonly=True)) as journal:
         run_id = journal.find_run(request.run)
@@ -75,7 +75,7 @@ def _stale(state: State, reset: Reset) -> Stale:
     completed = [
         number
         for number, task in enumerate(state.tasks)
-        if task.standing in ("completed", "tolerated") and number not in replaced and task.inner is None
+        if task.dependency_outcome in ("completed", "tolerated") and number not in replaced and task.inner is None
     ]
 
     def ids(numbers: Iterable[int]) -> tuple[str, ...]:
@@ -101,7 +101,7 @@ def _stale(state: State, reset: Reset) -> Stale:
     )
 
 
-def begin_anew(request: RerunRequest, state_dir: str | None, watch: Watch) -> RunResult:
+def rerun(request: RerunRequest, state_dir: str | None, watch: Watch) -> RunResult:
     """Reset the tasks and drive the run until it ends or pauses, whatever its status.
 
     Raises NotFound, PlanInvalid for a fault in the project's file, RunHeld, UsageError for tasks that cannot be

@@ -360,7 +360,7 @@ def _told(
     kept = [
         number
         for number in range(after.top.size)
-        if after.tasks[number].standing in ("completed", "tolerated")
+        if after.tasks[number].dependency_outcome in ("completed", "tolerated")
         and after.tasks[number].reason != "not_selected"
         and number not in touched | within
     ]

@@ -63,18 +63,18 @@ class _Desk:
         """The text by now, None where the file does not exist. Raises Failure for what is not a text file inside."""
         path = self.key(path)
         if path not in self._now:
-            standing = state_of(self._tree, path.split("/"))
-            if standing is not None and standing.kind == "link":
+            present = state_of(self._tree, path.split("/"))
+            if present is not None and present.kind == "link":
                 raise Failure(f"{path} is a link", rule="files.link")
-            if standing is not None and standing.kind != "file":
-                raise Failure(f"{path} is a {standing.kind}")
+            if present is not None and present.kind != "file":
+                raise Failure(f"{path} is a {present.kind}")
             text = None
-            if standing is not None:
+            if present is not None:
                 data = content(self._tree, path.split("/"), _LARGEST)
                 if b"\0" in data:
                     raise Failure(f"{path} is binary")
                 text = data.decode("utf-8", "surrogateescape")
-            self._before[path] = (standing, text)
+            self._before[path] = (present, text)
             self._now[path] = text
         return self._now[path]
 
@@ -83,24 +83,24 @@ class _Desk:
         self.text(path)
         self._now[self.key(path)] = text
         if like:
-            standing, _ = self._before[self.key(like)]
-            self._modes[self.key(path)] = standing.mode if standing is not None else 0o644
+            present, _ = self._before[self.key(like)]
+            self._modes[self.key(path)] = present.mode if present is not None else 0o644
 
     def planned(self) -> Planned:
         changes: list[Change] = []
         files: list[dict[str, Json]] = []
         for path, text in self._now.items():
-            standing, before = self._before[path]
+            present, before = self._before[path]
             after = None
             if text is not None:
                 data = text.encode("utf-8", "surrogateescape")
-                mode = standing.mode if standing is not None else self._modes.get(path, 0o644)
+                mode = present.mode if present is not None else self._modes.get(path, 0o644)
                 after = file_of(data, mode)
-                if standing is None:
+                if present is None:
                     changes += [way for way in ways(self._tree, path.split("/"), True) if way not in changes]
-                changes.append(Change(path, standing, after, lambda data=data: (data,)))  # type: ignore[misc]
-            elif standing is not None:
-                changes.append(Change(path, standing, None))
+                changes.append(Change(path, present, after, lambda data=data: (data,)))  # type: ignore[misc]
+            elif present is not None:
+                changes.append(Change(path, present, None))
             files.append(_row(path, before, text))
         return Planned(tuple(changes), Edited(any(each["changed"] for each in files), files)._asdict())
 

@@ -290,11 +290,11 @@ def total_of(headers: Any) -> int:
     return int(total) if total.isascii() and total.isdigit() else -1
 
 
-def standing(context: Context, path: str) -> FileState | None:
+def state_there(context: Context, path: str) -> FileState | None:
     """The file at a path, None where it does not exist. Raises Failure for what is not a file, or cannot be
     one; policy for a link, and for a path that plans do not write to."""
     with open_tree(context) as tree:
-        return _standing(tree, path)
+        return _state_there(tree, path)
 
 
 def put(
@@ -306,7 +306,7 @@ def put(
     Failure where it cannot be done, also because another process changes the file at the same time.
     """
     with open_tree(context) as tree:
-        before = _standing(tree, path)
+        before = _state_there(tree, path)
         change = Change("/".join(tree.writable(path)), before, wanted, source)
         perform(tree, stepped(tree, (change,), mark))
 
@@ -323,7 +323,7 @@ def clean(context: Context, path: str, mark: str) -> None:
             os.close(folder)
 
 
-def _standing(tree: Beneath, path: str) -> FileState | None:
+def _state_there(tree: Beneath, path: str) -> FileState | None:
     parts = tree.writable(path)
     ways(tree, parts, False, "create it first (files.mkdir with `parents: true`)")
     found = state_of(tree, parts)
@@ -358,7 +358,7 @@ def _preview(context: Context, url: str, path: str = "", artifact: str = "", **o
 def _capture(context: Context, url: str, path: str = "", **options: Any) -> dict[str, Any]:
     if not path:
         return {}
-    found = standing(context, path)
+    found = state_there(context, path)
     if found is not None and context.keep_file(path, f"before/{artifact_name(path)}")["sha256"] != found.sha256:
         raise Failure(f"{path} is being changed by another process", "transient")
     return {"path": path, "stood": found and found.as_json(), "note": _note(context)}
@@ -370,7 +370,7 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
         return None
     path, stood = before["path"], state_from(before["stood"])
     clean(context, path, before["note"])
-    now = standing(context, path)
+    now = state_there(context, path)
     if now == stood:
         return {"changed": False}
     ours = {(outputs or {}).get("sha256"), context.noted(f"http {before['note']}"), stood and stood.sha256}
@@ -423,7 +423,7 @@ def download(
     ask = ask._replace(headers={**ask.headers, "accept-encoding": "identity"})
     length = None if size is None else size_of(size, "size")
     wanted = Wanted(digest, length, size_of(max_bytes, "max_bytes"))
-    there = standing(context, path) if path else None
+    there = state_there(context, path) if path else None
     if there is not None and there.sha256 == wanted.sha256 and not artifact:
         return Downloaded(path, there.size, there.sha256, _plain(ask), False, 0, 0, 0.0, None)
     partial = Partial(context, json.dumps([ask.url, sorted(ask.headers.items()), dict(ask.credentials.shown)]))
@@ -454,7 +454,7 @@ def _deliver(context: Context, found: Downloaded, name: str, partial: Partial) -
         found = found._replace(artifact=context.keep_file(partial.path, name))
     if not found.path:
         return found
-    there = standing(context, found.path)
+    there = state_there(context, found.path)
     if there is not None and there.sha256 == found.sha256:
         return found._replace(changed=False)
     context.note(f"http {_note(context)}", found.sha256)

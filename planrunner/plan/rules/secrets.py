@@ -11,7 +11,7 @@ from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.texts import Within, expressions_of, place_of, texts_of, value_place
 from planrunner.plan.rules.view import PlanView, find_word, names, region_of, span_of
 from planrunner.plan.shell.commands import passed_on
-from planrunner.plan.tasks import Wish, named_credential, wishes
+from planrunner.plan.tasks import DeclaredSecret, declared_secrets, named_credential
 from planrunner.plan.templates import references
 from planrunner.source import Span
 
@@ -33,7 +33,7 @@ _PROCESSES = frozenset(("shell", "python"))
 def judged(view: PlanView) -> Iterable[Diagnostic]:
     """The findings about the secrets of one view."""
     for task in view.plan.tasks:
-        declared = list(wishes(task.secrets))
+        declared = list(declared_secrets(task.secrets))
         yield from _unknown(view, task, declared)
         yield from _undeclared(view, task, declared)
         yield from _received(view, task, declared)
@@ -41,7 +41,7 @@ def judged(view: PlanView) -> Iterable[Diagnostic]:
     yield from _templates(view)
 
 
-def _unknown(view: PlanView, task: Task, declared: list[Wish]) -> Iterator[Diagnostic]:
+def _unknown(view: PlanView, task: Task, declared: list[DeclaredSecret]) -> Iterator[Diagnostic]:
     for wish in declared:
         if view.credentials is None or wish.id in view.credentials:
             continue
@@ -56,7 +56,7 @@ def _example(name: str) -> str:
     return f"list it in planrunner.yaml: `provider_credentials: [{entry}]`"
 
 
-def _undeclared(view: PlanView, task: Task, declared: list[Wish]) -> Iterator[Diagnostic]:
+def _undeclared(view: PlanView, task: Task, declared: list[DeclaredSecret]) -> Iterator[Diagnostic]:
     name = named_credential(task)
     if name and name not in {wish.id for wish in declared}:
         place, _ = value_place(view, Within(task, "with", task.inputs), ("auth", "credential"))
@@ -64,7 +64,7 @@ def _undeclared(view: PlanView, task: Task, declared: list[Wish]) -> Iterator[Di
         yield Diagnostic("PLAN821", message, place, help=f"add `secrets: [{name}]`")
 
 
-def _received(view: PlanView, task: Task, declared: list[Wish]) -> Iterator[Diagnostic]:
+def _received(view: PlanView, task: Task, declared: list[DeclaredSecret]) -> Iterator[Diagnostic]:
     if not declared or task.command:
         return
     found = view.capabilities.get(task.uses) if task.uses else None
@@ -86,12 +86,12 @@ def _variables(view: PlanView, task: Task) -> dict[str, str]:
     known = view.credentials or {}
     return {
         wish.variable or known.get(wish.id) or re.sub(r"\W", "_", wish.id).upper(): wish.id
-        for wish in wishes(task.secrets)
+        for wish in declared_secrets(task.secrets)
         if wish.way == "env"
     }
 
 
-def _arguments(view: PlanView, task: Task, declared: list[Wish]) -> Iterator[Diagnostic]:
+def _arguments(view: PlanView, task: Task, declared: list[DeclaredSecret]) -> Iterator[Diagnostic]:
     if not declared or not isinstance(task.run, str):
         return
     for variable, name in _variables(view, task).items():

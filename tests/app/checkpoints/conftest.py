@@ -5,18 +5,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import commands
 import pytest
+from commands import Ran
 from workbench import ROOT
-
-
-class Ran(NamedTuple):
-    code: int
-    out: str
-    err: str
 
 
 class Project:
@@ -31,19 +26,9 @@ class Project:
         document = {"plan": "p", "defaults": {"timeout": "1m"}, "tasks": list(tasks), **keys}
         (self.folder / "plan.json").write_text(json.dumps(document))
 
-    def run(self, *arguments: str, code: int | None = 0, **options: Any) -> Ran:
+    def run(self, *arguments: str, code: int | None = 0, env: dict[str, str] | None = None) -> Ran:
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("PLANRUNNER", "GIT_"))}
-        done = subprocess.run(
-            [sys.executable, "-m", "planrunner", *arguments],
-            cwd=self.folder,
-            capture_output=True,
-            env={**environment, "PYTHONPATH": str(ROOT), **options.pop("env", {})},
-            stdin=subprocess.DEVNULL,
-            timeout=240,
-            check=False,
-            **options,
-        )
-        ran = Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+        ran = commands.run(*arguments, folder=self.folder, env={**environment, "PYTHONPATH": str(ROOT), **(env or {})})
         assert code is None or ran.code == code, ran
         return ran
 

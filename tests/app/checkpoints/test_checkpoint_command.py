@@ -6,6 +6,8 @@ import json
 import os
 import resource
 import shutil
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -335,8 +337,10 @@ def test_a_store_that_is_full_parks_the_run_and_nothing_is_lost(project: Project
     def small() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (2 << 20, 2 << 20))
 
-    done = project.run("exec", "plan.json", code=errors.STORAGE, preexec_fn=small)
-    assert "the artifact store" in done.err and "cannot be written" in done.err
+    command = [sys.executable, "-m", "planrunner", "exec", "plan.json"]
+    done = subprocess.run(command, cwd=project.folder, capture_output=True, text=True, preexec_fn=small, check=False)
+    assert done.returncode == errors.STORAGE
+    assert "the artifact store" in done.stderr and "cannot be written" in done.stderr
     assert "checkpoint_taken" not in project.run("events", "last").out
     project.run("resume", "last")
     found = project.data("checkpoints", "last", "a")

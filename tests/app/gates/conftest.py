@@ -8,24 +8,16 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import commands
 import pytest
+from commands import Ran
 from workbench import ROOT
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 COMMAND = [sys.executable, "-m", "planrunner"]
-
-
-class Ran(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def data(self) -> Any:
-        return json.loads(self.out)
 
 
 class Project:
@@ -55,9 +47,7 @@ class Project:
         )
 
     def __call__(self, *arguments: str, **extra: str) -> Ran:
-        process = self.start(*arguments, **extra)
-        out, err = process.communicate(timeout=240)
-        return Ran(process.returncode, out, err)
+        return commands.run(*arguments, folder=self.path, env={**self.environment, **extra})
 
     def events(self, kind: str) -> list[dict[str, Any]]:
         lines = [json.loads(line) for line in self("events", "last", "--json").out.splitlines()]

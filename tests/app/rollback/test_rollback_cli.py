@@ -9,15 +9,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import commands
 import pytest
-
-
-class Ran(NamedTuple):
-    code: int
-    out: str
-    err: str
+from commands import Ran
 
 
 class Shell:
@@ -57,9 +53,7 @@ class Shell:
         )
 
     def run(self, *arguments: str) -> Ran:
-        process = self.start(*arguments)
-        out, err = process.communicate(timeout=240)
-        return Ran(process.returncode, out, err)
+        return commands.run(*arguments, folder=self.folder, env=os.environ)
 
     def log(self) -> list[str]:
         path = self.folder / "log"

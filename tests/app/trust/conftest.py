@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import commands
 import pytest
+from commands import Ran
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -21,12 +22,6 @@ plan: foreign
 tasks:
   - {id: a, run: "echo made > made.txt", timeout: 1m}
 """
-
-
-class Ran(NamedTuple):
-    code: int
-    out: str
-    err: str
 
 
 class Place:
@@ -52,15 +47,7 @@ class Place:
         return f"../other/{name}"
 
     def __call__(self, *words: str, cwd: Path | None = None, **env: str) -> Ran:
-        done = subprocess.run(
-            [sys.executable, "-m", "planrunner", *words],
-            cwd=cwd or self.work,
-            env={**self.env, **env},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=240,
-        )
-        ran = Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+        ran = commands.run(*words, folder=cwd or self.work, env={**self.env, **env})
         skip_without_a_sandbox(ran.err)
         return ran
 

@@ -255,8 +255,8 @@ class TestTheStore:
     ) -> None:
         monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
         trust.trust(str(tmp_path / "x.py"), b"text", "plan")
-        assert trust.standing(str(tmp_path / "x.py"), b"text", "plan") == "trusted"
-        assert trust.standing(str(tmp_path / "x.py"), b"text") == "untrusted"
+        assert trust.trust_state(str(tmp_path / "x.py"), b"text", "plan") == "trusted"
+        assert trust.trust_state(str(tmp_path / "x.py"), b"text") == "untrusted"
 
 
 class TestTrustedProjects:
