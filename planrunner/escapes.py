@@ -142,6 +142,6 @@ def tame(text: str) -> str:
     return quiet(_ACTING.sub(_kept, text.replace("\r\n", "\n").replace("\r", "\n")))
 
 
-def _kept(found: re.Match[str]) -> str:
-    text = found[0]
+def _kept(match: re.Match[str]) -> str:
+    text = match[0]
     return text if len(text) > 1 and not _HIDES.search(text) else _json_escape(text[0]) + text[1:]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from types import FrameType
@@ -16,7 +17,7 @@ from hypothesis import HealthCheck, settings
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parent / "safety" / "secrets")]
 
 from canaries import EAR, VARIABLE, canary, is_told, told_in
-from slow import ROOMS, has_samples, is_slow
+from slow import LONG, ROOMS, has_samples, is_slow
 
 TESTS = Path(__file__).parent
 
@@ -59,6 +60,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    files = [item.nodeid.partition("::")[0].removeprefix("tests/") for item in items]
+    tests = Counter(files)
+    place = {file: (LONG.index(file) if file in LONG else len(LONG), -tests[file]) for file in tests}
+    items[:] = [item for _, item in sorted(zip(files, items, strict=True), key=lambda pair: place[pair[0]])]
     for item in items:
         if is_slow(item.nodeid.removeprefix("tests/")):
             item.add_marker(pytest.mark.slow)

@@ -123,6 +123,22 @@ SAMPLES = (
 """Beginnings of the names of tests in these rooms that stay: every promise of ``docs/explanation/promises.md`` has one."""
 
 
+LONG = (
+    "docs/test_docs_commands.py",
+    "docs/test_plans.py",
+    "plugins/test_plugins_hanging.py",
+    "crash/test_kill_everywhere.py",
+    "e2e/test_printed_plans.py",
+    "simulation/test_nested_simulation.py",
+    "fuzz/test_lint_any_bytes.py",
+    "fuzz/test_lint_bounds.py",
+    "capabilities/test_git_changes.py",
+    "e2e/test_plan_git.py",
+    "e2e/test_plan_http.py",
+)
+"""Files that take most of a minute or more. They begin first, so that none is alone at the end."""
+
+
 def is_slow(name: str) -> bool:
     """Whether a test is left out: of the beginnings that fit ``name``, its node id below ``tests``, the longest decides."""
     room, sample = (

@@ -118,24 +118,24 @@ def accept_journal(ctx: click.Context, /, run: str | None, because: str, as_json
     return OK
 
 
-def _text(found: Verdict, journal: bool) -> list[str]:
+def _text(verdict: Verdict, journal: bool) -> list[str]:
     """The verdict, then each break; what limits it follows."""
-    refused = sum(each.events for each in found.runs if each.run == REFUSED)
-    runs = sum(each.run != REFUSED for each in found.runs)
-    events = sum(each.events for each in found.runs) - refused
-    if found.breaks:
-        rows = [f"broken: {plural(len(found.breaks), 'finding')}"]
-        rows += [f"  {each.run or 'the journal'}: {each.kind}: {harmless(each.message)}" for each in found.breaks]
+    refused = sum(each.events for each in verdict.runs if each.run == REFUSED)
+    runs = sum(each.run != REFUSED for each in verdict.runs)
+    events = sum(each.events for each in verdict.runs) - refused
+    if verdict.breaks:
+        rows = [f"broken: {plural(len(verdict.breaks), 'finding')}"]
+        rows += [f"  {each.run or 'the journal'}: {each.kind}: {harmless(each.message)}" for each in verdict.breaks]
     else:
         rows = [f"intact: {plural(runs, 'run')}, {plural(events, 'event')}"]
         rows[0] += f", {plural(refused, 'refusal')}" if refused else ""
-        rows[0] += f", {found.pruned} pruned" if found.pruned else ""
-    if journal and not found.heads and runs:
+        rows[0] += f", {verdict.pruned} pruned" if verdict.pruned else ""
+    if journal and not verdict.heads and runs:
         rows.append("  no heads are kept here: a cut tail or an old copy can only be told with `--head`")
-    for each in found.runs:
+    for each in verdict.runs:
         if each.since > 1:
             rows.append(f"  {each.run} is chained from event {each.since} on, which covers those before it together")
-        if found.heads and each.anchored < each.events:
+        if verdict.heads and each.anchored < each.events:
             rows.append(f"  {each.run}: the heads reach event {each.anchored} of {each.events}; the rest chains on")
     return rows
 

@@ -101,12 +101,12 @@ _AFTER_A_CRASH = {
 }
 
 
-def _undone(found: Capability) -> str:
-    if found.effect in ("pure", "read"):
+def _undone(capability: Capability) -> str:
+    if capability.effect in ("pure", "read"):
         return "nothing to undo"
-    if found.irreversible:
+    if capability.irreversible:
         return "no, it is irreversible"
-    return "exact, without the plan saying how" if found.undo else "the task says how, with `rollback`"
+    return "exact, without the plan saying how" if capability.undo else "the task says how, with `rollback`"
 
 
 def _field(field: Field, width: int, is_input: bool) -> str:

@@ -152,16 +152,16 @@ def untrust_plugin(file: str) -> int:
     return 0
 
 
-def _families(found: Plugin) -> str:
+def _families(plugin: Plugin) -> str:
     """Families of a plugin; from a file that is not trusted they are untrusted text."""
-    return harmless(", ".join(found.families)) or "-"
+    return harmless(", ".join(plugin.families)) or "-"
 
 
-def _state(found: Plugin) -> str:
-    count = len(found.capabilities)
+def _state(plugin: Plugin) -> str:
+    count = len(plugin.capabilities)
     what = [f"{count} capabilit{'y' if count == 1 else 'ies'}"] if count else []
-    what += [hook.removeprefix("planrunner_") for hook in found.hooks if hook != "planrunner_register_capabilities"]
-    return f"{found.state}: {', '.join(what)}" if what else found.state
+    what += [hook.removeprefix("planrunner_") for hook in plugin.hooks if hook != "planrunner_register_capabilities"]
+    return f"{plugin.state}: {', '.join(what)}" if what else plugin.state
 
 
 def _examined(examined: ReviewedFile) -> list[str]:

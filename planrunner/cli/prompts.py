@@ -36,9 +36,9 @@ from planrunner.views.terminal import foreign
 Json = Any
 
 
-def consent(given: Settings, alone: bool, found: dict[str, Json]) -> Answer:
+def consent(given: Settings, alone: bool, document: dict[str, Json]) -> Answer:
     """Show a plan and ask about it; with ``alone`` it never asks."""
-    show(given, found)
+    show(given, document)
     if alone or given.no_input or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return "unasked"
     screen = messages(given)
@@ -58,18 +58,18 @@ def vouch(given: Settings, path: str, params: tuple[tuple[str, Json], ...]) -> N
     admit(AdmissionRequest(path, params, ask=partial(consent, given, False)), Registry(project=find_project(path)))
 
 
-def show(given: Settings, found: dict[str, Json]) -> None:
+def show(given: Settings, document: dict[str, Json]) -> None:
     """Tell what a plan may do, on standard error."""
     screen = messages(given)
-    screen.write("".join(f"{line}\n" for line in (_head(found), *powers_lines(screen, found))))
+    screen.write("".join(f"{line}\n" for line in (_head(document), *powers_lines(screen, document))))
 
 
-def _head(found: dict[str, Json]) -> str:
+def _head(document: dict[str, Json]) -> str:
     """Why the question is asked."""
-    if found["origin"] == "outside":
-        changed = " It has changed since it was trusted." if found["trusted"] == "changed" else ""
+    if document["origin"] == "outside":
+        changed = " It has changed since it was trusted." if document["trusted"] == "changed" else ""
         return f"A plan from outside the project wants to run.{changed}"
-    if found["outside"]:
+    if document["outside"]:
         return "A plan of the project wants to act outside of it."
     return "A plan of the project wants to run, and the policy asks first."
 

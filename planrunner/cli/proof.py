@@ -70,24 +70,26 @@ def test_command(
     return _code(tested, data, min_coverage, complaints)
 
 
-def _code(tested: Tested, found: dict[str, Any], least: float | None, screen: Terminal) -> int:
+def _code(tested: Tested, document: dict[str, Any], least: float | None, screen: Terminal) -> int:
     if tested.invalid:
         for source, findings in tested.invalid:
             screen.write(render_text(findings, source, screen.color) + "\n")
         screen.write(f"error: {plural(len(tested.invalid), 'invalid file')}\n")
         return INVALID
-    if found["failed"]:
+    if document["failed"]:
         return FAILED
-    thin = {path: one["share"] for path, one in found["coverage"].items() if least is not None and one["share"] < least}
+    thin = {
+        path: one["share"] for path, one in document["coverage"].items() if least is not None and one["share"] < least
+    }
     for path, share in thin.items():
         screen.write(f"error: `{path}` is covered to {share:.0%}, less than {least:.0%}\n")
     return FAILED if thin else OK
 
 
-def _write_junit(path: str, found: dict[str, Any]) -> None:
+def _write_junit(path: str, document: dict[str, Any]) -> None:
     try:
         with open(path, "w", encoding="utf-8") as file:
-            file.write(junit(found))
+            file.write(junit(document))
     except OSError as error:
         raise UsageError(f"`{path}` cannot be written: {error.strerror}") from error
 

@@ -253,15 +253,15 @@ class _Reader:
         self._known = _remembered(self._index, root)
         self._seen: dict[str, list[Json]] = {}
 
-    def piece(self, path: str, found: os.stat_result) -> FileState:
-        mode = stat.S_IMODE(found.st_mode)
-        if stat.S_ISDIR(found.st_mode):
+    def piece(self, path: str, info: os.stat_result) -> FileState:
+        mode = stat.S_IMODE(info.st_mode)
+        if stat.S_ISDIR(info.st_mode):
             return FileState("folder", mode)
         whole = os.path.join(self._root, path)
         try:
-            if stat.S_ISLNK(found.st_mode):
+            if stat.S_ISLNK(info.st_mode):
                 return self._link(path, os.readlink(whole))
-            sha256, size = self._content(path, whole, found)
+            sha256, size = self._content(path, whole, info)
         except FileNotFoundError:
             return _GONE
         except OSError as error:
@@ -277,11 +277,11 @@ class _Reader:
         self.problems[path] = "it is a link, and what it leads to holds a secret"
         return FileState("unread")
 
-    def _content(self, path: str, whole: str, found: os.stat_result) -> tuple[str, int]:
-        marks, known = _marks(found), self._known.get(path)
+    def _content(self, path: str, whole: str, info: os.stat_result) -> tuple[str, int]:
+        marks, known = _marks(info), self._known.get(path)
         if known is not None and known[:-1] == marks and self._store.hold(known[-1]):
             self._seen[path] = known
-            return known[-1], found.st_size
+            return known[-1], info.st_size
         at = time.time_ns()
         sha256, size = _digest_of(whole)
         if not self._store.hold(sha256):
@@ -290,7 +290,7 @@ class _Reader:
         else:
             self.later.add(os.path.dirname(self._store.path_of(sha256)))
         still = _marks(os.lstat(whole)) == marks
-        if still and max(found.st_mtime_ns, found.st_ctime_ns) + SETTLED < at:
+        if still and max(info.st_mtime_ns, info.st_ctime_ns) + SETTLED < at:
             self._seen[path] = [*marks, sha256]
         return sha256, size
 
@@ -303,9 +303,9 @@ class _Reader:
             replace_file(self._index, index.encode("ascii"))
 
 
-def _marks(found: os.stat_result) -> list[int]:
+def _marks(info: os.stat_result) -> list[int]:
     """What changes when the content of a file does."""
-    return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev]
+    return [info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino, info.st_dev]
 
 
 def _remembered(path: str, root: str) -> dict[str, list[Json]]:

@@ -135,10 +135,10 @@ def asks_fresh(state: State, number: int, place: Place) -> tuple[FreshnessAsked,
 def remembered(state: State, name: str) -> RecordFreshness | None:
     """What is kept of a task that has just been done; None where it is not asked for."""
     number = state.index[name]
-    seen, found = state.freshness.get(number), state.tasks[number]
-    if seen is None or not seen.inputs or found.outcome is None:
+    seen, task_state = state.freshness.get(number), state.tasks[number]
+    if seen is None or not seen.inputs or task_state.outcome is None:
         return None
-    outcome = found.outcome
+    outcome = task_state.outcome
     return RecordFreshness(_name(state, name), state.run_id, seen.inputs, outcome.outputs, outcome.artifacts)
 
 

@@ -74,14 +74,14 @@ def ways(tree: Beneath, parts: list[str], create: bool, hint: str = "`parents: t
 
 def merged(changes: Iterable[Change]) -> tuple[Change, ...]:
     """One change a path, those that change nothing left out. Raises Failure for two that do not agree."""
-    found: dict[str, Change] = {}
+    result: dict[str, Change] = {}
     for change in changes:
         if fits(change.before, change.after):
             continue
-        known = found.setdefault(change.path, change)
+        known = result.setdefault(change.path, change)
         if known.after != change.after:
             raise Failure(f"{change.path} would be changed in two ways at once")
-    return tuple(found.values())
+    return tuple(result.values())
 
 
 def stepped(tree: Beneath, changes: Sequence[Change], mark: str) -> tuple[Step, ...]:

@@ -101,11 +101,11 @@ def repository_around(directory: str) -> str:
 
 def git_position(directory: str) -> dict[str, str]:
     """``head`` (a commit) and ``branch``, as far as there are any."""
-    found = {
+    result = {
         "head": _git(directory, "rev-parse", "--verify", "--quiet", "HEAD"),
         "branch": _git(directory, "symbolic-ref", "--short", "--quiet", "HEAD"),
     }
-    return {name: os.fsdecode(text).strip() for name, text in found.items() if text}
+    return {name: os.fsdecode(text).strip() for name, text in result.items() if text}
 
 
 def git_ignored(directory: str) -> frozenset[str] | None:
@@ -189,18 +189,18 @@ class _Walk:
     def see(self, path: str) -> bool:
         """Take in one path; True for a folder."""
         try:
-            found = os.lstat(os.path.join(self.root, path))
+            info = os.lstat(os.path.join(self.root, path))
         except (FileNotFoundError, NotADirectoryError):
             return False  # gone since it was listed
         except OSError as error:
             self.unread[path] = error.strerror or str(error)
             return False
-        if not any(is_kind(found.st_mode) for is_kind in _KINDS):
+        if not any(is_kind(info.st_mode) for is_kind in _KINDS):
             return False  # sockets, pipes and devices hold nothing to keep
-        self.found[path] = found
+        self.found[path] = info
         if len(self.found) > self._most:
             raise Failure(f"there are more than {self._most:,} files: name those to keep with `paths`")
-        return stat.S_ISDIR(found.st_mode)
+        return stat.S_ISDIR(info.st_mode)
 
     def folder(self, at: str, asks_git: bool) -> None:
         """Take in all that a folder holds. ``asks_git``: it is the top of what git is asked about."""

@@ -72,12 +72,12 @@ def _parts(pattern: str) -> tuple[str, ...]:
 
 def through(reached: Iterable[int], wanted: Sequence[str]) -> set[int]:
     """The places in a pattern together with those behind each ``**``, which stands for no folder as well."""
-    found = set(reached)
+    result = set(reached)
     for at in sorted(reached):
         while at < len(wanted) and wanted[at] == "**":
             at += 1
-            found.add(at)
-    return found
+            result.add(at)
+    return result
 
 
 def shell_fits(pattern: str, path: str) -> bool:
@@ -99,10 +99,10 @@ def files(directory: str, pattern: str) -> list[str]:
 def _below(folder: str, at: str, globs: Globs, around: tuple[tuple[int, int], ...]) -> Iterator[str]:
     """``around`` are the folders that this one lies in, so that a link that leads back is left."""
     try:
-        found, entries = os.stat(folder), list(os.scandir(folder))
+        info, entries = os.stat(folder), list(os.scandir(folder))
     except OSError:
         return
-    place = (found.st_dev, found.st_ino)
+    place = (info.st_dev, info.st_ino)
     for entry in entries if place not in around else ():
         path = at + entry.name
         if entry.is_file():

@@ -108,8 +108,8 @@ def _replaced_as_expected(tree: Beneath, step: Step) -> bool:
 
 def _removals(steps: Sequence[Step]) -> list[Step]:
     """Those that take something away or put in its place something of another kind, the deepest first."""
-    found = [step for step in steps if step.change.before and _kind(step.change.after) != _kind(step.change.before)]
-    return sorted(found, key=_path, reverse=True)
+    result = [step for step in steps if step.change.before and _kind(step.change.after) != _kind(step.change.before)]
+    return sorted(result, key=_path, reverse=True)
 
 
 def _placements(steps: Sequence[Step]) -> list[Step]:

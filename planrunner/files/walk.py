@@ -84,12 +84,12 @@ def state_at(tree: Beneath, path: str) -> FileState | None:
 def state_in(folder: int, name: str, path: str, go_on: Callable[[], None] = lambda: None) -> FileState | None:
     """The same for a name in a folder that is open; ``path`` is for the message, ``go_on`` called now and then."""
     try:
-        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        if stat.S_ISLNK(found.st_mode):
+        info = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISLNK(info.st_mode):
             return FileState("link", target=os.readlink(name, dir_fd=folder))
-        if stat.S_ISDIR(found.st_mode):
-            return FileState("folder", stat.S_IMODE(found.st_mode))
-        if not stat.S_ISREG(found.st_mode):
+        if stat.S_ISDIR(info.st_mode):
+            return FileState("folder", stat.S_IMODE(info.st_mode))
+        if not stat.S_ISREG(info.st_mode):
             raise Failure(f"{path} is not a regular file")
         return _file(folder, name, path, go_on)
     except FileNotFoundError:
@@ -101,15 +101,15 @@ def state_in(folder: int, name: str, path: str, go_on: Callable[[], None] = lamb
 def _file(folder: int, name: str, path: str, go_on: Callable[[], None]) -> FileState:
     handle = os.open(name, READ, dir_fd=folder)
     try:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
+        info = os.fstat(handle)
+        if not stat.S_ISREG(info.st_mode):
             raise Failure(f"{path} is not a regular file")
         hashed, size = hashlib.sha256(), 0
         while data := os.read(handle, CHUNK):
             hashed.update(data)
             size += len(data)
             go_on()
-        return FileState("file", stat.S_IMODE(found.st_mode), size, hashed.hexdigest())
+        return FileState("file", stat.S_IMODE(info.st_mode), size, hashed.hexdigest())
     finally:
         os.close(handle)
 
@@ -171,9 +171,9 @@ def _entries(folder: int, path: str, enter: Callable[[str], bool], depth: int) -
     for name in sorted(os.listdir(folder)):
         inner = f"{path}/{name}" if path else name
         try:
-            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            yield Entry(inner, name, folder, found)
-            if not (stat.S_ISDIR(found.st_mode) and enter(inner)):
+            info = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            yield Entry(inner, name, folder, info)
+            if not (stat.S_ISDIR(info.st_mode) and enter(inner)):
                 continue
             below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
         except (FileNotFoundError, NotADirectoryError):
@@ -187,15 +187,15 @@ def _entries(folder: int, path: str, enter: Callable[[str], bool], depth: int) -
 def below(tree: Beneath, parts: list[str], way: Literal["read", "write"] = "write") -> dict[str, FileState]:
     """Everything below a folder as it stands, by path. Raises Failure for more than ``MOST``, for what is not a file,
     link or folder, and (policy) for what plans do not write to, or what a scope does not let be read, or written."""
-    found: dict[str, FileState] = {}
+    states: dict[str, FileState] = {}
     for entry in entries(tree, parts, lambda _: True):
         tree.writable(entry.path, way)
         state = state_in(entry.folder, entry.name, entry.path, tree.go_on)
         if state is not None:
-            found[entry.path] = state
-        if len(found) > MOST:
+            states[entry.path] = state
+        if len(states) > MOST:
             raise Failure(f"{'/'.join(parts)} holds more than {MOST} entries")
-    return found
+    return states
 
 
 _MOST = 64

@@ -34,21 +34,21 @@ def looks_at(wanted: str, evidence: Json) -> list[dict[str, Json]]:
     tree whose changes are reviewed."""
     items = evidence if isinstance(evidence, list) else [] if evidence is None else [evidence]
     paths = [item for item in items if isinstance(item, str)]
-    found: list[dict[str, Json]] = []
+    rows: list[dict[str, Json]] = []
     if wanted == "tests":
-        found += [{"kind": "junit", "path": path} for path in paths]
+        rows += [{"kind": "junit", "path": path} for path in paths]
     elif wanted == "diff":
         if not any(isinstance(item, dict) and "diff" in item for item in items):
-            found.append({"kind": "diff", "paths": paths})
+            rows.append({"kind": "diff", "paths": paths})
     else:
-        found += [{"kind": "file", "path": path} for path in paths]
+        rows += [{"kind": "file", "path": path} for path in paths]
     for item in items:
         if not isinstance(item, str):
-            found += _explicit(item)
+            rows += _explicit(item)
     kind = {"tests": "junit", "schema": "schema"}.get(wanted)
-    if kind is not None and not any(look["kind"] == kind for look in found):
-        found.append({"kind": kind, "name": "evidence"})
-    return found
+    if kind is not None and not any(look["kind"] == kind for look in rows):
+        rows.append({"kind": kind, "name": "evidence"})
+    return rows
 
 
 def _explicit(item: Json) -> list[dict[str, Json]]:
@@ -61,14 +61,14 @@ def _explicit(item: Json) -> list[dict[str, Json]]:
         more = paths if isinstance(paths, list) else [paths]
         named = [*(what if isinstance(what, list) else []), *more]
         return [{"kind": "diff", "range": what if isinstance(what, str) else "", "paths": named}]
-    found: list[dict[str, Json]] = []
+    rows: list[dict[str, Json]] = []
     for key, value in item.items():
         kind = {"file": "file", "files": "file", "path": "file", "junit": "junit", "tests": "junit"}.get(key)
         if kind is None:
-            found.append({"kind": "text", "name": key, "value": value})
+            rows.append({"kind": "text", "name": key, "value": value})
         else:
-            found += [{"kind": kind, "path": path} for path in (value if isinstance(value, list) else [value])]
-    return found
+            rows += [{"kind": kind, "path": path} for path in (value if isinstance(value, list) else [value])]
+    return rows
 
 
 def paths_of(look: dict[str, Json]) -> Iterator[tuple[str, bool]]:
@@ -204,13 +204,13 @@ def _named(schema: Json, value: Json, at: tuple[str | int, ...]) -> Iterator[Tou
         members = schema.get("properties", {})
         for name, item in value.items():
             member = members.get(name, schema.get("additionalProperties"))
-            found = _named(member, item, (*at, name))
+            result = _named(member, item, (*at, name))
             mounted = isinstance(member, dict) and member.get("format") == "file-mounted"
             if mounted:  # a folder that is handed to others, to be read or, by a word beside it, to be written
                 write = value.get("write", False)
                 way: Literal["read", "write"] = "write" if write else "read"
-                found = (each._replace(way=way, several=not isinstance(write, bool)) for each in found)
-            yield from found
+                result = (each._replace(way=way, several=not isinstance(write, bool)) for each in result)
+            yield from result
 
 
 def _file_of(form: str, text: str) -> tuple[str, bool]:

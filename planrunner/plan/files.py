@@ -175,7 +175,9 @@ class Library:
         come out in the log of a lint."""
         home = os.path.realpath(self._folder)
         near = os.path.commonpath([home, os.path.realpath(place)]) == home
-        return _faulty(path, place, source, findings if near else [found._replace(message="") for found in findings])
+        return _faulty(
+            path, place, source, findings if near else [finding._replace(message="") for finding in findings]
+        )
 
     def too_large(self, plan: Plan) -> bool:
         """Whether a plan has too many tasks with those of all that it links to."""

@@ -61,7 +61,7 @@ def components(count: int, after: Callable[[int], list[int]]) -> list[list[int]]
     low = [0] * count
     on_stack = bytearray(count)
     stack: list[int] = []
-    found: list[list[int]] = []
+    result: list[list[int]] = []
     counter = 0
     for root in range(count):
         if number[root]:
@@ -88,8 +88,8 @@ def components(count: int, after: Callable[[int], list[int]]) -> list[list[int]]
                 if work and low[here] < low[work[-1][0]]:
                     low[work[-1][0]] = low[here]
                 if low[here] == number[here]:
-                    found.append(_take(stack, here, on_stack))
-    return found
+                    result.append(_take(stack, here, on_stack))
+    return result
 
 
 def _take(stack: list[int], root: int, on_stack: bytearray) -> list[int]:
@@ -225,10 +225,10 @@ class Graph:
                     self.routed_from[there] = [*self.routed_from[there], here]
 
     def _clean(self, here: int, names: Sequence[str]) -> list[int]:
-        found = dict.fromkeys(self.find(name) for name in names)
-        if here in found:
+        result = dict.fromkeys(self.find(name) for name in names)
+        if here in result:
             self.loners.append(here)
-        return [there for there in found if there not in (-1, here)]
+        return [there for there in result if there not in (-1, here)]
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -419,20 +419,20 @@ def roles_of(task: Task, into: int, out: int, followers: int) -> tuple[Role, ...
     LINEAR   one in, one out, and nothing of the above
     ======== =====================================================
     """
-    found: list[Role] = []
+    roles: list[Role] = []
     if not into:
-        found.append("START")
+        roles.append("START")
     if not out:
-        found.append("EXIT")
+        roles.append("EXIT")
     if task.fanout or task.loop or task.subplan or task.subplan_file:
-        found.append("SPLIT")
+        roles.append("SPLIT")
     if any(chooses(edge) for edge in task.edges) or (task.gate is not None and task.gate.kind == "decision"):
-        found.append("DECISION")
+        roles.append("DECISION")
     if followers > 1:
-        found.append("BRANCH")
+        roles.append("BRANCH")
     if into > 1:
-        found.append("MERGE")
-    return tuple(found) or ("LINEAR",)
+        roles.append("MERGE")
+    return tuple(roles) or ("LINEAR",)
 
 
 def chooses(edge: Edge) -> bool:

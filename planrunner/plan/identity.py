@@ -208,24 +208,24 @@ def _members(old: Json, new: Json) -> tuple[tuple[str, Json, Json], ...]:
 
 
 def _named(kind: str, old: dict[str, Json], new: dict[str, Json]) -> list[Difference]:
-    found = [Difference(f"{kind} {name}", "added") for name in new if name not in old]
-    found += [Difference(f"{kind} {name}", "removed") for name in old if name not in new]
+    result = [Difference(f"{kind} {name}", "added") for name in new if name not in old]
+    result += [Difference(f"{kind} {name}", "removed") for name in old if name not in new]
     for name, now in new.items():
         if name in old and (members := _members(old[name], now)):
-            found.append(Difference(f"{kind} {name}", "changed", members))
-    return found
+            result.append(Difference(f"{kind} {name}", "changed", members))
+    return result
 
 
 def _tasks(prefix: str, old: Iterable[Task], new: Iterable[Task]) -> list[Difference]:
     before, after = {task.id: task for task in old}, {task.id: task for task in new}
-    found = [Difference(f"task {prefix}{name}", "removed") for name in before if name not in after]
+    result = [Difference(f"task {prefix}{name}", "removed") for name in before if name not in after]
     for name, task in after.items():
         if name not in before:
-            found.append(Difference(f"task {prefix}{name}", "added"))
+            result.append(Difference(f"task {prefix}{name}", "added"))
             continue
-        found += _own(f"task {prefix}{name}", before[name], task)
-        found += _tasks(f"{prefix}{name}/", inside(before[name]), inside(task))
-    return found
+        result += _own(f"task {prefix}{name}", before[name], task)
+        result += _tasks(f"{prefix}{name}/", inside(before[name]), inside(task))
+    return result
 
 
 def _own(what: str, old: Task, new: Task) -> list[Difference]:
@@ -245,12 +245,12 @@ def _emptied(value: Json) -> Json:
 
 
 def _edges(prefix: str, tasks: Iterable[Task]) -> dict[str, None]:
-    found: dict[str, None] = {}
+    result: dict[str, None] = {}
     for task in tasks:
-        found |= dict.fromkeys(f"{prefix}{need} -> {prefix}{task.id}" for need in task.needs)
-        found |= {f"{prefix}{task.id} -> {prefix}{edge.target} on {edge.on}": None for edge in task.edges}
-        found |= _edges(f"{prefix}{task.id}/", inside(task))
-    return found
+        result |= dict.fromkeys(f"{prefix}{need} -> {prefix}{task.id}" for need in task.needs)
+        result |= {f"{prefix}{task.id} -> {prefix}{edge.target} on {edge.on}": None for edge in task.edges}
+        result |= _edges(f"{prefix}{task.id}/", inside(task))
+    return result
 
 
 def _data(value: Json) -> Json:

@@ -159,10 +159,10 @@ def _alone(lowered: Lowered) -> tuple[Lowered, list[Diagnostic]]:
 
 def _plugin_checks(capabilities: Capabilities) -> list[Check]:
     """The lint rules that plugins brought along, where ``capabilities`` knows plugins; their codes become known."""
-    found: tuple[tuple[Rule, Check], ...] = getattr(capabilities, "rules", tuple)()
-    for rule, _ in found:
+    result: tuple[tuple[Rule, Check], ...] = getattr(capabilities, "rules", tuple)()
+    for rule, _ in result:
         RULES.setdefault(rule.code, rule)
-    return [check for _, check in found]
+    return [check for _, check in result]
 
 
 class _Table(Table[str, Capability]):

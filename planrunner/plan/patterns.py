@@ -22,11 +22,11 @@ def value_matches(pattern: Any, value: Any, every: bool) -> bool:
     """Whether an input fits: text by ``name_matches``, a list by its members (``every`` of them, or any), anything else
     by being equal."""
     if isinstance(value, (list, tuple)):
-        found = (value_matches(pattern, item, every) for item in value)
-        return all(found) if every else any(found)
+        result = (value_matches(pattern, item, every) for item in value)
+        return all(result) if every else any(result)
     if isinstance(value, dict):
-        found = (value_matches(pattern, item, every) for item in value.values())
-        return all(found) if every else any(found)
+        result = (value_matches(pattern, item, every) for item in value.values())
+        return all(result) if every else any(result)
     if isinstance(pattern, str):
         return name_matches(pattern, written(value))
     return bool(pattern == value) and isinstance(pattern, bool) == isinstance(value, bool)

@@ -149,9 +149,9 @@ def assigned(levels: Sequence[Level], run: str | Sequence[str] | None, shell: st
 def addresses(value: Json) -> Iterator[tuple[str, int]]:
     """The hosts and ports (0: not said) of every address in the inputs of a call."""
     if isinstance(value, str):
-        found = _ADDRESS.match(_TEMPLATE.sub(UNKNOWN, value.strip()))
-        if found:
-            yield found[1].lower(), int(found[2] or 0)
+        match = _ADDRESS.match(_TEMPLATE.sub(UNKNOWN, value.strip()))
+        if match:
+            yield match[1].lower(), int(match[2] or 0)
     elif isinstance(value, dict):
         for item in value.values():
             yield from addresses(item)

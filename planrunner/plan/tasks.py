@@ -96,11 +96,11 @@ def declared_secrets(secrets: Json) -> Iterator[DeclaredSecret]:
 
 def every_secret(tasks: tuple[Task, ...]) -> set[str]:
     """The ids of the credentials that tasks declare, those inside them included."""
-    found: set[str] = set()
+    result: set[str] = set()
     for task in every(tasks):
         if task.secrets:
-            found |= {wish.id for wish in declared_secrets(task.secrets)}
-    return found
+            result |= {wish.id for wish in declared_secrets(task.secrets)}
+    return result
 
 
 def named_credential(task: Task) -> str:

@@ -46,17 +46,17 @@ _INSIDE = rf"(?s){_STRING}|\}}\}}|[{{}}]"
 
 def placeholders(text: str, start: int = 0, end: int | None = None) -> list[Placeholder]:
     """Every ``{{ … }}`` between two offsets, in order. Braces inside quoted text and of maps do not close it."""
-    found = []
+    result = []
     end = len(text) if end is None else end
     at = text.find("{{", start, end)
     while at >= 0:
         close = closing(text, at + 2, end)
         if close < 0:
-            found.append(Placeholder(at, end, text[at + 2 : end], False))
+            result.append(Placeholder(at, end, text[at + 2 : end], False))
             break
-        found.append(Placeholder(at, close + 2, text[at + 2 : close]))
+        result.append(Placeholder(at, close + 2, text[at + 2 : close]))
         at = text.find("{{", close + 2, end)
-    return found
+    return result
 
 
 def closing(text: str, at: int, end: int) -> int:
@@ -295,8 +295,8 @@ class _Reader:
 
 def _next(text: str, at: int) -> int:
     """Where the next template begins, or -1."""
-    found = [place for sign in ("{{", "{%") if (place := text.find(sign, at)) >= 0]
-    return min(found, default=-1)
+    result = [place for sign in ("{{", "{%") if (place := text.find(sign, at)) >= 0]
+    return min(result, default=-1)
 
 
 def _end_of_block(text: str, at: int) -> int:

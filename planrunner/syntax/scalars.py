@@ -195,8 +195,8 @@ def double_quoted(text: str) -> str:
     return '"' + _ESCAPED.sub(_escape, text) + '"'
 
 
-def _escape(found: re.Match[str]) -> str:
-    character = found[0]
+def _escape(match: re.Match[str]) -> str:
+    character = match[0]
     number = ord(character)
     return _SHORT.get(character) or (f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}")
 

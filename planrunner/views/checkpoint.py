@@ -47,21 +47,21 @@ def warnings(terminal: Terminal, state: State) -> list[str]:
     return [f"  {terminal.sign('in_doubt')} {warning(task, *problem)}" for task, problem in problems]
 
 
-def lines(terminal: Terminal, found: dict[str, Json], clock: str) -> list[str]:
+def lines(terminal: Terminal, document: dict[str, Json], clock: str) -> list[str]:
     """Everything that a checkpoint holds; ``clock`` is its time as people read it."""
-    head = terminal.paint(harmless(found["checkpoint"]), "bold")
-    where = "the run ended with it" if found["ended"] else f"entry {found['entry']}"
-    shown = [f"{head} of run {found['run_id']} ({harmless(found['plan'])}), {where}, {clock}"]
-    tasks = ", ".join(f"{count} {status}" for status, count in found["tasks"].items())
+    head = terminal.paint(harmless(document["checkpoint"]), "bold")
+    where = "the run ended with it" if document["ended"] else f"entry {document['entry']}"
+    shown = [f"{head} of run {document['run_id']} ({harmless(document['plan'])}), {where}, {clock}"]
+    tasks = ", ".join(f"{count} {status}" for status, count in document["tasks"].items())
     shown += _part("tasks", [tasks])
-    shown += _part("parameters", [f"{name} = {_value(value)}" for name, value in found["params"].items()])
-    shown += _part("outputs", list(_outputs(found["outputs"])))
-    shown += _part("artifacts", [_artifact(record) for record in found["artifacts"]])
-    shown += _part("decisions", [_decision(one) for one in found["decisions"]])
-    shown += _part("evidence", [_criterion(one) for one in found["evidence"]])
-    shown += _part("files", list(_files(found["files"])) if found["files"] else [])
-    here = [f"{name} {_value(value)}" for name, value in found["environment"].items() if name != "env" and value]
-    variables = found["environment"].get("env") or {}
+    shown += _part("parameters", [f"{name} = {_value(value)}" for name, value in document["params"].items()])
+    shown += _part("outputs", list(_outputs(document["outputs"])))
+    shown += _part("artifacts", [_artifact(record) for record in document["artifacts"]])
+    shown += _part("decisions", [_decision(one) for one in document["decisions"]])
+    shown += _part("evidence", [_criterion(one) for one in document["evidence"]])
+    shown += _part("files", list(_files(document["files"])) if document["files"] else [])
+    here = [f"{name} {_value(value)}" for name, value in document["environment"].items() if name != "env" and value]
+    variables = document["environment"].get("env") or {}
     return shown + _part("environment", here + [f"${name} = {_value(value)}" for name, value in variables.items()])
 
 

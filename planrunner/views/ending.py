@@ -28,7 +28,7 @@ def ending(terminal: Terminal, state: State, run_id: str, source: Source | None 
     if state.ledger is not None:
         text = budget_line(state, state.ended_at or 0.0)
         lines += [f"  {text}"] if text else []
-    if any(found.outcome is not None and found.outcome.refused for found in state.tasks):
+    if any(task_state.outcome is not None and task_state.outcome.refused for task_state in state.tasks):
         lines += tolerated_lines(terminal, state)
     if any(state.counts.get(status) for status in ("failed", "in_doubt", "rolled_back")):
         # Late: only runs with trouble pay for it.

@@ -50,7 +50,7 @@ def failure_blocks(terminal: Terminal, state: State, run_id: str, source: Source
     A failure that a handler recovered or that is allowed has no block: it needs no action. Neither has
     a task that failed because of one inside it, nor a failure that a later round or attempt made up for.
     """
-    troubled = [number for number, found in enumerate(state.tasks) if _matters(state, number, found)]
+    troubled = [number for number, task_state in enumerate(state.tasks) if _matters(state, number, task_state)]
     if len(troubled) > 1:  # the cause first
         troubled.sort(key=lambda number: state.tasks[number].ended or float("inf"))
     lines: list[str] = []
@@ -61,47 +61,50 @@ def failure_blocks(terminal: Terminal, state: State, run_id: str, source: Source
     return lines
 
 
-def _matters(state: State, number: int, found: TaskState) -> bool:
-    if found.status == "failed" or _undone(found):
-        if found.dependency_outcome in ("completed", "tolerated", "skipped"):
+def _matters(state: State, number: int, task_state: TaskState) -> bool:
+    if task_state.status == "failed" or _undone(task_state):
+        if task_state.dependency_outcome in ("completed", "tolerated", "skipped"):
             return False
-    elif found.status != "in_doubt":
+    elif task_state.status != "in_doubt":
         return False
     return (not state.containers or by_its_own(state, number)) and stands(state, number)
 
 
-def _undone(found: TaskState) -> bool:
+def _undone(task_state: TaskState) -> bool:
     """It failed, and a rollback has undone what it had begun: why it failed is still what people want to know."""
-    return found.status == "rolled_back" and found.dependency_outcome == "failed"
+    return task_state.status == "rolled_back" and task_state.dependency_outcome == "failed"
 
 
 def failure_block(
     terminal: Terminal, state: State, number: int, run_id: str, source: Source | None = None
 ) -> list[str]:
     """The lines of the block of one task, by its number in the run."""
-    task, found = state.specs[number], state.tasks[number]
+    task, task_state = state.specs[number], state.tasks[number]
     facts = [
-        ("why", labelled(state, _why(found))),
+        ("why", labelled(state, _why(task_state))),
         ("in", around_text(state, number) if state.tasks[number].frame.owner >= 0 else ""),
         ("place", _place(state, number, source)),
         ("command", "" if task.concluding else command_text(task)),
-        *_output(found.outcome),
-        ("refused", refused_text(found.outcome)),
-        ("gave", "" if task.concluding else _given(found)),
-        ("advice", advice(task, found.failure)),
+        *_output(task_state.outcome),
+        ("refused", refused_text(task_state.outcome)),
+        ("gave", "" if task.concluding else _given(task_state)),
+        ("advice", advice(task, task_state.failure)),
         ("then", _consequence(state, number)),
     ]
-    kind = f" ({found.failure})" if found.failure else ""
-    status = "failed" if _undone(found) else found.status
-    head = [f"{label(state, number)} {status_word(status)}{kind}", attempt_text(task, found.attempts, found.past)]
-    if found.outcome is not None and found.outcome.duration:
-        head.append(f"after {duration_text(found.outcome.duration)}")
+    kind = f" ({task_state.failure})" if task_state.failure else ""
+    status = "failed" if _undone(task_state) else task_state.status
+    head = [
+        f"{label(state, number)} {status_word(status)}{kind}",
+        attempt_text(task, task_state.attempts, task_state.past),
+    ]
+    if task_state.outcome is not None and task_state.outcome.duration:
+        head.append(f"after {duration_text(task_state.outcome.duration)}")
     headline = terminal.paint(", ".join(fact for fact in head if fact), "bold")
     lines = [f"{terminal.sign(status)} {headline}"]
     room = terminal.edge() - _INDENT
     for name, value in facts:
         parts = map(harmless, value.splitlines())
-        shown = _folded(parts, room) if (name, found.failure) == ("why", "policy") else parts
+        shown = _folded(parts, room) if (name, task_state.failure) == ("why", "policy") else parts
         lines += _fact(terminal, name, [cut(line, room, terminal.unicode) for line in shown])
     return lines + _fact(terminal, "go on", _ways_on(terminal.program, state, number, run_id))
 
@@ -136,9 +139,9 @@ def _fact(terminal: Terminal, name: str, lines: Sequence[str]) -> list[str]:
     return [f"  {terminal.paint(f'{name:<9}', 'dim')}{line}" for name, line in zip(names, lines)]
 
 
-def _why(found: TaskState) -> str:
-    message = found.outcome.message if found.outcome else ""
-    detail = found.detail or found.reason.replace("_", " ")
+def _why(task_state: TaskState) -> str:
+    message = task_state.outcome.message if task_state.outcome else ""
+    detail = task_state.detail or task_state.reason.replace("_", " ")
     return "\n".join(part for part in (detail, message if message not in detail else "") if part)
 
 
@@ -171,9 +174,9 @@ def _output(outcome: Outcome | None) -> list[tuple[str, str]]:
     return [(name, "\n".join(lines)) for name, lines in (("stdout", prints), ("stderr", errors)) if lines]
 
 
-def _given(found: TaskState) -> str:
+def _given(task_state: TaskState) -> str:
     """The outputs of the failure, a line each; of many the first few and how many more there are."""
-    given = outputs_of(found)
+    given = outputs_of(task_state)
     lines = [f"{name}={_short(value)}" for name, value in list(given.items())[:GIVEN]]
     return "\n".join([*lines, f"({len(given) - GIVEN} more)"] if len(given) > GIVEN else lines)
 
@@ -185,18 +188,18 @@ def _short(value: object) -> str:
 
 
 def _consequence(state: State, number: int) -> str:
-    task, found = state.specs[number], state.tasks[number]
-    if found.status == "in_doubt":
+    task, task_state = state.specs[number], state.tasks[number]
+    if task_state.status == "in_doubt":
         return "result unknown: the run waits for a decision"
-    if found.recovered_by:
-        return f"{found.recovered_by} stood in for it"
+    if task_state.recovered_by:
+        return f"{task_state.recovered_by} stood in for it"
     if task.allow_failure:
         return "the run goes on without it"
     handlers = [
         route.target for route in state.shape.routes_out.get(number, ()) if route.edge.on in ("failure", "always")
     ]
     fell = _fell(state, number)
-    parts = [f"{label(state, at)} {state.tasks[at].status}" for at in (*handlers, *fell)]
+    parts = [f"{label(state, at)} {status_word(state.tasks[at].status)}" for at in (*handlers, *fell)]
     idle = set().union(*(_idle(state, at) for at in (number, *fell))) - set(handlers)
     if idle:
         parts.append(f"{len(idle)} not started")
@@ -245,20 +248,20 @@ def _ways_on(program: str, state: State, number: int, run_id: str) -> list[str]:
     """The commands to continue with; never cut, because people copy them. A dry run has none."""
     if is_dry(state):
         return []
-    found = state.tasks[number]
-    if found.status == "in_doubt":
+    task_state = state.tasks[number]
+    if task_state.status == "in_doubt":
         undo = "|rollback" if is_undoable(state, number) else ""
         return [f"{program} resume {run_id} --settle {word(label(state, number))}=retry|completed|failed{undo}"]
     name = word(label(state, number))
-    if found.failure == "budget" and " budget of " in found.detail:
-        return [f"{program} budget {run_id} {extending(found.detail)}", f"{program} retry {run_id}"]
+    if task_state.failure == "budget" and " budget of " in task_state.detail:
+        return [f"{program} budget {run_id} {extending(task_state.detail)}", f"{program} retry {run_id}"]
     ways = [f"{program} logs {run_id} {name}", f"{program} why {run_id} {name}"]
     written = str(state.environment.get("plan") or "")
-    if not written or found.failure in ("rejected", "expired"):
+    if not written or task_state.failure in ("rejected", "expired"):
         return ways
     file = plan_file(written)
     mend = _linked_file(state, number, file) or file
-    if found.failure in ("policy", "budget"):
+    if task_state.failure in ("policy", "budget"):
         mend += " or planrunner.yaml"
     return [f"fix {mend}, then: {program} retry {run_id} --plan {word(file)}", *ways]
 

@@ -33,8 +33,11 @@ def waiting_gates(state: State) -> list[int]:
         return []
     return [
         number
-        for number, found in enumerate(state.tasks)
-        if found.status == "blocked" and found.gate is not None and found.gate.waits and number not in state.held
+        for number, task_state in enumerate(state.tasks)
+        if task_state.status == "blocked"
+        and task_state.gate is not None
+        and task_state.gate.waits
+        and number not in state.held
     ]
 
 

@@ -18,22 +18,22 @@ _WORDS = {"runs": "run", "asks": "ask", "decided": "decide", "on failure": "if f
 _WORDS |= dict.fromkeys(("omitted", "left out"), "not run")
 
 
-def preview_lines(screen: Terminal, found: dict[str, Json]) -> Iterator[str]:
+def preview_lines(screen: Terminal, document: dict[str, Json]) -> Iterator[str]:
     """What runs in which order, then the worst case of everything."""
-    envelope = found["envelope"]
-    params = " ".join(f"{name}={as_text(value)}" for name, value in found["params"].items())
-    digest = found["digests"]["plan"].partition(":")[2][:12]
+    envelope = document["envelope"]
+    params = " ".join(f"{name}={as_text(value)}" for name, value in document["params"].items())
+    digest = document["digests"]["plan"].partition(":")[2][:12]
     yield f"{screen.paint(harmless(envelope['plan']), 'bold')} @ {digest}" + (
         f"   {harmless(params)}" if params else ""
     )
     longest = max((len(row["task"]) for row in _every(envelope["tasks"])), default=4)
     yield from _tasks(screen, envelope["tasks"], longest, 1)
-    if "changes" in found:
+    if "changes" in document:
         yield ""
-        yield from _changes(screen, found["changes"])
+        yield from _changes(screen, document["changes"])
     yield ""
     yield from _sums(envelope)
-    yield from _missing(found.get("missing", []))
+    yield from _missing(document.get("missing", []))
 
 
 def _missing(rows: list[dict[str, Json]]) -> Iterator[str]:

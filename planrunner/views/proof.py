@@ -15,21 +15,21 @@ from planrunner.views.terminal import Terminal, duration_text, plural, table
 Json = Any
 
 
-def test_lines(screen: Terminal, found: dict[str, Json], every: bool) -> Iterator[str]:
+def test_lines(screen: Terminal, document: dict[str, Json], every: bool) -> Iterator[str]:
     """A line for each case, below the failing ones what was expected and what came; then the coverage of each plan.
     With ``every`` it is listed what no case reached."""
     file = ""
-    for case in found["cases"]:
+    for case in document["cases"]:
         if case["file"] != file:
             file = case["file"]
             note = "  (generated: no test file names this plan)" if case["generated"] else ""
             yield screen.paint(harmless(file), "bold") + screen.paint(note, "dim")
         yield from _case(screen, case)
-    if found["coverage"]:
+    if document["coverage"]:
         yield ""
-        yield from _coverage(screen, found["coverage"], every)
+        yield from _coverage(screen, document["coverage"], every)
     yield ""
-    yield _summary(screen, found)
+    yield _summary(screen, document)
 
 
 def _case(screen: Terminal, case: dict[str, Json]) -> Iterator[str]:
@@ -63,21 +63,21 @@ def percent(share: float) -> str:
     return f"{100 if share >= 1 else min(99, round(share * 100))}%"
 
 
-def _summary(screen: Terminal, found: dict[str, Json]) -> str:
-    failed = found["failed"]
-    text = f"{found['passed']} passed" + (f", {failed} failed" if failed else "")
-    plans = len(found["coverage"])
-    sign = screen.sign("failed" if failed or not found["cases"] else "completed")
-    return f"{sign} {text}; {percent(found['share'])} covered of {plural(plans, 'plan')}"
+def _summary(screen: Terminal, document: dict[str, Json]) -> str:
+    failed = document["failed"]
+    text = f"{document['passed']} passed" + (f", {failed} failed" if failed else "")
+    plans = len(document["coverage"])
+    sign = screen.sign("failed" if failed or not document["cases"] else "completed")
+    return f"{sign} {text}; {percent(document['share'])} covered of {plural(plans, 'plan')}"
 
 
-def junit(found: dict[str, Json]) -> str:
+def junit(document: dict[str, Json]) -> str:
     """The results as JUnit XML: one suite for each file; times are those of the virtual clock."""
     files: dict[str, list[dict[str, Json]]] = {}
-    for case in found["cases"]:
+    for case in document["cases"]:
         files.setdefault(case["file"], []).append(case)
     lines = ['<?xml version="1.0" encoding="UTF-8"?>']
-    lines.append(f'<testsuites tests="{len(found["cases"])}" failures="{found["failed"]}">')
+    lines.append(f'<testsuites tests="{len(document["cases"])}" failures="{document["failed"]}">')
     for file, cases in files.items():
         failed = sum(not case["passed"] for case in cases)
         lines.append(f'  <testsuite name={quoteattr(file)} tests="{len(cases)}" failures="{failed}">')
@@ -107,10 +107,11 @@ def _sound(text: str) -> str:
     return "".join(char for char in text if char in "\t\n" or " " <= char not in "\ufffe\uffff")
 
 
-def chaos_lines(screen: Terminal, found: dict[str, Json]) -> Iterator[str]:
+def chaos_lines(screen: Terminal, document: dict[str, Json]) -> Iterator[str]:
     """The table of what was injected and how each run ended, then the verdict."""
-    world = "a scratch copy of the project" if found.get("real") else f"a simulation: {found['world']}"
-    yield f"{harmless(found['plan'])} in {world}; {plural(found['writes'], 'journal write')}, ends as {found['status']}"
+    world = "a scratch copy of the project" if document.get("real") else f"a simulation: {document['world']}"
+    writes = plural(document["writes"], "journal write")
+    yield f"{harmless(document['plan'])} in {world}; {writes}, ends as {document['status']}"
     yield ""
     rows = [
         (
@@ -119,23 +120,23 @@ def chaos_lines(screen: Terminal, found: dict[str, Json]) -> Iterator[str]:
             str(row["doubts"]),
             ", ".join(f"{n} {word}" for word, n in row["ended"].items()),
         )
-        for row in found["table"]
+        for row in document["table"]
     ]
     yield from table(screen, ("KILLED", "RUNS", "IN DOUBT", "ENDED"), rows)
     yield ""
-    if found["doubts"]:
-        settled = "tried again" if found.get("real") else "settled by what the simulation knows"
-        yield f"in doubt: {plural(found['doubts'], 'attempt')} of unsafe tasks, {settled}"
-    if found["left_out"]:
-        yield f"{plural(found['left_out'], 'run')} left out: no time (--time)"
-    yield from _verdict(screen, found)
+    if document["doubts"]:
+        settled = "tried again" if document.get("real") else "settled by what the simulation knows"
+        yield f"in doubt: {plural(document['doubts'], 'attempt')} of unsafe tasks, {settled}"
+    if document["left_out"]:
+        yield f"{plural(document['left_out'], 'run')} left out: no time (--time)"
+    yield from _verdict(screen, document)
 
 
-def _verdict(screen: Terminal, found: dict[str, Json]) -> Iterator[str]:
-    bad = found["violation"]
+def _verdict(screen: Terminal, document: dict[str, Json]) -> Iterator[str]:
+    bad = document["violation"]
     if bad is None:
-        text = "the same end every time" + ("" if found.get("real") else ", nothing lost, nothing unsafe done twice")
-        yield f"{screen.sign('completed')} {plural(found['runs'], 'run')} killed and resumed: {text}"
+        text = "the same end every time" + ("" if document.get("real") else ", nothing lost, nothing unsafe done twice")
+        yield f"{screen.sign('completed')} {plural(document['runs'], 'run')} killed and resumed: {text}"
         return
     yield f"{screen.sign('failed')} a kill changed how the run ends:"
     for line in bad["wrong"][:10]:
@@ -158,8 +159,8 @@ def replay_lines(run_id: str, replayed: Replayed, edited: bool) -> list[str]:
     return [*lines, *(f"  {name:<9}{harmless(value)}" for name, value in facts if value), *_sides(difference)]
 
 
-def _sides(found: Difference) -> list[str]:
-    expected, got, where = found.expected, found.got, ""
+def _sides(difference: Difference) -> list[str]:
+    expected, got, where = difference.expected, difference.got, ""
     if isinstance(expected, str) and isinstance(got, str) and "\n" in expected + got:
         expected, got, where = _first_line(expected, got)
     return [f"  expected {_shown(expected)}{where}", f"  got      {_shown(got)}{where}"]

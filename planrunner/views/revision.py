@@ -49,11 +49,11 @@ _SIGNS = {"added": "+", "removed": "-", "changed": "~"}
 _LONG = 200
 
 
-def difference_lines(terminal: Terminal, found: Iterable[Difference]) -> list[str]:
+def difference_lines(terminal: Terminal, differences: Iterable[Difference]) -> list[str]:
     """A line for each thing that differs (``+`` added, ``-`` removed, ``~`` changed), and two below it for each field
     that changed."""
     lines = []
-    for what, change, fields in found:
+    for what, change, fields in differences:
         lines.append(harmless(f"{_SIGNS[change]} {what}"))
         for name, before, after in fields:
             for sign, value in (("-", before), ("+", after)):
@@ -69,7 +69,7 @@ def _value(terminal: Terminal, head: str, value: Json) -> list[str]:
     return [cut(harmless(line), max(_LONG, len(head)), terminal.unicode) for line in lines]
 
 
-def difference_object(found: Iterable[Difference]) -> list[dict[str, Json]]:
+def difference_object(differences: Iterable[Difference]) -> list[dict[str, Json]]:
     """The same as data."""
     return [
         {
@@ -77,7 +77,7 @@ def difference_object(found: Iterable[Difference]) -> list[dict[str, Json]]:
             "change": change,
             "fields": [{"field": name, "before": before, "after": after} for name, before, after in fields],
         }
-        for what, change, fields in found
+        for what, change, fields in differences
     ]
 
 

@@ -24,49 +24,51 @@ _EFFECTS = {"unsafe": "changes things", "checkable": "changes things", "idempote
 _PLAIN = frozenset("./:_-@*#[]+=%~$")
 
 
-def powers_lines(screen: Terminal, found: dict[str, Json]) -> Iterator[str]:
+def powers_lines(screen: Terminal, document: dict[str, Json]) -> Iterator[str]:
     """The summary, a row for each kind of thing; rows without anything to tell are left out, but for what would be
     missed."""
-    for label, text in _rows(found):
+    for label, text in _rows(document):
         yield from _wrapped(screen, label, text)
 
 
-def _rows(found: dict[str, Json]) -> Iterator[tuple[str, list[str]]]:
-    yield "plan", [f"{item(found['plan'])} with {plural(found['tasks'], 'task')}"]
-    yield "file", [item(found["file"], LONGEST_PATH)]
-    if found["why"]:
-        yield "origin", [f"outside: {cut(_visible(found['why']), LONGEST_PATH, False)}"]
-    if found["subplans"]:
-        yield "links to", _items(found["subplans"])
-    yield "works in", [item(found["directory"], LONGEST_PATH)]
-    yield "calls", _bounded([_call(row) for row in found["capabilities"]]) or ["nothing"]
-    if found["programs"]:
-        yield "programs", [*_items(found["programs"]), "and what these start"]
-    if found["hosts"]:
-        yield "hosts", _items(found["hosts"])
-    if found["writes"]:
-        yield "writes", _items(found["writes"])
-    if found["outside"]:
-        rows = [f"{item(row['path'], LONGEST_PATH)} ({row['as']} of {item(row['task'])})" for row in found["outside"]]
+def _rows(document: dict[str, Json]) -> Iterator[tuple[str, list[str]]]:
+    yield "plan", [f"{item(document['plan'])} with {plural(document['tasks'], 'task')}"]
+    yield "file", [item(document["file"], LONGEST_PATH)]
+    if document["why"]:
+        yield "origin", [f"outside: {cut(_visible(document['why']), LONGEST_PATH, False)}"]
+    if document["subplans"]:
+        yield "links to", _items(document["subplans"])
+    yield "works in", [item(document["directory"], LONGEST_PATH)]
+    yield "calls", _bounded([_call(row) for row in document["capabilities"]]) or ["nothing"]
+    if document["programs"]:
+        yield "programs", [*_items(document["programs"]), "and what these start"]
+    if document["hosts"]:
+        yield "hosts", _items(document["hosts"])
+    if document["writes"]:
+        yield "writes", _items(document["writes"])
+    if document["outside"]:
+        rows = [
+            f"{item(row['path'], LONGEST_PATH)} ({row['as']} of {item(row['task'])})" for row in document["outside"]
+        ]
         yield "reaches out", _bounded(rows)
-    yield from _given(found)
-    if found["asks"]:
-        yield "asks first", _items(found["asks"])
-    if found["irreversible"]:
-        yield "no undo", _items(found["irreversible"])
-    yield "at most", _worst(found["worst"])
-    yield "digest", [found["digest"]]
+    yield from _given(document)
+    if document["asks"]:
+        yield "asks first", _items(document["asks"])
+    if document["irreversible"]:
+        yield "no undo", _items(document["irreversible"])
+    yield "at most", _worst(document["worst"])
+    yield "digest", [document["digest"]]
 
 
-def _given(found: dict[str, Json]) -> Iterator[tuple[str, list[str]]]:
+def _given(document: dict[str, Json]) -> Iterator[tuple[str, list[str]]]:
     """What the plan is given: secrets, variables, parameters, and the settings that come with it."""
-    if found["secrets"]:
-        yield "secrets", _items(found["secrets"])
-    if found["env"]:
-        yield "reads", _items([f"${name}" for name in found["env"]])
-    if found["params"]:
-        yield "parameters", _bounded([f"{item(name)}={item(value)}" for name, value in found["params"].items()])
-    if (settings := found["settings"]) is not None:
+    if document["secrets"]:
+        yield "secrets", _items(document["secrets"])
+    if document["env"]:
+        yield "reads", _items([f"${name}" for name in document["env"]])
+    if document["params"]:
+        yield "parameters", _bounded([f"{item(name)}={item(value)}" for name, value in document["params"].items()])
+    if (settings := document["settings"]) is not None:
         yield "settings", [f"its own planrunner.yaml: {', '.join(_items(settings['sections'])) or 'empty'}"]
         if settings["env"]:
             yield "", [f"they take {', '.join(_items([f'${name}' for name in settings['env']]))}"]
@@ -218,15 +220,15 @@ class Credited(NamedTuple):
 _SIGNS = {True: "completed", False: "failed"}
 
 
-def rows(terminal: Terminal, found: Sequence[Credited]) -> Iterator[str]:
+def rows(terminal: Terminal, credited: Sequence[Credited]) -> Iterator[str]:
     """A line for each credential: where it comes from, or, once it was looked up, whether it is there."""
-    if not found:
+    if not credited:
         yield "no credentials: `provider_credentials` of planrunner.yaml lists them"
-    elif found[0].there is None:
-        cells = [[harmless(cell) for cell in (each.id, each.variable, each.source, each.place)] for each in found]
+    elif credited[0].there is None:
+        cells = [[harmless(cell) for cell in (each.id, each.variable, each.source, each.place)] for each in credited]
         yield from table(terminal, ("credential", "variable", "comes from", "listed in"), cells)
     else:
-        for each in found:
+        for each in credited:
             said = f": {each.problem}" if each.problem else f", from {each.source}"
             yield f"{terminal.sign(_SIGNS[bool(each.there)])} {harmless(each.id + said)}"
             if each.warning:

@@ -52,7 +52,7 @@ def run_object(
     history: dict[str, list[dict[str, Json]]] = {}
     for attempt in attempts(entries):
         history.setdefault(attempt.task, []).append(_attempt_object(attempt))
-    found = {
+    task_state = {
         "format": FORMAT,
         "run_id": state.run_id,
         **({"dry_run": True} if is_dry(state) else {}),
@@ -69,22 +69,26 @@ def run_object(
         "waiting": waiting(state),
         "gates": _gates(state, now),
         "tasks": {
-            task.id: task_object(state, found)
+            task.id: task_object(state, task_state)
             | ({"attempt_history": history.get(task.id, [])} if entries else {})
-            | (inner_object(state, found) if found.inner is not None else {})
+            | (inner_object(state, task_state) if task_state.inner is not None else {})
             | (account_object(state, number) if state.ledger is not None else {})
-            | ({"refused": list(found.outcome.refused)} if found.outcome is not None and found.outcome.refused else {})
-            for number, (task, found) in enumerate(pairs(state))
+            | (
+                {"refused": list(task_state.outcome.refused)}
+                if task_state.outcome is not None and task_state.outcome.refused
+                else {}
+            )
+            for number, (task, task_state) in enumerate(pairs(state))
             if not is_gone(state, number)
         },
         "budget": budget_object(state, now),
         "outputs": state.outputs,
     }
     if state.plan.artifacts:
-        found["artifacts"] = [_artifact(state, each) for each in state.plan.artifacts]
+        task_state["artifacts"] = [_artifact(state, each) for each in state.plan.artifacts]
     if state.compensation_log is not None and (report := rollback_object(state)):
-        found["rollback"] = report
-    return found
+        task_state["rollback"] = report
+    return task_state
 
 
 def listed_object(run: RunSummary) -> dict[str, Json]:
@@ -177,21 +181,23 @@ def stopped(state: State) -> dict[str, str] | None:
     return {"reason": state.stop_reason, "by": state.stop_by, "comment": state.stop_comment}
 
 
-def task_object(state: State, found: TaskState) -> dict[str, Json]:
+def task_object(state: State, task_state: TaskState) -> dict[str, Json]:
     """One task of ``run_object``: ``reason`` is a short code, ``detail`` the sentence for people."""
-    status = shown_status(state, found)
-    left = status != found.status and not is_decided(found)
+    status = shown_status(state, task_state)
+    left = status != task_state.status and not is_decided(task_state)
     return {
         "status": status,
-        "attempts": found.attempts,
-        "outputs": outputs_of(found),
-        "reason": _left_reason(found) if left else found.reason,
-        "detail": _left_detail(found) if left else found.detail,
-        "failure": found.failure,
-        "started": rfc3339(found.started),
-        "ended": rfc3339(found.ended),
-        "duration": lasted(found.started, found.ended),
-        "artifacts": [dict(record) for record in found.outcome.artifacts] if found.outcome is not None else [],
+        "attempts": task_state.attempts,
+        "outputs": outputs_of(task_state),
+        "reason": _left_reason(task_state) if left else task_state.reason,
+        "detail": _left_detail(task_state) if left else task_state.detail,
+        "failure": task_state.failure,
+        "started": rfc3339(task_state.started),
+        "ended": rfc3339(task_state.ended),
+        "duration": lasted(task_state.started, task_state.ended),
+        "artifacts": [dict(record) for record in task_state.outcome.artifacts]
+        if task_state.outcome is not None
+        else [],
     }
 
 
@@ -200,10 +206,10 @@ def account_object(state: State, number: int) -> dict[str, Json]:
     return {"budget": budget_state(state, number)} if scope_of(state, number) is not None else {}
 
 
-def inner_object(state: State, found: TaskState) -> dict[str, Json]:
+def inner_object(state: State, task_state: TaskState) -> dict[str, Json]:
     """What a task that holds others adds: which kind of frame it opened last, how many tasks are in it and how many of
     them are settled and failed; for a loop also its round."""
-    frame = found.inner
+    frame = task_state.inner
     assert frame is not None
     inner: dict[str, Json] = {
         "kind": frame.kind,
@@ -216,29 +222,29 @@ def inner_object(state: State, found: TaskState) -> dict[str, Json]:
     return {"inner": inner}
 
 
-def reason_text(state: State, found: TaskState) -> str:
+def reason_text(state: State, task_state: TaskState) -> str:
     """Why a task stands as it does, for people; empty where nothing is to be said."""
-    if shown_status(state, found) != found.status and not is_decided(found):
-        return _left_detail(found)
-    if found.gate is not None and found.gate.waits:
-        return "; ".join(filter(None, (found.detail, judge_unsure(found.gate))))
-    return found.detail or found.reason.replace("_", " ")
+    if shown_status(state, task_state) != task_state.status and not is_decided(task_state):
+        return _left_detail(task_state)
+    if task_state.gate is not None and task_state.gate.waits:
+        return "; ".join(filter(None, (task_state.detail, judge_unsure(task_state.gate))))
+    return task_state.detail or task_state.reason.replace("_", " ")
 
 
-def _left_detail(found: TaskState) -> str:
-    if found.inner is not None:
+def _left_detail(task_state: TaskState) -> str:
+    if task_state.inner is not None:
         return "waits for its tasks"
-    if is_done(found):
+    if is_done(task_state):
         return "its files were being kept; `resume` finishes it"
     return "interrupted, result unknown; decide with `resume --settle`"
 
 
-def _left_reason(found: TaskState) -> str:
-    if found.inner is not None:
+def _left_reason(task_state: TaskState) -> str:
+    if task_state.inner is not None:
         return "inside"
-    if is_done(found):
+    if is_done(task_state):
         return "keeping files"
-    return found.outcome.failure if found.outcome is not None else "cut off"
+    return task_state.outcome.failure if task_state.outcome is not None else "cut off"
 
 
 def budget_object(state: State, now: float) -> dict[str, Json]:

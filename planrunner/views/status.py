@@ -21,38 +21,40 @@ if TYPE_CHECKING:
 Json = Any
 
 
-def shown_status(state: State, found: TaskState) -> str:
+def shown_status(state: State, task_state: TaskState) -> str:
     """The status to show: no task runs while no process holds the run.
 
     An attempt that was cut off or stopped half-way is in doubt until a resumed run settles it by its effect class. A
     task that holds others does nothing itself: it waits with them.
     """
-    if is_decided(found):
+    if is_decided(task_state):
         return "paused"
-    if found.status != "running" or not is_resting(state):
-        return found.status
-    if found.inner is not None:
+    if task_state.status != "running" or not is_resting(state):
+        return task_state.status
+    if task_state.inner is not None:
         return "blocked" if state.status == "blocked" else "paused"
-    return "paused" if is_done(found) else "in_doubt"
+    return "paused" if is_done(task_state) else "in_doubt"
 
 
-def is_decided(found: TaskState) -> bool:
+def is_decided(task_state: TaskState) -> bool:
     """Whether people have said what a task waited for, and the run was not resumed since."""
-    return found.status == "blocked" and found.reason == "decided"
+    return task_state.status == "blocked" and task_state.reason == "decided"
 
 
-def is_done(found: TaskState) -> bool:
+def is_done(task_state: TaskState) -> bool:
     """Whether the work of a task is done, and its files were to be kept when the runner died."""
-    return found.outcome is not None and not found.outcome.failure
+    return task_state.outcome is not None and not task_state.outcome.failure
 
 
-def outputs_of(found: TaskState) -> dict[str, Json]:
+def outputs_of(task_state: TaskState) -> dict[str, Json]:
     """What a task gave; of one that failed what its last attempt gave all the same, such as counts of tests or the
     status of an answer, and where another stood in for it what that one gave."""
-    failed = found.status == "failed" or (found.status == "rolled_back" and found.dependency_outcome == "failed")
-    if found.outcome is None or found.recovered_by or not failed:
-        return found.outputs
-    return found.outcome.outputs
+    failed = task_state.status == "failed" or (
+        task_state.status == "rolled_back" and task_state.dependency_outcome == "failed"
+    )
+    if task_state.outcome is None or task_state.recovered_by or not failed:
+        return task_state.outputs
+    return task_state.outcome.outputs
 
 
 def is_dry(state: State) -> bool:
@@ -75,15 +77,17 @@ def shown_counts(state: State) -> dict[str, int]:
     for number in replaced:
         counts[state.tasks[number].status] -= 1
     for number in state.containers.keys() - replaced:
-        found = state.tasks[number]
-        if found.inner is not None and found.inner.size and not _own_trouble(state, number):
-            counts[found.status] -= 1
+        task_state = state.tasks[number]
+        if task_state.inner is not None and task_state.inner.size and not _own_trouble(state, number):
+            counts[task_state.status] -= 1
     if counts.get("blocked") and is_resting(state):
         decided = sum(map(is_decided, state.tasks))
         counts["blocked"] -= decided
         counts["paused"] = counts.get("paused", 0) + decided
     if is_resting(state) and state.checkpoints is not None and counts.get("running"):
-        done = sum(shown_status(state, found) == "paused" and found.inner is None for found in state.tasks)
+        done = sum(
+            shown_status(state, task_state) == "paused" and task_state.inner is None for task_state in state.tasks
+        )
         counts["running"] -= done
         counts["paused"] = counts.get("paused", 0) + done
     if is_resting(state) and counts.get("running"):
@@ -131,8 +135,8 @@ def waiting(state: State) -> list[str]:
         return []
     return [
         task.id
-        for task, found in pairs(state)
-        if found.status == "in_doubt" or (found.status == "blocked" and not is_decided(found))
+        for task, task_state in pairs(state)
+        if task_state.status == "in_doubt" or (task_state.status == "blocked" and not is_decided(task_state))
     ]
 
 
@@ -153,13 +157,13 @@ def attempt_text(task: Task, attempt: int, past: int = 0, asked: int = 1) -> str
     return f"attempt {attempt} of {max(allowed, attempt)}" if allowed > 1 or attempt > 1 else ""
 
 
-def elapsed(found: TaskState, now: float) -> float:
+def elapsed(task_state: TaskState, now: float) -> float:
     """Seconds from the start of the first attempt to the end of the last one, or to ``now`` while the task goes on,
     without those in which no process acted on the run."""
-    if found.started is None:
+    if task_state.started is None:
         return 0.0
-    going = found.status in ("running", "pending", "queued") or found.ended is None
-    return max(0.0, (now if going else found.ended or now) - found.started - found.idle)
+    going = task_state.status in ("running", "pending", "queued") or task_state.ended is None
+    return max(0.0, (now if going else task_state.ended or now) - task_state.started - task_state.idle)
 
 
 def rfc3339(at: float | None) -> str | None:
@@ -195,7 +199,7 @@ _FIRST = (
 
 def run_statuses(state: State) -> dict[str, str]:
     """Place in the plan (``polish/draft``) → status. Of a loop the last round counts, of a fan-out all items."""
-    found: dict[str, set[str]] = {}
+    result: dict[str, set[str]] = {}
     todo: list[tuple[Frame, str]] = [(state.top, "")]
     while todo:
         frame, prefix = todo.pop()
@@ -204,10 +208,10 @@ def run_statuses(state: State) -> dict[str, str]:
             path = prefix if item else f"{prefix}{written_name(local_name(state, number))}"
             task = state.tasks[number]
             if not item:
-                found.setdefault(path, set()).add(shown_status(state, task))
+                result.setdefault(path, set()).add(shown_status(state, task))
             if task.inner is not None:
                 todo.append((task.inner, path if task.inner.kind == "items" else f"{path}/"))
-    return {path: min(statuses, key=_FIRST.index) for path, statuses in found.items()}
+    return {path: min(statuses, key=_FIRST.index) for path, statuses in result.items()}
 
 
 WORDS = (
@@ -230,11 +234,11 @@ def about(state: State, number: int) -> dict[str, Json]:
     says about failures; without what the task does not say."""
     task = state.specs[number]
     notes = task.notes if isinstance(task.notes, dict) else {}
-    found: dict[str, Json] = {"title": task.title, "description": task.description, "owner": task.owner}
-    found |= {"within": _within(state, number), "labels": list(task.labels), "item": _item(state, number)}
-    found |= {name: notes[name] for name in WORDS if name in notes}
-    found["failure_modes"] = failure_modes(task)
-    return {name: value for name, value in found.items() if value not in ("", None, [], {})}
+    document: dict[str, Json] = {"title": task.title, "description": task.description, "owner": task.owner}
+    document |= {"within": _within(state, number), "labels": list(task.labels), "item": _item(state, number)}
+    document |= {name: notes[name] for name in WORDS if name in notes}
+    document["failure_modes"] = failure_modes(task)
+    return {name: value for name, value in document.items() if value not in ("", None, [], {})}
 
 
 def failure_modes(task: Task) -> list[dict[str, str]]:

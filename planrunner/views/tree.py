@@ -34,12 +34,12 @@ class Row(NamedTuple):
     status: str = ""
 
 
-def is_idle(found: TaskState) -> bool:
+def is_idle(task_state: TaskState) -> bool:
     """Whether a failure, a stop or an edge kept a task from starting; a person who cancels a task gives another
     reason."""
-    if found.attempts:
+    if task_state.attempts:
         return False
-    return found.status == "omitted" or (found.status == "cancelled" and found.reason == "stopped")
+    return task_state.status == "omitted" or (task_state.status == "cancelled" and task_state.reason == "stopped")
 
 
 def hidden(dull: int, idle: int = 0) -> list[Row]:
@@ -217,30 +217,34 @@ def _text(terminal: Terminal, state: State, row: Row, room: tuple[int, int], now
 
 
 def _facts(terminal: Terminal, state: State, number: int, now: float) -> list[str]:
-    task, found = state.specs[number], state.tasks[number]
-    status = shown_status(state, found)
+    task, task_state = state.specs[number], state.tasks[number]
+    status = shown_status(state, task_state)
     facts = [status_word(status)]
-    if found.started is not None and (found.ended is not None or not is_resting(state)):
-        facts.append(duration_text(elapsed(found, found.ended or now if is_resting(state) else now)))
-    if found.attempts - found.past > 1:
-        facts.append(attempt_text(task, found.attempts, found.past))
-    if found.inner is not None:
-        facts.append(end_text(state, found.inner) if found.dependency_outcome else progress_text(state, found.inner))
-        facts += [counts_text(counts(state, found.inner))] if status == "cancelled" else []
-    if found.visit > 1:
-        facts.append(f"visit {found.visit}")
-    if status != "completed" and not _told_inside(found):
-        facts.append(cut(harmless(labelled(state, reason_text(state, found))), terminal.edge(), terminal.unicode))
-    if found.recovered_by:
-        facts.append(f"{found.recovered_by} stood in for it")
+    if task_state.started is not None and (task_state.ended is not None or not is_resting(state)):
+        facts.append(duration_text(elapsed(task_state, task_state.ended or now if is_resting(state) else now)))
+    if task_state.attempts - task_state.past > 1:
+        facts.append(attempt_text(task, task_state.attempts, task_state.past))
+    if task_state.inner is not None:
+        facts.append(
+            end_text(state, task_state.inner)
+            if task_state.dependency_outcome
+            else progress_text(state, task_state.inner)
+        )
+        facts += [counts_text(counts(state, task_state.inner))] if status == "cancelled" else []
+    if task_state.visit > 1:
+        facts.append(f"visit {task_state.visit}")
+    if status != "completed" and not _told_inside(task_state):
+        facts.append(cut(harmless(labelled(state, reason_text(state, task_state))), terminal.edge(), terminal.unicode))
+    if task_state.recovered_by:
+        facts.append(f"{task_state.recovered_by} stood in for it")
     return facts
 
 
-def _told_inside(found: TaskState) -> bool:
+def _told_inside(task_state: TaskState) -> bool:
     """Whether a line below a task says why it ended as it did."""
-    inner = found.inner
+    inner = task_state.inner
     return (
         inner is not None
         and not inner.closing
-        and (len(inner.failures) > inner.tolerate or found.status == "cancelled")
+        and (len(inner.failures) > inner.tolerate or task_state.status == "cancelled")
     )

@@ -66,7 +66,7 @@ def accepted(state: str | None) -> list[dict[str, Json]]:
 
 def anchors_of(heads: Iterable[str]) -> list[Anchor]:
     """Anchors from words ``RUN:SEQ:LINK`` and from files with one in each line. Raises UsageError, NotFound."""
-    found: list[Anchor] = []
+    anchors: list[Anchor] = []
     for head in heads:
         lines = [head]
         if _anchor(head) is None:
@@ -80,8 +80,8 @@ def anchors_of(heads: Iterable[str]) -> list[Anchor]:
             anchor = _anchor(line)
             if anchor is None:
                 raise UsageError(f"`{line[:100]}` is not an anchor", _ANCHOR)
-            found.append(anchor)
-    return found
+            anchors.append(anchor)
+    return anchors
 
 
 def _anchor(text: str) -> Anchor | None:
@@ -90,14 +90,14 @@ def _anchor(text: str) -> Anchor | None:
     return Anchor(run, int(seq), link) if whole and not link.strip("0123456789abcdef") else None
 
 
-def verdict_document(found: Verdict, accepted: list[dict[str, Json]]) -> dict[str, Json]:
+def verdict_document(verdict: Verdict, accepted: list[dict[str, Json]]) -> dict[str, Json]:
     """A verdict with what was accepted before, as ``planrunner audit verify --json`` prints it."""
     return document(
-        intact=not found.breaks,
-        runs=[each._asdict() for each in found.runs],
-        breaks=[each._asdict() for each in found.breaks],
-        pruned=found.pruned,
-        heads=found.heads,
+        intact=not verdict.breaks,
+        runs=[each._asdict() for each in verdict.runs],
+        breaks=[each._asdict() for each in verdict.breaks],
+        pruned=verdict.pruned,
+        heads=verdict.heads,
         accepted=accepted,
     )
 
@@ -211,22 +211,22 @@ def verify_export(path: str, anchors: Sequence[Anchor]) -> Verdict:
     """Compare a file of ``lines`` with its own links, and with anchors; neither key nor journal is needed. Raises
     NotFound, UsageError for anything but an export."""
     chained: dict[str, ChainedRun] = {}
-    found: list[Break] = []
+    breaks: list[Break] = []
     try:
         with open(path, encoding="utf-8") as file:
             head = json.loads(file.readline() or "0")
             if not isinstance(head, dict) or (head.get("type"), head.get("format")) != ("audit", FORMAT):
                 raise UsageError(f"`{path}` is not an export of this format", _EXPORT)
             known = {(anchor.run, anchor.seq): anchor.link for anchor in anchors}
-            found += _walk(file, chained, known)
+            breaks += _walk(file, chained, known)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise NotFound(f"`{path}` cannot be read: {why}", _EXPORT) from error
     for anchor in anchors:
         last = chained[anchor.run].events if anchor.run in chained else 0
-        if anchor.seq > last and anchor.run not in {each.run for each in found}:
-            found.append(cut(anchor.run, last, anchor.seq))
-    return Verdict(tuple(chained.values()), tuple(found), "")
+        if anchor.seq > last and anchor.run not in {each.run for each in breaks}:
+            breaks.append(cut(anchor.run, last, anchor.seq))
+    return Verdict(tuple(chained.values()), tuple(breaks), "")
 
 
 def _walk(file: Iterable[str], chained: dict[str, ChainedRun], anchors: dict[tuple[str, int], str]) -> Iterator[Break]:
@@ -281,16 +281,16 @@ def _event(run: str, stored: dict[str, Json], link: bytes) -> dict[str, Json]:
 
 def _given(environment: dict[str, Json]) -> list[str]:
     """What a person allowed, or went without, when a run began."""
-    found = []
+    result = []
     if (trust := environment.get("trust") or {}).get("origin") == "outside":
-        found.append(f"a plan from outside the project, allowed by {trust.get('by') or 'an unknown person'}")
+        result.append(f"a plan from outside the project, allowed by {trust.get('by') or 'an unknown person'}")
     if environment.get("outside"):
-        found.append(f"may act outside the project: {', '.join(map(str, environment['outside']))}")
+        result.append(f"may act outside the project: {', '.join(map(str, environment['outside']))}")
     if (off := environment.get("sandbox") or {}).get("off"):
-        found.append(f"without a sandbox, by {off.get('by', '')}")
+        result.append(f"without a sandbox, by {off.get('by', '')}")
     if environment.get("unchained"):
-        found.append(f"without a chain, since {environment['unchained']}")
-    return found
+        result.append(f"without a chain, since {environment['unchained']}")
+    return result
 
 
 def _who(body: dict[str, Json]) -> str:

@@ -68,19 +68,19 @@ def called(wanted: str, task: str, state: str | None) -> list[Called]:
         now = stored_state(journal, run, entries)
         name = now.specs[task_number(now, task)].id
         store = ArtifactStore(directory)
-        found: list[Called] = []
+        calls: list[Called] = []
         for at, entry in enumerate(entries):
             event = entry.event
             if isinstance(event, AttemptStarted) and event.task == name:
-                found.append(_attempt(journal, run, entries[: at + 1], event))
+                calls.append(_attempt(journal, run, entries[: at + 1], event))
             elif isinstance(event, AttemptEnded) and event.task == name:
                 sent = tuple(_sent(record, store) for record in event.outcome.artifacts if _is_sent(record))
-                found = [one if one.judge or one.attempt != event.attempt else one._replace(sent=sent) for one in found]
+                calls = [one if one.judge or one.attempt != event.attempt else one._replace(sent=sent) for one in calls]
             elif isinstance(event, GateExamined) and event.task == name:
-                found += _judged(event, store)
-    if not found:
+                calls += _judged(event, store)
+    if not calls:
         raise NotFound(f"`{name}` has not begun in run {run}", NextStep("why", run, name))
-    return found
+    return calls
 
 
 def _attempt(journal: Journal, run: str, entries: list[Entry], event: AttemptStarted) -> Called:
@@ -108,7 +108,7 @@ def _attempt(journal: Journal, run: str, entries: list[Entry], event: AttemptSta
 
 
 def _judged(event: GateExamined, store: ArtifactStore) -> list[Called]:
-    found = []
+    result = []
     for item in event.evidence:
         records = item.get("kept") or [
             {"name": f"{part}-1.json", "sha256": item[f"{part}_sha256"]}
@@ -118,8 +118,8 @@ def _judged(event: GateExamined, store: ArtifactStore) -> list[Called]:
         if item.get("kind") == "judge" and records:
             sent = tuple(_sent(record, store) for record in records)
             call = {"uses": "llm.judge", "model": item.get("name", "")}
-            found.append(Called(event.task, event.visit, True, call, "", True, "", sent))
-    return found
+            result.append(Called(event.task, event.visit, True, call, "", True, "", sent))
+    return result
 
 
 def _is_sent(record: dict[str, Json]) -> bool:

@@ -387,12 +387,14 @@ def _digested(journal: Journal, run: RunSummary) -> Digested:
     state = stored_state(journal, run.run)
     if run.status not in ("running", "failed", "cancelled"):
         rest(state)
-    failures = tuple((task.id, found.detail) for task, found in pairs(state) if found.status == "failed")
+    failures = tuple((task.id, task_state.detail) for task, task_state in pairs(state) if task_state.status == "failed")
     counts = {status: count for status, count in shown_counts(state).items() if count}
     return Digested(run, counts, tuple(_blockers(state)) if run.ended is None else (), failures)
 
 
 def _blockers(state: State) -> list[Blocker]:
     asked = [Blocker(each["gate"], each["ask"], each.get("since")) for each in gate_facts(state, time.time())]
-    doubts = [Blocker(task.id, found.detail) for task, found in pairs(state) if found.status == "in_doubt"]
+    doubts = [
+        Blocker(task.id, task_state.detail) for task, task_state in pairs(state) if task_state.status == "in_doubt"
+    ]
     return asked + doubts

@@ -124,12 +124,12 @@ def _missing(state: State, name: str, names: list[str]) -> NotFound | UsageError
     asked before."""
     number = state.index.get(name)
     if number is not None:
-        found = state.tasks[number]
+        task_state = state.tasks[number]
         why = NextStep("why", state.run_id, name)
-        if found.gate is not None and (found.gate.decision or found.gate.verdict):
-            then = NextStep("resume", state.run_id) if found.reason == DECIDED else why
-            return UsageError(f"`{name}` is decided already: {sentence(found.gate)}", then)
-        return UsageError(f"`{name}` is not waiting for a decision: it {said(found.status)}", why)
+        if task_state.gate is not None and (task_state.gate.decision or task_state.gate.verdict):
+            then = NextStep("resume", state.run_id) if task_state.reason == DECIDED else why
+            return UsageError(f"`{name}` is decided already: {sentence(task_state.gate)}", then)
+        return UsageError(f"`{name}` is not waiting for a decision: it {said(task_state.status)}", why)
     ends = [waiting.rpartition("/")[2] for waiting in names if "/" in waiting]
     limits = [limit.name for limit in waiting_budgets(state, time.time())]
     asked = [task.id for task, run in zip(state.specs, state.tasks, strict=True) if run.gate is not None]

@@ -34,10 +34,10 @@ def find_plans(paths: Iterable[str]) -> list[str]:
     directory. Raises NotFound for a path that does not lead to a file, and where there is no plan at all, UsageError
     for the settings of a project: what mends a plan would spoil them."""
     wanted = list(paths) or ["."]
-    found: dict[str, None] = {}
+    result: dict[str, None] = {}
     for path in wanted:
         if os.path.isdir(path):
-            found.update(dict.fromkeys(_search(path)))
+            result.update(dict.fromkeys(_search(path)))
         else:
             if not os.path.exists(path):
                 read_plan(path)  # raises NotFound with the nearest name
@@ -46,24 +46,24 @@ def find_plans(paths: Iterable[str]) -> list[str]:
                 raise UsageError(
                     f"`{path}` is not a plan: it holds the settings of a project", NextStep("config check")
                 )
-            found[path] = None
-    if not found:
+            result[path] = None
+    if not result:
         places = ", ".join(f"`{path}`" for path in wanted)
         hint = Hint("plans are named *.plan, *.plan.yaml or plans/*.yaml; ", NextStep("init"), " writes one")
         raise NotFound(f"no plan in {places}", hint)
-    return list(found)
+    return list(result)
 
 
 def project_plans() -> list[tuple[str, str]]:
     """The plans at the top of the project, in its ``plans`` folder and in the working directory: the path from the
     working directory and the title of each, empty where it has none or cannot be read."""
     home = find_project(None)
-    found: dict[str, None] = {}
+    result: dict[str, None] = {}
     for folder in dict.fromkeys((".", os.path.relpath(home))):
-        found.update((path, None) for path in _search(folder, deep=False))
+        result.update((path, None) for path in _search(folder, deep=False))
         plans = os.path.normpath(os.path.join(folder, "plans"))
-        found.update((path, None) for path in _search(plans) if not path.endswith(_TESTS))
-    return [(path, _title(path)) for path in found]
+        result.update((path, None) for path in _search(plans) if not path.endswith(_TESTS))
+    return [(path, _title(path)) for path in result]
 
 
 def _title(path: str) -> str:

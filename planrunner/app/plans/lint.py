@@ -64,8 +64,8 @@ class Checked(NamedTuple):
 def registry(project: str | None = None, keeps: bool = True) -> Capabilities:
     """The installed capabilities and those of a project; late, because most commands look none up. ``keeps`` as in
     ``Registry``."""
-    found: Capabilities = Registry(project=project, keeps=keeps)
-    return found
+    capabilities: Capabilities = Registry(project=project, keeps=keeps)
+    return capabilities
 
 
 def catalogue(family: str | None = None) -> list[Capability]:
@@ -139,7 +139,7 @@ def reaches(findings: Iterable[Diagnostic], severity: Severity) -> bool:
 
 def check_codes(words: Iterable[str]) -> tuple[str, ...]:
     """Codes, names and beginnings of codes as ``Choice`` holds them. Raises UsageError for a word that fits no rule."""
-    found = []
+    result = []
     for word in (each.strip() for words_ in words for each in words_.split(",")):
         if not word:
             continue
@@ -148,8 +148,8 @@ def check_codes(words: Iterable[str]) -> tuple[str, ...]:
             near = nearest(word.upper(), RULES) or nearest(word.lower(), [rule.name for rule in RULES.values()])
             hint = f"did you mean `{near}`?" if near else Hint(NextStep("rule", "--all"), " lists them")
             raise UsageError(f"there is no rule `{word}`", hint)
-        found.append(word)
-    return tuple(found)
+        result.append(word)
+    return tuple(result)
 
 
 def chosen(findings: Sequence[Diagnostic], choice: Choice) -> tuple[Diagnostic, ...]:

@@ -86,13 +86,13 @@ def _said(wanted: Wanted, right: Right, lines: Lines, task: Task) -> Said:
 
 def _scopes(section: str, around: tuple[Level, ...], lines: Lines, task: Task) -> list[Said]:
     """What each level says of a section that is about more than can be read off the task."""
-    found: list[Said] = []
+    result: list[Said] = []
     for level in around:
         data = level.data.get(section) if isinstance(level.data, dict) else None
         if data is None:
             continue
         if section == "sandbox":
-            found.append(
+            result.append(
                 Said(f"a sandbox: {shown(data)}", "shut in", "policy.sandbox", lines.place(level, task, section))
             )
             continue
@@ -101,8 +101,8 @@ def _scopes(section: str, around: tuple[Level, ...], lines: Lines, task: Task) -
             if listed is not None:
                 what = f"{section} {verdict}: {', '.join(listed) or 'nothing'}"
                 place = lines.place(level, task, section, verdict)
-                found.append(Said(what, "scope", f"policy.{section}.{verdict}", place))
-    return found
+                result.append(Said(what, "scope", f"policy.{section}.{verdict}", place))
+    return result
 
 
 def _listed(section: str, data: Json, verdict: str) -> list[str] | None:

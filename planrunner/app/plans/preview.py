@@ -57,31 +57,39 @@ class Previewed(NamedTuple):
     """The preconditions of its capabilities."""
 
 
-def missing_of(path: str, found: Previewed) -> list[dict[str, Json]]:
+def missing_of(path: str, previewed: Previewed) -> list[dict[str, Json]]:
     """What the plan needs and what is missing here; ``refuses`` where it keeps a run from starting."""
     needs = Needs(
-        *(found.plan, found.params, found.env, found.traits, found.needs, find_project(path), found.selected),
+        *(
+            previewed.plan,
+            previewed.params,
+            previewed.env,
+            previewed.traits,
+            previewed.needs,
+            find_project(path),
+            previewed.selected,
+        ),
         policies=policy_records(find_project(path)),
     )
     return [masked_data({**each._asdict(), "tasks": list(each.tasks)}) for each in missing(needs)]
 
 
-def preview_object(path: str, found: Previewed) -> dict[str, Json]:
+def preview_object(path: str, previewed: Previewed) -> dict[str, Json]:
     """The preview as data: what ``preview --json`` prints and ``--save`` writes. Passwords in addresses are masked; the
     digests of the plan and its parameters cover them."""
-    look = KnownPlan(found.plan, found.params, found.traits, found.env)
-    look.selected = None if found.selected is None else frozenset(found.selected)
-    whole = masked_data(json.loads(stable_json(envelope(look, found.parallel))))
+    look = KnownPlan(previewed.plan, previewed.params, previewed.traits, previewed.env)
+    look.selected = None if previewed.selected is None else frozenset(previewed.selected)
+    whole = masked_data(json.loads(stable_json(envelope(look, previewed.parallel))))
     return {
         "format": FORMAT,
         "planrunner": __version__,
         "plan": path,
         "digests": {
-            "plan": found.digest,
-            "params": _digest(found.params),
+            "plan": previewed.digest,
+            "params": _digest(previewed.params),
             "envelope": _digest(whole),
         },
-        "params": masked_data(dict(found.params)),
+        "params": masked_data(dict(previewed.params)),
         "envelope": whole,
     }
 
@@ -99,9 +107,9 @@ class Choice(NamedTuple):
     parallel: int | None = None
 
 
-def changes_of(path: str, found: Previewed, state: str | None = None) -> list[dict[str, Json]]:
+def changes_of(path: str, previewed: Previewed, state: str | None = None) -> list[dict[str, Json]]:
     """What the capabilities of a plan tell of what they would do now."""
-    look = KnownPlan(found.plan, found.params, found.traits, found.env)
+    look = KnownPlan(previewed.plan, previewed.params, previewed.traits, previewed.env)
     ground = Ground(find_project(path), find_state(path, state), Registry().resolve)
     return [masked_data(change) for change in changes(look, ground)]
 
@@ -137,11 +145,11 @@ def read_preview(path: str) -> dict[str, Json]:
     return found
 
 
-def write_preview(path: str, found: dict[str, Json]) -> None:
+def write_preview(path: str, document: dict[str, Json]) -> None:
     """Write a preview to a file that must not exist. Raises UsageError."""
     try:
         with open(path, "x", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+            file.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     except FileExistsError as error:
         raise UsageError(f"`{path}` is there already") from error
     except OSError as error:
@@ -167,16 +175,16 @@ def hold_to(
         raise RecordMismatch(f"the run differs from the preview: {'; '.join(_told(wrong, saved, found))}", _AGAIN)
 
 
-def _told(wrong: list[str], saved: dict[str, Json], found: dict[str, Json]) -> list[str]:
+def _told(wrong: list[str], saved: dict[str, Json], document: dict[str, Json]) -> list[str]:
     """What differs, from the cause to the effect."""
     said = []
     if "params" in wrong:
-        names = [name for name, value in found["params"].items() if saved["params"].get(name) != value]
-        names += [name for name in saved["params"] if name not in found["params"]]
+        names = [name for name, value in document["params"].items() if saved["params"].get(name) != value]
+        names += [name for name in saved["params"] if name not in document["params"]]
         listed = ", ".join(f"`{name}`" for name in names) or "in what is masked"
         said.append(f"other parameters ({listed})")
     before = {row["task"]: row for row in saved["envelope"]["tasks"]}
-    after = {row["task"]: row for row in found["envelope"]["tasks"]}
+    after = {row["task"]: row for row in document["envelope"]["tasks"]}
     differing = [f"`{task}` is new" for task in after.keys() - before.keys()]
     differing += [f"`{task}` is gone" for task in before.keys() - after.keys()]
     for task in after.keys() & before.keys():
@@ -188,7 +196,7 @@ def _told(wrong: list[str], saved: dict[str, Json], found: dict[str, Json]) -> l
     elif "envelope" in wrong and differing and "params" not in wrong:
         said.append(f"another envelope ({'; '.join(sorted(differing)[:8])})")
     elif wrong == ["envelope"]:
-        parts = [key for key, value in found["envelope"].items() if saved["envelope"].get(key) != value]
+        parts = [key for key, value in document["envelope"].items() if saved["envelope"].get(key) != value]
         said.append(f"another envelope ({', '.join(parts)})")
     return said
 
@@ -245,14 +253,14 @@ def _script(known: KnownPlan, task: Task) -> tuple[str, tuple[str, ...], dict[st
 
 
 def _change(known: KnownPlan, ground: Ground, task: Task, binding: Binding) -> dict[str, Json]:
-    found: dict[str, Json] = {"summary": "", "diff": "", "calls": [], "problem": ""}
+    document: dict[str, Json] = {"summary": "", "diff": "", "calls": [], "problem": ""}
     try:
         inputs = known.value(task.inputs or {})
         env = {name: str(known.value(value)) for name, value in (*known.plan.env, *task.env)}
         directory = os.path.join(ground.directory, str(known.value(task.cwd))) if task.cwd else ground.directory
         script, arguments, values = _script(known, task)
     except (TemplateError, EvaluationError):
-        return {**found, "problem": "only the run has the values that it needs"}
+        return {**document, "problem": "only the run has the values that it needs"}
     call = Call(
         "preview", task, 1, "preview", inputs, script, arguments, values, env, directory, "", task.timeout, dry=True
     )
@@ -260,11 +268,11 @@ def _change(known: KnownPlan, ground: Ground, task: Task, binding: Binding) -> d
     try:
         told = _told_change(binding, call, services)
     except Overdue as late:
-        return {**found, "problem": str(late)}
+        return {**document, "problem": str(late)}
     if not isinstance(told, Outcome):
-        return {**found, "problem": "its capability told nothing"}
+        return {**document, "problem": "its capability told nothing"}
     if told.failure:
-        return {**found, "problem": f"as things are now: {told.message}"}
+        return {**document, "problem": f"as things are now: {told.message}"}
     if why := no_preview(task.uses, told.outputs):
-        return {**found, "problem": why}
-    return {**found, **told.outputs, "calls": list(told.outputs["calls"])}
+        return {**document, "problem": why}
+    return {**document, **told.outputs, "calls": list(told.outputs["calls"])}

@@ -85,12 +85,12 @@ def capabilities_schema(capabilities: Sequence[Capability]) -> Schema:
     }
 
 
-def capability_object(found: Capability) -> dict[str, Any]:
+def capability_object(capability: Capability) -> dict[str, Any]:
     """A capability as data, with the schema of its inputs."""
-    data = found._asdict()
-    data["inputs"] = [field._asdict() for field in found.inputs]
-    data["outputs"] = [field._asdict() for field in found.outputs]
-    return {**data, "schema": input_schema(found)}
+    data = capability._asdict()
+    data["inputs"] = [field._asdict() for field in capability.inputs]
+    data["outputs"] = [field._asdict() for field in capability.outputs]
+    return {**data, "schema": input_schema(capability)}
 
 
 def input_schema(capability: Capability) -> Schema:
@@ -187,17 +187,17 @@ def _field_schema(field: Field) -> Schema:
 
 def _with_templates(schema: Schema) -> Schema:
     """The schema with a text wherever something else is wanted: a template may stand there."""
-    found = dict(schema)
-    if isinstance(found.get("type"), str) and found["type"] not in ("string", "null"):
-        found["type"] = [found["type"], "string"]
+    result = dict(schema)
+    if isinstance(result.get("type"), str) and result["type"] not in ("string", "null"):
+        result["type"] = [result["type"], "string"]
     for key in ("items", "additionalProperties"):
-        if isinstance(found.get(key), dict):
-            found[key] = _with_templates(found[key])
-    if "anyOf" in found:
-        found["anyOf"] = [_with_templates(each) for each in found["anyOf"]]
-    if "properties" in found:
-        found["properties"] = {name: _with_templates(each) for name, each in found["properties"].items()}
-    return found
+        if isinstance(result.get(key), dict):
+            result[key] = _with_templates(result[key])
+    if "anyOf" in result:
+        result["anyOf"] = [_with_templates(each) for each in result["anyOf"]]
+    if "properties" in result:
+        result["properties"] = {name: _with_templates(each) for name, each in result["properties"].items()}
+    return result
 
 
 def rule_objects(wanted: str | None = None) -> list[dict[str, Any]]:
@@ -257,38 +257,38 @@ _BY_TYPE: Mapping[str, Any] = {
 }
 
 
-def example_tasks(found: Capability, named: Callable[[str], Capability]) -> str:
+def example_tasks(capability: Capability, named: Callable[[str], Capability]) -> str:
     """A task of the capability, after those that give its inputs or let people decide; ``named`` finds their
     capabilities. A plan of these tasks lints clean, and runs where the files and services are there that it names."""
-    chain = [found]
+    chain = [capability]
     while earlier := EARLIER.get(chain[0].name):
         chain.insert(0, named(earlier))
-    gate = ["- id: sign-off\n  gate: approval\n  ask: Go on?"] if found.name in GATED else []
+    gate = ["- id: sign-off\n  gate: approval\n  ask: Go on?"] if capability.name in GATED else []
     needed = ["sign-off" if gate else "", *map(_identifier, chain)]
     return "\n".join([*gate, *(_task(each, need) for each, need in zip(chain, needed))])
 
 
-def _task(found: Capability, need: str) -> str:
-    lines = [f"- id: {_identifier(found)}", f"  uses: {found.name}"]
+def _task(capability: Capability, need: str) -> str:
+    lines = [f"- id: {_identifier(capability)}", f"  uses: {capability.name}"]
     if need:
         lines.append(f"  needs: [{need}]")
-    given = INPUTS.get(found.name)
+    given = INPUTS.get(capability.name)
     if given is None:
-        given = {field.name: _value(field) for field in found.inputs if field.required}
-    if found.takes_run and not given:
+        given = {field.name: _value(field) for field in capability.inputs if field.required}
+    if capability.takes_run and not given:
         lines.append("  run: echo hello")
     if given:
         lines.append("  with:")
         lines += [f"    {name}: {_written(value)}" for name, value in given.items()]
-    if spends := [what for what in found.spends if what in SPENDABLE]:
+    if spends := [what for what in capability.spends if what in SPENDABLE]:
         lines.append(f"  budgets: {{{', '.join(f'{what}: {_spent(what)}' for what in spends)}}}")
-    if not found.instant:
+    if not capability.instant:
         lines.append("  timeout: 1m")
     return "\n".join(lines)
 
 
-def _identifier(found: Capability) -> str:
-    return found.name.rpartition(".")[2].replace("_", "-")
+def _identifier(capability: Capability) -> str:
+    return capability.name.rpartition(".")[2].replace("_", "-")
 
 
 def _value(field: Field) -> Any:

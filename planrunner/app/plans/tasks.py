@@ -30,8 +30,8 @@ def unknown(state: State, wanted: str) -> NotFound:
     """The error for a path that no task has, with what was probably meant."""
     holder = _not_begun(state, wanted)
     if holder >= 0:
-        task, found = state.specs[holder], state.tasks[holder]
-        why = f"`{task.id}`, its container, {said(found.status)}"
+        task, task_state = state.specs[holder], state.tasks[holder]
+        why = f"`{task.id}`, its container, {said(task_state.status)}"
         return NotFound(f"`{wanted}` has not started in this run: {why}", NextStep("why", state.run_id, task.id))
     return missing(f"the plan `{state.plan.id}` has no task `{wanted}`", wanted, state.index, state.run_id)
 
@@ -89,17 +89,17 @@ def widened(plan: Plan, selected: frozenset[str], before: set[str]) -> tuple[str
 
 def _needed(shape: Shape, numbers: list[int]) -> set[int]:
     """The tasks, whatever they wait for, and what handles a failure of any of those."""
-    found = set(numbers)
+    result = set(numbers)
     todo = list(numbers)
     while todo:
         number = todo.pop()
         sources = [route.source for route in shape.routes_in.get(number, ())]
         handlers = [route.target for route in shape.routes_out.get(number, ()) if route.edge.on == "failure"]
         for other in (*shape.needs[number], *sources, *handlers):
-            if other not in found:
-                found.add(other)
+            if other not in result:
+                result.add(other)
                 todo.append(other)
-    return found
+    return result
 
 
 def _shape(plan: Plan) -> Shape:

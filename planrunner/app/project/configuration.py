@@ -67,10 +67,10 @@ def configuration_document(found: Configuration) -> dict[str, Json]:
 def check() -> list[Checked]:
     """Every file of the settings of the project here, with what is wrong with it. Raises NotFound where there is none,
     and as ``check_settings``."""
-    found = list(check_settings("", Choice()))
-    if not found:
+    result = list(check_settings("", Choice()))
+    if not result:
         raise NotFound(f"there is no planrunner.yaml in {find_project(None)}", _HOW)
-    return found
+    return result
 
 
 def configuration(section: str | None = None) -> Configuration:
@@ -161,14 +161,16 @@ def looked_up(plan: str | None) -> list[Credited]:
     return [_looked_up(known[name], directory) if name in known else _unknown(name, list(known)) for name in names]
 
 
-def _credited(found: Credential, directory: str) -> Credited:
-    return Credited(found.id, found.provider, found.place, found.variable, line_of(directory, found.id))
+def _credited(credential: Credential, directory: str) -> Credited:
+    return Credited(
+        credential.id, credential.provider, credential.place, credential.variable, line_of(directory, credential.id)
+    )
 
 
-def _looked_up(found: Credential, directory: str) -> Credited:
-    credited = _credited(found, directory)._replace(there=True, warning=readable_by_others(found))
+def _looked_up(credential: Credential, directory: str) -> Credited:
+    credited = _credited(credential, directory)._replace(there=True, warning=readable_by_others(credential))
     try:
-        value_of(found, os.environ)
+        value_of(credential, os.environ)
     except Unresolved as unresolved:
         return credited._replace(there=False, problem=unresolved.why)
     return credited

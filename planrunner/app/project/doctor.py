@@ -44,14 +44,14 @@ class Check(NamedTuple):
 
 def examine(state: str | None) -> list[Check]:
     """Every check, in a fixed order. Nothing is changed but a trial file in the state directory, which is removed."""
-    found: list[Check] = []
+    checks: list[Check] = []
     for look in _LOOKS:
         try:
-            found += look()
+            checks += look()
         except Exception as error:  # a check that breaks is a finding, and the others still run
-            found.append(Check(look.__name__.strip("_"), "problem", f"{type(error).__name__}: {error}"))
+            checks.append(Check(look.__name__.strip("_"), "problem", f"{type(error).__name__}: {error}"))
     directory = find_state(None, state)
-    return [*found, _state(directory), *_journal(directory)]
+    return [*checks, _state(directory), *_journal(directory)]
 
 
 def _versions() -> Iterator[Check]:

@@ -69,12 +69,12 @@ def plugins() -> list[Plugin]:
     registry.rules()
     registry.observer()
     packages = dict.fromkeys((entry.plugin, entry.version) for entry in registry.installed())
-    found = []
+    result = []
     for name, version in packages:
         entries = [entry for entry in registry.installed() if entry.plugin == name]
         families = tuple(sorted({entry.name for entry in entries if entry.group == CAPABILITIES}))
-        found.append(_loaded(registry, Plugin(name, version, "package", "ready", families, (), (), ())))
-    return [*found, *(_file(registry, file) for file in registry.files())]
+        result.append(_loaded(registry, Plugin(name, version, "package", "ready", families, (), (), ())))
+    return [*result, *(_file(registry, file) for file in registry.files())]
 
 
 def plugin(name: str) -> Plugin:
@@ -156,12 +156,12 @@ def _file(registry: Registry, file: ProjectFile) -> Plugin:
     return _loaded(registry, Plugin(file.name, "", "file", "ready", families, (), (), ()))
 
 
-def _loaded(registry: Registry, found: Plugin) -> Plugin:
+def _loaded(registry: Registry, plugin: Plugin) -> Plugin:
     """The plugin with what came of loading it."""
-    problems, hooks = registry.problems(found.name), registry.hooks_of(found.name)
-    capabilities = registry.registered(found.name)
+    problems, hooks = registry.problems(plugin.name), registry.hooks_of(plugin.name)
+    capabilities = registry.registered(plugin.name)
     state: State = "ready" if capabilities or hooks or not problems else "left out"
-    return found._replace(state=state, hooks=hooks, capabilities=capabilities, problems=problems)
+    return plugin._replace(state=state, hooks=hooks, capabilities=capabilities, problems=problems)
 
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)

@@ -77,8 +77,8 @@ def _times(value: float | None, count: int | None) -> Json:
 
 
 def _total(values: Iterable[float | None]) -> Json:
-    found = list(values)
-    return None if None in found else sum(value for value in found if value is not None)
+    result = list(values)
+    return None if None in result else sum(value for value in result if value is not None)
 
 
 def _all_of(bounds: Sequence[Bound]) -> Bound:

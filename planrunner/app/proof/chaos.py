@@ -165,29 +165,29 @@ def _trial(stage: Stage, calm: Lived, kills: tuple[tuple[int, bool], ...]) -> Tr
     return Trial(kills, tuple(lived.killed), lived.state.status, lived.lives, doubts, wrong)
 
 
-def chaos_object(request: ChaosRequest, found: Chaos) -> dict[str, Json]:
+def chaos_object(request: ChaosRequest, chaos: Chaos) -> dict[str, Json]:
     """Everything as data: what ``chaos --json`` prints and the report for people is made of."""
-    state = found.calm.state
-    bad = next((trial for trial in found.trials if trial.wrong), None)
+    state = chaos.calm.state
+    bad = next((trial for trial in chaos.trials if trial.wrong), None)
     return {
         "format": FORMAT,
         "plan": request.plan,
         "world": f"seed {request.seed}" if request.seed else "all goes well",
         "status": state.status,
-        "writes": found.calm.writes,
-        "runs": len(found.trials),
-        "doubts": sum(trial.doubts for trial in found.trials),
-        "left_out": found.left_out,
+        "writes": chaos.calm.writes,
+        "runs": len(chaos.trials),
+        "doubts": sum(trial.doubts for trial in chaos.trials),
+        "left_out": chaos.left_out,
         "held": bad is None,
-        "table": _table(found),
+        "table": _table(chaos),
         "violation": None if bad is None else _violation(request, bad),
     }
 
 
-def _table(found: Chaos) -> list[dict[str, Json]]:
+def _table(chaos: Chaos) -> list[dict[str, Json]]:
     """One row for each place of a kill: what was being written, how many runs died there, how they ended."""
     rows: dict[str, dict[str, Json]] = {}
-    for trial in found.trials:
+    for trial in chaos.trials:
         what = "second kill during recovery" if len(trial.kills) > 1 else _place(trial)
         row = rows.setdefault(what, {"what": what, "runs": 0, "doubts": 0, "ended": {}})
         row["runs"] += 1
@@ -316,17 +316,17 @@ def _real_kills(request: ChaosRequest, writes: int) -> Iterator[tuple[int, bool]
 def real_differences(calm: dict[str, Json], other: dict[str, Json]) -> list[str]:
     """What a kill changed: statuses of the run and its tasks. What tasks give back may hold times and is not
     compared."""
-    found: list[str] = []
+    result: list[str] = []
     if any(task["reason"] == "doubt" for task in other["tasks"].values()):
-        return found  # the plan itself says that a crash makes a difference: a doubt settled by a rule of the task
+        return result  # the plan itself says that a crash makes a difference: a doubt settled by a rule of the task
     if calm["status"] != other["status"]:
-        found.append(f"the run is {other['status']} instead of {calm['status']}")
+        result.append(f"the run is {other['status']} instead of {calm['status']}")
     before, after = calm["tasks"], other["tasks"]
     for task in sorted(before.keys() | after.keys()):
         one, two = (tasks[task]["status"] if task in tasks else "missing" for tasks in (before, after))
         if one != two:
-            found.append(f"`{task}` is {two} instead of {one}")
-    return found
+            result.append(f"`{task}` is {two} instead of {one}")
+    return result
 
 
 class _Site:
@@ -416,8 +416,8 @@ def _package() -> str:
     return os.path.dirname(os.path.dirname(os.path.abspath(planrunner.__file__)))
 
 
-def _doubtful(found: dict[str, Json]) -> bool:
-    return bool(found["status"] == "in_doubt")
+def _doubtful(document: dict[str, Json]) -> bool:
+    return bool(document["status"] == "in_doubt")
 
 
 def _may_go_on(run: dict[str, Json]) -> bool:

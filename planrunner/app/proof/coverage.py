@@ -72,20 +72,20 @@ class Point(NamedTuple):
 
 def points(plan: Plan) -> list[Point]:
     """Everything in a plan that its tests should reach, in the order of the plan."""
-    found: list[Point] = []
+    points: list[Point] = []
     labelled = demands(plan)
     for path, task in walk(plan.tasks):
-        found.append(Point("tasks", path, "starts"))
-        found += [
+        points.append(Point("tasks", path, "starts"))
+        points += [
             Point("conditions", path, f"when `{_when(task)}` is {word}") for word in ("true", "false") if task.when
         ]
         for edge in task.edges:
-            found += [Point("edges", path, edge_text(edge)), Point("edges", path, edge_text(edge) + " not taken")]
+            points += [Point("edges", path, edge_text(edge)), Point("edges", path, edge_text(edge) + " not taken")]
         gates = [gate for _, gate in labelled.get(path, ())] if task.gate is None else [task.gate]
         words = dict.fromkeys(word for gate in gates for word in _decisions(gate))
-        found += [Point("gates", path, word) for word in words]
-        found += [Point("failures", path, text) for text in _failures(task)]
-    return found
+        points += [Point("gates", path, word) for word in words]
+        points += [Point("failures", path, text) for text in _failures(task)]
+    return points
 
 
 def _decisions(gate: Gate) -> list[str]:
@@ -144,12 +144,12 @@ class Coverage:
 
     def counts(self) -> dict[str, tuple[int, int]]:
         """Reached and all, by kind; kinds that the plan does not have are left out."""
-        found: dict[str, tuple[int, int]] = {}
+        result: dict[str, tuple[int, int]] = {}
         for kind in KINDS:
             every = [point for point in self.points if point.kind == kind]
             if every:
-                found[kind] = (sum(point in self.reached for point in every), len(every))
-        return found
+                result[kind] = (sum(point in self.reached for point in every), len(every))
+        return result
 
     def missing(self) -> list[Point]:
         """The points that no run has reached."""
@@ -163,49 +163,49 @@ def reached_tasks(lived: Lived, every: Container[str]) -> set[str]:
 
 def _reached(lived: Lived, every: Container[str]) -> set[Point]:
     state = lived.state
-    found: set[Point] = set()
+    points: set[Point] = set()
     for number, task in enumerate(state.specs):
         path, seen = home(task.id, every), state.tasks[number]
         if seen.attempts or seen.status == "blocked" or seen.gate is not None:
-            found.add(Point("tasks", path, "starts"))
+            points.add(Point("tasks", path, "starts"))
             if task.when is not None:
-                found.add(Point("conditions", path, f"when `{task.when.text}` is true"))
+                points.add(Point("conditions", path, f"when `{task.when.text}` is true"))
         if task.when is not None and seen.status == "skipped" and seen.reason == "when":
-            found.add(Point("conditions", path, f"when `{task.when.text}` is false"))
+            points.add(Point("conditions", path, f"when `{task.when.text}` is false"))
         if seen.status == "failed" and task.allow_failure:
-            found.add(Point("failures", path, "fails with leave"))
+            points.add(Point("failures", path, "fails with leave"))
         for route in state.shape.routes_out.get(number, ()):
             text = edge_text(route.edge)
             verdict = fired(state, route)
             if verdict is not None:
-                found.add(Point("edges", path, text if verdict else text + " not taken"))
+                points.add(Point("edges", path, text if verdict else text + " not taken"))
         for route in state.shape.reworks.get(number, ()):
             if seen.dependency_outcome:
-                found.add(Point("edges", path, edge_text(route.edge) + " not taken"))
-    return found | _from_entries(lived, every)
+                points.add(Point("edges", path, edge_text(route.edge) + " not taken"))
+    return points | _from_entries(lived, every)
 
 
 def _from_entries(lived: Lived, every: Container[str]) -> set[Point]:
     """What only the journal tells: attempts that were tried again, the classes of failures, decisions, rework."""
-    found: set[Point] = set()
+    points: set[Point] = set()
     state = lived.state
     for entry in lived.entries:
         event = entry.event
         if isinstance(event, RetryScheduled):
-            found.add(Point("failures", home(event.task, every), "is tried again"))
-            found.add(Point("failures", home(event.task, every), f"fails as {event.failure}"))
+            points.add(Point("failures", home(event.task, every), "is tried again"))
+            points.add(Point("failures", home(event.task, every), f"fails as {event.failure}"))
         elif isinstance(event, TaskSettled):
             if event.failure:
-                found.add(Point("failures", home(event.task, every), f"fails as {event.failure}"))
+                points.add(Point("failures", home(event.task, every), f"fails as {event.failure}"))
         elif isinstance(event, UndoSettled) and event.status == "undone":
-            found.add(Point("failures", home(event.task, every), "is rolled back"))
+            points.add(Point("failures", home(event.task, every), "is rolled back"))
         elif isinstance(event, GateDecided):
-            found.add(Point("gates", home(event.task, every), event.decision))
+            points.add(Point("gates", home(event.task, every), event.decision))
         elif isinstance(event, TasksReset) and event.cause in state.index:
             for route in state.shape.reworks.get(state.index[event.cause], ()):
                 if state.specs[route.target].id in event.tasks:
-                    found.add(Point("edges", home(event.cause, every), edge_text(route.edge)))
-    return found
+                    points.add(Point("edges", home(event.cause, every), edge_text(route.edge)))
+    return points
 
 
 def coverage_object(coverage: Coverage) -> dict[str, Json]:
@@ -327,16 +327,16 @@ def _bad(task: Task) -> Reply:
 
 def _detected(expression: Expression) -> Reply:
     """A reply with the texts and numbers that a detector looks for, as far as it compares with constants."""
-    found: dict[str, Json] = {}
+    document: dict[str, Json] = {}
     for path, operator, constant in comparisons(expression.tree):
         name = path[-1]
         if name in ("stdout", "stderr", "message") and isinstance(constant, str):
-            found[name] = f"{found.get(name, '')} {constant}".strip()
+            document[name] = f"{document.get(name, '')} {constant}".strip()
         elif (name == "exit_code" and isinstance(constant, int)) or name == "failure":
-            found[name] = beside(constant, operator)
-    if not found.get("exit_code") and "failure" not in found:
-        found["failure"] = "logic"
-    return Reply(**found, done=False)
+            document[name] = beside(constant, operator)
+    if not document.get("exit_code") and "failure" not in document:
+        document["failure"] = "logic"
+    return Reply(**document, done=False)
 
 
 def _values(whole: Case, plan: Plan) -> Iterator[Case]:

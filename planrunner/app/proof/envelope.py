@@ -334,17 +334,19 @@ def effect_of(known: KnownPlan, task: Task) -> str:
 
 def _writes(known: KnownPlan, tasks: Sequence[Task]) -> list[dict[str, Json]]:
     """The paths that tasks say they write."""
-    found = []
+    result = []
     for path, task in walk(tasks):
         given = task.inputs if isinstance(task.inputs, dict) else {}
         if task.uses.startswith(("files.", "http.download")) and effect_of(known, task) not in ("read", "pure"):
             paths = written(task.uses, given)
-            found += [{"task": path, "path": known.filled(each), "as": task.uses} for each in paths]
-        found += [
+            result += [{"task": path, "path": known.filled(each), "as": task.uses} for each in paths]
+        result += [
             {"task": path, "path": known.filled(each.path), "as": "artifact"} for each in task.artifacts if each.path
         ]
-        found += [{"task": path, "path": known.filled(each.path), "as": "output"} for each in task.outputs if each.path]
-    return found
+        result += [
+            {"task": path, "path": known.filled(each.path), "as": "output"} for each in task.outputs if each.path
+        ]
+    return result
 
 
 def _irreversible(known: KnownPlan, tasks: Sequence[Task]) -> list[str]:

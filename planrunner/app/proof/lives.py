@@ -250,10 +250,10 @@ def _life(stage: Stage, disk: Disk, effects: WatchedEffects, life: int) -> State
 def _answers(stage: Stage, state: State, acted: Sequence[Acted]) -> list[Event]:
     """What people say about the tasks that wait."""
     events: list[Event] = []
-    for number, found in enumerate(state.tasks):
-        if found.status == "in_doubt" and found.reason == "ask":
+    for number, task_state in enumerate(state.tasks):
+        if task_state.status == "in_doubt" and task_state.reason == "ask":
             events += _settled(stage, state, number, acted)
-        elif found.status == "blocked":
+        elif task_state.status == "blocked":
             events += stage.answer(state, number)
     return events
 
@@ -262,23 +262,23 @@ def _lapse(stage: Stage, state: State) -> float | None:
     """When the first undecided gate expires."""
     dues = [
         due
-        for number, found in enumerate(state.tasks)
-        if found.status == "blocked" and (due := stage.lapses(state, number)) is not None
+        for number, task_state in enumerate(state.tasks)
+        if task_state.status == "blocked" and (due := stage.lapses(state, number)) is not None
     ]
     return min(dues, default=None)
 
 
 def _settled(stage: Stage, state: State, number: int, acted: Sequence[Acted]) -> list[Event]:
-    task, found = state.specs[number], state.tasks[number]
+    task, task_state = state.specs[number], state.tasks[number]
     said = next((stage.settle[name] for name in stage.settle if matches(name, task.id)), "")
     if said == "wait":
         return []
     if said in ("retry", "completed", "failed"):
-        return [DoubtSettled(task.id, found.attempts, said, "test")]  # type: ignore[arg-type]
-    if not any(one.task == task.id and one.attempt == found.attempts for one in acted):
-        return [DoubtSettled(task.id, found.attempts, "retry", "test")]
-    call = Call(RUN_ID, task, found.attempts, "", task.inputs or {}, "", (), {}, {}, "/", "", timeout_of(task))
-    return [with_values(state, AttemptEnded(task.id, found.attempts, _watched(call, stage.script.outcome(call))))]
+        return [DoubtSettled(task.id, task_state.attempts, said, "test")]  # type: ignore[arg-type]
+    if not any(one.task == task.id and one.attempt == task_state.attempts for one in acted):
+        return [DoubtSettled(task.id, task_state.attempts, "retry", "test")]
+    call = Call(RUN_ID, task, task_state.attempts, "", task.inputs or {}, "", (), {}, {}, "/", "", timeout_of(task))
+    return [with_values(state, AttemptEnded(task.id, task_state.attempts, _watched(call, stage.script.outcome(call))))]
 
 
 def _watched(call: Call, outcome: Outcome) -> Outcome:

@@ -39,7 +39,7 @@ def paths(plan: Plan) -> dict[str, Task]:
 def demands(plan: Plan) -> dict[str, tuple[tuple[str, Gate], ...]]:
     """The gates that labels demand before tasks, with the label, by written path; what the plan says about a label
     comes before what a linked one says."""
-    found: dict[str, tuple[tuple[str, Gate], ...]] = {}
+    result: dict[str, tuple[tuple[str, Gate], ...]] = {}
     todo = [("", plan.tasks, dict(plan.gated))]
     while todo:
         prefix, tasks, gated = todo.pop()
@@ -47,10 +47,10 @@ def demands(plan: Plan) -> dict[str, tuple[tuple[str, Gate], ...]]:
             path = prefix + task.id
             asked = tuple((label, gate) for label, gate in gated.items() if label in task.labels)
             if asked and task.gate is None:
-                found[path] = asked
+                result[path] = asked
             linked = {} if task.sub is None else dict(task.sub.gated)
             todo.append((f"{path}/", inner(task), {**linked, **gated}))
-    return found
+    return result
 
 
 def asks(task: Task) -> bool:
@@ -76,8 +76,8 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 def best(patterns: Iterable[str], task: str) -> str | None:
     """The most exact of the patterns that mean a task: its whole path first, then the one with the most letters."""
-    found = [pattern for pattern in patterns if matches(pattern, task)]
-    return max(found, key=lambda each: (each == task, "*" not in each, len(each)), default=None)
+    result = [pattern for pattern in patterns if matches(pattern, task)]
+    return max(result, key=lambda each: (each == task, "*" not in each, len(each)), default=None)
 
 
 def known(pattern: str, plan: Plan) -> bool:

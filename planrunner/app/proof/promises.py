@@ -46,9 +46,9 @@ def check(plan: Plan, lived: Lived) -> None:
         raise Broken("P1: something is decided after the end")
     if not isinstance(entries[-1].event, RunEnded):
         raise Broken("P1: the end is not the last entry")
-    for task, found in zip(state.specs, state.tasks):
-        if found.status not in SETTLED and not _abandoned_round(state, found):
-            raise Broken(f"P1: the run ended while `{task.id}` is {found.status}")
+    for task, task_state in zip(state.specs, state.tasks):
+        if task_state.status not in SETTLED and not _abandoned_round(state, task_state):
+            raise Broken(f"P1: the run ended while `{task.id}` is {task_state.status}")
 
 
 def check_replay(plan: Plan, entries: Sequence[Entry]) -> None:
@@ -61,9 +61,9 @@ def check_replay(plan: Plan, entries: Sequence[Entry]) -> None:
         raise Broken(f"P14: the run does not replay: entry {difference.seq}, {difference.message}")
 
 
-def _abandoned_round(state: State, found: TaskState) -> bool:
+def _abandoned_round(state: State, task_state: TaskState) -> bool:
     """A task inside a container that was reset or stopped no longer counts."""
-    frame = found.frame
+    frame = task_state.frame
     while frame.owner >= 0:
         owner = state.tasks[frame.owner]
         if owner.inner is not frame:
@@ -172,8 +172,14 @@ def check_unsafe(entries: Sequence[Entry], acted: Sequence[Acted]) -> None:
 def final_states(state: State) -> Mapping[str, Json]:
     """Each task with everything about it that must be the same however the run came to its end."""
     return {
-        task.id: (found.status, found.dependency_outcome, found.attempts, found.recovered_by, found.outputs)
-        for task, found in zip(state.specs, state.tasks)
+        task.id: (
+            task_state.status,
+            task_state.dependency_outcome,
+            task_state.attempts,
+            task_state.recovered_by,
+            task_state.outputs,
+        )
+        for task, task_state in zip(state.specs, state.tasks)
     }
 
 
@@ -185,21 +191,21 @@ def differences(calm: State, other: State) -> list[str]:
     task's own rule as a failure: there the plan itself says that a crash makes a difference. It says so too where a
     time limit expired that keeps counting while the run is paused: a timebox, or the timeout of a container.
     """
-    found: list[str] = []
+    result: list[str] = []
     if any(task.failure == "doubt" for task in other.tasks) or _out_of_time(other) - _out_of_time(calm):
-        return found
+        return result
     if calm.status != other.status or calm.reason != other.reason:
-        found.append(f"the run is {_ending(other)} instead of {_ending(calm)}")
+        result.append(f"the run is {_ending(other)} instead of {_ending(calm)}")
     before, after = final_states(calm), final_states(other)
     untold = _untold(calm) | _untold(other)
-    found += [
+    result += [
         f"`{task}` is {_words(after.get(task))} instead of {_words(before.get(task))}"
         for task in before.keys() | after.keys()
         if before.get(task) != after.get(task) and not _is_inside(task, untold)
     ]
     if calm.outputs != other.outputs and not untold:
-        found.append(f"the outputs are {other.outputs} instead of {calm.outputs}")
-    return sorted(found)
+        result.append(f"the outputs are {other.outputs} instead of {calm.outputs}")
+    return sorted(result)
 
 
 def _out_of_time(state: State) -> set[str]:
@@ -229,10 +235,10 @@ def _words(found: Json) -> str:
 
 def _untold(state: State) -> set[str]:
     """Tasks whose end hangs on how far the run was when something failed."""
-    numbers = {number for number, found in enumerate(state.tasks) if found.status == "cancelled"}
+    numbers = {number for number, task_state in enumerate(state.tasks) if task_state.status == "cancelled"}
     if not numbers:
         return set()
-    numbers |= {number for number, found in enumerate(state.tasks) if _beside_failure(state, found)}
+    numbers |= {number for number, task_state in enumerate(state.tasks) if _beside_failure(state, task_state)}
     todo = list(numbers)
     while todo:
         for other in state.shape.following(todo.pop()):
@@ -242,9 +248,9 @@ def _untold(state: State) -> set[str]:
     return {state.specs[number].id for number in numbers}
 
 
-def _beside_failure(state: State, found: TaskState) -> bool:
+def _beside_failure(state: State, task_state: TaskState) -> bool:
     """An owner of a level on which something was cancelled."""
-    inner = found.inner
+    inner = task_state.inner
     if inner is None:
         return False
     return any(state.tasks[at].status == "cancelled" for at in range(inner.first, inner.first + inner.size))

@@ -292,12 +292,12 @@ class _Reader:
 
     def _entries(self, node: MappingNode, key: str) -> list[tuple[Scalar, Node]]:
         """What stands under a key of the file and of the case; the latter is later and wins."""
-        found: list[tuple[Scalar, Node]] = []
+        result: list[tuple[Scalar, Node]] = []
         for holder in (self._top, node):
             under = holder.get(key)
             if isinstance(under, MappingNode):
-                found += under.entries
-        return found
+                result += under.entries
+        return result
 
     def _merged(self, node: MappingNode, key: str) -> dict[str, Json]:
         return {str(name.value): to_json(value) for name, value in self._entries(node, key)}

@@ -37,10 +37,10 @@ class Miss(NamedTuple):
 
 def misses(lived: Lived, expectations: Iterable[Expectation]) -> list[Miss]:
     """The expectations that do not hold."""
-    found: list[Miss] = []
+    misses: list[Miss] = []
     for each in expectations:
-        found += _TABLE.get(each.about.partition(".")[0], _unknown)(lived, each)
-    return found
+        misses += _TABLE.get(each.about.partition(".")[0], _unknown)(lived, each)
+    return misses
 
 
 def _unknown(lived: Lived, each: Expectation) -> list[Miss]:
@@ -87,16 +87,16 @@ def _tasks(lived: Lived, each: Expectation) -> list[Miss]:
     numbers = [number for number, task in enumerate(lived.state.specs) if matches(each.task, task.id)]
     if not numbers:
         return _miss(each, f"the run has no task `{each.task}`")
-    found: list[Miss] = []
+    misses: list[Miss] = []
     for number in numbers:
         task = lived.state.specs[number].id
         got = _field(lived, number, each.about[len(f"tasks.{each.task}.") :])
         if not _agrees(each, got):
             name = "" if task == each.task else f"{task}: "
-            found += _miss(
+            misses += _miss(
                 each, name + (got if isinstance(got, str) and got else shown(got)), tuple(why(lived.state, task))
             )
-    return found[:5]
+    return misses[:5]
 
 
 def _agrees(each: Expectation, got: Json) -> bool:
@@ -157,7 +157,9 @@ def _never(lived: Lived, each: Expectation) -> list[Miss]:
 
 def _waiting(lived: Lived, each: Expectation) -> list[Miss]:
     state = lived.state
-    got = [task.id for task, found in zip(state.specs, state.tasks) if found.status in ("blocked", "in_doubt")]
+    got = [
+        task.id for task, task_state in zip(state.specs, state.tasks) if task_state.status in ("blocked", "in_doubt")
+    ]
     exact = len(got) == len(each.wanted) and all(any(matches(name, task) for task in got) for name in each.wanted)
     return [] if exact else _miss(each, got, _troubles(lived))
 

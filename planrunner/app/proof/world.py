@@ -327,14 +327,14 @@ class Known(NamedTuple):
 def known_capabilities(plan: Plan) -> Known:
     """Traits and outputs of the capabilities a plan names, at any depth."""
     registry = Registry()
-    found: dict[str, Json] = {"noop": list(PERSON)}
+    document: dict[str, Json] = {"noop": list(PERSON)}
     fields: dict[str, dict[str, str]] = {}
     for _, task in walk(plan.tasks):
         capability = registry.find(task.uses) if task.uses else None
         if capability is not None:
-            found[task.uses] = [capability.effect, capability.instant, capability.probe]
+            document[task.uses] = [capability.effect, capability.instant, capability.probe]
             fields[task.uses] = {field.name: field.type for field in capability.outputs if task.uses != "noop"}
-    return Known(found, fields)
+    return Known(document, fields)
 
 
 SAMPLES: dict[str, Json] = {
@@ -380,8 +380,8 @@ def decided(state: State, number: int, decision: Json) -> Sequence[Event]:
 
 def extended(state: State, number: int) -> Sequence[Event]:
     """The extension of every limit that a task waits for, by as much as the waiting tasks need."""
-    found = state.tasks[number]
-    if (found.status, found.reason) != ("blocked", "budget"):
+    task_state = state.tasks[number]
+    if (task_state.status, task_state.reason) != ("blocked", "budget"):
         return ()
     task = state.specs[number].id
     return [

@@ -83,17 +83,17 @@ def checkpoints(wanted: str, state: str | None) -> tuple[RunRow, list[Checkpoint
 
 def named(entries: Sequence[Entry]) -> list[Checkpoint]:
     """The checkpoints in a record; a task that completed twice in a second gets numbers from 2 on."""
-    found: dict[str, Checkpoint] = {}
+    checkpoints: dict[str, Checkpoint] = {}
     for task, seq, at, taken, ended in positions(entries):
         name = base = f"cp-{task}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(at))}"
         count = 1
-        while name in found:
+        while name in checkpoints:
             count += 1
             name = f"{base}-{count}"
         files = entries[taken - 1].event if taken else None
         assert files is None or isinstance(files, CheckpointTaken)
-        found[name] = Checkpoint(name, task, seq, at, ended, taken, files)
-    return list(found.values())
+        checkpoints[name] = Checkpoint(name, task, seq, at, ended, taken, files)
+    return list(checkpoints.values())
 
 
 def fork(request: ForkRequest) -> Forked:
@@ -267,19 +267,19 @@ def look(run: str, wanted: str, state: str | None) -> dict[str, Json]:
     }
 
 
-def _completion(entries: Sequence[Entry], found: Checkpoint) -> int:
+def _completion(entries: Sequence[Entry], checkpoint: Checkpoint) -> int:
     """The entry with which the task, or the round, had completed: the place to go on from has what begins next too."""
-    before: Iterator[Entry] = reversed(entries[: found.seq])
+    before: Iterator[Entry] = reversed(entries[: checkpoint.seq])
     for entry in before:
         event = entry.event
-        if entry.seq == found.taken or (isinstance(event, TaskSettled) and event.task == found.task):
+        if entry.seq == checkpoint.taken or (isinstance(event, TaskSettled) and event.task == checkpoint.task):
             return entry.seq
-    return found.seq
+    return checkpoint.seq
 
 
 def _completed(state: State) -> Iterator[tuple[str, int]]:
-    for number, found in enumerate(state.tasks):
-        if found.status == "completed":
+    for number, task_state in enumerate(state.tasks):
+        if task_state.status == "completed":
             yield state.specs[number].id, number
 
 
@@ -300,20 +300,20 @@ def _evidence(state: State) -> Iterator[dict[str, Json]]:
             }
 
 
-def _files(found: Checkpoint, known: Sequence[Checkpoint], store: ArtifactStore) -> dict[str, Json] | None:
+def _files(checkpoint: Checkpoint, known: Sequence[Checkpoint], store: ArtifactStore) -> dict[str, Json] | None:
     """The files that belong to a checkpoint: its own, or those of the newest one before that has some."""
-    place = found.taken or found.seq
+    place = checkpoint.taken or checkpoint.seq
     with_files = [one for one in known if one.files is not None and one.files.files and one.taken <= place]
-    if found.files is not None and not found.files.files:
-        return {"of": found.name, "own": True, "problem": found.files.problem}
+    if checkpoint.files is not None and not checkpoint.files.files:
+        return {"of": checkpoint.name, "own": True, "problem": checkpoint.files.problem}
     if not with_files:
         return None
-    newest = found if found.files is not None else max(with_files, key=lambda one: one.taken)
+    newest = checkpoint if checkpoint.files is not None else max(with_files, key=lambda one: one.taken)
     assert newest.files is not None
     told = newest.files
     return {
         "of": newest.name,
-        "own": newest is found,
+        "own": newest is checkpoint,
         "manifest": told.files,
         "held": told.held,
         "size": told.size,

@@ -52,14 +52,14 @@ def _doubtful(state: State, wanted: str) -> list[int]:
         wanted = "*"
     if "*" in wanted:
         written = re.compile("(?:.*/)?" + r"[^/]*".join(map(re.escape, wanted.split("*"))))
-        found = [number for number in _doubts(state) if written.fullmatch(state.specs[number].id)]
-        if not found:
+        result = [number for number in _doubts(state) if written.fullmatch(state.specs[number].id)]
+        if not result:
             raise UsageError(f"no task in doubt fits `{wanted}`", NextStep("show", state.run_id))
-        return found
+        return result
     number = task_number(state, wanted)
     if number not in _doubts(state):
-        found = [each for each in _doubts(state) if number in owners(state, each)]
-        if not found:
+        result = [each for each in _doubts(state) if number in owners(state, each)]
+        if not result:
             status = said(state.tasks[number].status)
             raise UsageError(
                 f"nothing inside `{wanted}` is in doubt"
@@ -67,7 +67,7 @@ def _doubtful(state: State, wanted: str) -> list[int]:
                 else f"task `{wanted}` is not in doubt: it {status}",
                 NextStep("why", state.run_id, wanted),
             )
-        return found
+        return result
     return [number]
 
 
@@ -75,8 +75,8 @@ def _doubts(state: State) -> list[int]:
     """The tasks whose last attempt has an unknown end; a container is never in doubt itself."""
     return [
         number
-        for number, found in enumerate(state.tasks)
-        if found.status in ("in_doubt", "running") and number not in state.containers
+        for number, task_state in enumerate(state.tasks)
+        if task_state.status in ("in_doubt", "running") and number not in state.containers
     ]
 
 

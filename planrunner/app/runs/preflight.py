@@ -62,18 +62,18 @@ class _Found(NamedTuple):
 def missing(needs: Needs) -> list[Missing]:
     """What is missing, each thing once."""
     look = _Look(needs)
-    found: list[tuple[str, _Found]] = []
+    result: list[tuple[str, _Found]] = []
     waiting = [(task.id, task, _Around(needs.plan, False)) for task in needs.plan.tasks]
     for path, task, around in waiting:
-        found += ((path, each) for each in look.at(path, task, around))
+        result += ((path, each) for each in look.at(path, task, around))
         within = around if task.sub is None else _Around(task.sub, True)
         waiting += [(f"{path}/{each.id}", each, within) for each in inner(task)]
-    if not found:
+    if not result:
         return []
     going = look.known.may_run(needs.selected, needs.open)
     makers = made_before(needs.plan, needs.traits)
     rows: dict[tuple[str, str, bool], list[str]] = {}
-    for path, each in found:
+    for path, each in result:
         if path in going:
             rows.setdefault((each.kind, each.text, each.lasting or path not in makers), []).append(path)
     return [Missing(kind, tuple(paths), text, refuses) for (kind, text, refuses), paths in rows.items()]
@@ -222,9 +222,9 @@ def _on_path(name: str, where: str) -> bool:
 
 def made_before(plan: Plan, traits: Mapping[str, Json]) -> set[str]:
     """The written paths of the tasks before which another one acts, which may make files and programs."""
-    found: set[str] = set()
-    _level(plan.tasks, "", False, traits, found)
-    return found
+    result: set[str] = set()
+    _level(plan.tasks, "", False, traits, result)
+    return result
 
 
 def _level(tasks: Sequence[Task], prefix: str, before: bool, traits: Mapping[str, Json], found: set[str]) -> None:
@@ -239,14 +239,14 @@ def _level(tasks: Sequence[Task], prefix: str, before: bool, traits: Mapping[str
 
 
 def _above(shape: Shape, number: int) -> set[int]:
-    found: set[int] = set()
+    numbers: set[int] = set()
     waiting = [number]
     for here in waiting:
         for other in (*shape.needs[here], *(route.source for route in shape.routes_in.get(here, ()))):
-            if other not in found:
-                found.add(other)
+            if other not in numbers:
+                numbers.add(other)
                 waiting.append(other)
-    return found
+    return numbers
 
 
 def _acts(task: Task, traits: Mapping[str, Json]) -> bool:

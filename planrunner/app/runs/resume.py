@@ -239,10 +239,10 @@ def voided(state: State, following: Iterable[Event], program: str) -> tuple[str,
     if not any(isinstance(event, PolicyChanged) for event in following):
         return ()
     told = []
-    for task, found in zip(state.specs, state.tasks, strict=True):
-        gate = found.gate
-        let_through = found.status in ("pending", "blocked") and found.cleared
-        if gate is None or found.status in SETTLED or (gate.decision and not let_through):
+    for task, task_state in zip(state.specs, state.tasks, strict=True):
+        gate = task_state.gate
+        let_through = task_state.status in ("pending", "blocked") and task_state.cleared
+        if gate is None or task_state.status in SETTLED or (gate.decision and not let_through):
             continue
         if who := dict.fromkeys(vote.by for vote in gate.votes):
             told.append(

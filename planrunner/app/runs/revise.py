@@ -246,12 +246,12 @@ def _settled(state: State, request: ReviseRequest) -> list[DoubtSettled]:
 
 
 def _is_doubtful(state: State, number: int) -> bool:
-    task, found = state.specs[number], state.tasks[number]
-    if found.status not in ("running", "in_doubt") or number in state.containers:
+    task, task_state = state.specs[number], state.tasks[number]
+    if task_state.status not in ("running", "in_doubt") or number in state.containers:
         return False
-    if found.outcome is not None and found.outcome.failure != "interrupted":
+    if task_state.outcome is not None and task_state.outcome.failure != "interrupted":
         return False
-    if found.reason == "retry" or task.on_doubt == "retry":
+    if task_state.reason == "retry" or task.on_doubt == "retry":
         return False
     return state.trait(task).effect not in ("pure", "read", "idempotent")
 
@@ -277,7 +277,7 @@ def _event(
     request: ReviseRequest,
     params: dict[str, Json],
     noted: dict[str, Json],
-    found: Sequence[Difference],
+    differences: Sequence[Difference],
 ) -> RunRevised:
     state, directory = recorded.state, directory_of(recorded.state)
     known = {
@@ -306,7 +306,7 @@ def _event(
         parallel_limit(asked, ready.plan.max_parallel, most),
         None if state.selected is None else widened(ready.plan, state.selected, {task.id for task in before.tasks}),
         _under_way(state, before, ready.plan),
-        any(difference.what.startswith(bound) for difference in found),
+        any(difference.what.startswith(bound) for difference in differences),
         recorded.idle,
     )
 
@@ -350,7 +350,7 @@ def _names_changed(before: Plan, now: Plan, old: dict[str, Json], new: dict[str,
 
 
 def _told(
-    state: State, after: State, which: Stale, event: RunRevised, before: Plan, found: Sequence[Difference]
+    state: State, after: State, which: Stale, event: RunRevised, before: Plan, differences: Sequence[Difference]
 ) -> Revision:
     def names(numbers: Iterable[int]) -> tuple[str, ...]:
         return tuple(after.specs[number].id for number in numbers)
@@ -383,7 +383,7 @@ def _told(
         True,
         event.by,
         event.reason,
-        tuple(found),
+        tuple(differences),
         tuple(
             (name, state.params.get(name), event.params.get(name))
             for name in {**state.params, **event.params}

@@ -92,11 +92,11 @@ def roll_back(request: RollbackRequest, state_dir: str | None, watch: Watch) -> 
 
 def starts(entries: Iterable[Entry]) -> dict[tuple[str, int], int]:
     """The number of the entry with which each attempt started, by task and attempt."""
-    found: dict[tuple[str, int], int] = {}
+    result: dict[tuple[str, int], int] = {}
     for entry in entries:
         if isinstance(entry.event, AttemptStarted):
-            found.setdefault((entry.event.task, entry.event.attempt), entry.seq)
-    return found
+            result.setdefault((entry.event.task, entry.event.attempt), entry.seq)
+    return result
 
 
 def _event(state: State, request: RollbackRequest, order: Mapping[tuple[str, int], int]) -> RollbackStarted:
@@ -129,8 +129,8 @@ def _after(
     """What started after a task in its last visit, and does not stand inside it."""
     number = task_number(state, name)
     name = state.specs[number].id
-    found = state.tasks[number]
-    since = order.get((name, found.attempts if found.reason == "reused" else found.past + 1))
+    task_state = state.tasks[number]
+    since = order.get((name, task_state.attempts if task_state.reason == "reused" else task_state.past + 1))
     if since is None:
         raise UsageError(f"task `{name}` did not start, so nothing came after it")
     assert state.compensation_log is not None
@@ -161,8 +161,8 @@ def _never_acted(state: State, position: int, entries: Iterable[Entry]) -> bool:
 
 
 def _refused(state: State, owed: Owed) -> bool:
-    found = state.tasks[owed.number]
-    return (found.failure, found.visit) == ("policy", owed.visit)
+    task_state = state.tasks[owed.number]
+    return (task_state.failure, task_state.visit) == ("policy", owed.visit)
 
 
 def _step(state: State, position: int) -> Step:

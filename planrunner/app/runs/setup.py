@@ -159,18 +159,18 @@ def _load(path: str, text: bytes | None, registry: Registry, credentials: dict[s
 
 def preconditions_of(capabilities: Mapping[str, Capability | None]) -> dict[str, list[str]]:
     """The preconditions of those that have any."""
-    found = {name: [*each.preconditions] for name, each in capabilities.items() if each is not None}
-    return {name: each for name, each in found.items() if each}
+    result = {name: [*each.preconditions] for name, each in capabilities.items() if each is not None}
+    return {name: each for name, each in result.items() if each}
 
 
 def capabilities_of(tasks: tuple[Task, ...]) -> set[str]:
     """The capabilities that tasks name, those inside them and what undoes them included."""
-    found: set[str] = set()
+    result: set[str] = set()
     for task in every(tasks):
-        found.add(task.uses)
+        result.add(task.uses)
         if task.rollback is not None:
-            found.add(task.rollback.uses)
-    return found - {""}
+            result.add(task.rollback.uses)
+    return result - {""}
 
 
 def _places(tasks: tuple[Task, ...]) -> Iterator[str]:
@@ -304,22 +304,22 @@ def keep_profile(directory: str, recorded: str, run: str | None = None) -> None:
 
 def _amounts(given: dict[str, Json]) -> dict[str, Json]:
     """Amounts as numbers: dollars, tokens, calls."""
-    found: dict[str, Json] = {}
+    document: dict[str, Json] = {}
     for what, value in given.items():
         parse = parse_money if what == "cost" else parse_count
         plain = value if not isinstance(value, str) else parse(value)
-        found[what] = float(value) if plain is None else plain
-    return found
+        document[what] = float(value) if plain is None else plain
+    return document
 
 
 def environment_of(names: tuple[str, ...], directory: str) -> dict[str, str]:
     """The values of environment variables that are set, without those that are a secret of the project or that its
     policy hides."""
-    found = {name: os.environ[name] for name in names if name in os.environ}
-    if found and has_settings(directory):
-        shown = without_hidden(tuple(found), directory)
-        return dict(visible(levels(policy_records(directory)), {name: found[name] for name in shown}))
-    return found
+    result = {name: os.environ[name] for name in names if name in os.environ}
+    if result and has_settings(directory):
+        shown = without_hidden(tuple(result), directory)
+        return dict(visible(levels(policy_records(directory)), {name: result[name] for name in shown}))
+    return result
 
 
 def _refuse_denied(

@@ -332,11 +332,11 @@ def _folder(context: Context, path: str) -> Iterator[tuple[int, str]]:
 def _mode(folder: int, name: str, path: str) -> int | None:
     """The permissions of the file that stands there, None where it does not exist. Raises Failure for anything else."""
     try:
-        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        info = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return None
-    if stat.S_ISLNK(found.st_mode):
+    if stat.S_ISLNK(info.st_mode):
         raise Failure(f"{path} is a link", rule="files.link")
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(info.st_mode):
         raise Failure(f"{path} is not a regular file")
-    return stat.S_IMODE(found.st_mode)
+    return stat.S_IMODE(info.st_mode)

@@ -210,16 +210,16 @@ def _contents(context: Context, repository: Repository, wanted: list[dict[str, A
 def _blobs(repository: Repository, digests: list[str]) -> list[bytes]:
     """What git holds under these digests."""
     data = repository.git.run("cat-file", "--batch", stdin="".join(f"{each}\n" for each in digests).encode()).stdout
-    found, at = [], 0
+    result, at = [], 0
     for digest in digests:
         end = data.index(b"\n", at)
         facts = data[at:end].split(b" ")
         if len(facts) != 3 or facts[1] != b"blob":
             raise Failure(f"git does not hold {digest[:12]} any more")
         size = int(facts[2])
-        found.append(data[end + 1 : end + 1 + size])
+        result.append(data[end + 1 : end + 1 + size])
         at = end + size + 2
-    return found
+    return result
 
 
 def _is_ours(repository: Repository, tree: Beneath, path: str, sides: tuple[Side, Side] | None) -> bool:

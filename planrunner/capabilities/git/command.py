@@ -151,13 +151,13 @@ class Git(NamedTuple):
         """The variables to lay over those of the attempt; None takes one away."""
         given = self.context.environment()
         kept = {name for name in given if name in _KEPT or name.startswith("PLANRUNNER_")}
-        found: dict[str, str | None] = {name: None for name in given if name not in kept}
-        found |= ENVIRONMENT | {"PATH": os.environ.get("PATH", os.defpath)} | dict(self.variables)
-        found["GIT_CONFIG_COUNT"] = str(len(self.settings))
+        result: dict[str, str | None] = {name: None for name in given if name not in kept}
+        result |= ENVIRONMENT | {"PATH": os.environ.get("PATH", os.defpath)} | dict(self.variables)
+        result["GIT_CONFIG_COUNT"] = str(len(self.settings))
         for number, (key, value) in enumerate(self.settings):
-            found[f"GIT_CONFIG_KEY_{number}"] = key
-            found[f"GIT_CONFIG_VALUE_{number}"] = value
-        return found
+            result[f"GIT_CONFIG_KEY_{number}"] = key
+            result[f"GIT_CONFIG_VALUE_{number}"] = value
+        return result
 
 
 class Escaped:

@@ -150,11 +150,11 @@ def show(
 def _commits(repository: Repository, arguments: list[str]) -> list[Commit]:
     shape = ("--no-color", "--no-show-signature", "--encoding=UTF-8", f"--format=tformat:{_FORMAT}")
     text = repository.git.run("log", *shape, "--no-patch", "--no-notes", *arguments).text
-    found = []
+    result = []
     for record in text.split("\0\x01\n"):
         if record:
             digest, parents, author, email, date, subject, message = record.split("\0")
-            found.append(
+            result.append(
                 Commit(
                     commit=digest,
                     parents=parents.split(),
@@ -165,17 +165,17 @@ def _commits(repository: Repository, arguments: list[str]) -> list[Commit]:
                     message=message.rstrip("\n"),
                 )
             )
-    return found
+    return result
 
 
 def _counted(items: list[str]) -> list[Changed]:
-    found = []
+    result = []
     for item in items:
         added, removed, path = item.split("\t", 2)
         path = os.fsencode(path).decode("utf-8", "replace")
         numbers = [None if count == "-" else int(count) for count in (added, removed)]
-        found.append(Changed(path=path, added=numbers[0], removed=numbers[1]))
-    return found
+        result.append(Changed(path=path, added=numbers[0], removed=numbers[1]))
+    return result
 
 
 def _path(item: str) -> str:

@@ -38,12 +38,12 @@ def _read(path: str) -> tuple[bytes, os.stat_result]:
     if not stat.S_ISREG(os.stat(path).st_mode):  # a socket could not even be opened
         raise _no_file(path)
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    found = os.fstat(handle)
-    if not stat.S_ISREG(found.st_mode):
+    info = os.fstat(handle)
+    if not stat.S_ISREG(info.st_mode):
         os.close(handle)
         raise _no_file(path)
     with open(handle, "rb") as file:
-        return file.read(), found
+        return file.read(), info
 
 
 def _no_file(path: str) -> Failure:

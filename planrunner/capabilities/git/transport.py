@@ -49,30 +49,30 @@ def parsed(text: str) -> Address:
     """Read an address. Raises Failure (policy) for options, remote helpers, secrets and control characters in it."""
     if not text or text.startswith("-") or "::" in text.partition("[")[0] or any(ord(char) < 33 for char in text):
         raise Failure(f"{_quoted(text)} is not the address of a repository", rule="git.address")
-    if found := _URL.fullmatch(text):
-        return _from_url(text, found)
+    if match := _URL.fullmatch(text):
+        return _from_url(text, match)
     if "://" in text:
         raise Failure(f"{_quoted(text)} is not the address of a repository", rule="git.address")
-    if not text.startswith(("/", ".")) and (found := _SCP.fullmatch(text)):
-        return Address(text, "ssh", _host(found["host"]), PORTS["ssh"], found["user"] or "")
+    if not text.startswith(("/", ".")) and (match := _SCP.fullmatch(text)):
+        return Address(text, "ssh", _host(match["host"]), PORTS["ssh"], match["user"] or "")
     return Address(text, "file")
 
 
-def _from_url(text: str, found: re.Match[str]) -> Address:
-    scheme, user = found["scheme"], found["user"] or ""
+def _from_url(text: str, match: re.Match[str]) -> Address:
+    scheme, user = match["scheme"], match["user"] or ""
     if scheme == "file":
-        if found["host"] or not found["path"]:
+        if match["host"] or not match["path"]:
             raise Failure(f"{_quoted(text)} is not the address of a repository", rule="git.address")
         return Address(text, "file")
     if ":" in user or (user and scheme in ("http", "https")):
         raise Failure(
             "an address takes no user and no password: name them in `git: {credentials: …}`", rule="git.credentials"
         )
-    if user.startswith("-") or not found["path"]:
+    if user.startswith("-") or not match["path"]:
         raise Failure(f"{_quoted(text)} is not the address of a repository", rule="git.address")
     if scheme not in PORTS:
         raise Failure(f"git does not go by `{scheme}:` here", rule="git.protocol")
-    return Address(text, scheme, _host(found["host"]), int(found["port"] or PORTS[scheme]), user)
+    return Address(text, scheme, _host(match["host"]), int(match["port"] or PORTS[scheme]), user)
 
 
 def _host(text: str) -> str:

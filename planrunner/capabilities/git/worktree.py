@@ -128,10 +128,10 @@ def held(repository: Repository, ignored: bool = False) -> list[str]:
     git = repository.git._replace(directory=repository.top)
     asked = ["status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=all"]
     asked.append(f"--ignored={'traditional' if ignored else 'no'}")
-    found = [entry["path"] for entry in parsed(git.raw(*asked)).entries]
-    found += _unseen(git)
+    result = [entry["path"] for entry in parsed(git.raw(*asked)).entries]
+    result += _unseen(git)
     kept = (*UNDER_WAY, "modules")
-    return found + [name for name in kept if os.path.lexists(os.path.join(repository.folder, name))]
+    return result + [name for name in kept if os.path.lexists(os.path.join(repository.folder, name))]
 
 
 def _unseen(git: Git) -> Iterator[str]:
@@ -173,14 +173,14 @@ class _Entry(NamedTuple):
 
 
 def _entries(repository: Repository) -> list[_Entry]:
-    found: list[_Entry] = []
+    entries: list[_Entry] = []
     for item in os.fsdecode(repository.git.raw("worktree", "list", "--porcelain", "-z")).split("\0"):
         word, _, value = item.partition(" ")
         if word == "worktree":
-            found.append(_Entry(value))
+            entries.append(_Entry(value))
         elif word in ("HEAD", "branch", "locked"):
-            found[-1] = found[-1]._replace(**{"commit" if word == "HEAD" else word: value})
-    return found
+            entries[-1] = entries[-1]._replace(**{"commit" if word == "HEAD" else word: value})
+    return entries
 
 
 def _entry_at(repository: Repository, place: str) -> _Entry | None:

@@ -396,7 +396,7 @@ def _plain(text: str) -> str:
 
 def _csl(entry: Item) -> dict[str, Any]:
     """An entry of CSL-JSON, which tools for bibliographies read; the digest goes into its note."""
-    found: dict[str, Any] = {
+    document: dict[str, Any] = {
         "id": str(entry["number"]),
         "type": "webpage",
         "title": entry["title"],
@@ -404,7 +404,7 @@ def _csl(entry: Item) -> dict[str, Any]:
     }
     if entry["fetched_at"]:
         year, month, day = entry["fetched_at"][:10].split("-")
-        found["accessed"] = {"date-parts": [[int(year), int(month), int(day)]]}
+        document["accessed"] = {"date-parts": [[int(year), int(month), int(day)]]}
     if entry["sha256"]:
-        found["note"] = f"sha256:{entry['sha256']}, retrieved {entry['fetched_at']}"
-    return found
+        document["note"] = f"sha256:{entry['sha256']}, retrieved {entry['fetched_at']}"
+    return document

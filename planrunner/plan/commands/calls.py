@@ -81,10 +81,10 @@ def _followed(text: str, node: Scalar) -> list[int]:
     line end stands where the character before it ended."""
     raw = node.raw
     at = raw.find("\n") + 1 if node.style in ("|", ">") else int(node.style in ("'", '"'))
-    found: list[int] = []
+    result: list[int] = []
     for character in text:
         here = raw.find(character, at) if not character.isspace() else -1
         if here >= 0:
             at = here + 1
-        found.append(node.start + (here if here >= 0 else min(at, max(len(raw) - 1, 0))))
-    return found
+        result.append(node.start + (here if here >= 0 else min(at, max(len(raw) - 1, 0))))
+    return result

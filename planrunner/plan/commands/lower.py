@@ -31,13 +31,13 @@ _SCRIPT = Field("run", "string", True)
 def with_calls(low: Lowering, tasks: tuple[Task, ...]) -> tuple[Task, ...]:
     """The tasks of one list, those with a command holding its calls; what is wrong with a command is reported."""
     by_id = {task.id: task for task in tasks}
-    found = []
+    result = []
     for task in tasks:
         pending = low.commands.get(task.id)
         if pending is not None:
             task = by_id[task.id] = _held(low, task, pending, by_id)
-        found.append(task)
-    return tuple(found)
+        result.append(task)
+    return tuple(result)
 
 
 def _held(low: Lowering, task: Task, pending: Pending, others: Mapping[str, Task]) -> Task:
@@ -57,14 +57,14 @@ def _outputs(task: Task, named: list[tuple[str, str]]) -> tuple[Output, ...]:
     """What the task gives: its results by name, and what it declares. A declared output that only names a result, or
     the artifact of that name, is that result."""
     results = {name: "{{ tasks." + call + ".outputs }}" for call, name in named}
-    found = []
+    result = []
     for output in task.outputs:
         word = output.value.strip(" {}").partition("artifacts.")[2] if isinstance(output.value, str) else ""
         meant = word or (output.name if output.value is None else "")
-        found.append(output._replace(value=results[meant]) if meant in results else output)
-    given = {output.name for output in found}
-    found += [Output(name, "map", value) for name, value in results.items() if name not in given]
-    return tuple(found)
+        result.append(output._replace(value=results[meant]) if meant in results else output)
+    given = {output.name for output in result}
+    result += [Output(name, "map", value) for name, value in results.items() if name not in given]
+    return tuple(result)
 
 
 class _Command:
@@ -95,16 +95,16 @@ class _Command:
             self._report(error)
             self.names += dict.fromkeys(re.findall(BOUND, self._text))
             return tuple(self._stand_in(name, self._text) for name in self.names)
-        found: list[Task] = []
+        tasks: list[Task] = []
         for number, call in enumerate(calls, 1):
             try:
-                made = self._call(call, number, found[-1].id if found else "")
+                made = self._call(call, number, tasks[-1].id if tasks else "")
             except CommandError as error:
                 self._report(error)
                 made = self._stand_in(f"call-{number}", self._text[call.verb.start : call.end])
                 self._bind(call, made.id, None)
-            found.append(made)
-        return tuple(found)
+            tasks.append(made)
+        return tuple(tasks)
 
     def _stand_in(self, name: str, text: str) -> Task:
         return Task(name, command=text, span=self._pending.node.span)
@@ -224,13 +224,13 @@ def _outputs_of(low: Lowering, task: Task | None) -> list[str]:
     """The names of the outputs that a task is known to give."""
     if task is None:
         return []
-    found = [output.name for output in task.outputs]
+    result = [output.name for output in task.outputs]
     capability = low.capabilities.get(task.uses) if task.uses and low.capabilities is not None else None
     if capability is not None:
-        found += [field.name for field in capability.outputs]
+        result += [field.name for field in capability.outputs]
     if task.sub is not None:
-        found += [output.name for output in task.sub.outputs]
-    return list(dict.fromkeys(found))
+        result += [output.name for output in task.sub.outputs]
+    return list(dict.fromkeys(result))
 
 
 Tree = Any

@@ -342,8 +342,8 @@ class Checker:
         return BOOL
 
     def items(self, tree: Tree) -> Type:
-        found = [self.type(item) for item in tree[3]]
-        return list_of(found[0] if found and all(each == found[0] for each in found) else ANY)
+        result = [self.type(item) for item in tree[3]]
+        return list_of(result[0] if result and all(each == result[0] for each in result) else ANY)
 
     def pairs(self, tree: Tree) -> Type:
         return Type("object", None, {key: self.type(value) for key, value in tree[3]})

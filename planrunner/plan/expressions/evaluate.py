@@ -198,13 +198,13 @@ class Evaluation:
             hint = ": write `keys(…)` or `items(…)`" if kind(items) == "map" else ""
             raise EvaluationError(f"`{show(source)}` is {KIND_NAMES[kind(items)]}, not a list{hint}")
         self.charge(items)
-        around, found = self.bound, []
+        around, result = self.bound, []
         for item in items:
             self.bound = {**around, **named(names, item)}
             if condition is None or self.holds(condition):
-                found.append(_data(self.value(value), value))
+                result.append(_data(self.value(value), value))
         self.bound = around
-        return found
+        return result
 
     def concat(self, tree: Tree) -> str:
         values = [_data(self.value(item), item) for item in tree[3]]

@@ -247,7 +247,7 @@ def _placed(name: Token, word: str, plain: tuple[Tree, ...], words: dict[str, Tr
     if not words or (word not in FUNCTIONS and word != "default"):
         return (*plain, *words.values())
     known = FUNCTIONS[word].words if word in FUNCTIONS else DEFAULT_WORDS
-    found = list(plain)
+    result = list(plain)
     for key, value in words.items():
         at = known.index(key) if key in known else -1
         if at < len(plain):
@@ -255,9 +255,9 @@ def _placed(name: Token, word: str, plain: tuple[Tree, ...], words: dict[str, Tr
             near = nearest(key, known[1:])
             help_ = f"did you mean `{near}`?" if near else f"it has {', '.join(f'`{each}`' for each in known)}"
             raise ExpressionError(problem, _start(name), _end(name), help_, "PLAN208")
-        found += [("const", value[1], value[1], None)] * (at + 1 - len(found))
-        found[at] = value
-    return tuple(found)
+        result += [("const", value[1], value[1], None)] * (at + 1 - len(result))
+        result[at] = value
+    return tuple(result)
 
 
 def _got(name: Token, arguments: tuple[Tree, ...], place: tuple[int, int]) -> Tree:

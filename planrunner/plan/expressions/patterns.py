@@ -344,7 +344,7 @@ class _Search:
         self._left = MOST_STEPS
 
     def run(self) -> list[tuple[int, int]]:
-        found: list[tuple[int, int]] = []
+        result: list[tuple[int, int]] = []
         at = 0
         while at < len(self._text):
             first = self._automaton.first_end(self._text, at)
@@ -353,10 +353,10 @@ class _Search:
             span = next(((start, end) for start in range(at, first + 1) if (end := self._longest(start)) > start), None)
             at = first + 1 if span is None else span[1]
             if span is not None:
-                found.append(span)
-                if len(found) > LONGEST_LIST:
+                result.append(span)
+                if len(result) > LONGEST_LIST:
                     raise EvaluationError(f"the pattern matches more than {LONGEST_LIST:,} times")
-        return found
+        return result
 
     def _longest(self, start: int) -> int:
         """Where the longest match that begins at ``start`` ends; -1 where none does."""

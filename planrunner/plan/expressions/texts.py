@@ -88,11 +88,11 @@ def indent(value: Json, width: Json = None, first: Json = None, blank: Json = No
     if len(whole) + (whole.count("\n") + 1) * by > LONGEST_TEXT:
         raise EvaluationError(f"the text would have more than {LONGEST_TEXT:,} characters")
     space = " " * by
-    found = [
+    result = [
         space + line if (line.strip() or blank) and (number or first) else line
         for number, line in enumerate(whole.split("\n"))
     ]
-    return "\n".join(found)
+    return "\n".join(result)
 
 
 def urlencode(value: Json) -> str:

@@ -36,16 +36,16 @@ def paths_of(tree: Tree) -> tuple[tuple[str, ...], ...]:
     Before a computed index the path ends there: ``params.hosts[attempt]`` reads
     ``("params", "hosts")`` and ``("attempt",)``.
     """
-    found: dict[tuple[str, ...], None] = {}
+    result: dict[tuple[str, ...], None] = {}
     waiting = [tree]
     while waiting:
         node = waiting.pop()
         path = path_of(node)
         if path is not None:
-            found[path] = None
+            result[path] = None
             continue
         waiting.extend(reversed(children(node)))
-    return tuple(found)
+    return tuple(result)
 
 
 def children(tree: Tree) -> list[Tree]:
@@ -66,16 +66,16 @@ def children(tree: Tree) -> list[Tree]:
 
 def paths_with_places(tree: Tree) -> list[tuple[tuple[str, ...], int, int]]:
     """Every path that a tree reads, with its offsets, in the order of the text."""
-    found: list[tuple[tuple[str, ...], int, int]] = []
+    result: list[tuple[tuple[str, ...], int, int]] = []
     waiting = [tree]
     while waiting:
         node = waiting.pop()
         path = path_of(node)
         if path is not None:
-            found.append((path, node[1], node[2]))
+            result.append((path, node[1], node[2]))
         else:
             waiting.extend(children(node))
-    return sorted(found, key=lambda one: one[1])
+    return sorted(result, key=lambda one: one[1])
 
 
 def localized(tree: Tree, names: tuple[str, ...]) -> Tree:

@@ -58,16 +58,16 @@ def action(low: Lowering, node: Node) -> Action | None:
     """What undoes or replaces a task; None where it is said in words only."""
     if not isinstance(node, Mapping):
         return None
-    found = {str(key.value): value for key, value in node.entries}
-    run = script(found["run"]) if "run" in found else None
-    uses = values.text(found["uses"]) if "uses" in found else ("shell" if run is not None else "")
+    result = {str(key.value): value for key, value in node.entries}
+    run = script(result["run"]) if "run" in result else None
+    uses = values.text(result["uses"]) if "uses" in result else ("shell" if run is not None else "")
     return Action(
         uses,
-        low.with_defaults(uses, values.data(found["with"]) if "with" in found else {}),
+        low.with_defaults(uses, values.data(result["with"]) if "with" in result else {}),
         run,
         made_ready(run),
-        flow.retry(low, found["retry"], Retry()) if "retry" in found else Retry(),
-        values.duration(low, found["timeout"]) if "timeout" in found else None,
+        flow.retry(low, result["retry"], Retry()) if "retry" in result else Retry(),
+        values.duration(low, result["timeout"]) if "timeout" in result else None,
     )
 
 
@@ -75,22 +75,22 @@ def fresh(low: Lowering, node: Node) -> Fresh | None:
     """When a task counts as done already."""
     if not isinstance(node, Mapping):
         return None
-    found = {str(key.value): value for key, value in node.entries}
-    inputs = values.texts(found["inputs"]) if "inputs" in found else ()
-    outputs = values.texts(found["outputs"]) if "outputs" in found else ()
-    gitignore = "gitignore" in found and values.truth(found["gitignore"]) is True
+    result = {str(key.value): value for key, value in node.entries}
+    inputs = values.texts(result["inputs"]) if "inputs" in result else ()
+    outputs = values.texts(result["outputs"]) if "outputs" in result else ()
+    gitignore = "gitignore" in result and values.truth(result["gitignore"]) is True
     if (inputs or gitignore) and all(pattern.startswith("!") for pattern in inputs):
         what = "`gitignore: true`" if gitignore else f"`{inputs[0]}`"
         low.report("PLAN006", f"{what} leaves files out, and `fresh` names no `inputs` to take them from", node.span)
     for pattern in outputs:
         if pattern.startswith("!"):
-            low.report("PLAN006", f"`{pattern}` leaves a file out, which only `inputs` can", found["outputs"].span)
-    return Fresh(inputs, outputs, condition(low, found["when"]) if "when" in found else None, gitignore)
+            low.report("PLAN006", f"`{pattern}` leaves a file out, which only `inputs` can", result["outputs"].span)
+    return Fresh(inputs, outputs, condition(low, result["when"]) if "when" in result else None, gitignore)
 
 
 def kept_paths(low: Lowering, node: Node) -> tuple[str, ...]:
     """What a checkpoint keeps: patterns that stay below the directory of the run, each in one spelling."""
-    found: dict[str, None] = {}
+    result: dict[str, None] = {}
     items = node.items if isinstance(node, Sequence) else [node]
     if not items:
         low.report("PLAN006", "a checkpoint with no `paths` keeps nothing", node.span)
@@ -99,8 +99,8 @@ def kept_paths(low: Lowering, node: Node) -> tuple[str, ...]:
         if problem := _unkept(pattern):
             low.report("PLAN006", f"a checkpoint cannot keep `{pattern}`: {problem}", item.span)
         elif pattern:
-            found[os.path.normpath(pattern)] = None
-    return tuple(found)
+            result[os.path.normpath(pattern)] = None
+    return tuple(result)
 
 
 def _unkept(pattern: str) -> str:
@@ -120,14 +120,14 @@ _WATCH: dict[str, WatchAction] = {"warn": "warn", "ask": "ask", "cancel": "cance
 
 def watchdog(low: Lowering, node: Node) -> tuple[Watch, ...]:
     """The steps of a watchdog in the order of the text."""
-    found = []
+    result = []
     for item in node.items if isinstance(node, Sequence) else ():
         after, do = (item.get("after"), item.get("do")) if isinstance(item, Mapping) else (None, None)
         seconds = values.duration(low, after) if after is not None else None
         word = _WATCH.get(values.text(do)) if do is not None else None
         if seconds is not None and word is not None:
-            found.append(Watch(seconds, word))
-    return tuple(found)
+            result.append(Watch(seconds, word))
+    return tuple(result)
 
 
 _SEVERAL = 8

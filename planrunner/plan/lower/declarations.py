@@ -61,7 +61,7 @@ def fields(low: Lowering, node: Node) -> tuple[Param, ...]:
     """The fields of a form, declared as parameters are; their choices may hold templates."""
     if not isinstance(node, Mapping):
         return ()
-    found = []
+    result = []
     for key, value in node.entries:
         param = _param(key, value)
         computed = any(isinstance(choice, str) and "{{" in choice for choice in param.choices)
@@ -79,8 +79,8 @@ def fields(low: Lowering, node: Node) -> tuple[Param, ...]:
             )
         if kind and default is not None:
             low.report("PLAN005" if kind == "type" else "PLAN006", f"the default does not fit: {problem}", default.span)
-        found.append(param)
-    return tuple(found)
+        result.append(param)
+    return tuple(result)
 
 
 def _check_choices(low: Lowering, param: Param, node: Node | None) -> None:
@@ -202,8 +202,8 @@ _VERSIONS = r"([1-9][0-9]{0,5})\s*versions?"
 
 def versions_kept(word: str) -> int:
     """The number of ``3 versions``, 0 for anything else."""
-    found = re.fullmatch(_VERSIONS, word.strip())
-    return int(found[1]) if found else 0
+    match = re.fullmatch(_VERSIONS, word.strip())
+    return int(match[1]) if match else 0
 
 
 def check_retention(low: Lowering, node: Node) -> None:
@@ -251,33 +251,33 @@ _AMOUNTS = ("tokens", "calls", "attempts", "iterations", "depth")
 
 def budgets(low: Lowering, node: Node, default: Budgets) -> Budgets:
     """Limits; those not named are the default's."""
-    found: dict[str, Any] = {}
+    document: dict[str, Any] = {}
     for key, value in node.entries if isinstance(node, Mapping) else ():
         name = str(key.value)
         if name == "time":
-            found[name] = values.duration(low, value)
+            document[name] = values.duration(low, value)
         elif name == "cost":
-            found[name] = values.money(low, value)
+            document[name] = values.money(low, value)
         elif name in _AMOUNTS:
-            found[name] = values.count(low, value)
+            document[name] = values.count(low, value)
         elif name == "warn":
-            found[name] = values.fraction(low, value)
-            if (found[name] or 0) > 1:
+            document[name] = values.fraction(low, value)
+            if (document[name] or 0) > 1:
                 message = f"`{values.text(value)}` is more than the whole limit"
                 low.report("PLAN006", message, value.span, "a share is at most `100%`")
         elif name == "on_exhausted" and (word := values.text(value)) in _EXHAUSTED:
-            found[name] = word
-    return default._replace(**found)
+            document[name] = word
+    return default._replace(**document)
 
 
 def rollback(low: Lowering, node: Node) -> RollbackPolicy | None:
     if not isinstance(node, Mapping):
         return None
-    found = {str(key.value): value for key, value in node.entries}
+    result = {str(key.value): value for key, value in node.entries}
     return RollbackPolicy(
-        "strict" if "mode" in found and values.text(found["mode"]) == "strict" else "best_effort",
-        values.texts(found["only"]) if "only" in found else (),
-        budgets(low, found["budgets"], Budgets()) if "budgets" in found else Budgets(),
+        "strict" if "mode" in result and values.text(result["mode"]) == "strict" else "best_effort",
+        values.texts(result["only"]) if "only" in result else (),
+        budgets(low, result["budgets"], Budgets()) if "budgets" in result else Budgets(),
     )
 
 
@@ -305,18 +305,18 @@ def gated(low: Lowering, node: Node) -> tuple[tuple[str, Gate], ...]:
     """The gates that a policy demands by label: under ``gates``, as ``labels``, or for ``prod`` alone."""
     if not isinstance(node, Mapping):
         return ()
-    found: dict[str, Gate] = {}
+    result: dict[str, Gate] = {}
     listed, prod, gates = node.get("labels"), node.get("requireGateForProd"), node.get("gates")
     if isinstance(listed, Mapping):
-        found |= {str(key.value): _of_kind(low, kind) for key, kind in listed.entries}
+        result |= {str(key.value): _of_kind(low, kind) for key, kind in listed.entries}
     elif listed is not None:
-        found |= {label: Gate() for label in values.texts(listed)}
+        result |= {label: Gate() for label in values.texts(listed)}
     if prod is not None and values.truth(prod):
-        found.setdefault("prod", Gate())
+        result.setdefault("prod", Gate())
     for key, value in gates.entries if isinstance(gates, Mapping) else ():
         keys = {str(name.value): item for name, item in value.entries} if isinstance(value, Mapping) else {}
-        found[str(key.value)] = gate(low, keys)
-    return tuple(found.items())
+        result[str(key.value)] = gate(low, keys)
+    return tuple(result.items())
 
 
 def _of_kind(low: Lowering, node: Node) -> Gate:
@@ -360,12 +360,12 @@ GATE_KEYS = frozenset(
 def gate(low: Lowering, nodes: dict[str, Node]) -> Gate:
     """A gate from the keys of its task; without a kind, checks make it a gate of checks and people one of approval."""
     kind = values.text(nodes["gate"]) if "gate" in nodes else ""
-    found: dict[str, Any] = {name: read(low, nodes[name]) for name, read in _READERS.items() if name in nodes}
-    found |= found.pop("approvers", {})
+    document: dict[str, Any] = {name: read(low, nodes[name]) for name, read in _READERS.items() if name in nodes}
+    document |= document.pop("approvers", {})
     kind = kind or ("checks" if "checks" in nodes else "")
     _report_missing(low, kind, nodes)
-    _report_alike(low, found.get("options", ()))
-    return Gate(kind or "approval", **found)
+    _report_alike(low, document.get("options", ()))
+    return Gate(kind or "approval", **document)
 
 
 _NEEDED = {
@@ -424,12 +424,12 @@ def approvers(node: Node) -> Approvers:
     not decide unless ``starter: true`` allows it."""
     if not isinstance(node, Mapping):
         return Approvers(people=values.texts(node), not_starter=True)
-    found = {str(key.value): value for key, value in node.entries}
-    starter = values.truth(found["starter"]) if "starter" in found else None
+    result = {str(key.value): value for key, value in node.entries}
+    starter = values.truth(result["starter"]) if "starter" in result else None
     return Approvers(
-        values.texts(found["roles"]) if "roles" in found else (),
-        values.texts(found["users"]) if "users" in found else (),
-        (values.whole(found["count"]) if "count" in found else None) or 1,
+        values.texts(result["roles"]) if "roles" in result else (),
+        values.texts(result["users"]) if "users" in result else (),
+        (values.whole(result["count"]) if "count" in result else None) or 1,
         not starter,
     )
 
@@ -449,21 +449,21 @@ def _option(node: Node) -> Option | None:
         return Option(name, span=node.span) if name else None
     if not isinstance(node, Mapping):
         return None
-    found = {str(key.value): value for key, value in node.entries}
+    result = {str(key.value): value for key, value in node.entries}
     keys = ("id", "title", "description", "cost", "to", "rework")
-    words = {name: values.text(found[name]) for name in keys if name in found}
+    words = {name: values.text(result[name]) for name in keys if name in result}
     name = words.get("id", "") or words.get("title", "")
     return Option(
         name,
         words.get("title", ""),
         words.get("description", ""),
-        values.texts(found["pros"]) if "pros" in found else (),
-        values.texts(found["cons"]) if "cons" in found else (),
+        values.texts(result["pros"]) if "pros" in result else (),
+        values.texts(result["cons"]) if "cons" in result else (),
         words.get("cost", ""),
         words.get("to", "") or words.get("rework", ""),
         node.span,
         "rework" in words,
-        (values.whole(found["max"]) if "max" in found else 0) or 0,
+        (values.whole(result["max"]) if "max" in result else 0) or 0,
     )
 
 

@@ -63,14 +63,14 @@ def listed(node: Sequence) -> tuple[str, ...]:
 def _named_tasks(expression: Expression, ids: frozenset[str]) -> list[str]:
     """The tasks that an expression over results reads: ``test.ok`` and ``tasks.test.status`` both name ``test``. A task
     of ``ids`` may be called ``plan`` or ``tasks``, as a name of the plan is."""
-    found = []
+    result = []
     for path in expression.paths:
         name, member = path[0], path[1] if len(path) > 1 else ""
         if name == "tasks" and member and (member in ids or name not in ids):
-            found.append(member)
+            result.append(member)
         elif name in ids or name not in _NO_TASKS:
-            found.append(name)
-    return found
+            result.append(name)
+    return result
 
 
 def join(low: Lowering, node: Node) -> Join | None:
@@ -95,14 +95,14 @@ def edges(low: Lowering, node: Node, on: EdgeWhen) -> list[Edge]:
 def next_edges(low: Lowering, node: Node) -> list[Edge]:
     """``next``: like the others, with ``on`` naming success, failure, always, or a class of failures."""
     items = node.items if isinstance(node, Sequence) else [node]
-    found = []
+    result = []
     for item in items:
         word = values.text(item.get("on") or Scalar("", 0, 0)) if isinstance(item, Mapping) else ""
         edge = _edge(low, item, _when(item, word))
         if edge is not None:
             known = word in ("", "success", "failure", "always")
-            found.append(edge if known else edge._replace(failure_class=word))
-    return found
+            result.append(edge if known else edge._replace(failure_class=word))
+    return result
 
 
 def _when(item: Node, word: str) -> EdgeWhen:
@@ -142,15 +142,15 @@ def _edge(low: Lowering, node: Node, on: EdgeWhen) -> Edge | None:
 def failure_modes(low: Lowering, node: Node, bound: frozenset[str]) -> tuple[list[FailureMode], list[Edge]]:
     """Foreseen failures, and a recovering edge for each whose ``recover`` names a task."""
     modes: list[FailureMode] = []
-    found: list[Edge] = []
+    edges: list[Edge] = []
     for item in node.items if isinstance(node, Sequence) else []:
         mode = _failure_mode(low, item, DETECT | bound)
         if mode is None:
             continue
         modes.append(mode)
         if mode.recover in low.ids:
-            found.append(Edge(mode.recover, "failure", None, mode.name, True, mode.span))
-    return modes, found
+            edges.append(Edge(mode.recover, "failure", None, mode.name, True, mode.span))
+    return modes, edges
 
 
 def _failure_mode(low: Lowering, node: Node, known: frozenset[str]) -> FailureMode | None:
@@ -185,12 +185,12 @@ def retry(low: Lowering, node: Node, default: Retry) -> Retry:
         return default._replace(attempts=max(number, 1))
     if not isinstance(node, Mapping):
         return default
-    found: dict[str, Any] = {} if default.attempts > 1 else {"attempts": 3}
+    document: dict[str, Any] = {} if default.attempts > 1 else {"attempts": 3}
     for key, value in node.entries:
         read = _retry_value(low, str(key.value), value)
         if read is not None:
-            found[str(key.value)] = read
-    return default._replace(**found)
+            document[str(key.value)] = read
+    return default._replace(**document)
 
 
 def _retry_value(low: Lowering, key: str, node: Node) -> Any:
@@ -211,20 +211,20 @@ FANOUT_KEYS = frozenset(_FANOUT)
 
 def fanout(low: Lowering, parts: dict[str, Node]) -> Fanout:
     """``foreach`` (an expression or a list of items) or ``matrix``, with their limits."""
-    found: dict[str, Any] = {}
+    document: dict[str, Any] = {}
     for key, field in _FANOUT.items():
         if key in parts:
-            found[field] = values.text(parts[key]) if key == "as" else values.data(parts[key])
+            document[field] = values.text(parts[key]) if key == "as" else values.data(parts[key])
     _check_fanout(low, parts)
     source = parts.get("foreach")
     if isinstance(source, Sequence):
-        found["items"] = values.data(source)
+        document["items"] = values.data(source)
     elif source is not None:
-        found["foreach"] = condition(low, source)
+        document["foreach"] = condition(low, source)
     if "matrix" in parts:
-        found["matrix"] = values.data(parts["matrix"])
-        found["axes"] = _axes(low, parts["matrix"])
-    return Fanout(**found)
+        document["matrix"] = values.data(parts["matrix"])
+        document["axes"] = _axes(low, parts["matrix"])
+    return Fanout(**document)
 
 
 _TAKEN = frozenset({"params", "tasks", "env", "plan", "run", "loop", "carry", "index", "matrix"})
@@ -245,13 +245,13 @@ def _check_fanout(low: Lowering, parts: dict[str, Node]) -> None:
 
 def _axes(low: Lowering, node: Node) -> tuple[Axis, ...]:
     """The axes of a matrix: lists, or expressions that give one."""
-    found = []
+    result = []
     for key, value in node.entries if isinstance(node, Mapping) else ():
         name = str(key.value)
         if name not in ("include", "exclude"):
             listed = values.data(value) if isinstance(value, Sequence) else None
-            found.append(Axis(name, listed, condition(low, value) if listed is None else None))
-    return tuple(found)
+            result.append(Axis(name, listed, condition(low, value) if listed is None else None))
+    return tuple(result)
 
 
 def _is_text(node: Node) -> bool:

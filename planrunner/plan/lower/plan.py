@@ -89,17 +89,17 @@ def _tasks(low: Lowering, nodes: dict[str, Node], first: list[Mapping], last: li
 
 
 def _gates(low: Lowering, node: Node | None) -> dict[str, tuple[Mapping, ...]]:
-    found: dict[str, tuple[Mapping, ...]] = {}
+    result: dict[str, tuple[Mapping, ...]] = {}
     for item in _items(node):
         name = task_id(item)
         if name in low.ids:
-            found[name] = (*found.get(name, ()), item)
+            result[name] = (*result.get(name, ()), item)
         elif name:
             near = nearest(name, sorted(low.ids))
             message = f"the gate `{name}` belongs to no task" + (f", did you mean `{near}`?" if near else "")
             place = item.get("id")
             low.report("PLAN101", message, place.span if place is not None else item.span)
-    return found
+    return result
 
 
 def _services(low: Lowering, node: Node | None) -> list[Mapping]:

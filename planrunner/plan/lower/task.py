@@ -340,18 +340,18 @@ def _steps(draft: Draft, node: Sequence) -> tuple[Task, ...]:
     low = draft.low.scope(ids | numbered, _item_names(draft))
     low.inside = True
     inner = _inner(draft)
-    found: list[Task] = []
+    tasks: list[Task] = []
     for number, item in enumerate(node.items, 1):
-        before = (found[-1].id,) if found else ()
+        before = (tasks[-1].id,) if tasks else ()
         if isinstance(item, Mapping):
             task = lower_task(low, item, inner)
-            found.append(task if task.id else task._replace(id=f"step-{number}", needs=task.needs or before))
+            tasks.append(task if task.id else task._replace(id=f"step-{number}", needs=task.needs or before))
         elif words := values.text(item):
             fields: dict[str, Any] = {**inner, "id": f"step-{number}", "command": words, "needs": before}
-            found.append(Task(**fields, span=item.span))
+            tasks.append(Task(**fields, span=item.span))
             _commanded(low, inner, fields["id"], item)
-    report_twins(low, found)
-    return complete(low, tuple(found))
+    report_twins(low, tasks)
+    return complete(low, tuple(tasks))
 
 
 def _inner(draft: Draft) -> dict[str, Any]:

@@ -60,17 +60,17 @@ def scan(text: str) -> tuple[Found, ...]:
     nested to be looked at, is found ``unreadable``."""
     if len(text) > LARGEST:
         return (_unreadable(text, f"more than {LARGEST >> 10} KiB"),)
-    found = [_hidden(text, match) for match in islice(_BIDI.finditer(text), _HIDDEN)]
+    result = [_hidden(text, match) for match in islice(_BIDI.finditer(text), _HIDDEN)]
     if encoding := _other_encoding(text):
-        found.append(Found("hidden", 1, 1, 0, "", f"the encoding {encoding}", True))
+        result.append(Found("hidden", 1, 1, 0, "", f"the encoding {encoding}", True))
     try:
         tree = _parsed(text)
-        found += _Look(text, tree).found()
+        result += _Look(text, tree).found()
     except SyntaxError as error:
-        found.append(_unreadable(text, f"line {error.lineno or 1}: {error.msg}", error.lineno or 1))
+        result.append(_unreadable(text, f"line {error.lineno or 1}: {error.msg}", error.lineno or 1))
     except (ValueError, RecursionError, MemoryError) as error:
-        found.append(_unreadable(text, str(error) if isinstance(error, ValueError) else "too deeply nested"))
-    return tuple(sorted(dict.fromkeys(found), key=lambda each: each.start))
+        result.append(_unreadable(text, str(error) if isinstance(error, ValueError) else "too deeply nested"))
+    return tuple(sorted(dict.fromkeys(result), key=lambda each: each.start))
 
 
 def _parsed(text: str) -> ast.Module:

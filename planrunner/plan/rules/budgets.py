@@ -43,8 +43,8 @@ def _levels(tasks: Iterable[Task]) -> int:
 def _plan_place(view: PlanView, key: str) -> Span:
     """Where a key of the plan's budgets stands, before its first task; else the plan's name."""
     end = min((task.span.start for task in view.plan.tasks), default=len(view.source.text))
-    found = re.compile(rf"\b{key}\b").search(view.source.text, view.plan.span.start, end)
-    return Span(*found.span()) if found else view.plan.span
+    match = re.compile(rf"\b{key}\b").search(view.source.text, view.plan.span.start, end)
+    return Span(*match.span()) if match else view.plan.span
 
 
 SPENDING_CODES = ("PLAN506",)

@@ -131,8 +131,10 @@ def _calls(task: Task) -> Iterator[tuple[str, str, Any]]:
         yield "rollback", task.rollback.uses, task.rollback.inputs
 
 
-def _judged(view: PlanView, at: tuple[int, str], found: Capability, inputs: dict[str, Any]) -> Iterator[Diagnostic]:
-    for field in found.inputs:
+def _judged(
+    view: PlanView, at: tuple[int, str], capability: Capability, inputs: dict[str, Any]
+) -> Iterator[Diagnostic]:
+    for field in capability.inputs:
         schema = field.schema if isinstance(field.schema, dict) else {}
         if schema.get("contentMediaType") not in CODE or field.name not in inputs:
             continue
@@ -141,8 +143,8 @@ def _judged(view: PlanView, at: tuple[int, str], found: Capability, inputs: dict
         for text in _texts(inputs[field.name], field.name):
             start = min(place for sign in ("{{", "{%") if (place := text.find(sign)) >= 0)
             span = place_of(view, Text(at[0], at[1], "before", text), start, max(text.rfind("}") + 1, start + 2))
-            message = f"`{field.name}` of `{found.name}` is code: templates are not rendered in it"
-            yield Diagnostic("PLAN216", message, span, help=_way(found))
+            message = f"`{field.name}` of `{capability.name}` is code: templates are not rendered in it"
+            yield Diagnostic("PLAN216", message, span, help=_way(capability))
 
 
 def is_generated(inputs: dict[str, Any]) -> bool:
@@ -162,8 +164,8 @@ def _texts(value: Any, name: str) -> Iterator[str]:
             yield from _texts(item, name)
 
 
-def _way(found: Capability) -> str:
-    names = {field.name for field in found.inputs}
+def _way(capability: Capability) -> str:
+    names = {field.name for field in capability.inputs}
     if "params" in names:
         return "write `:name` there, and pass the value as `params: {name: …}`"
     return "pass the value in `args`" if "args" in names else "pass the value in an input that is data"

@@ -85,16 +85,16 @@ REWORK_CODES = ("PLAN115",)
 
 
 def check_rework(view: PlanView) -> Iterable[Diagnostic]:
-    found: list[tuple[int, int, Span]] = []
+    result: list[tuple[int, int, Span]] = []
     for here, task in enumerate(view.plan.tasks):
         if task.edges or task.gate is not None:
             for target, _, span in sent_back(task):
                 there = view.graph.find(target)
                 if there >= 0:
-                    found.append((there, here, span))
-    if found:
-        earlier = view.graph.precedes([(there, here) for there, here, _ in found])
-        for (there, here, span), is_before in zip(found, earlier, strict=True):
+                    result.append((there, here, span))
+    if result:
+        earlier = view.graph.precedes([(there, here) for there, here, _ in result])
+        for (there, here, span), is_before in zip(result, earlier, strict=True):
             if not is_before or there == here:
                 yield _sent_ahead(view, there, here, span)
 

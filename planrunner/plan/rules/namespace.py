@@ -133,20 +133,20 @@ class Naming:
         if moment == "checks":
             return ChainMap({**OF_ATTEMPTS, **base, **own}, self._results)
         bare = {output.name: self._type(task, output) for output in task.outputs}
-        found = {**OF_ATTEMPTS, **bare, **base, **OUTCOME, **own}
+        result = {**OF_ATTEMPTS, **bare, **base, **OUTCOME, **own}
         if moment == "detect":
-            found |= {"failure": STRING, "message": STRING, **dict.fromkeys(bound_names(task), ANY)}
-        return found
+            result |= {"failure": STRING, "message": STRING, **dict.fromkeys(bound_names(task), ANY)}
+        return result
 
     def _needed(self, task: Task) -> dict[str, Type]:
         """Ids in an expression over results, before names of the plan such as ``run``; one that no task has is reported
         as a need, not as a name as well."""
-        found = dict.fromkeys(task.needs, _FLAGS)
-        if "tasks" in found:
+        result = dict.fromkeys(task.needs, _FLAGS)
+        if "tasks" in result:
             flags, tasks = _FLAGS.fields, self._base["tasks"].fields
             both = Lazy({**flags, **self._results}, lambda name: flags.get(name) or tasks[name], tasks.__contains__)
-            found["tasks"] = object_of(both)
-        return found
+            result["tasks"] = object_of(both)
+        return result
 
     def _inner(self, task: Task) -> Type:
         """The tasks that the end of a round or of a subplan may read: those inside, and those around."""
@@ -253,10 +253,10 @@ def _printed(task: Task, known: dict[str, Type]) -> Type:
 
 def _answers(gate: Gate) -> dict[str, Type]:
     """The outputs of a gate: the decision, the option that was chosen and the fields of its form."""
-    found = dict(_DECISION)
+    result = dict(_DECISION)
     if gate.options:
-        found["choice"] = STRING
-    return found | {field.name: declared(field.type) for field in gate.form}
+        result["choice"] = STRING
+    return result | {field.name: declared(field.type) for field in gate.form}
 
 
 def _carried(names: tuple[str, ...]) -> Type:
@@ -265,15 +265,15 @@ def _carried(names: tuple[str, ...]) -> Type:
 
 def _item(fanout: Fanout) -> dict[str, Type]:
     """The names that each item of a fan-out has."""
-    found: dict[str, Type] = {"index": NUMBER}
+    types: dict[str, Type] = {"index": NUMBER}
     if fanout.matrix is None:
-        found[fanout.name] = ANY
+        types[fanout.name] = ANY
     else:
         included = fanout.matrix.get("include") if isinstance(fanout.matrix, dict) else None
         names = {axis.name for axis in fanout.axes}
         names |= {str(key) for entry in included or () if isinstance(entry, dict) for key in entry}
-        found["matrix"] = object_of(dict.fromkeys(sorted(names), ANY), "`matrix`")
-    return found
+        types["matrix"] = object_of(dict.fromkeys(sorted(names), ANY), "`matrix`")
+    return types
 
 
 def _artifacts(task: Task) -> Type:

@@ -32,14 +32,14 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
     reads = [read for read in reads_of(view) if len(read.path) > 1 and read.path[0] == "tasks"]
     if view.outer:
         yield from _outside(view, [read for read in reads if read.path[1] not in view.positions])
-    found = [_Ordered(read, view.positions[read.path[1]]) for read in reads if read.path[1] in view.positions]
-    found = [item for item in found if item.read.here >= 0 and not _own_result(item) and not _inner(view, item)]
-    if not found:
+    result = [_Ordered(read, view.positions[read.path[1]]) for read in reads if read.path[1] in view.positions]
+    result = [item for item in result if item.read.here >= 0 and not _own_result(item) and not _inner(view, item)]
+    if not result:
         return
     tasks = view.plan.tasks
-    before = view.graph.precedes([(item.earlier, item.read.here) for item in found])
+    before = view.graph.precedes([(item.earlier, item.read.here) for item in result])
     upstream = []
-    for item, is_before in zip(found, before, strict=True):
+    for item, is_before in zip(result, before, strict=True):
         if is_before:
             upstream.append(item)
         elif not comes_last(tasks[item.read.here]) or tasks[item.earlier].finally_:

@@ -63,16 +63,16 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
 
 def _bashisms(view: PlanView, here: int, task: Task, script: str, bare: str) -> Iterator[Diagnostic]:
     quoted = _blanked(script, double=False)
-    found = [(what, match) for what, pattern in _BASH if (match := re.search(pattern, bare)) is not None]
+    result = [(what, match) for what, pattern in _BASH if (match := re.search(pattern, bare)) is not None]
     expansion = re.search(_EXPANSIONS[1], quoted)
     if expansion is not None:
-        found.append((_EXPANSIONS[0], expansion))
-    if not found:
+        result.append((_EXPANSIONS[0], expansion))
+    if not result:
         return
-    found.sort(key=lambda item: item[1].start(1))
-    first = found[0][1]
+    result.sort(key=lambda item: item[1].start(1))
+    first = result[0][1]
     place = place_of(view, Text(here, "run", "before", script), first.start(1), first.end(1))
-    words = list(dict.fromkeys(what for what, _ in found))
+    words = list(dict.fromkeys(what for what, _ in result))
     listed = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
     instead = " (in `sh`: `. ./file`)" if words == ["`source`"] else ""
     message = f"the script of `{task.id}` is run by `sh`, which may not support {listed}"

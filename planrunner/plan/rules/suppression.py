@@ -49,14 +49,14 @@ def _covered(finding: Diagnostic, source: Source, lines: dict[int, set[str]], he
 
 def _covered_lines(source: Source) -> dict[int, set[str]]:
     """The codes that comments silence, by line."""
-    found: dict[int, set[str]] = {}
+    result: dict[int, set[str]] = {}
     for match in re.finditer(_COMMENT, source.text):
         line = source.place(match.start()).line
         codes = {code.strip() for code in match.group(1).split(",")}
-        found.setdefault(line, set()).update(codes)
+        result.setdefault(line, set()).update(codes)
         if source.line(line).lstrip().startswith("#"):
-            found.setdefault(_next_line(source, match.end()), set()).update(codes)
-    return found
+            result.setdefault(_next_line(source, match.end()), set()).update(codes)
+    return result
 
 
 def _next_line(source: Source, offset: int) -> int:

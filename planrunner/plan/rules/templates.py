@@ -91,35 +91,35 @@ def _path_problems(path: tuple[str, ...], length: int, names: Mapping[str, Type]
 
 def _computed(nodes: Iterable[Node], names: Mapping[str, Type]) -> list[Problem]:
     """What is wrong with the expressions of a text, with offsets from its start."""
-    found: list[Problem] = []
-    _walk(nodes, Checker(names), found)
-    return [problem for problem in found if problem.code != "PLAN204"]
+    problems: list[Problem] = []
+    _walk(nodes, Checker(names), problems)
+    return [problem for problem in problems if problem.code != "PLAN204"]
 
 
-def _walk(nodes: Iterable[Node], checker: Checker, found: list[Problem]) -> None:
+def _walk(nodes: Iterable[Node], checker: Checker, problems: list[Problem]) -> None:
     for node in nodes:
         if isinstance(node, Value):
             checker.type(node.code.tree)
-            _take(checker, node.code.start, found)
+            _take(checker, node.code.start, problems)
         elif isinstance(node, Branches):
             for code, body in node.found:
                 if code is not None:
                     checker.flag(code.tree)
-                    _take(checker, code.start, found)
-                _walk(body, checker, found)
+                    _take(checker, code.start, problems)
+                _walk(body, checker, problems)
         elif isinstance(node, Loop):
             around = checker.bound
             checker.bind(node.code.tree)
-            _take(checker, node.code.start, found)
+            _take(checker, node.code.start, problems)
             checker.bound = {**checker.bound, "loop": _LOOP}
-            _walk(node.body, checker, found)
+            _walk(node.body, checker, problems)
             checker.bound = around
-            _walk(node.otherwise, checker, found)
+            _walk(node.otherwise, checker, problems)
 
 
-def _take(checker: Checker, start: int, found: list[Problem]) -> None:
+def _take(checker: Checker, start: int, problems: list[Problem]) -> None:
     """Move what was found to the offsets of the whole text."""
-    found += [each._replace(start=each.start + start, end=each.end + start) for each in checker.problems]
+    problems += [each._replace(start=each.start + start, end=each.end + start) for each in checker.problems]
     checker.problems.clear()
 
 
@@ -149,10 +149,10 @@ def _own_template(view: PlanView, text: Text, problem: Problem) -> bool:
 def _variable(view: PlanView, text: Text, problem: Problem) -> str:
     """How a script reads the input that a name in a template means."""
     task = view.plan.tasks[text.here] if text.here >= 0 else None
-    found = re.fullmatch(r"`(\w+)` is not defined here", problem.message)
-    if task is None or found is None or task.uses != "shell" or text.key != "run":
+    match = re.fullmatch(r"`(\w+)` is not defined here", problem.message)
+    if task is None or match is None or task.uses != "shell" or text.key != "run":
         return ""
-    name = variable_of(found[1])
+    name = variable_of(match[1])
     return f"the script has it as the variable `${name}`" if name in dict(task.env) else ""
 
 

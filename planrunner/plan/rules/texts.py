@@ -180,17 +180,17 @@ def _run(here: int, run: str | tuple[str, ...]) -> Iterator[Text]:
 
 def _rare(here: int, task: Task) -> Iterator[Text]:
     """The texts of keys that few tasks have."""
-    found: list[tuple[str, Moment, Any]] = [("params", "before", task.params), ("backup", "before", task.backup)]
+    result: list[tuple[str, Moment, Any]] = [("params", "before", task.params), ("backup", "before", task.backup)]
     if task.fresh is not None:
-        found.append(("fresh", "before", [task.fresh.inputs, task.fresh.outputs]))
+        result.append(("fresh", "before", [task.fresh.inputs, task.fresh.outputs]))
     if task.loop is not None:
-        found.append(("loop", "rounds", task.loop.carry))
+        result.append(("loop", "rounds", task.loop.carry))
     if task.fanout is not None:
-        found += [
+        result += [
             ("foreach", "before", task.fanout.items),
             ("matrix", "before", _listed(task.fanout.matrix)),
         ]
-    for key, moment, value in found:
+    for key, moment, value in result:
         for text in templates(value):
             yield Text(here, key, moment, text)
 
@@ -228,11 +228,11 @@ Reference = tuple[tuple[str, ...], int, int]
 
 def plain_references(text: str) -> list[Reference] | None:
     """The reads of a text whose templates are all plain names, which cannot be wrong but in the name; else None."""
-    found: list[Reference] = []
+    references: list[Reference] = []
     for match in re.finditer(_PLAIN, text):
         path = tuple(match[1].split("."))
-        found.append((path, match.start(1), match.end(1)))
-    return found if len(found) == text.count("{{") and "{%" not in text else None
+        references.append((path, match.start(1), match.end(1)))
+    return references if len(references) == text.count("{{") and "{%" not in text else None
 
 
 class Read(NamedTuple):

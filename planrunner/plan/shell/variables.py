@@ -124,11 +124,11 @@ def names_in(words: Iterable[Word]) -> Iterator[str]:
 
 def spelt(text: str, variables: dict[str, Carried]) -> tuple[str, ...]:
     """The names that the word of a file may come to, with the variable in it filled in."""
-    found = _VARIABLE.search(text)
-    values = variables.get(found[1] or found[2]) if found else None
-    if found is None or values is None:
+    match = _VARIABLE.search(text)
+    values = variables.get(match[1] or match[2]) if match else None
+    if match is None or values is None:
         return (text,)
-    return (text, *(text[: found.start()] + value + text[found.end() :] for value in values.texts if value))
+    return (text, *(text[: match.start()] + value + text[match.end() :] for value in values.texts if value))
 
 
 def folders(found: list[list[Word]]) -> Iterator[tuple[list[Word], tuple[str, ...]]]:
@@ -174,8 +174,8 @@ def set_in(run: str | Sequence[str] | None, shell: str = "") -> Iterator[str]:
 
 def _set_by(words: list[str]) -> Iterator[str]:
     at = 0
-    while at < len(words) and (found := _ASSIGNMENT.match(words[at])):
-        yield found[1]
+    while at < len(words) and (match := _ASSIGNMENT.match(words[at])):
+        yield match[1]
         at += 1
     if at < len(words) and os.path.basename(words[at]) in _HANDING_ON:
-        yield from (found[1] for word in words[at + 1 :] if (found := _ASSIGNMENT.match(word)))
+        yield from (match[1] for word in words[at + 1 :] if (match := _ASSIGNMENT.match(word)))

@@ -35,11 +35,11 @@ def is_shown(cell: Cell, seen: frozenset[Cell]) -> bool:
 def shown(place: Place, passed: Passed | None = None) -> frozenset[Cell]:
     """The values that gates on the way to a task show. ``passed`` tells of a gate whether a person really let it
     through; without it every gate on the way counts."""
-    found: set[Cell] = set()
+    cells: set[Cell] = set()
     for gate in _before(place):
         if passed is None or passed(gate.key):
-            found.update(_seen(gate))
-    return frozenset(found)
+            cells.update(_seen(gate))
+    return frozenset(cells)
 
 
 def call_shown(place: Place) -> bool:

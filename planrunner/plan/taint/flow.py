@@ -261,12 +261,12 @@ _BACK = {
 
 def read(place: Place, value: Json) -> tuple[Cell, ...]:
     """The values that the templates in data carry on."""
-    found: dict[Cell, None] = {}
+    result: dict[Cell, None] = {}
     for text in templates(value):
         for hole in holes(text):
             for path in hole.paths:
-                found.update(dict.fromkeys(meant(place, path)))
-    return tuple(found)
+                result.update(dict.fromkeys(meant(place, path)))
+    return tuple(result)
 
 
 def placed(task: Task, path: str) -> str:

@@ -36,9 +36,9 @@ def in_authority(text: str) -> list[int]:
 def host_of(address: str) -> tuple[str, int]:
     """Host and port of an address, or of ``git@host:path``; empty where it names none, as a path does."""
     text = address.strip()
-    found = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):/{0,2}([^/?#\\]*)", text)
-    if found is not None and text[found.end(1) :].startswith("://"):
-        scheme, authority = found[1].lower(), found[2]
+    match = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):/{0,2}([^/?#\\]*)", text)
+    if match is not None and text[match.end(1) :].startswith("://"):
+        scheme, authority = match[1].lower(), match[2]
         host, port = _split(authority.rpartition("@")[2])
         return host, port or {"http": 80, "https": 443, "ssh": 22, "git": 9418}.get(scheme, 0)
     short = re.match(r"(?:[^/@:\s]+@)?([^/@:\s]+):(?!//)", text)
@@ -46,10 +46,10 @@ def host_of(address: str) -> tuple[str, int]:
 
 
 def _split(authority: str) -> tuple[str, int]:
-    found = re.fullmatch(r"(\[[^\]]*\]|[^:]*)(?::([0-9]{1,5}))?", authority)
-    if found is None:
+    match = re.fullmatch(r"(\[[^\]]*\]|[^:]*)(?::([0-9]{1,5}))?", authority)
+    if match is None:
         return authority.lower(), 0
-    return found[1].strip("[]").rstrip(".").lower(), int(found[2] or 0)
+    return match[1].strip("[]").rstrip(".").lower(), int(match[2] or 0)
 
 
 VARIABLE = "env"
@@ -196,9 +196,9 @@ def _with_variables(text: str, kind: str, variables: Iterable[str]) -> str:
     if not names:
         return text
 
-    def template(found: re.Match[str]) -> str:
-        name = found[1] or found[2]
-        return f"{{{{ {kind}.{name} }}}}" if name in names else found[0]
+    def template(match: re.Match[str]) -> str:
+        name = match[1] or match[2]
+        return f"{{{{ {kind}.{name} }}}}" if name in names else match[0]
 
     return re.sub(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})", template, text)
 
@@ -255,24 +255,24 @@ def _command(words: list[Word]) -> list[Word]:
 
 def in_words(words: list[Word], variables: tuple[str, ...] = ()) -> list[Position]:
     """The positions of one command."""
-    found: list[Position] = []
+    positions: list[Position] = []
     last = words
-    found += _all("command", [word for word in words if _steers(word)])
+    positions += _all("command", [word for word in words if _steers(word)])
     for last in _carrying(words):
         if last and (last[0].holes or last[0].within):
-            return found + _code(last[:1])
-        found += [Position("command", file=word.text) for word in last[:1] if "/" in word.text or "$" in word.text]
-        found += _coded(last, variables)
+            return positions + _code(last[:1])
+        positions += [Position("command", file=word.text) for word in last[:1] if "/" in word.text or "$" in word.text]
+        positions += _coded(last, variables)
     if not last:
-        return found
+        return positions
     name, rest = os.path.basename(last[0].text), last[1:]
     if name in _STARTING:
-        return found + _all("command", rest)
+        return positions + _all("command", rest)
     if name == "find":
-        found += [position for each in _found(rest) for position in in_words(each, variables)]
+        positions += [position for each in _found(rest) for position in in_words(each, variables)]
     if name in SHELLS or re.fullmatch(_INTERPRETERS, name):
-        return found + _interpreted(name, rest, variables)
-    return found + _others(name, rest, variables) + _options(name, rest)
+        return positions + _interpreted(name, rest, variables)
+    return positions + _others(name, rest, variables) + _options(name, rest)
 
 
 def _carrying(words: list[Word]) -> Iterator[list[Word]]:
@@ -433,10 +433,10 @@ def _all(use: str, words: Iterable[Word]) -> list[Position]:
 
 
 def _hosts(words: Iterable[Word]) -> list[Position]:
-    found = []
+    result = []
     for word in words:
-        found += _each("url", word, [word.holes[number] for number in in_authority(word.text)])
-    return found
+        result += _each("url", word, [word.holes[number] for number in in_authority(word.text)])
+    return result
 
 
 def _each(use: str, word: Word, holes: Iterable[Placeholder]) -> list[Position]:

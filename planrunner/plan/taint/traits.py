@@ -168,10 +168,10 @@ def member(schema: Json, path: Iterable[str]) -> Json:
 
 
 def _uses(capability: Capability) -> Row:
-    found = {field.name: use for field in capability.inputs if (use := _use(field))}
+    result = {field.name: use for field in capability.inputs if (use := _use(field))}
     if capability.effect in _HARMLESS:
-        found = {name: use for name, use in found.items() if use != "prompt"}
-    return found
+        result = {name: use for name, use in result.items() if use != "prompt"}
+    return result
 
 
 def _use(field: Field) -> str:

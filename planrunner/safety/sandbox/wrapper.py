@@ -179,14 +179,14 @@ def _families(confinement: Confinement) -> tuple[int, ...]:
 
 
 def _limits(confinement: Confinement) -> dict[str, int]:
-    limits, found = confinement.limits, {}
+    limits, result = confinement.limits, {}
     if limits.files is not None:
-        found["NOFILE"] = limits.files
+        result["NOFILE"] = limits.files
     if limits.memory is not None:
-        found["DATA"] = limits.memory * _SLACK[0] + _SLACK[1]
+        result["DATA"] = limits.memory * _SLACK[0] + _SLACK[1]
     if limits.processes is not None and confinement.kind == "bubblewrap":
-        found["NPROC"] = limits.processes * _SLACK[0] + _SLACK[2]  # in its own user namespace only its processes count
-    return found
+        result["NPROC"] = limits.processes * _SLACK[0] + _SLACK[2]  # in its own user namespace only its processes count
+    return result
 
 
 def _rules(confinement: Confinement) -> dict[str, Json]:

@@ -48,10 +48,10 @@ def _check_outcome(trial: Trial) -> None:
     assert not (left := children(before)), f"it left a process behind: {told(left)}; {_STRAY}"
 
 
-def _misfit(found: Capability, ended: Outcome) -> str:
-    fields = {field.name: field for field in found.outputs}
+def _misfit(capability: Capability, ended: Outcome) -> str:
+    fields = {field.name: field for field in capability.outputs}
     undeclared = sorted(ended.outputs.keys() - fields.keys())
-    if undeclared and not (found.open_outputs or found.takes_run):
+    if undeclared and not (capability.open_outputs or capability.takes_run):
         return f"the output `{undeclared[0]}` is not declared"
     if missing := sorted(fields.keys() - ended.outputs.keys()):
         return f"the declared output `{missing[0]}` is missing"
@@ -272,8 +272,8 @@ def _check_effects(trial: Trial) -> None:
         assert not seen.connections, f"no risk speaks of the `network`, and it connected to {seen.connections[0]}"
 
 
-def _warns(found: Capability, word: str) -> bool:
-    return any(word in risk.lower() for risk in found.risks)
+def _warns(capability: Capability, word: str) -> bool:
+    return any(word in risk.lower() for risk in capability.risks)
 
 
 def _outside(paths: Iterable[str], places: Iterable[str]) -> set[str]:
@@ -329,14 +329,14 @@ class Check(NamedTuple):
 
 def checks(cases: Iterable[Case]) -> list[Check]:
     """Every check that concerns a case, by case and then in the order of ``ASPECTS``."""
-    found: list[Check] = []
+    checks: list[Check] = []
     documented: set[object] = set()
     for case in cases:
         if unknown := sorted(set(case.exempt) - set(ASPECTS)):
             raise ValueError(f"{case.title} is exempt from `{unknown[0]}`, which is not a check: {', '.join(ASPECTS)}")
-        found += [Check(case, aspect) for aspect in ASPECTS if _applies(case, aspect, documented)]
+        checks += [Check(case, aspect) for aspect in ASPECTS if _applies(case, aspect, documented)]
         documented.add(case.capability)
-    return found
+    return checks
 
 
 def _applies(case: Case, aspect: str, documented: set[object]) -> bool:
@@ -358,5 +358,5 @@ def load_cases(path: str) -> list[Case]:
     module = module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
-    found: list[Case] = module.CASES
-    return found
+    cases: list[Case] = module.CASES
+    return cases

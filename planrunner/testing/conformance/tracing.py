@@ -227,9 +227,9 @@ def _calls(path: str) -> Iterator[tuple[str, str, int, str]]:
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             for line in file:
-                found = _LINE.match(line.rstrip("\n"))
-                if found and (int(found["code"]) >= 0 or "EINPROGRESS" in found["rest"] or found["call"] == "connect"):
-                    yield found["call"], found["given"], int(found["code"]), found["rest"]
+                match = _LINE.match(line.rstrip("\n"))
+                if match and (int(match["code"]) >= 0 or "EINPROGRESS" in match["rest"] or match["call"] == "connect"):
+                    yield match["call"], match["given"], int(match["code"]), match["rest"]
     except FileNotFoundError:
         return
 
@@ -258,18 +258,18 @@ def children(known: frozenset[int] = frozenset()) -> frozenset[int]:
     """The ids of the processes below this one that run, those of its children included; empty where the system does
     not tell. What is ``known`` is left out, with all that it starts meanwhile."""
     parents = dict(_processes())
-    found: set[int] = set()
+    numbers: set[int] = set()
     waiting = [os.getpid()]
     while waiting:
         above = waiting.pop()
         below = [
             process
             for process, parent in parents.items()
-            if parent == above and process not in found and process not in known
+            if parent == above and process not in numbers and process not in known
         ]
-        found.update(below)
+        numbers.update(below)
         waiting += below
-    return frozenset(found)
+    return frozenset(numbers)
 
 
 def told(processes: Iterable[int]) -> str:

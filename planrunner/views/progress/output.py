@@ -107,12 +107,12 @@ class TaskOutput:
 
     def rest(self) -> list[Group]:
         """Whatever was not given yet, also of attempts that have no end."""
-        found = [group for groups in self._ended.values() for group in groups]
+        result = [group for groups in self._ended.values() for group in groups]
         if not self._prefixed:
-            found += [self._group(source, held) for source, held in self._held.items()]
+            result += [self._group(source, held) for source, held in self._held.items()]
         self._ended.clear()
         self._held.clear()
-        return found
+        return result
 
     def _name(self, source: _Source) -> str:
         number = self._state.index.get(source.task)
