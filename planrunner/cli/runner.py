@@ -21,9 +21,8 @@ from planrunner.journal.workspace import NAME, find_project, find_state, program
 from planrunner.machine.events import Entry
 from planrunner.safety.project import env_variables
 from planrunner.safety.trust import why_outside
-from planrunner.views.progress.github import GithubProgress
 from planrunner.views.progress.jsonl import JsonLinesProgress
-from planrunner.views.progress.plain import PlainProgress, QuietProgress
+from planrunner.views.progress.plain import GithubProgress, PlainProgress, QuietProgress
 from planrunner.views.run import run_object
 from planrunner.views.status import is_dry
 from planrunner.views.terminal import plural

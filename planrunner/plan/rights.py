@@ -266,7 +266,7 @@ def _command_fits(patterns: Sequence[str], use: Use, every: bool) -> bool | None
         return use.script or use.commands is not None
     if use.commands is None or use.steered:
         return use.script and not every
-    from planrunner.plan.shell.matching import astray, words_fit
+    from planrunner.plan.shell.programs import astray, words_fit
 
     answers = [words_fit(patterns, tuple(words), every) for words in use.commands]
     if every:

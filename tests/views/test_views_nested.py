@@ -21,8 +21,7 @@ from planrunner.views import graph
 from planrunner.views.ending import ending
 from planrunner.views.failure import failure_blocks
 from planrunner.views.graph import drawing, graph_object
-from planrunner.views.progress.github import GithubProgress
-from planrunner.views.progress.plain import PlainProgress
+from planrunner.views.progress.plain import GithubProgress, PlainProgress
 from planrunner.views.progress.tree import TreeProgress
 from planrunner.views.run import run_object
 from planrunner.views.status import run_statuses, shown_counts

@@ -13,9 +13,8 @@ from planrunner.machine.events import (
     TaskSettled,
     TasksReset,
 )
-from planrunner.views.progress.github import GithubProgress
 from planrunner.views.progress.output import LINES
-from planrunner.views.progress.plain import PlainProgress
+from planrunner.views.progress.plain import GithubProgress, PlainProgress
 from planrunner.views.progress.tree import TreeProgress
 from planrunner.views.terminal import EDGE
 

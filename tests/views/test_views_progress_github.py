@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Outcome, TaskSettled
-from planrunner.views.progress.github import ANNOTATIONS, GithubProgress
+from planrunner.views.progress.plain import ANNOTATIONS, GithubProgress
 
 
 def _run(told, terminal, *events):

@@ -1,5 +1,5 @@
-"""Programs by the words that start them: which file a pattern of a policy means, which programs start others, and
-which packages an installer names.
+"""Programs by the words that start them: which pattern of a policy a command fits, which file such a pattern means,
+which programs start others, and which packages an installer names.
 
 A list of packages counts by its file: `pip install -r requirements.txt` installs `requirements.txt`, `npm ci`
 `package.json`. An install that cannot be read installs ``UNKNOWN``.
@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from planrunner.plan.patterns import UNKNOWN, Loose, may_become
-from planrunner.plan.templates import is_template
+from planrunner.plan.patterns import UNKNOWN, Loose, may_become, words_match, words_may_match
+from planrunner.plan.templates import holds_template, is_template
 
 SHELLS = frozenset("sh bash dash ash ksh mksh zsh fish busybox su".split())
 CARRIERS = frozenset(
@@ -34,6 +34,9 @@ LAUNCHERS = frozenset(
     "uname26 unbuffer valgrind x86_64 xvfb-run".split()
 )
 """Programs that do so for a policy, beside ``CARRIERS``."""
+
+_RENAMING = frozenset(". alias enable eval hash source ssh trap".split())
+"""What else runs what its arguments say, or gives it another name."""
 
 _MOVING = frozenset(("cd", "pushd", "popd"))
 
@@ -302,3 +305,36 @@ def package(word: str) -> str:
     scope = re.match(r"@[\w.-]+/[\w.-]+", word)
     found = scope or re.match(r"\s*[A-Za-z0-9][A-Za-z0-9._/-]*", word)
     return found[0].strip() if found else UNKNOWN
+
+
+def words_fit(patterns: Sequence[str], words: tuple[str, ...], every: bool) -> bool | None:
+    """Whether a command of these words fits a pattern (None: a word that is not known may decide it); with ``every``
+    all that it runs has to."""
+    if words:
+        if not every and launches(words):
+            return True
+        patterns, words = comparable(patterns, words, every)
+        if not every and (plain := bare(words)) != words:
+            answers = (words_fit(patterns, plain, every), _as_written(patterns, words, every))
+            return True if True in answers else None if None in answers else False
+    return _as_written(patterns, words, every)
+
+
+def _as_written(patterns: Sequence[str], words: tuple[str, ...], every: bool) -> bool | None:
+    if not every and (carries := _carries(words)) is not False:
+        return carries
+    known = not any(map(holds_template, words))
+    if known and any(words_match(pattern, words) for pattern in patterns):
+        return True
+    if known and (every or not any(isinstance(word, Loose) for word in words)):
+        return False  # what allows a pattern of files allows what it is written as
+    words = tuple(word if isinstance(word, Loose) or not holds_template(word) else "*" for word in words)
+    return None if any(words_may_match(pattern, words) for pattern in patterns) else False
+
+
+def _carries(words: tuple[str, ...]) -> bool | None:
+    """Whether a command runs another that its arguments name (None: a word that is not known may say so): it is judged
+    like a script that cannot be read."""
+    if words[:1] == ("find",):
+        return starts_others(words[1:])
+    return bool(words) and (words[0] in CARRIERS or words[0] in SHELLS or words[0] in _RENAMING)

@@ -1,9 +1,10 @@
-"""Progress as lines: one for each state change, the output of tasks, every thirty seconds what still runs; or, quiet,
-failures and waits alone."""
+"""Progress as lines: one for each state change, the output of tasks, every thirty seconds what still runs; for GitHub
+Actions with folded groups and annotations; or, quiet, failures and waits alone."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from os import urandom
 from time import localtime, monotonic
 from typing import Any
 
@@ -19,8 +20,9 @@ from planrunner.machine.events import (
     UndoEnded,
 )
 from planrunner.machine.graph import Frame
-from planrunner.machine.names import label
+from planrunner.machine.names import by_its_own, label
 from planrunner.machine.state import State
+from planrunner.machine.statuses import status_word
 from planrunner.plan.model import Plan
 from planrunner.views.containers import settled
 from planrunner.views.ending import ending
@@ -202,6 +204,51 @@ class LargeFanouts:
         if done * 10 // frame.size == (done - 1) * 10 // frame.size or done >= frame.size:
             return ""
         return f"  {label(self._state, frame.owner)}: {done:,} of {frame.size:,} items done"
+
+
+ANNOTATIONS = 10
+"""What the service shows of each kind in one step; what is left out is counted."""
+
+
+class GithubProgress(PlainProgress):
+    """A watch of a run whose output is read by the runner of the service.
+
+    Lines of tasks that look like commands to that runner are printed while commands are switched off by an
+    unguessable token.
+    """
+
+    def __init__(self, terminal: Terminal, output: str = "grouped") -> None:
+        super().__init__(terminal, output)
+        self._annotated = 0
+
+    def event(self, entry: Entry) -> None:
+        super().event(entry)
+        event, state = entry.event, self._state
+        if state is None or not isinstance(event, TaskSettled) or event.status not in ("failed", "in_doubt"):
+            return
+        number = state.index[event.task]
+        if not by_its_own(state, number):
+            return  # the task inside that failed has an annotation
+        self._annotated += 1
+        if self._annotated < ANNOTATIONS:
+            title = f"{label(state, number)} {status_word(event.status)}"
+            title = _data(title).replace(":", "%3A").replace(",", "%2C")
+            self._lines.append(f"::error title={title}::{_data(event.detail or event.reason)}")
+        elif self._annotated == ANNOTATIONS:
+            self._lines.append("::error title=more failures::further failures are in the log only")
+
+    def _grouped(self, group: Group) -> list[str]:
+        return [f"::group::output of {_data(group.name)}", *self._verbatim(group.lines), "::endgroup::"]
+
+    def _verbatim(self, lines: list[str]) -> list[str]:
+        if not any("::" in line or "##[" in line for line in lines):
+            return lines
+        token = urandom(12).hex()
+        return [f"::stop-commands::{token}", *lines, f"::{token}::"]
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 class QuietProgress(PlainProgress):
