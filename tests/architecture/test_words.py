@@ -100,7 +100,25 @@ def _schemas() -> Iterator[Text]:
             yield Text(str(path.relative_to(ROOT)), text)
 
 
-@pytest.mark.parametrize("texts", [_messages, _docstrings, _comments, _pages, _schemas])
+def _plans() -> Iterator[Text]:
+    """The plans of the gallery, whose comments and descriptions are read with them. A comment of several lines is one
+    text."""
+    files = [path for room in ("plans", "examples") for path in (ROOT / room).rglob("*") if path.is_file()]
+    for path in sorted(files):
+        if path.suffix in (".yaml", ".plan", ".md") and ".planrunner" not in path.parts:
+            text = re.sub(r"(?m)^ *# ?", "", path.read_text(encoding="utf-8"))
+            yield Text(str(path.relative_to(ROOT)), text)
+
+
+def _rows() -> Iterator[Text]:
+    """The cells of the tables of the pages, each a text."""
+    for page in _pages():
+        for line in page.text.split("\n"):
+            if line.startswith("|"):
+                yield from (Text(page.place, cell) for cell in re.split(r"(?<!\\)\|", line))
+
+
+@pytest.mark.parametrize("texts", [_messages, _docstrings, _comments, _pages, _plans, _schemas])
 def test_ruled_out_words_are_not_used(texts: Callable[[], Iterator[Text]]) -> None:
     assert not [
         f"{text.place}: …{text.text[max(0, match.start() - 40) : match.end() + 30]!r}: {instead}"
@@ -110,7 +128,7 @@ def test_ruled_out_words_are_not_used(texts: Callable[[], Iterator[Text]]) -> No
     ]
 
 
-@pytest.mark.parametrize("texts", [_messages, _docstrings, _pages, _schemas])
+@pytest.mark.parametrize("texts", [_messages, _docstrings, _pages, _rows, _plans, _schemas])
 def test_sentences_are_short_enough_to_be_read_once(texts: Callable[[], Iterator[Text]]) -> None:
     assert not [
         f"{text.place}: {words} words: {sentence}"

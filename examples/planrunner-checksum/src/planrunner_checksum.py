@@ -146,7 +146,7 @@ def _digest(context: Context, path: str, algorithm: Algorithm) -> str:
 
 
 def _replace(path: str, text: str, key: str) -> None:
-    """Write beside and rename, so that nobody reads half a manifest."""
+    """Write beside and rename, so that a half-written manifest is never read."""
     staged = f"{path}.{hashlib.sha256(key.encode()).hexdigest()[:12]}"
     try:
         with open(staged, "w", encoding="utf-8") as file:

@@ -2,7 +2,7 @@
 
     python plans/capabilities/peers/http_shop.py [PORT]
 
-It sends people elsewhere, is busy at times and says for how long, answers in chunks and in pages, takes its time over
+It redirects, is busy at times and says for how long, and answers in chunks and in pages. It takes its time over
 jobs, breaks off in the middle of a file, and knows an order that comes twice by its `Idempotency-Key`.
 """
 

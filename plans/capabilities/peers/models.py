@@ -24,7 +24,7 @@ PORT = "4010"
 
 
 def free_port() -> int:
-    """A port below those that the system gives to others by itself: nobody takes it before the server does."""
+    """A port below those that the system gives to others by itself: no other program takes it before the server does."""
     while True:
         port = random.randrange(15_000, 32_000)
         with socket.socket() as probe, contextlib.suppress(OSError):
@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:  # noqa: RET503
         print(__doc__, file=sys.stderr)
         return 2
     print(f"models answer at http://127.0.0.1:{port}", flush=True)
-    os.execv(found[0], found)  # noqa: S606 (its process becomes the server, so whoever ends it ends that)
+    os.execv(found[0], found)  # noqa: S606 (its process becomes the server, so ending it ends that)
 
 
 if __name__ == "__main__":
