@@ -121,6 +121,8 @@ def description_of(name: str) -> Capability:
             tuples = {key: tuple(data.get(key, ())) for key in _TUPLES}
             fields = {key: tuple(Field(**field) for field in data.get(key, ())) for key in ("inputs", "outputs")}
             _read[family][data["name"]] = Capability(**{**data, **tuples, **fields})
+    if name not in _read[family]:
+        raise KeyError(f"{name} is not in schemas/capabilities/{family}.json, which `python docs/generate.py` writes")
     return _read[family][name]
 
 

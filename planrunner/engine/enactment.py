@@ -180,40 +180,40 @@ class PreparedUndo(NamedTuple):
 def prepare_undo(state: State, command: Undo, place: Place, now: float) -> PreparedUndo:
     """Render what undoes a task: it reads the outputs of the visit that it undoes, and everything else as it is now."""
     assert state.compensation_log is not None
-    owed = state.compensation_log.owed[command.owed]
-    task = acted(state, owed)
+    step = state.compensation_log.steps[command.owed]
+    task = acted(state, step)
     key = f"{state.run_id}:{task.id}:undo:{command.attempt}"
-    intent = UndoStarted(task.id, command.attempt, key, command.owed, owed.kind, "", command.reissue)
+    intent = UndoStarted(task.id, command.attempt, key, command.owed, step.kind, "", command.reissue)
     intent = intent._replace(reserved=command.reserved)
-    if owed.kind == "files":
+    if step.kind == "files":
         effect = Restore(
-            task.id, command.attempt, place.directory, owed.patterns, owed.files, rights_of(state, owed.number)
+            task.id, command.attempt, place.directory, step.patterns, step.files, rights_of(state, step.number)
         )
         return PreparedUndo(intent, effect)
-    visit = state.tasks[owed.number]
-    if owed.outputs is not None:
-        visit = visit.with_result(Outcome(outputs=owed.outputs), owed.outputs)
-    overlay = {owed.number: visit}
+    visit = state.tasks[step.number]
+    if step.outputs is not None:
+        visit = visit.with_result(Outcome(outputs=step.outputs), step.outputs)
+    overlay = {step.number: visit}
     refusal: Outcome | None = None
     try:
-        start = Start(owed.number, command.attempt, command.reissue)
+        start = Start(step.number, command.attempt, command.reissue)
         call = call_of(state, _action(task), start, place, key, overlay)
-        if owed.kind == "action":
-            refusal = _refused(state, owed.number, place, "rollback", owed.task, overlay)
-        elif owed.kind == "capability":
+        if step.kind == "action":
+            refusal = _refused(state, step.number, place, "rollback", step.task, overlay)
+        elif step.kind == "capability":
             outcome = visit.outcome
             outputs = None if outcome is None or outcome.failure else outcome.outputs
-            call = call._replace(inputs={"before": owed.files[0]["before"], "outputs": outputs})
+            call = call._replace(inputs={"before": step.files[0]["before"], "outputs": outputs})
     except NO_VALUE as error:
         return PreparedUndo(intent, None, Outcome("logic", str(error), usage=dict.fromkeys(command.reserved, 0)))
     if refusal is not None:
         return PreparedUndo(intent, None, refusal._replace(usage=dict.fromkeys(command.reserved, 0)))
-    own = WORK if call.timeout is None and owed.kind == "capability" else call.timeout
+    own = WORK if call.timeout is None and step.kind == "capability" else call.timeout
     limits = (own, reserve(state, under(state.compensation_log, command.owed), now))
     call = call._replace(
         timeout=min((limit for limit in limits if limit is not None), default=None),
         env={**call.env, "PLANRUNNER_UNDO": "1"},
-        once=f"{state.run_id}:{task.id}:undo:{owed.visit}",
+        once=f"{state.run_id}:{task.id}:undo:{step.visit}",
         reserved=command.reserved,
     )
     return PreparedUndo(intent._replace(inputs=digest(call)), StartCall(call))

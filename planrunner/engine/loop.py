@@ -86,7 +86,7 @@ class Driver:
         self._batch: float | None = None
         """The time of what came from outside since the last decision: all of it carries one time."""
         self._answers: list[tuple[int, Answer]] = []
-        self._weighing: dict[int, tuple[Request, RecheckEvidence]] = {}
+        self._rechecks: dict[int, tuple[Request, RecheckEvidence]] = {}
         """Requests whose evidence is looked at again before they are answered."""
         self.inbox: Inbox | None = None
 
@@ -186,20 +186,20 @@ class Driver:
     def _take_requests(self) -> bool:
         """Fold what other processes ask for; True when there was something, which the next commit answers."""
         asked = self.inbox.news() if self.inbox is not None else ()
-        if not (asked or self._weighing):
+        if not (asked or self._rechecks):
             return False
-        seen = [each for each in self._weighing.values() if each[1].found]
+        seen = [each for each in self._rechecks.values() if each[1].found]
         for request, weighed in seen:
-            del self._weighing[request.id]
+            del self._rechecks[request.id]
             self._answer(request, weighed)
-        new = [request for request in asked if request.id not in self._weighing]
+        new = [request for request in asked if request.id not in self._rechecks]
         new = [request for request in new if all(request.id != other.id for other, _ in seen)]
         for request in new:
             if look := looks(self.state, request, self._place):
                 number = self.state.index[str(request.body["gate"])]
-                weigh = RecheckEvidence(look, self._place.directory, [], rights_of(self.state, number))
-                self._weighing[request.id] = (request, weigh)
-                self._effects.start([weigh])
+                recheck = RecheckEvidence(look, self._place.directory, [], rights_of(self.state, number))
+                self._rechecks[request.id] = (request, recheck)
+                self._effects.start([recheck])
             else:
                 self._answer(request, None)
         return bool(self._answers)

@@ -44,13 +44,13 @@ from planrunner.plan.rights import Level, Right, narrows
 Json = Any
 
 
-class Fitting:
+class Admission:
     """One decision about which ready tasks begin: what it gives to one is not there for the next."""
 
     PATIENCE = 200
     """Waiting tasks that one decision looks at in vain before it leaves the others for later."""
 
-    __slots__ = ("_chosen", "_claims", "_now", "_settled", "_state", "ended", "misfits")
+    __slots__ = ("_chosen", "_claims", "_now", "_settled", "_state", "ended", "refused")
 
     def __init__(self, state: State, now: float) -> None:
         self._state = state
@@ -59,11 +59,11 @@ class Fitting:
         self._chosen: dict[int, dict[str, int]] = {}
         self._settled: set[int] = set()
         """Tasks of which this decision has disposed already."""
-        self.misfits = 0
+        self.refused = 0
         self.ended: dict[str, Command] = {}
         """Limits that are used up with what follows, by the name of their scope."""
 
-    def sift(self, ready: Iterable[int], commands: list[Command]) -> list[int]:
+    def admissible(self, ready: Iterable[int], commands: list[Command]) -> list[int]:
         """Those of the ready tasks that may begin now or later; what follows for the others joins ``commands``. Tasks
         that wait in line are looked at as well."""
         index = self._state.index
@@ -134,9 +134,9 @@ class Fitting:
             for what, more in {**wanted, "attempts": 1}.items():
                 for scope in chain(state, number):
                     self._claims[scope, what] = self._claims.get((scope, what), 0) + more
-        fitting = short is None and not self.ended
-        self.misfits += not fitting
-        return fitting
+        fits = short is None and not self.ended
+        self.refused += not fits
+        return fits
 
     def chosen(self, number: int) -> dict[str, Json]:
         """What a task that begins sets aside, as the journal keeps it."""

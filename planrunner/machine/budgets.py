@@ -450,9 +450,9 @@ def _left_for_rollback(state: State, rollback: Rollback, what: str) -> int | Non
 def _undo_spends(state: State, position: int) -> tuple[str, ...]:
     """What the capability spends that undoes a position."""
     assert state.compensation_log is not None
-    owed = state.compensation_log.owed[position]
-    action = (owed.task or state.specs[owed.number]).rollback
-    trait = state.traits.get(action.uses) if action is not None and owed.kind == "action" else None
+    step = state.compensation_log.steps[position]
+    action = (step.task or state.specs[step.number]).rollback
+    trait = state.traits.get(action.uses) if action is not None and step.kind == "action" else None
     return tuple(what for what in trait.spends if what in SPENDABLE) if trait is not None else ()
 
 
@@ -505,7 +505,7 @@ def undo_ended(state: State, position: int, event: UndoEnded) -> None:
         ledger.draw([rollback.account], ~position, event.outcome.usage)
     else:
         ledger.settle([rollback.account], ~position, event.outcome.usage)
-    number = state.compensation_log.owed[position].number
+    number = state.compensation_log.steps[position].number
     known = [
         each
         for each in ledger.over

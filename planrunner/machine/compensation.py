@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from planrunner.machine import budgets
-from planrunner.machine.compensation_log import CompensationLog, Owed, Rollback
+from planrunner.machine.compensation_log import CompensationLog, Rollback, UndoStep
 from planrunner.machine.events import (
     AttemptEnded,
     AttemptStarted,
@@ -37,25 +37,25 @@ def mine(state: State, number: int) -> list[int]:
     visit = state.tasks[number].visit
     return _in_order(
         compensation_log,
-        [at for at in compensation_log.of.get(number, ()) if compensation_log.owed[at].shown_by == (number, visit)],
+        [at for at in compensation_log.of.get(number, ()) if compensation_log.steps[at].shown_by == (number, visit)],
     )
 
 
-def acted(state: State, owed: Owed) -> Task:
+def acted(state: State, step: UndoStep) -> Task:
     """The task as it was defined when it did what is to be undone."""
-    return owed.task or state.specs[owed.number]
+    return step.task or state.specs[step.number]
 
 
 def handed_on(compensation_log: CompensationLog, before: tuple[int, int], now: tuple[int, int]) -> None:
     """A visit of a task keeps what another one gave: what that owes is undone as it is, and shows in the new one, which
     owes nothing of its own. Both are a number and a visit."""
     for at in compensation_log.of.get(now[0], ()):
-        if compensation_log.owed[at].shown_by == now:
-            compensation_log.owed[at].attempt = 0
+        if compensation_log.steps[at].shown_by == now:
+            compensation_log.steps[at].attempt = 0
     for at in list(compensation_log.of.get(before[0], ())):
-        owed = compensation_log.owed[at]
-        if owed.shown_by == before:
-            owed.shown_by = now
+        step = compensation_log.steps[at]
+        if step.shown_by == before:
+            step.shown_by = now
             compensation_log.of[before[0]].remove(at)
             compensation_log.of.setdefault(now[0], []).append(at)
 
@@ -67,7 +67,7 @@ def outstanding(state: State) -> list[int]:
     if compensation_log is None:
         return []
     taken = set(under_way(state))
-    return [at for at in _in_order(compensation_log, range(len(compensation_log.owed))) if at not in taken]
+    return [at for at in _in_order(compensation_log, range(len(compensation_log.steps))) if at not in taken]
 
 
 def under_way(state: State) -> list[int]:
@@ -83,13 +83,15 @@ def inside(state: State, owner: int) -> list[int]:
         return []
     positions = compensation_log.inside.get(owner, ())
     return _in_order(
-        compensation_log, [at for at in positions if is_within(state, compensation_log.owed[at].number, owner)]
+        compensation_log, [at for at in positions if is_within(state, compensation_log.steps[at].number, owner)]
     )
 
 
 def _in_order(compensation_log: CompensationLog, positions: Iterable[int]) -> list[int]:
-    acted = [at for at in positions if compensation_log.owed[at].attempt and compensation_log.owed[at].fate != "undone"]
-    return sorted(acted, key=lambda at: -compensation_log.owed[at].rank)
+    acted = [
+        at for at in positions if compensation_log.steps[at].attempt and compensation_log.steps[at].fate != "undone"
+    ]
+    return sorted(acted, key=lambda at: -compensation_log.steps[at].rank)
 
 
 def selected(state: State, positions: Iterable[int], names: Sequence[str]) -> list[int]:
@@ -98,11 +100,11 @@ def selected(state: State, positions: Iterable[int], names: Sequence[str]) -> li
         return list(positions)
     wanted = frozenset(names)
     assert state.compensation_log is not None
-    owed = state.compensation_log.owed
+    steps = state.compensation_log.steps
     return [
         at
         for at in positions
-        if any(not wanted.isdisjoint(_names(state, number)) for number in {owed[at].number, owed[at].shown_by[0]})
+        if any(not wanted.isdisjoint(_names(state, number)) for number in {steps[at].number, steps[at].shown_by[0]})
     ]
 
 
@@ -144,9 +146,9 @@ def undone_holders(state: State) -> set[int]:
     assert compensation_log is not None
     undone: set[int] = set()
     left: set[int] = set()
-    for owed in compensation_log.owed:
-        if owed.attempt:
-            (undone if owed.fate == "undone" else left).update(_around(state, owed.number))
+    for step in compensation_log.steps:
+        if step.attempt:
+            (undone if step.fate == "undone" else left).update(_around(state, step.number))
     for number in bare(state) if undone else ():
         left.update(_around(state, number))
     return {number for number in undone - left if state.tasks[number].status == "completed"}
@@ -170,8 +172,8 @@ def _around(state: State, number: int, outermost: Frame | None = None) -> Iterat
 
 def started(state: State, by: RollbackStarted, positions: Sequence[int]) -> RollbackStarted:
     """The event that undoes ``positions`` in this order."""
-    owed = state.compensation_log.owed if state.compensation_log is not None else []
-    names = tuple(state.specs[owed[at].number].id for at in positions)
+    steps = state.compensation_log.steps if state.compensation_log is not None else []
+    names = tuple(state.specs[steps[at].number].id for at in positions)
     return by._replace(tasks=names, owed=tuple(positions))
 
 
@@ -201,19 +203,19 @@ def is_saved(state: State, number: int) -> bool:
     if compensation_log is None:
         return False
     return any(
-        compensation_log.owed[at].kind != "action" and compensation_log.owed[at].shown_by == now
+        compensation_log.steps[at].kind != "action" and compensation_log.steps[at].shown_by == now
         for at in compensation_log.of.get(number, ())
     )
 
 
-def current(compensation_log: CompensationLog, rollback: Rollback) -> Owed | None:
+def current(compensation_log: CompensationLog, rollback: Rollback) -> UndoStep | None:
     """What a rollback is undoing; None between two undos."""
-    return None if rollback.current is None else compensation_log.owed[rollback.current]
+    return None if rollback.current is None else compensation_log.steps[rollback.current]
 
 
-def of_task(compensation_log: CompensationLog, number: int) -> Owed | None:
+def of_task(compensation_log: CompensationLog, number: int) -> UndoStep | None:
     """What is being undone of a task."""
-    return compensation_log.owed[compensation_log.doing[number]] if number in compensation_log.doing else None
+    return compensation_log.steps[compensation_log.doing[number]] if number in compensation_log.doing else None
 
 
 def under(compensation_log: CompensationLog, position: int) -> Rollback:
@@ -230,16 +232,16 @@ def register(state: State, event: AttemptStarted) -> None:
     visit = state.tasks[number].visit
     compensation_log = _log_of(state)
     for position in compensation_log.of.get(number, ()):
-        owed = compensation_log.owed[position]
-        if (owed.number, owed.visit) == (number, visit):
-            owed.attempt = event.attempt
-            if owed.kind == "action":
-                compensation_log.rank(owed)
+        step = compensation_log.steps[position]
+        if (step.number, step.visit) == (number, visit):
+            step.attempt = event.attempt
+            if step.kind == "action":
+                compensation_log.rank(step)
                 return
     if state.specs[number].rollback is not None:
-        owed = Owed("action", number, visit)
-        owed.attempt = event.attempt
-        _add(state, compensation_log, owed)
+        step = UndoStep("action", number, visit)
+        step.attempt = event.attempt
+        _add(state, compensation_log, step)
 
 
 def ended(state: State, event: AttemptEnded) -> None:
@@ -247,17 +249,17 @@ def ended(state: State, event: AttemptEnded) -> None:
     number = state.index[event.task]
     compensation_log = _log_of(state)
     for position in compensation_log.of.get(number, ()):
-        owed = compensation_log.owed[position]
-        if (owed.number, owed.visit) == (number, state.tasks[number].visit) and owed.attempt == event.attempt:
+        step = compensation_log.steps[position]
+        if (step.number, step.visit) == (number, state.tasks[number].visit) and step.attempt == event.attempt:
             if event.outcome.acted:
-                owed.acted = event.attempt
+                step.acted = event.attempt
             else:
-                owed.attempt = owed.acted
+                step.attempt = step.acted
 
 
-def _add(state: State, compensation_log: CompensationLog, owed: Owed) -> None:
-    position = compensation_log.add(owed)
-    frame = state.tasks[owed.number].frame
+def _add(state: State, compensation_log: CompensationLog, step: UndoStep) -> None:
+    position = compensation_log.add(step)
+    frame = state.tasks[step.number].frame
     while frame.owner >= 0:
         if frame.linked is not None and frame.linked.on_failure == "rollback":
             compensation_log.inside.setdefault(frame.owner, []).append(position)
@@ -279,9 +281,9 @@ def backup_made(state: State, event: BackupMade, at: float) -> None:
         compensation_log.problems[number] = (event.problem, event.failure, event.rule)
         return
     noted = bool(event.files) and "before" in event.files[0]
-    owed = Owed("capability" if noted else "files", number, event.visit)
-    owed.files, owed.patterns = event.files, event.patterns
-    _add(state, compensation_log, owed)
+    step = UndoStep("capability" if noted else "files", number, event.visit)
+    step.files, step.patterns = event.files, event.patterns
+    _add(state, compensation_log, step)
 
 
 def keep_outputs(state: State, number: int) -> None:
@@ -289,9 +291,9 @@ def keep_outputs(state: State, number: int) -> None:
     task_state = state.tasks[number]
     _log_of(state).problems.pop(number, None)
     for position in _log_of(state).of.get(number, ()):
-        owed = _log_of(state).owed[position]
-        if (owed.number, owed.visit) == (number, task_state.visit):
-            owed.outputs = task_state.outputs
+        step = _log_of(state).steps[position]
+        if (step.number, step.visit) == (number, task_state.visit):
+            step.outputs = task_state.outputs
 
 
 def rollback_started(state: State, event: RollbackStarted, at: float) -> None:
@@ -313,8 +315,8 @@ def rollback_started(state: State, event: RollbackStarted, at: float) -> None:
         compensation_log.under[position] = rollback
         if position not in rollback.todo:
             rollback.todo.append(position)
-            owed = compensation_log.owed[position]
-            owed.fate, owed.detail, owed.tries = "", "", 0
+            step = compensation_log.steps[position]
+            step.fate, step.detail, step.tries = "", "", 0
     if event.reason == "doubt":
         number = state.index[event.tasks[0]]
         rollback.doubts[number] = event.owed
@@ -351,66 +353,66 @@ def _stop(state: State, rollback: Rollback) -> None:
 
 def undo_started(state: State, event: UndoStarted, at: float) -> None:
     compensation_log = _log_of(state)
-    owed = compensation_log.owed[event.owed]
-    state.wheel.drop(owed.number)
+    step = compensation_log.steps[event.owed]
+    state.wheel.drop(step.number)
     rollback = under(compensation_log, event.owed)
     rollback.current = event.owed
-    compensation_log.doing[owed.number] = event.owed
-    compensation_log.counts[owed.number] = max(event.attempt, compensation_log.counts.get(owed.number, 0))
-    owed.tries += not event.reissue
-    owed.last, owed.reissues = event.attempt, event.reissue
-    owed.cut, owed.outcome, owed.due = False, None, None
-    if owed.tries == 1 and not event.reissue:
-        owed.began = at
+    compensation_log.doing[step.number] = event.owed
+    compensation_log.counts[step.number] = max(event.attempt, compensation_log.counts.get(step.number, 0))
+    step.tries += not event.reissue
+    step.last, step.reissues = event.attempt, event.reissue
+    step.cut, step.outcome, step.due = False, None, None
+    if step.tries == 1 and not event.reissue:
+        step.began = at
     if state.ledger is not None or rollback.policy is not None:
         budgets.undo_started(state, event)
 
 
 def undo_ended(state: State, event: UndoEnded, at: float) -> None:
     compensation_log = _log_of(state)
-    owed = of_task(compensation_log, state.index.get(event.task, -1))
-    if owed is None or owed.outcome is not None or owed.last != event.attempt:
+    step = of_task(compensation_log, state.index.get(event.task, -1))
+    if step is None or step.outcome is not None or step.last != event.attempt:
         raise IllegalMove(f"attempt {event.attempt} to undo task `{event.task}` ended without having started")
-    owed.cut = event.outcome.failure in CUT_OFF
-    owed.outcome = None if owed.cut else event.outcome
-    owed.ended = at
+    step.cut = event.outcome.failure in CUT_OFF
+    step.outcome = None if step.cut else event.outcome
+    step.ended = at
     if state.ledger is not None or event.outcome.usage:
-        budgets.undo_ended(state, compensation_log.doing[owed.number], event)
+        budgets.undo_ended(state, compensation_log.doing[step.number], event)
 
 
 def undo_scheduled(state: State, event: UndoScheduled, at: float) -> None:
-    owed = of_task(_log_of(state), state.index[event.task])
-    assert owed is not None
-    owed.outcome, owed.due = None, event.due
-    state.wheel.set(event.due, owed.number)
+    step = of_task(_log_of(state), state.index[event.task])
+    assert step is not None
+    step.outcome, step.due = None, event.due
+    state.wheel.set(event.due, step.number)
 
 
 def undo_settled(state: State, event: UndoSettled, at: float) -> None:
     compensation_log = _log_of(state)
-    owed = compensation_log.owed[event.owed]
-    owed.fate, owed.detail, owed.outcome, owed.ended = event.status, event.detail, None, at
+    step = compensation_log.steps[event.owed]
+    step.fate, step.detail, step.outcome, step.ended = event.status, event.detail, None, at
     rollback = under(compensation_log, event.owed)
     rollback.current = None
     rollback.todo.remove(event.owed)
     rollback.done[event.owed] = None
-    compensation_log.doing.pop(owed.number, None)
-    _mark(state, compensation_log, owed)
+    compensation_log.doing.pop(step.number, None)
+    _mark(state, compensation_log, step)
 
 
 _UNDO_FAILED = "; what undoes it failed as well: "
 
 
-def _mark(state: State, compensation_log: CompensationLog, owed: Owed) -> None:
+def _mark(state: State, compensation_log: CompensationLog, step: UndoStep) -> None:
     """The task is rolled back once nothing of its last visit is left to undo; one that cannot be says so."""
-    number, visit = owed.shown_by
+    number, visit = step.shown_by
     task_state = state.tasks[number]
     if task_state.visit != visit or task_state.status not in SETTLED:
         return
-    if owed.fate != "undone":
+    if step.fate != "undone":
         own = task_state.detail.partition(_UNDO_FAILED)[0] if task_state.status == "failed" else ""
         task_state.reason, task_state.detail = (
             "rollback_failed",
-            f"{own}{_UNDO_FAILED}{owed.detail}" if own else owed.detail,
+            f"{own}{_UNDO_FAILED}{step.detail}" if own else step.detail,
         )
     elif task_state.status != "rolled_back" and not mine(state, number):
         was = task_state.status
@@ -430,9 +432,9 @@ def rollback_ended(state: State, event: RollbackEnded, at: float) -> None:
     rollback = compensation_log.main if owner < 0 else compensation_log.frames.pop(owner)
     if rollback.current is not None:
         budgets.undo_given_up(state, rollback.current)
-        owed = compensation_log.owed[rollback.current]
-        _left_half_way(state, owed)
-        number = owed.number
+        step = compensation_log.steps[rollback.current]
+        _left_half_way(state, step)
+        number = step.number
         compensation_log.doing.pop(number, None)
         state.wheel.drop(number)
     rollback.active, rollback.status, rollback.current, rollback.ended = False, event.status, None, at
@@ -447,13 +449,13 @@ def rollback_ended(state: State, event: RollbackEnded, at: float) -> None:
     after_settling(state, frame)
 
 
-def _left_half_way(state: State, owed: Owed) -> None:
+def _left_half_way(state: State, step: UndoStep) -> None:
     """A rollback ends while something is being undone, or waits to be tried again."""
-    owed.detail = CUT_HALF_WAY if owed.due is None else "failed, and was not tried again"
-    number, visit = owed.shown_by
+    step.detail = CUT_HALF_WAY if step.due is None else "failed, and was not tried again"
+    number, visit = step.shown_by
     task_state = state.tasks[number]
     if task_state.visit == visit and task_state.status in SETTLED:
-        task_state.reason, task_state.detail = "rollback_failed", owed.detail
+        task_state.reason, task_state.detail = "rollback_failed", step.detail
 
 
 def left_alone(state: State, event: LeftAlone, at: float) -> None:

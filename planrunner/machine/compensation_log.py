@@ -13,7 +13,7 @@ Kind = Literal["action", "files", "capability"]
 Fate = Literal["", "undone", "failed", "left"]
 
 
-class Owed:
+class UndoStep:
     """One thing to undo: the ``rollback`` action of a task, the files that were saved before it started, or what its
     capability did, by what it noted before.
 
@@ -148,16 +148,16 @@ class CompensationLog:
         "inside",
         "main",
         "of",
-        "owed",
         "problems",
         "ranks",
         "rollbacks",
+        "steps",
         "through",
         "under",
     )
 
     def __init__(self) -> None:
-        self.owed: list[Owed] = []
+        self.steps: list[UndoStep] = []
         self.of: dict[int, list[int]] = {}
         self.inside: dict[int, list[int]] = {}
         self.problems: dict[int, tuple[str, str, str]] = {}
@@ -177,18 +177,18 @@ class CompensationLog:
         """Whether something is being rolled back."""
         return self.main.active or bool(self.frames)
 
-    def add(self, owed: Owed) -> int:
+    def add(self, step: UndoStep) -> int:
         """Register something to undo; gives its position."""
-        position = len(self.owed)
-        self.owed.append(owed)
-        self.of.setdefault(owed.number, []).append(position)
-        self.rank(owed)
+        position = len(self.steps)
+        self.steps.append(step)
+        self.of.setdefault(step.number, []).append(position)
+        self.rank(step)
         return position
 
-    def rank(self, owed: Owed) -> None:
+    def rank(self, step: UndoStep) -> None:
         """It started last: it is the first to be undone."""
         self.ranks += 1
-        owed.rank = self.ranks
+        step.rank = self.ranks
 
     def begin(self, owner: int) -> Rollback:
         """A new rollback of the run (-1) or of the plan that a task links."""

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from typing import NamedTuple, assert_never
 
 from planrunner.machine import recovery, rollback
-from planrunner.machine.admission import Fitting, held_back
+from planrunner.machine.admission import Admission, held_back
 from planrunner.machine.budgets import has_room, notices, time_limit, warning_time
 from planrunner.machine.checkpoints import kept_first
 from planrunner.machine.commands import AskPeople, Close, Command, Compare, End, Record, settle
@@ -150,8 +150,8 @@ def admitted(state: State, ready: list[int], commands: list[Command], now: float
     if state.ledger is None:
         admit(state, ready, commands)
     else:
-        fitting = Fitting(state, now)
-        admit(state, fitting.sift(ready, commands), commands, fitting)
+        admission = Admission(state, now)
+        admit(state, admission.admissible(ready, commands), commands, admission)
     if state.saves:
         commands = saved_first(state, commands)
     if state.plan.breakers:

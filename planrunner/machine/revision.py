@@ -40,8 +40,8 @@ def run_revised(state: State, event: RunRevised, at: float) -> None:
     _come_to_rest(state)
     for name in event.stopped:
         _stop(state, state.index[name], at)
-    for owed in state.compensation_log.owed if state.compensation_log is not None else ():
-        owed.task = owed.task or state.specs[owed.number]  # it is undone as the task was defined when it acted
+    for step in state.compensation_log.steps if state.compensation_log is not None else ():
+        step.task = step.task or state.specs[step.number]  # it is undone as the task was defined when it acted
     before = state.plan
     plan = _plan_level(state, event, plan)
     _regraph(state, before, plan)
@@ -484,8 +484,8 @@ def _renumber_shape(shape: Shape, order: Sequence[int], to: dict[int, int]) -> N
 def _renumber_rest(state: State, to: dict[int, int]) -> None:
     compensation_log = state.compensation_log
     if compensation_log is not None:
-        for owed in compensation_log.owed:
-            owed.number, owed.shown_by = to[owed.number], (to[owed.shown_by[0]], owed.shown_by[1])
+        for step in compensation_log.steps:
+            step.number, step.shown_by = to[step.number], (to[step.shown_by[0]], step.shown_by[1])
         for name in ("of", "inside", "problems", "counts", "frames", "doing"):
             setattr(compensation_log, name, _by_new(getattr(compensation_log, name), to))
         for rollback in {id(each): each for each in (compensation_log.main, *compensation_log.rollbacks)}.values():

@@ -25,7 +25,7 @@ from planrunner.machine.compensation import (
     started,
     takes_back,
 )
-from planrunner.machine.compensation_log import CompensationLog, Owed, Rollback
+from planrunner.machine.compensation_log import CompensationLog, Rollback, UndoStep
 from planrunner.machine.events import RollbackEnded, RollbackStarted, TaskSettled, UndoScheduled, UndoSettled
 from planrunner.machine.state import State
 from planrunner.machine.statuses import main_part_done
@@ -61,8 +61,8 @@ def busy(state: State) -> bool:
     """An undo is under way, or waits for its next attempt."""
     compensation_log = state.compensation_log
     return compensation_log is not None and any(
-        not owed.cut and (owed.due is None or state.stop_reason in GOES_ON)
-        for owed in map(compensation_log.owed.__getitem__, compensation_log.doing.values())
+        not step.cut and (step.due is None or state.stop_reason in GOES_ON)
+        for step in map(compensation_log.steps.__getitem__, compensation_log.doing.values())
     )
 
 
@@ -79,8 +79,8 @@ def step(state: State, now: float) -> list[Command]:
     if compensation_log is None or not compensation_log.active:
         return [_by_failure(state)] if is_due(state) else []
     commands: list[Command] = []
-    doing = [compensation_log.owed[at] for at in compensation_log.doing.values()]
-    room = state.max_parallel - sum(not owed.cut and owed.due is None and owed.outcome is None for owed in doing)
+    doing = [compensation_log.steps[at] for at in compensation_log.doing.values()]
+    room = state.max_parallel - sum(not step.cut and step.due is None and step.outcome is None for step in doing)
     for rollback in compensation_log.frames.values():
         command = _step(state, compensation_log, rollback, now)
         if isinstance(command, Undo):
@@ -134,18 +134,20 @@ def _next(state: State, compensation_log: CompensationLog, rollback: Rollback, n
         if waits and not any(at in rollback.todo for at in positions):
             return _settle_doubt(state, compensation_log, number, positions)
     if not rollback.todo:
-        return _ended(state, rollback, failed=any(compensation_log.owed[at].fate != "undone" for at in rollback.done))
+        return _ended(state, rollback, failed=any(compensation_log.steps[at].fate != "undone" for at in rollback.done))
     at = rollback.todo[0]
     if why := _given_up(state, compensation_log, rollback, at, now):
-        return Record(UndoSettled(state.specs[compensation_log.owed[at].number].id, at, "left", why))
+        return Record(UndoSettled(state.specs[compensation_log.steps[at].number].id, at, "left", why))
     return _undo(state, compensation_log, rollback, at)
 
 
 def _given_up(state: State, compensation_log: CompensationLog, rollback: Rollback, at: int, now: float) -> str:
-    if rollback.strict and (failed := [each for each in rollback.done if compensation_log.owed[each].fate == "failed"]):
-        task = state.specs[compensation_log.owed[failed[0]].number].id
+    if rollback.strict and (
+        failed := [each for each in rollback.done if compensation_log.steps[each].fate == "failed"]
+    ):
+        task = state.specs[compensation_log.steps[failed[0]].number].id
         return f"not tried: `{task}` could not be undone and the rollback is strict"
-    if compensation_log.owed[at].kind != "action" and (task := _stands_under(state, compensation_log, rollback, at)):
+    if compensation_log.steps[at].kind != "action" and (task := _stands_under(state, compensation_log, rollback, at)):
         return f"not tried: `{task}` rests on it and was not taken back"
     left = reserve(state, rollback, now)
     what = "time" if left is not None and left <= 0 else budgets.rollback_short_of(state, rollback, at)
@@ -156,11 +158,11 @@ def _given_up(state: State, compensation_log: CompensationLog, rollback: Rollbac
 
 def _stands_under(state: State, compensation_log: CompensationLog, rollback: Rollback, at: int) -> str:
     """A task that could not be taken back and rests on what stands at ``at``: the state before that fits no longer."""
-    number = compensation_log.owed[at].number
+    number = compensation_log.steps[at].number
     for each in rollback.done:
-        owed = compensation_log.owed[each]
-        if owed.kind != "action" and owed.fate != "undone" and rests_on(state, owed.number, number):
-            return state.specs[owed.number].id
+        step = compensation_log.steps[each]
+        if step.kind != "action" and step.fate != "undone" and rests_on(state, step.number, number):
+            return state.specs[step.number].id
     return ""
 
 
@@ -172,35 +174,35 @@ def reserve(state: State, rollback: Rollback, now: float) -> float | None:
 
 
 def _undo(state: State, compensation_log: CompensationLog, rollback: Rollback, at: int) -> Undo:
-    attempt = compensation_log.counts.get(compensation_log.owed[at].number, 0) + 1
+    attempt = compensation_log.counts.get(compensation_log.steps[at].number, 0) + 1
     return Undo(at, attempt, 0, budgets.undo_share(state, rollback, at))
 
 
-def _after(state: State, compensation_log: CompensationLog, rollback: Rollback, owed: Owed, now: float) -> Record:
+def _after(state: State, compensation_log: CompensationLog, rollback: Rollback, step: UndoStep, now: float) -> Record:
     """The end of an attempt to undo: undone, tried again, or given up."""
-    task, at, outcome = acted(state, owed), rollback.current, owed.outcome
+    task, at, outcome = acted(state, step), rollback.current, step.outcome
     assert outcome is not None and at is not None
     if not outcome.failure:
-        nothing = owed.kind == "capability" and outcome.outputs.get("changed") is False
+        nothing = step.kind == "capability" and outcome.outputs.get("changed") is False
         return Record(UndoSettled(task.id, at, "undone", "there was nothing to take back" if nothing else ""))
-    retry = task.rollback.retry if task.rollback is not None and owed.kind == "action" else Retry()
+    retry = task.rollback.retry if task.rollback is not None and step.kind == "action" else Retry()
     left = reserve(state, rollback, now)
     goes_on = (left is None or left > 0) and not budgets.rollback_short_of(state, rollback, at)
     goes_on = goes_on and (state.stop_reason in GOES_ON or state.stop_reason not in FINAL_STOPS)
-    policy = retry_policy(retry, outcome, owed.tries, outcome.failure)
+    policy = retry_policy(retry, outcome, step.tries, outcome.failure)
     if goes_on and policy is not None:
-        key = f"{state.seed}:{task.id}:undo:{owed.last}"
-        due = now + retry_delay(policy, owed.tries, key, outcome.retry_after)
-        return Record(UndoScheduled(task.id, owed.last, due, outcome.failure))
+        key = f"{state.seed}:{task.id}:undo:{step.last}"
+        due = now + retry_delay(policy, step.tries, key, outcome.retry_after)
+        return Record(UndoScheduled(task.id, step.last, due, outcome.failure))
     return Record(UndoSettled(task.id, at, "failed", f"{outcome.failure}: {outcome.message}"))
 
 
 def _settle_doubt(state: State, compensation_log: CompensationLog, number: int, positions: tuple[int, ...]) -> Record:
     task, task_state = state.specs[number], state.tasks[number]
-    if all(compensation_log.owed[at].fate == "undone" for at in positions):
+    if all(compensation_log.steps[at].fate == "undone" for at in positions):
         detail = f"attempt {task_state.attempts} was cut off, and what it may have done is undone"
         return Record(TaskSettled(task.id, "failed", "doubt", detail, "doubt"))
-    why = next(compensation_log.owed[at].detail for at in positions if compensation_log.owed[at].fate != "undone")
+    why = next(compensation_log.steps[at].detail for at in positions if compensation_log.steps[at].fate != "undone")
     detail = f"attempt {task_state.attempts} was cut off, and what it may have done could not be undone: {why}"
     return Record(TaskSettled(task.id, "in_doubt", "ask", detail))
 
@@ -282,13 +284,13 @@ def came_to(state: State, rollback: Rollback) -> tuple[str, str]:
     compensation_log = state.compensation_log
     assert compensation_log is not None
     left = [
-        compensation_log.owed[at]
+        compensation_log.steps[at]
         for at in (*rollback.done, *rollback.todo)
-        if compensation_log.owed[at].fate != "undone"
+        if compensation_log.steps[at].fate != "undone"
     ]
-    said = [f"`{state.specs[owed.number].id}` ({owed.detail or 'not tried'})" for owed in left]
+    said = [f"`{state.specs[step.number].id}` ({step.detail or 'not tried'})" for step in left]
     said += [f"`{name}` (it does not say how)" for name in rollback.bare]
-    undone = sum(compensation_log.owed[at].fate == "undone" for at in rollback.done)
+    undone = sum(compensation_log.steps[at].fate == "undone" for at in rollback.done)
     done = f"; {undone} {'step was' if undone == 1 else 'steps were'} undone" if undone else ""
     if not said:
         return rollback.failure, f"{rollback.message}{done}"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from planrunner.jsontext import shown
-from planrunner.machine.admission import Fitting
+from planrunner.machine.admission import Admission
 from planrunner.machine.commands import AskFacts, AskPeople, Command, Record, Start, settle
 from planrunner.machine.containers import begin, undone_first
 from planrunner.machine.events import (
@@ -172,7 +172,7 @@ def _settings(state: State, number: int) -> Command | None:
     return compute(state, number) if is_open(state, number) else None
 
 
-def admit(state: State, ready: list[int], commands: list[Command], fitting: Fitting | None = None) -> None:
+def admit(state: State, ready: list[int], commands: list[Command], admission: Admission | None = None) -> None:
     """Give slots to the best of those that became ready and those that wait; the rest of the former queue up."""
     tasks = state.specs
     slow: list[tuple[int, int]] = []
@@ -180,18 +180,18 @@ def admit(state: State, ready: list[int], commands: list[Command], fitting: Fitt
     for number in ready:
         if not state.trait(tasks[number]).instant:
             slow.append((-tasks[number].priority, number))
-        elif fitting is None or fitting.take(number):
-            commands.append(_start(state, number, fitting))
+        elif admission is None or admission.take(number):
+            commands.append(_start(state, number, admission))
         else:
             waiting.append((-tasks[number].priority, number))
     free = state.max_parallel - state.slots
-    chosen = _choose(state, slow, free, fitting) if free > 0 and (slow or state.queue.lines) else []
+    chosen = _choose(state, slow, free, admission) if free > 0 and (slow or state.queue.lines) else []
     if chosen and state.queue.lines:  # one that waits may be settled by this very decision
         over = {
             each.event.task for each in commands if isinstance(each, Record) and isinstance(each.event, TaskSettled)
         }
         chosen = [number for number in chosen if tasks[number].id not in over]
-    commands.extend(_start(state, number, fitting) for number in chosen)
+    commands.extend(_start(state, number, admission) for number in chosen)
     if slow or waiting:
         started = set(chosen)
         commands.extend(
@@ -199,24 +199,24 @@ def admit(state: State, ready: list[int], commands: list[Command], fitting: Fitt
         )
 
 
-def _start(state: State, number: int, fitting: Fitting | None) -> Start:
+def _start(state: State, number: int, admission: Admission | None) -> Start:
     """The next attempt, or the same one again where a doubt was settled that way."""
     task_state = state.tasks[number]
     if task_state.uncertain:
         return reissue(state, number)
-    if fitting is None:
+    if admission is None:
         return _new(Start, (number, task_state.attempts + 1, 0, {}))
-    return Start(number, task_state.attempts + 1, 0, fitting.chosen(number))
+    return Start(number, task_state.attempts + 1, 0, admission.chosen(number))
 
 
-def _choose(state: State, fresh: list[tuple[int, int]], free: int, fitting: Fitting | None) -> list[int]:
+def _choose(state: State, fresh: list[tuple[int, int]], free: int, admission: Admission | None) -> list[int]:
     """The tasks that start now, best first, as slots, label limits and budgets allow."""
     if state.stop_reason and state.stop_reason not in FINAL_STOPS:
         return []
-    if fitting is None and not (state.queue.lines or state.limits) and len(fresh) <= free:
+    if admission is None and not (state.queue.lines or state.limits) and len(fresh) <= free:
         return [number for _, number in sorted(fresh)]
     room = {label: limit - state.labels_running.get(label, 0) for label, limit in state.limits.items()}
-    most = free if fitting is None else free + fitting.PATIENCE
+    most = free if admission is None else free + admission.PATIENCE
     lines: dict[tuple[str, ...], list[tuple[int, int]]] = {
         labels: [(-priority, -minus) for priority, minus in line[-most:]] for labels, line in state.queue.lines.items()
     }
@@ -227,11 +227,11 @@ def _choose(state: State, fresh: list[tuple[int, int]], free: int, fitting: Fitt
     chosen: list[int] = []
     while len(chosen) < free:
         allowed = [labels for labels, line in lines.items() if line and all(room[label] > 0 for label in labels)]
-        if not allowed or (fitting is not None and fitting.misfits > fitting.PATIENCE):
+        if not allowed or (admission is not None and admission.refused > admission.PATIENCE):
             break
         labels = min(allowed, key=lambda key: lines[key][-1])
         number = lines[labels].pop()[1]
-        if fitting is not None and not fitting.take(number):
+        if admission is not None and not admission.take(number):
             continue
         chosen.append(number)
         for label in labels:

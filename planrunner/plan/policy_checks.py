@@ -223,7 +223,7 @@ class Known(NamedTuple):
     names: Callable[[], Iterable[str]]
 
 
-class Misfit(NamedTuple):
+class IneffectiveEntry(NamedTuple):
     """An entry that never fits (``NEVER``), or not with what is installed (``NOT_HERE``): the keys that lead to it from
     the policy on, what is wrong, and what to write."""
 
@@ -233,7 +233,7 @@ class Misfit(NamedTuple):
     help: str
 
 
-def misfits(policy: Json, known: Known) -> Iterator[Misfit]:
+def ineffective_entries(policy: Json, known: Known) -> Iterator[IneffectiveEntry]:
     """The entries of one level that refuse or ask about nothing, whatever a plan does. Those that allow are left out:
     what they miss is refused, which people notice."""
     if not isinstance(policy, dict):
@@ -256,7 +256,7 @@ def _listed(value: Json, path: Path) -> Iterator[tuple[Path, Json]]:
         yield path, value
 
 
-def _capability(entry: Json, path: Path, known: Known) -> Iterator[Misfit]:
+def _capability(entry: Json, path: Path, known: Known) -> Iterator[IneffectiveEntry]:
     if isinstance(entry, str):
         yield from _name(entry, path, known)
     if not isinstance(entry, dict):
@@ -271,7 +271,7 @@ def _capability(entry: Json, path: Path, known: Known) -> Iterator[Misfit]:
             yield from _command(pattern, place)
 
 
-def _name(pattern: str, path: Path, known: Known) -> Iterator[Misfit]:
+def _name(pattern: str, path: Path, known: Known) -> Iterator[IneffectiveEntry]:
     """A name, or a pattern of names, that no capability has."""
     if _is_pattern(pattern):
         if any(name_matches(pattern, name) for each in (known.built_in, known.names) for name in each()):
@@ -285,21 +285,21 @@ def _name(pattern: str, path: Path, known: Known) -> Iterator[Misfit]:
     if close is None and rest and family not in families and (near := nearest(family, families)):
         close = f"{near}.{rest}"
     if close is not None and not _is_pattern(close.partition(".")[0]):
-        yield Misfit(NEVER, path, f"{what}, did you mean `{close}`?", f"write `{close}`")
+        yield IneffectiveEntry(NEVER, path, f"{what}, did you mean `{close}`?", f"write `{close}`")
     elif family in families:
-        yield Misfit(NEVER, path, what, f"`planrunner capabilities {family}` lists those of the family")
+        yield IneffectiveEntry(NEVER, path, what, f"`planrunner capabilities {family}` lists those of the family")
     else:
-        yield Misfit(NOT_HERE, path, what, "install the plugin that brings it, or take the entry out")
+        yield IneffectiveEntry(NOT_HERE, path, what, "install the plugin that brings it, or take the entry out")
 
 
-def _called(entry: dict[str, Json], path: Path, capability: Capability | None) -> Iterator[Misfit]:
+def _called(entry: dict[str, Json], path: Path, capability: Capability | None) -> Iterator[IneffectiveEntry]:
     """What an entry says of the call of one capability, and that this one does not take."""
     if capability is None:
         return
     name, given = capability.name, entry.get("with")
     if "run" in entry and not capability.takes_run:
         message = f"`run` matches no call of `{name}`, which runs no script"
-        yield Misfit(NEVER, (*path, "run"), message, "write `with` and patterns for its inputs")
+        yield IneffectiveEntry(NEVER, (*path, "run"), message, "write `with` and patterns for its inputs")
     inputs = [field.name for field in capability.inputs]
     for key in given if isinstance(given, dict) and not capability.open_inputs else ():
         if key in inputs:
@@ -310,26 +310,26 @@ def _called(entry: dict[str, Json], path: Path, capability: Capability | None) -
         else:
             close = nearest(str(key), inputs)
             help_ = f"did you mean `{close}`?" if close else f"`planrunner capabilities {name}` lists its inputs"
-        yield Misfit(NEVER, (*path, "with", key), message, help_)
+        yield IneffectiveEntry(NEVER, (*path, "with", key), message, help_)
 
 
-def _command(pattern: str, path: Path) -> Iterator[Misfit]:
+def _command(pattern: str, path: Path) -> Iterator[IneffectiveEntry]:
     words = pattern.split()
     joins = [word for word in words if word in _BETWEEN] + [word[-1] for word in words[:-1] if word.endswith(";")]
     if joins:
         message = f"`{joins[0]}` matches no word: a pattern is matched against each command of a script"
-        yield Misfit(NEVER, path, message, "write a pattern for each command: run: [git push *, rm *]")
+        yield IneffectiveEntry(NEVER, path, message, "write a pattern for each command: run: [git push *, rm *]")
 
 
-def _file(pattern: str, path: Path) -> Iterator[Misfit]:
+def _file(pattern: str, path: Path) -> Iterator[IneffectiveEntry]:
     if ".." in pattern.split("/"):
         message = (
             f"`{pattern}` matches no file: paths are from the working directory of the run, or full ones, without `..`"
         )
-        yield Misfit(NEVER, path, message, "write the full path of what lies outside, such as /srv/shared/**")
+        yield IneffectiveEntry(NEVER, path, message, "write the full path of what lies outside, such as /srv/shared/**")
     elif pattern.partition("/")[0] == "~":
         message = f"`{pattern}` matches no file outside the project: `~` is a name like any other"
-        yield Misfit(NEVER, path, message, "write the full path, such as /srv/keys/**")
+        yield IneffectiveEntry(NEVER, path, message, "write the full path, such as /srv/keys/**")
 
 
 def _section(path: Path) -> str:

@@ -10,7 +10,7 @@ from planrunner.machine.state import State
 from planrunner.views.terminal import Terminal, cut, duration_text, plural
 
 if TYPE_CHECKING:
-    from planrunner.machine.compensation_log import CompensationLog, Owed, Rollback
+    from planrunner.machine.compensation_log import CompensationLog, Rollback, UndoStep
 
 Json = Any
 
@@ -52,24 +52,24 @@ def _report(state: State, compensation_log: CompensationLog, rollback: Rollback)
         "by": rollback.by,
         "comment": rollback.comment,
         "strict": rollback.strict,
-        "steps": [_step(state, owed) for owed in _settled(compensation_log, rollback)],
-        "waiting": [state.specs[owed.number].id for owed in _left(compensation_log, rollback) if not owed.detail],
-        "cut_off": [state.specs[owed.number].id for owed in _left(compensation_log, rollback) if owed.detail],
+        "steps": [_step(state, step) for step in _settled(compensation_log, rollback)],
+        "waiting": [state.specs[step.number].id for step in _left(compensation_log, rollback) if not step.detail],
+        "cut_off": [state.specs[step.number].id for step in _left(compensation_log, rollback) if step.detail],
         "bare": list(rollback.bare),
     }
 
 
-def _settled(compensation_log: CompensationLog, rollback: Rollback) -> list[Owed]:
+def _settled(compensation_log: CompensationLog, rollback: Rollback) -> list[UndoStep]:
     """What a rollback settled, and no later one took on again."""
     return [
-        compensation_log.owed[position] for position in rollback.done if compensation_log.under[position] is rollback
+        compensation_log.steps[position] for position in rollback.done if compensation_log.under[position] is rollback
     ]
 
 
-def _left(compensation_log: CompensationLog, rollback: Rollback) -> list[Owed]:
+def _left(compensation_log: CompensationLog, rollback: Rollback) -> list[UndoStep]:
     """What a rollback did not settle, and no later one took on; with a ``detail`` it was tried."""
     return [
-        compensation_log.owed[position] for position in rollback.todo if compensation_log.under[position] is rollback
+        compensation_log.steps[position] for position in rollback.todo if compensation_log.under[position] is rollback
     ]
 
 
@@ -80,7 +80,7 @@ def _made_good(compensation_log: CompensationLog, rollback: Rollback) -> bool:
     return (
         bool(later)
         and not rollback.bare
-        and all(compensation_log.owed[position].fate == "undone" for position in positions)
+        and all(compensation_log.steps[position].fate == "undone" for position in positions)
     )
 
 
@@ -88,16 +88,16 @@ def _status(rollback: Rollback) -> str:
     return "under_way" if rollback.active else rollback.status or "rollback_failed"
 
 
-def _step(state: State, owed: Owed) -> dict[str, Json]:
+def _step(state: State, step: UndoStep) -> dict[str, Json]:
     return {
-        "task": state.specs[owed.number].id,
-        "visit": owed.visit,
-        "kind": owed.kind,
-        "status": owed.fate,
-        "attempts": owed.tries,
-        "began": owed.began,
-        "ended": owed.ended,
-        "detail": owed.detail,
+        "task": state.specs[step.number].id,
+        "visit": step.visit,
+        "kind": step.kind,
+        "status": step.fate,
+        "attempts": step.tries,
+        "began": step.began,
+        "ended": step.ended,
+        "detail": step.detail,
     }
 
 
@@ -125,21 +125,21 @@ def _lines(terminal: Terminal, state: State, compensation_log: CompensationLog, 
     settled = _settled(compensation_log, rollback)
     later = ", the rest was undone later" if _made_good(compensation_log, rollback) else ""
     lines = ["", terminal.paint(f"{within}{_headline(rollback, settled)}{later} ({why})", "bold")]
-    lines += [_line(terminal, state, owed) for owed in settled[:MOST]]
+    lines += [_line(terminal, state, step) for step in settled[:MOST]]
     if len(settled) > MOST:
         lines.append(f"  and {len(settled) - MOST} more")
     left = _left(compensation_log, rollback)
-    for owed in [owed for owed in left if owed.detail][:MOST]:
-        lines.append(f"  {terminal.sign('in_doubt')} {label(state, owed.number)} {harmless(owed.detail)}")
-    if names := [label(state, owed.number) for owed in left if not owed.detail]:
+    for step in [step for step in left if step.detail][:MOST]:
+        lines.append(f"  {terminal.sign('in_doubt')} {label(state, step.number)} {harmless(step.detail)}")
+    if names := [label(state, step.number) for step in left if not step.detail]:
         lines.append(f"  still to undo: {_names(names)}")
     if rollback.bare:
         lines.append(f"  not undone, no rollback declared: {_names(list(rollback.bare))}")
     return lines
 
 
-def _headline(rollback: Rollback, settled: list[Owed]) -> str:
-    undone = sum(owed.fate == "undone" for owed in settled)
+def _headline(rollback: Rollback, settled: list[UndoStep]) -> str:
+    undone = sum(step.fate == "undone" for step in settled)
     words = {
         "rolled_back": "rolled back",
         "rollback_failed": "partly rolled back",
@@ -151,16 +151,16 @@ def _headline(rollback: Rollback, settled: list[Owed]) -> str:
 _UNDONE = {"files": "files restored"}
 
 
-def _line(terminal: Terminal, state: State, owed: Owed) -> str:
-    took = f" in {duration_text(owed.ended - owed.began)}" if owed.ended and owed.began is not None else ""
-    again = f", {owed.tries} attempts" if owed.tries > 1 else ""
-    what: str = owed.fate
-    if what == "undone" and not owed.detail:
-        what = _UNDONE.get(owed.kind, what)
-    line = f"  {terminal.sign(_STATUSES.get(owed.fate, 'pending'))} {label(state, owed.number)} {what}{took}{again}"
-    if not owed.detail:
+def _line(terminal: Terminal, state: State, step: UndoStep) -> str:
+    took = f" in {duration_text(step.ended - step.began)}" if step.ended and step.began is not None else ""
+    again = f", {step.tries} attempts" if step.tries > 1 else ""
+    what: str = step.fate
+    if what == "undone" and not step.detail:
+        what = _UNDONE.get(step.kind, what)
+    line = f"  {terminal.sign(_STATUSES.get(step.fate, 'pending'))} {label(state, step.number)} {what}{took}{again}"
+    if not step.detail:
         return line
-    return cut(f"{line}: {harmless(owed.detail)}", terminal.edge(), terminal.unicode)
+    return cut(f"{line}: {harmless(step.detail)}", terminal.edge(), terminal.unicode)
 
 
 def _names(names: list[str]) -> str:

@@ -22,7 +22,7 @@ from planrunner.plan.fixes import apply
 from planrunner.plan.load import Capabilities, Loaded, load, named
 from planrunner.plan.model import Capability, Plan
 from planrunner.plan.nearest import nearest
-from planrunner.plan.policy_checks import Known, misfits
+from planrunner.plan.policy_checks import Known, ineffective_entries
 from planrunner.plan.rules.view import Project
 from planrunner.plugins.registry import Registry
 from planrunner.safety.consistency import entries
@@ -349,7 +349,7 @@ def unfitting(tree: Node | None, project: str) -> Iterator[Diagnostic]:
     registry = Registry(project=project)
     known = Known(registry.find, registry.built_in, registry.names)
     for policy in policies:
-        for found in misfits(to_json(policy), known):
+        for found in ineffective_entries(to_json(policy), known):
             yield Diagnostic(found.code, found.message, _at(policy, found.path).span, help=found.help)
 
 

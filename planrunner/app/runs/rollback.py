@@ -15,7 +15,7 @@ from planrunner.errors import NextStep, UsageError
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.machine.compensation import acted, bare, outstanding, selected, started, under_way
-from planrunner.machine.compensation_log import Owed
+from planrunner.machine.compensation_log import UndoStep
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, Event, RollbackStarted
 from planrunner.machine.names import owners
 from planrunner.machine.state import State
@@ -134,12 +134,12 @@ def _after(
     if since is None:
         raise UsageError(f"task `{name}` did not start, so nothing came after it")
     assert state.compensation_log is not None
-    owed = state.compensation_log.owed
+    steps = state.compensation_log.steps
 
     def later(other: int, attempt: int) -> bool:
         return order.get((state.specs[other].id, attempt), 0) > since and number not in (other, *owners(state, other))
 
-    kept = [at for at in positions if later(owed[at].number, owed[at].attempt)]
+    kept = [at for at in positions if later(steps[at].number, steps[at].attempt)]
     return kept, [other for other in naked if later(other, state.tasks[other].attempts)]
 
 
@@ -147,10 +147,10 @@ def _never_acted(state: State, position: int, entries: Iterable[Entry]) -> bool:
     """Whether a capability was refused in each attempt, as the look before them had found already (``late``), and none
     was cut off: the rollback will find nothing to take back."""
     assert state.compensation_log is not None
-    owed = state.compensation_log.owed[position]
-    if owed.kind != "capability" or "late" not in owed.files[0]["before"] or not _refused(state, owed):
+    step = state.compensation_log.steps[position]
+    if step.kind != "capability" or "late" not in step.files[0]["before"] or not _refused(state, step):
         return False
-    name, first = state.specs[owed.number].id, state.tasks[owed.number].past + 1
+    name, first = state.specs[step.number].id, state.tasks[step.number].past + 1
     starts, ends = 0, 0
     for entry in entries:
         event = entry.event
@@ -160,22 +160,22 @@ def _never_acted(state: State, position: int, entries: Iterable[Entry]) -> bool:
     return starts == ends
 
 
-def _refused(state: State, owed: Owed) -> bool:
-    task_state = state.tasks[owed.number]
-    return (task_state.failure, task_state.visit) == ("policy", owed.visit)
+def _refused(state: State, step: UndoStep) -> bool:
+    task_state = state.tasks[step.number]
+    return (task_state.failure, task_state.visit) == ("policy", step.visit)
 
 
 def _step(state: State, position: int) -> Step:
     assert state.compensation_log is not None
-    owed = state.compensation_log.owed[position]
-    task = acted(state, owed)
-    if owed.kind == "capability":
+    step = state.compensation_log.steps[position]
+    task = acted(state, step)
+    if step.kind == "capability":
         what = "takes back what it did"
-        what += " before it was refused, if anything" if _refused(state, owed) else ""
+        what += " before it was refused, if anything" if _refused(state, step) else ""
         return Step(task.id, "capability", f"{task.uses} {what}")
-    if owed.kind == "files":
-        count = sum(not record.get("folder") for record in owed.files)
-        return Step(task.id, "files", f"put back {count} files of {', '.join(owed.patterns)}")
+    if step.kind == "files":
+        count = sum(not record.get("folder") for record in step.files)
+        return Step(task.id, "files", f"put back {count} files of {', '.join(step.patterns)}")
     action: Any = task.rollback
     run = action.run if isinstance(action.run, str) else " ".join(action.run or ())
     return Step(task.id, "action", (run or action.uses).strip())

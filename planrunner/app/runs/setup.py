@@ -53,7 +53,7 @@ FORMAT = "7"
 class ReadyPlan(NamedTuple):
     """A plan ready to run. ``traits`` and ``env`` (names of environment variables it reads) go into the run's record;
     ``notices`` counts warnings and notes. ``files`` are the linked ones (paths from the folder of the plan, hashes);
-    ``strays`` says that a task names a place which may lie outside the working directory."""
+    ``leaves_directory`` says that a task names a place which may lie outside the working directory."""
 
     plan: Plan
     digest: str
@@ -63,7 +63,7 @@ class ReadyPlan(NamedTuple):
     env: tuple[str, ...]
     notices: int
     files: tuple[tuple[str, str], ...] = ()
-    strays: bool = False
+    leaves_directory: bool = False
     needs: dict[str, list[str]] = {}
     """The preconditions of the capabilities that have any."""
 
@@ -87,7 +87,9 @@ def prepare_plan(path: str, journal: JournalPort, registry: Registry, text: byte
     if restored is not None:
         return restored
     ready = _load(path, text, registry, credentials)
-    head = write_json([ready.digest, ready.traits, ready.env, ready.notices, ready.files, ready.strays, ready.needs])
+    head = write_json(
+        [ready.digest, ready.traits, ready.env, ready.notices, ready.files, ready.leaves_directory, ready.needs]
+    )
     journal.compiled_put(key, b"\n".join((head.encode(), ready.compiled)))
     return ready
 
@@ -118,14 +120,14 @@ def _restore(kept: bytes, data: bytes, folder: str) -> ReadyPlan | None:
     which costs only time."""
     try:
         head, _, body = kept.partition(b"\n")
-        digest, traits, env, notices, files, strays, needs = read_json(head.decode())
+        digest, traits, env, notices, files, leaves_directory, needs = read_json(head.decode())
         if not all(_unchanged(os.path.join(folder, name), known) for name, known in files):
             return None
         plan = compiled.load(body.decode())
     except ValueError:
         return None
     text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
-    return ReadyPlan(plan, digest, text, body, traits, tuple(env), notices, tuple(files), strays, needs)
+    return ReadyPlan(plan, digest, text, body, traits, tuple(env), notices, tuple(files), leaves_directory, needs)
 
 
 def _unchanged(path: str, known: str) -> bool:
@@ -152,9 +154,11 @@ def _load(path: str, text: bytes | None, registry: Registry, credentials: dict[s
         traits = {name: [*trait, *_UNSAID[len(trait) - 3 :], rows[name]] for name, trait in traits.items()}
     env = _env_names(plan, file.source) if not files else _env_read(plan)
     written = compiled.dump(plan).encode()
-    strays = any(map(_may_stray, _places(plan.tasks)))
+    leaves_directory = any(map(_may_leave, _places(plan.tasks)))
     needs = preconditions_of(capabilities)
-    return ReadyPlan(plan, digest(plan), file.source.text, written, traits, env, len(findings), files, strays, needs)
+    return ReadyPlan(
+        plan, digest(plan), file.source.text, written, traits, env, len(findings), files, leaves_directory, needs
+    )
 
 
 def preconditions_of(capabilities: Mapping[str, Capability | None]) -> dict[str, list[str]]:
@@ -180,7 +184,7 @@ def _places(tasks: tuple[Task, ...]) -> Iterator[str]:
         yield from (each.path for each in task.outputs if each.path)
 
 
-def _may_stray(path: str) -> bool:
+def _may_leave(path: str) -> bool:
     return path.startswith("/") or is_template(path) or ".." in path.split("/")
 
 
@@ -230,7 +234,7 @@ def may_need_permission(path: str, ready: ReadyPlan) -> bool:
     """Whether a plan of the project may need permission: it may act outside, it links to files elsewhere, or
     the policy asks for one. Raises as ``read_data``."""
     folder, project = os.path.dirname(path), find_project(None)
-    if ready.strays or any(why_outside(os.path.join(folder, name), project) for name, _ in ready.files):
+    if ready.leaves_directory or any(why_outside(os.path.join(folder, name), project) for name, _ in ready.files):
         return True
     return has_settings(project) and asks_inside(project)
 

@@ -192,36 +192,38 @@ class Checker:
             return self.item(tree)
         return self.type(tree)
 
-    def member(self, tree: Tree, holder: Type, name: str) -> Type:
-        if holder.kind == "object":
-            found = holder.fields.get(name)
+    def member(self, tree: Tree, container: Type, name: str) -> Type:
+        if container.kind == "object":
+            found = container.fields.get(name)
             if found is None:
-                what = holder.what or f"`{show(tree[3])}`"
-                return self.unknown(holder.code, f"{what} has no {_noun(holder)}`{name}`", tree, name, holder.fields)
-            return found._replace(optional=True) if holder.optional else found
-        if holder.kind == "map" and name in holder.without:
-            message = f"{holder.what} has no {_noun(holder)}`{name}`"
-            return self.report(holder.code, message, tree, holder.without[name], _name_start(tree, name))
-        if holder.kind == "map":
-            return holder.fields.get(name, holder.item or ANY)._replace(optional=holder.optional)
-        if holder.kind == "any":
-            return holder
-        return self.report("PLAN205", f"`{show(tree[3])}` is {_name(holder)}, it has no `{name}`", tree)
+                what = container.what or f"`{show(tree[3])}`"
+                return self.unknown(
+                    container.code, f"{what} has no {_noun(container)}`{name}`", tree, name, container.fields
+                )
+            return found._replace(optional=True) if container.optional else found
+        if container.kind == "map" and name in container.without:
+            message = f"{container.what} has no {_noun(container)}`{name}`"
+            return self.report(container.code, message, tree, container.without[name], _name_start(tree, name))
+        if container.kind == "map":
+            return container.fields.get(name, container.item or ANY)._replace(optional=container.optional)
+        if container.kind == "any":
+            return container
+        return self.report("PLAN205", f"`{show(tree[3])}` is {_name(container)}, it has no `{name}`", tree)
 
     def item(self, tree: Tree) -> Type:
-        holder, key = self.reach(tree[3]), tree[4]
+        container, key = self.reach(tree[3]), tree[4]
         if key[0] == "const" and isinstance(key[3], str):
-            return self.member(tree, holder, key[3])
+            return self.member(tree, container, key[3])
         index = self.type(key)
-        if holder.kind in ("list", "string"):
+        if container.kind in ("list", "string"):
             if index.kind not in ("number", "any"):
                 self.report("PLAN205", f"an item of a list is named by a number, not by {_name(index)}", key)
-            item = STRING if holder.kind == "string" else holder.item or ANY
-            return item._replace(optional=holder.optional)
-        if holder.kind in ("map", "object"):
-            return holder.item or ANY
-        if holder.kind != "any":
-            self.report("PLAN205", f"`{show(tree[3])}` is {_name(holder)}, it has no items", tree)
+            item = STRING if container.kind == "string" else container.item or ANY
+            return item._replace(optional=container.optional)
+        if container.kind in ("map", "object"):
+            return container.item or ANY
+        if container.kind != "any":
+            self.report("PLAN205", f"`{show(tree[3])}` is {_name(container)}, it has no items", tree)
         return ANY
 
     def unknown(self, code: str, message: str, tree: Tree, name: str, known: Mapping[str, Type]) -> Type:
@@ -254,13 +256,13 @@ class Checker:
 
     def part(self, tree: Tree) -> Type:
         _, _, _, holder_tree, first, last = tree
-        holder = self.type(holder_tree)
-        if holder.kind not in ("list", "string", "any"):
-            self.report("PLAN205", f"`{show(holder_tree)}` is {_name(holder)}, it has no parts by number", tree)
+        container = self.type(holder_tree)
+        if container.kind not in ("list", "string", "any"):
+            self.report("PLAN205", f"`{show(holder_tree)}` is {_name(container)}, it has no parts by number", tree)
         for end in (first, last):
             if end is not None and (found := self.type(end)).kind not in ("number", "any"):
                 self.report("PLAN205", f"`{show(end)}` is {_name(found)}, not a number", end)
-        return holder
+        return container
 
     def each(self, tree: Tree) -> Type:
         around = self.bound
@@ -326,9 +328,9 @@ class Checker:
         if tree[4][2] + 1 != tree[5][1]:
             return ""
         meant = f"{tree[4][4]}-{tree[5][3]}"
-        holder = Checker(self.names).reach(tree[4][3])
-        if holder.kind == "object":
-            meant = nearest(meant, holder.fields) or ""
+        container = Checker(self.names).reach(tree[4][3])
+        if container.kind == "object":
+            meant = nearest(meant, container.fields) or ""
         return f'a name with a hyphen is written `{show(tree[4][3])}["{meant}"]`' if meant else ""
 
     def sign(self, tree: Tree) -> Type:
@@ -476,8 +478,8 @@ def _name_start(tree: Tree, name: str) -> int:
     return int(tree[2]) - len(name)
 
 
-def _noun(holder: Type) -> str:
-    return "output " if holder.code == "PLAN202" else ""
+def _noun(container: Type) -> str:
+    return "output " if container.code == "PLAN202" else ""
 
 
 def _plain(found: Type) -> str:

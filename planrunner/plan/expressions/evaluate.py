@@ -152,44 +152,46 @@ class Evaluation:
         return self.member(self.value(tree[3]), tree[4], tree)
 
     def index(self, tree: Tree) -> Json:
-        holder, key = self.value(tree[3]), self.value(tree[4])
+        container, key = self.value(tree[3]), self.value(tree[4])
         if not isinstance(key, str):
-            holder = items_of(holder)
-        if kind(holder) in ("list", "string") and kind(key) == "number":
+            container = items_of(container)
+        if kind(container) in ("list", "string") and kind(key) == "number":
             if not isinstance(key, int):
                 raise EvaluationError(f"`{show(tree)}` has a fraction as its index")
-            if not -len(holder) <= key < len(holder):
-                raise MissingName(f"`{show(tree[3])}` has {len(holder)} items, index {key} is out of range")
-            return holder[key]
+            if not -len(container) <= key < len(container):
+                raise MissingName(f"`{show(tree[3])}` has {len(container)} items, index {key} is out of range")
+            return container[key]
         if isinstance(key, str):
-            return self.member(holder, key, tree)
-        raise EvaluationError(f"`{show(tree[3])}` is {KIND_NAMES[kind(holder)]}, {show(tree[4])} names no item of it")
+            return self.member(container, key, tree)
+        raise EvaluationError(
+            f"`{show(tree[3])}` is {KIND_NAMES[kind(container)]}, {show(tree[4])} names no item of it"
+        )
 
-    def member(self, holder: Json, key: str, tree: Tree) -> Json:
-        if isinstance(holder, dict):
-            if key in holder:
-                return holder[key]
-        elif kind(holder) == "group":
+    def member(self, container: Json, key: str, tree: Tree) -> Json:
+        if isinstance(container, dict):
+            if key in container:
+                return container[key]
+        elif kind(container) == "group":
             try:
-                return holder.resolve(key)
+                return container.resolve(key)
             except KeyError:
                 pass
-        elif holder is None:
+        elif container is None:
             raise MissingName(f"`{show(tree[3])}` is null, it has no `{key}`")
         else:
-            raise EvaluationError(f"`{show(tree[3])}` is {KIND_NAMES[kind(holder)]}, it has no `{key}`")
-        raise MissingName(f"`{show(tree[3])}` has no `{key}`{_members(holder)}")
+            raise EvaluationError(f"`{show(tree[3])}` is {KIND_NAMES[kind(container)]}, it has no `{key}`")
+        raise MissingName(f"`{show(tree[3])}` has no `{key}`{_members(container)}")
 
     def part(self, tree: Tree) -> Json:
         _, _, _, holder_tree, first, last = tree
-        holder = self.value(holder_tree)
-        if kind(holder) not in ("list", "string"):
-            raise EvaluationError(f"`{show(holder_tree)}` is {KIND_NAMES[kind(holder)]}, it has no parts by number")
+        container = self.value(holder_tree)
+        if kind(container) not in ("list", "string"):
+            raise EvaluationError(f"`{show(holder_tree)}` is {KIND_NAMES[kind(container)]}, it has no parts by number")
         ends = [None if end is None else self.value(end) for end in (first, last)]
         if not all(end is None or (kind(end) == "number" and isinstance(end, int)) for end in ends):
             raise EvaluationError(f"`{show(tree)}` takes whole numbers")
-        self.charge(holder)
-        return holder[ends[0] : ends[1]]
+        self.charge(container)
+        return container[ends[0] : ends[1]]
 
     def each(self, tree: Tree) -> list[Json]:
         _, _, _, names, source, value, condition = tree
@@ -270,8 +272,8 @@ def named(names: tuple[str, ...], item: Json) -> dict[str, Json]:
     return dict(zip(names, item, strict=True))
 
 
-def _members(holder: Json) -> str:
-    names = list(holder)[:9] if isinstance(holder, dict) else []
+def _members(container: Json) -> str:
+    names = list(container)[:9] if isinstance(container, dict) else []
     return f" (it has {', '.join(f'`{str(name)[:40]}`' for name in names)})" if 0 < len(names) < 9 else ""
 
 

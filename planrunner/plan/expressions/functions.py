@@ -23,6 +23,7 @@ from planrunner.plan.expressions.values import (
     bounded_list,
     bounded_number,
     bounded_text,
+    check_size,
     compute,
     joined,
     json_of,
@@ -30,7 +31,6 @@ from planrunner.plan.expressions.values import (
     plain,
     same,
     text_of,
-    weigh,
 )
 
 Json = Any
@@ -118,7 +118,7 @@ def split(value: Json, separator: Json = None) -> list[Json]:
 
 def join(items: Json, separator: Json = None) -> str:
     """The items as one text, ``separator`` between them; or of their ``attribute`` where one is named."""
-    weigh(_of(items, "join", "list"))
+    check_size(_of(items, "join", "list"))
     return joined([text_of(item) for item in items], "" if separator is None else text(separator, "join"))
 
 
@@ -134,10 +134,10 @@ def ends_with(value: Json, end: Json) -> bool:
 
 def contains(value: Json, part: Json) -> bool:
     """A text in a text, an item in a list, a key in a map."""
-    holder = kind(value)
-    if holder == "string":
+    container = kind(value)
+    if container == "string":
         return text(part, "contains") in value
-    if holder == "map":
+    if container == "map":
         return part in value if isinstance(part, str) else False
     return any(same(item, part) for item in _of(value, "contains", "list"))
 

@@ -120,28 +120,28 @@ class Building(Transformer[Token, Tree]):
         return _called(name, [value, *arguments], place)
 
     def method(self, items: list[Any]) -> Tree:
-        holder, name, _, *arguments, end = items
+        container, name, _, *arguments, end = items
         if name not in METHODS:
             meant = nearest(name, sorted(METHODS))
             help_ = f"did you mean `{meant}`?" if meant else "functions are written `name(value)` or `value | name`"
             raise ExpressionError(f"unknown method `{name}`", _start(name), _end(name), help_)
-        return _called(name, [holder, *arguments], (holder[1], _end(end)))
+        return _called(name, [container, *arguments], (container[1], _end(end)))
 
     def keyword(self, items: list[Any]) -> Tree:
         word, value = items
         return ("keyword", _start(word), value[2], word.rstrip(" \t\n="), value)
 
     def part(self, items: list[Any]) -> Tree:
-        holder, first, last, end = items
-        return ("slice", holder[1], _end(end), holder, first, last)
+        container, first, last, end = items
+        return ("slice", container[1], _end(end), container, first, last)
 
     def part_from(self, items: list[Any]) -> Tree:
-        holder, first, end = items
-        return ("slice", holder[1], _end(end), holder, first, None)
+        container, first, end = items
+        return ("slice", container[1], _end(end), container, first, None)
 
     def part_to(self, items: list[Any]) -> Tree:
-        holder, last, end = items
-        return ("slice", holder[1], _end(end), holder, None, last)
+        container, last, end = items
+        return ("slice", container[1], _end(end), container, None, last)
 
     def targets(self, items: list[Token]) -> tuple[str, ...]:
         return tuple(map(str, items))

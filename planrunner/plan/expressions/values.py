@@ -136,11 +136,11 @@ class Names:
         return self._values[name]
 
 
-def items_of(holder: Json) -> Json:
+def items_of(container: Json) -> Json:
     """What an index by number looks into: of the record of a fan-out its ``items``, of anything else the value."""
-    if isinstance(holder, dict) and "status" in holder and isinstance(holder.get("items"), list):
-        return holder["items"]
-    return holder
+    if isinstance(container, dict) and "status" in container and isinstance(container.get("items"), list):
+        return container["items"]
+    return container
 
 
 def kind(value: Json) -> str:
@@ -209,7 +209,7 @@ def text_of(value: Json) -> str:
 
 def json_of(value: Json) -> str:
     """A value as JSON in one line; quantities become text. Raises EvaluationError for what JSON cannot hold."""
-    weigh(value)
+    check_size(value)
     try:
         text = json.dumps(plain(value), ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
@@ -231,7 +231,7 @@ def plain(value: Json, level: int = 0) -> Json:
     return str(value) if isinstance(value, Quantity) else value
 
 
-def weigh(value: Json) -> None:
+def check_size(value: Json) -> None:
     """Raises EvaluationError where a value as text would be too long: one value may occur in it many times."""
     left, waiting = LONGEST_TEXT, [value]
     while waiting:

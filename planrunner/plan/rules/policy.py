@@ -10,7 +10,7 @@ from planrunner.diagnostics import Diagnostic
 from planrunner.plan.access import Ground, refused_tasks
 from planrunner.plan.model import Task
 from planrunner.plan.nearest import nearest
-from planrunner.plan.policy_checks import Known, Misfit, Wanted, misfits, refusal
+from planrunner.plan.policy_checks import IneffectiveEntry, Known, Wanted, ineffective_entries, refusal
 from planrunner.plan.rights import Right
 from planrunner.plan.rules.texts import Text, Within, place_of, value_place
 from planrunner.plan.rules.unused import without_effect
@@ -115,10 +115,10 @@ def check_entries(view: PlanView) -> Iterable[Diagnostic]:
     built_in = getattr(view.capabilities, "built_in", view.capabilities.keys)
     known = Known(view.capabilities.get, built_in, view.capabilities.keys)
     for owner in owners:
-        yield from (_finding(view, owner, found) for found in misfits(owner.policy, known))
+        yield from (_finding(view, owner, found) for found in ineffective_entries(owner.policy, known))
 
 
-def _finding(view: PlanView, owner: Task, found: Misfit) -> Diagnostic:
+def _finding(view: PlanView, owner: Task, found: IneffectiveEntry) -> Diagnostic:
     place, _ = value_place(view, Within(owner, "policy", owner.policy), found.path)
     return Diagnostic(found.code, found.message, place, help=found.help)
 

@@ -20,21 +20,21 @@ MARK = "planrunner: ignore["
 _COMMENT = r"#\s*planrunner: ignore\[([A-Za-z0-9_,\s-]*)\]"
 
 
-class Sifted(NamedTuple):
+class Suppression(NamedTuple):
     """Findings that stay, and how many a comment silenced."""
 
     findings: tuple[Diagnostic, ...]
     suppressed: int = 0
 
 
-def sift(findings: Sequence[Diagnostic], source: Source, tasks: Iterable[Task]) -> Sifted:
+def suppress(findings: Sequence[Diagnostic], source: Source, tasks: Iterable[Task]) -> Suppression:
     """Leave out the findings that a comment in ``source`` covers; ``tasks`` tells where each task starts."""
     if MARK not in source.text:
-        return Sifted(tuple(findings))
+        return Suppression(tuple(findings))
     lines = _covered_lines(source)
     heads = sorted({source.place(task.span.start).line for task in tasks if task.span.end})
     kept = tuple(finding for finding in findings if not _covered(finding, source, lines, heads))
-    return Sifted(kept, len(findings) - len(kept))
+    return Suppression(kept, len(findings) - len(kept))
 
 
 def _covered(finding: Diagnostic, source: Source, lines: dict[int, set[str]], heads: list[int]) -> bool:

@@ -36,7 +36,7 @@ from planrunner.plan.rules import (
     timeouts,
     unused,
 )
-from planrunner.plan.rules.suppression import Sifted, sift
+from planrunner.plan.rules.suppression import Suppression, suppress
 from planrunner.plan.rules.view import PlanView, Project, inside, view_of
 from planrunner.plan.templates import is_template
 from planrunner.source import Source
@@ -121,7 +121,7 @@ def examine(
     subplans: Iterable[Plan] = (),
     project: Project = _NOTHING,
     parsed: Parsed = _UNPARSED,
-) -> Sifted:
+) -> Suppression:
     """Like ``run``, together with the number of silenced findings."""
     checks = (*(check for _, check in TABLE), *more)
     findings: list[Diagnostic] = []
@@ -141,7 +141,7 @@ def examine(
             findings += _found(check, view)
     if parsed.tree is not None and is_template(source.text):
         findings += _found(_literal(parsed.tree, views, (*parsed.findings, *findings)), views[0])
-    return sift(findings, source, tasks)
+    return suppress(findings, source, tasks)
 
 
 def _literal(tree: Node, views: list[PlanView], said: tuple[Diagnostic, ...]) -> Check:

@@ -60,12 +60,12 @@ class Levels:
         found = self._made.get(key)
         if found is None:
             outer = self.level(key[:-1])
-            holder = outer.tasks[key[-1]]
-            tasks = inside(holder)
+            container = outer.tasks[key[-1]]
+            tasks = inside(container)
             if not tasks:
                 raise KeyError(key)
-            plan = outer.plan if holder.sub is None else holder.sub
-            found = Level(key, plan, _named(tasks), outer, holder, holder.sub is not None)
+            plan = outer.plan if container.sub is None else container.sub
+            found = Level(key, plan, _named(tasks), outer, container, container.sub is not None)
             self._made[key] = found
         return found
 

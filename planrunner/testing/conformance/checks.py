@@ -137,8 +137,8 @@ def _check_schema(trial: Trial) -> None:
     assert not wrong, "; ".join(wrong)
     if found.takes_run:
         return
-    misfits = faults(input_schema(found), _arrived(trial))
-    assert not misfits, f"the inputs of the case do not fit the schema: {'; '.join(misfits)}"
+    mismatches = faults(input_schema(found), _arrived(trial))
+    assert not mismatches, f"the inputs of the case do not fit the schema: {'; '.join(mismatches)}"
     loaded = load(Source(json.dumps(plan_of(trial)), "case.json", "json"), trial.bench.registry)
     errors = [f"{finding.code} {finding.message}" for finding in loaded.findings if finding.severity == "error"]
     assert not errors, f"a plan with this call does not lint clean: {'; '.join(errors)}"

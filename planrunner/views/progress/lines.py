@@ -43,7 +43,7 @@ from planrunner.views.status import attempt_text, counts_text, listed, waiting
 from planrunner.views.terminal import Terminal, duration_text, foreign, plural
 
 
-class Told(NamedTuple):
+class ShownEvent(NamedTuple):
     """An event that is told, with the state of its run, which may be ahead of it; ``at`` is seconds since 1970."""
 
     terminal: Terminal
@@ -75,11 +75,11 @@ class Told(NamedTuple):
 
 
 def line_of(terminal: Terminal, state: State, entry: Entry) -> str:
-    """The line that tells of an event, without its time; empty where nothing is told."""
+    """The line that tells of an event, without its time; empty where nothing is shown."""
     describe = _LINES.get(type(entry.event))
     if describe is None:
         return ""
-    status, text = describe(Told(terminal, state, entry.event, entry.at))
+    status, text = describe(ShownEvent(terminal, state, entry.event, entry.at))
     return f"{terminal.sign(status)} {harmless(text)}" if status else harmless(text)
 
 
@@ -110,137 +110,139 @@ _STOPS = {
 }
 
 
-def _started(told: Told) -> tuple[str, str]:
-    if told.number in told.state.containers:
+def _started(shown: ShownEvent) -> tuple[str, str]:
+    if shown.number in shown.state.containers:
         return "", ""  # what it opens follows, and says more
-    attempt = told.attempt(told.event.attempt)
-    again = " again, since its result was not recorded" if told.event.reissue else ""
-    return "running", f"{told.name} started{again}" + (f" ({attempt})" if attempt else "")
+    attempt = shown.attempt(shown.event.attempt)
+    again = " again, since its result was not recorded" if shown.event.reissue else ""
+    return "running", f"{shown.name} started{again}" + (f" ({attempt})" if attempt else "")
 
 
-def _settled(told: Told) -> tuple[str, str]:
-    state, event, task = told.state, told.event, told.task
-    took = f" in {duration_text(max(0.0, told.at - task.started - task.idle))}" if task.started is not None else ""
-    line = f"{told.name} {status_word(event.status)}{took}"
+def _settled(shown: ShownEvent) -> tuple[str, str]:
+    state, event, task = shown.state, shown.event, shown.task
+    took = f" in {duration_text(max(0.0, shown.at - task.started - task.idle))}" if task.started is not None else ""
+    line = f"{shown.name} {status_word(event.status)}{took}"
     if task.attempts - task.past > 1:
-        line += f", {told.attempt(task.attempts)}"
+        line += f", {shown.attempt(task.attempts)}"
     if task.inner is not None and event.status == "completed":
         line += f", {end_text(state, task.inner)}"
     silent = event.status == "completed" and event.reason not in ("fresh", "reused")
-    why = "" if silent else told.cut(labelled(state, event.detail or event.reason))
+    why = "" if silent else shown.cut(labelled(state, event.detail or event.reason))
     return event.status, f"{line}: {why}" if why else line
 
 
-def _opened(told: Told) -> tuple[str, str]:
-    attempt = told.attempt(told.event.attempt) if told.event.number <= 1 else ""
-    text = f"{told.name} {opened_text(told.state, told.number, told.event)}"
+def _opened(shown: ShownEvent) -> tuple[str, str]:
+    attempt = shown.attempt(shown.event.attempt) if shown.event.number <= 1 else ""
+    text = f"{shown.name} {opened_text(shown.state, shown.number, shown.event)}"
     return "running", text + (f" ({attempt})" if attempt else "")
 
 
-def _closing(told: Told) -> tuple[str, str]:
-    running = "running tasks may finish" if told.event.reason == "budget" else "stopping running tasks"
-    return "cancelled", f"{told.name} stops ({told.event.reason}): {running}"
+def _closing(shown: ShownEvent) -> tuple[str, str]:
+    running = "running tasks may finish" if shown.event.reason == "budget" else "stopping running tasks"
+    return "cancelled", f"{shown.name} stops ({shown.event.reason}): {running}"
 
 
-def _reset(told: Told) -> tuple[str, str]:
-    event, state = told.event, told.state
+def _reset(shown: ShownEvent) -> tuple[str, str]:
+    event, state = shown.event, shown.state
     names = ", ".join(label(state, state.index[task]) for task in event.tasks[:4])
     names += f" and {len(event.tasks) - 4} more" if len(event.tasks) > 4 else ""
     cause = f", sent back by {event.cause}" if event.cause else f", by {event.by}" if event.by else ""
-    comment = f": {told.cut(event.comment)}" if event.comment else ""
+    comment = f": {shown.cut(event.comment)}" if event.comment else ""
     return "retrying", f"{names} re-run ({event.reason}{cause}{comment})"
 
 
-def _retry(told: Told) -> tuple[str, str]:
-    outcome = told.task.outcome
-    message = told.cut(outcome.message) if outcome else ""
-    attempt = told.attempt(told.event.attempt, asked_retry(outcome).attempts)
-    why = told.event.failure + (f": {message}" if message else "")
-    return "retrying", f"{told.name} failed, {attempt}, next in {told.wait} ({why})"
+def _retry(shown: ShownEvent) -> tuple[str, str]:
+    outcome = shown.task.outcome
+    message = shown.cut(outcome.message) if outcome else ""
+    attempt = shown.attempt(shown.event.attempt, asked_retry(outcome).attempts)
+    why = shown.event.failure + (f": {message}" if message else "")
+    return "retrying", f"{shown.name} failed, {attempt}, next in {shown.wait} ({why})"
 
 
-def _escalated(told: Told) -> tuple[str, str]:
-    asked = " or ".join([*(f"the role {role}" for role in told.event.roles), *told.event.people]) or "anybody"
-    return "blocked", f"{told.name} was not decided in time; it now asks {told.cut(asked)}"
+def _escalated(shown: ShownEvent) -> tuple[str, str]:
+    asked = " or ".join([*(f"the role {role}" for role in shown.event.roles), *shown.event.people]) or "anybody"
+    return "blocked", f"{shown.name} was not decided in time; it now asks {shown.cut(asked)}"
 
 
-def _vote(told: Told) -> tuple[str, str]:
-    event = told.event
+def _vote(shown: ShownEvent) -> tuple[str, str]:
+    event = shown.event
     verdict, status = ("approves", "completed") if event.verdict == "approve" else ("rejects", "failed")
     chosen = f" with `{event.choice}`" if event.choice else ""
-    return status, told.cut(f"{event.by} {verdict} {told.name}{chosen}" + (f": {event.reason}" if event.reason else ""))
+    return status, shown.cut(
+        f"{event.by} {verdict} {shown.name}{chosen}" + (f": {event.reason}" if event.reason else "")
+    )
 
 
-def _watched(told: Told) -> tuple[str, str]:
+def _watched(shown: ShownEvent) -> tuple[str, str]:
     ask = ""
-    if told.event.do == "ask":
-        command = watchdog_command(told.terminal.program, told.state, told.event.task)
+    if shown.event.do == "ask":
+        command = watchdog_command(shown.terminal.program, shown.state, shown.event.task)
         ask = f": let it continue, or end it with `{command}`"
-    return "running", f"{told.name} still runs after {duration_text(told.event.after)}{ask}"
+    return "running", f"{shown.name} still runs after {duration_text(shown.event.after)}{ask}"
 
 
-def _checkpoint(told: Told) -> tuple[str, str]:
-    """Only what a checkpoint lacks is told."""
-    event = told.event
-    name = f"{told.name}#{event.round}" if event.round else told.name
+def _checkpoint(shown: ShownEvent) -> tuple[str, str]:
+    """Only what a checkpoint lacks is shown."""
+    event = shown.event
+    name = f"{shown.name}#{event.round}" if event.round else shown.name
     return ("in_doubt", warning(name, bool(event.files), event.problem)) if event.problem else ("", "")
 
 
-def _parked(told: Told) -> tuple[str, str]:
-    state = told.state
-    names = [label(state, state.index[task]) for task in told.event.waiting or waiting(state)]
-    return "paused", f"paused ({told.event.reason})" + (f", waits for {listed(names)}" if names else "")
+def _parked(shown: ShownEvent) -> tuple[str, str]:
+    state = shown.state
+    names = [label(state, state.index[task]) for task in shown.event.waiting or waiting(state)]
+    return "paused", f"paused ({shown.event.reason})" + (f", waits for {listed(names)}" if names else "")
 
 
-def _rolling_back(told: Told) -> tuple[str, str]:
-    within = f" {told.event.within}" if told.event.within else ""
-    return "rolled_back", f"rolling back{within}: {plural(len(told.event.owed), 'step')} to undo"
+def _rolling_back(shown: ShownEvent) -> tuple[str, str]:
+    within = f" {shown.event.within}" if shown.event.within else ""
+    return "rolled_back", f"rolling back{within}: {plural(len(shown.event.owed), 'step')} to undo"
 
 
-def _undoing(told: Told) -> tuple[str, str]:
-    again = " again, since its result was not recorded" if told.event.reissue else ""
-    return "rolled_back", f"{'restoring files of' if told.event.kind == 'files' else 'undoing'} {told.name}{again}"
+def _undoing(shown: ShownEvent) -> tuple[str, str]:
+    again = " again, since its result was not recorded" if shown.event.reissue else ""
+    return "rolled_back", f"{'restoring files of' if shown.event.kind == 'files' else 'undoing'} {shown.name}{again}"
 
 
-def _undo_settled(told: Told) -> tuple[str, str]:
+def _undo_settled(shown: ShownEvent) -> tuple[str, str]:
     results = {"undone": ("rolled_back", "undone"), "failed": ("failed", "could not be undone")}
-    status, text = results.get(told.event.status, ("skipped", "left as it is"))
-    return status, f"{told.name} {text}" + (f": {told.cut(told.event.detail)}" if told.event.detail else "")
+    status, text = results.get(shown.event.status, ("skipped", "left as it is"))
+    return status, f"{shown.name} {text}" + (f": {shown.cut(shown.event.detail)}" if shown.event.detail else "")
 
 
-_LINES: dict[type, Callable[[Told], tuple[str, str]]] = {
+_LINES: dict[type, Callable[[ShownEvent], tuple[str, str]]] = {
     AttemptStarted: _started,
     TaskSettled: _settled,
     FrameOpened: _opened,
     FrameClosing: _closing,
     TasksReset: _reset,
     RetryScheduled: _retry,
-    GateOpened: lambda told: ("blocked", f"{told.name} asks: {told.cut(told.event.ask)}"),
-    GateReopened: lambda told: (
+    GateOpened: lambda shown: ("blocked", f"{shown.name} asks: {shown.cut(shown.event.ask)}"),
+    GateReopened: lambda shown: (
         "blocked",
-        f"{told.name} asks again: {told.cut(', '.join(told.event.changed))} changed",
+        f"{shown.name} asks again: {shown.cut(', '.join(shown.event.changed))} changed",
     ),
     GateEscalated: _escalated,
     GateVoted: _vote,
-    StopRequested: lambda told: (
+    StopRequested: lambda shown: (
         "",
-        told.cut(stopping_text(told.event.reason, told.event.by, told.event.comment)),
+        shown.cut(stopping_text(shown.event.reason, shown.event.by, shown.event.comment)),
     ),
-    BudgetWarned: lambda told: ("", warning_text(told.event)),
-    BudgetExtended: lambda told: ("", extension_text(told.event)),
+    BudgetWarned: lambda shown: ("", warning_text(shown.event)),
+    BudgetExtended: lambda shown: ("", extension_text(shown.event)),
     CheckpointTaken: _checkpoint,
     Warned: _watched,
-    AttemptStopping: lambda told: ("cancelled", f"stopping {told.name}: {labelled(told.state, told.event.detail)}"),
+    AttemptStopping: lambda shown: ("cancelled", f"stopping {shown.name}: {labelled(shown.state, shown.event.detail)}"),
     RunParked: _parked,
-    TaskDelayed: lambda told: (
+    TaskDelayed: lambda shown: (
         "blocked",
-        f"{told.name} waits {told.wait}: {labelled(told.state, told.event.detail)}",
+        f"{shown.name} waits {shown.wait}: {labelled(shown.state, shown.event.detail)}",
     ),
     RollbackStarted: _rolling_back,
     UndoStarted: _undoing,
-    UndoScheduled: lambda told: (
+    UndoScheduled: lambda shown: (
         "retrying",
-        f"undoing {told.name} failed ({told.event.failure}), next attempt in {told.wait}",
+        f"undoing {shown.name} failed ({shown.event.failure}), next attempt in {shown.wait}",
     ),
     UndoSettled: _undo_settled,
 }

@@ -24,7 +24,7 @@ PORT = "4010"
 
 
 def free_port() -> int:
-    """A port below those that the system gives to others by itself: no other program takes it before the server does."""
+    """A port below those that the system gives to others by itself, so no other program takes it first."""
     while True:
         port = random.randrange(15_000, 32_000)
         with socket.socket() as probe, contextlib.suppress(OSError):

@@ -186,7 +186,7 @@ class TestTakingBack:
         result = run(path)
         assert result.state.reason == "rollback_failed"
         assert sorted(each for each in os.listdir(folder) if len(each) == 1) == ["a", "c"]
-        left = next(owed for owed in result.state.compensation_log.owed if owed.fate == "left")
+        left = next(owed for owed in result.state.compensation_log.steps if owed.fate == "left")
         assert left.detail == "not tried: `top` rests on it and was not taken back"
 
 
