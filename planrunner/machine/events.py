@@ -62,7 +62,7 @@ allowed failure as ``ok``, and let an expression over results wait for all its t
 another round after a missing value. Up to edition 3 a task whose call was not made counted as one that acted. Up to
 edition 4 a task whose earlier result did not fit could start beyond the limit of running tasks. Up to edition 5 gates
 were not held to their own criteria and had no outputs by a ``value``. Up to edition 6 the reasons of tasks
-that did not run were worded otherwise."""
+that did not run were worded otherwise, and what a re-run had queued could start after a further failure around it."""
 
 
 class RunStarted(NamedTuple):

@@ -169,6 +169,8 @@ def set_dependency_outcome(state: State, number: int, outcome: DependencyOutcome
         if frame.failing and not before:
             state.failing += 1
             wake(state, frame)
+        elif frame.failing and state.edition > 6 and any(tasks[each].overlooks for each in state.containers):
+            wake(state, frame)  # what was reset beside the earlier failures is cut off by this one
     good = outcome in ("completed", "tolerated")
     uncounted = state.shape.uncounted
     for other in state.shape.dependents[number]:

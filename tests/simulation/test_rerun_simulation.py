@@ -45,6 +45,9 @@ def count(ran: Simulated, reason: str) -> int:
         (393, 0),  # a fan-out under `finally` kept its items though its level had run
         (1204, 3),  # undone again after a rollback that had failed
         (2446, 0),
+        (818, 0),  # queued by a re-run, started after a further failure around it
+        (9504, 0),
+        (19397, 0),
     ],
 )
 def test_a_seed_that_found_a_bug_finds_none(seed: int, stop_at: int) -> None:
