@@ -78,12 +78,13 @@ def call(
 
 
 def _of_the_start(env: Mapping[str, str]) -> dict[str, str]:
-    found = {name: value for name, value in env.items() if name.startswith(_OF_THE_START)}
-    if found.get("PYTHONIOENCODING") == "utf-8":
-        del found["PYTHONIOENCODING"]
-    if set(filter(None, found.get("PYTHONPATH", "").split(os.pathsep))) <= {str(ROOT)}:
-        found.pop("PYTHONPATH", None)
-    return found
+    """The variables that need a start of their own: the forked process has the encoding and the paths of these tests."""
+    variables = {name: value for name, value in env.items() if name.startswith(_OF_THE_START)}
+    if variables.get("PYTHONIOENCODING") == "utf-8":
+        del variables["PYTHONIOENCODING"]
+    if set(filter(None, variables.get("PYTHONPATH", "").split(os.pathsep))) <= {str(ROOT)}:
+        variables.pop("PYTHONPATH", None)
+    return variables
 
 
 def _write(handle: int, data: bytes) -> None:

@@ -15,7 +15,7 @@ from planrunner.plan.model import Plan
 from planrunner.plugins.registry import Registry
 from planrunner.source import Source
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = commands.ROOT
 _WORK = frozenset({"uses", "command", "gate", "run", "subplan", "loop"})
 
 

@@ -101,11 +101,11 @@ def repository_around(directory: str) -> str:
 
 def git_position(directory: str) -> dict[str, str]:
     """``head`` (a commit) and ``branch``, as far as there are any."""
-    result = {
+    position = {
         "head": _git(directory, "rev-parse", "--verify", "--quiet", "HEAD"),
         "branch": _git(directory, "symbolic-ref", "--short", "--quiet", "HEAD"),
     }
-    return {name: os.fsdecode(text).strip() for name, text in result.items() if text}
+    return {name: os.fsdecode(text).strip() for name, text in position.items() if text}
 
 
 def git_ignored(directory: str) -> frozenset[str] | None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from planrunner.plan.model import Task
 
 
-def mine(state: State, number: int) -> list[int]:
+def steps_of(state: State, number: int) -> list[int]:
     """The positions of what the present visit of a task owes, the first to undo first."""
     compensation_log = state.compensation_log
     if compensation_log is None:
@@ -140,7 +140,7 @@ def _is_refused(state: State, number: int) -> bool:
     return task_state.attempts == 1 and task_state.outcome is not None and not task_state.outcome.acted
 
 
-def undone_holders(state: State) -> set[int]:
+def undone_containers(state: State) -> set[int]:
     """The tasks that hold others and completed, of which something inside was undone and nothing is left to undo."""
     compensation_log = state.compensation_log
     assert compensation_log is not None
@@ -414,7 +414,7 @@ def _mark(state: State, compensation_log: CompensationLog, step: UndoStep) -> No
             "rollback_failed",
             f"{own}{_UNDO_FAILED}{step.detail}" if own else step.detail,
         )
-    elif task_state.status != "rolled_back" and not mine(state, number):
+    elif task_state.status != "rolled_back" and not steps_of(state, number):
         was = task_state.status
         move(state, number, task_state, "rolled_back")
         if task_state.dependency_outcome in ("completed", "tolerated"):

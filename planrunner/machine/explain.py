@@ -359,7 +359,8 @@ def _rounds(state: State, number: int) -> list[str]:
     """The rounds before the last one, each with what became of its tasks."""
     earlier = frames(state).get(number, [])[:-1]
     lines = [
-        f"  round {frame.round}: " + ", ".join(f"{count} {status}" for status, count in counts(state, frame).items())
+        f"  round {frame.round}: "
+        + ", ".join(f"{count} {status_word(status)}" for status, count in counts(state, frame).items())
         for frame in earlier[-LISTED:]
     ]
     if len(earlier) > LISTED:

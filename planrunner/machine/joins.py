@@ -125,10 +125,11 @@ def routes_verdict(state: State, number: int) -> tuple[Verdict, str]:
 
 def _untaken(state: State, routes: Sequence[Route]) -> str:
     """The sentence for edges of which none was taken."""
-    names = list(dict.fromkeys(f"`{state.specs[route.source].id}`" for route in routes))
-    sources = ", ".join(names)
+    names = [f"`{state.specs[route.source].id}`" for route in routes]
     if state.edition < 7:
-        return f"no edge from {', '.join(f'`{state.specs[route.source].id}`' for route in routes)} led here"
+        return f"no edge from {', '.join(names)} led here"
+    names = list(dict.fromkeys(names))
+    sources = ", ".join(names)
     plain = all(not (route.edge.condition or route.edge.otherwise or route.edge.failure_class) for route in routes)
     happened = {"failure": "failed", "success": "completed"}.get(routes[0].edge.on)
     if not plain or not happened or len({route.edge.on for route in routes}) > 1:

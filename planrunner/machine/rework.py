@@ -139,7 +139,7 @@ def tasks_reset(state: State, event: TasksReset, at: float) -> None:
             kept = reuse.of(state, number, event.by_call, since)
         elif event.reason != "revised":
             task_state.rework = said
-        _begin_anew(state, number, event.reason == "revised")
+        _reset_task(state, number, event.reason == "revised")
         task_state.kept = kept
         if event.reason == "revised":
             task_state.revised = state.revision
@@ -228,7 +228,7 @@ def _reopen_level(state: State, number: int) -> None:
     state.recovering.pop(number, None)
 
 
-def _begin_anew(state: State, number: int, revised: bool) -> None:
+def _reset_task(state: State, number: int, revised: bool) -> None:
     """With ``revised`` it has another definition, so attempts that wait for a retry belong to a visit that is over."""
     task_state = state.tasks[number]
     state.held.pop(number, None)

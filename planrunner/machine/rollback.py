@@ -18,11 +18,11 @@ from planrunner.machine.compensation import (
     current,
     inside,
     is_saved,
-    mine,
     outstanding,
     rests_on,
     selected,
     started,
+    steps_of,
     takes_back,
 )
 from planrunner.machine.compensation_log import CompensationLog, Rollback, UndoStep
@@ -68,7 +68,7 @@ def busy(state: State) -> bool:
 
 def undoing(state: State, number: int, by: str = "") -> RollbackStarted | None:
     """The rollback that settles an attempt of unknown end; None where nothing says how the task is undone."""
-    positions = mine(state, number)
+    positions = steps_of(state, number)
     return started(state, RollbackStarted("doubt", (), (), by=by), positions) if positions else None
 
 

@@ -50,14 +50,14 @@ def _in_templates(packed: str) -> list[Any]:
     """Text, tree and paths of each expression in the templates of a packed plan."""
     if "{{" not in packed and "{%" not in packed:
         return []
-    document: dict[str, Any] = {}
+    expressions: dict[str, Any] = {}
     for text in dict.fromkeys(re.findall(_JSON_TEXT, packed)):
         if "{{" in text or "{%" in text:
             for code in codes(tree_of(read_json(text)).nodes):
-                if code.text and code.text not in document:
+                if code.text and code.text not in expressions:
                     expression = parse(code.text)
-                    document[code.text] = [code.text, expression.tree, expression.paths]
-    return list(document.values())
+                    expressions[code.text] = [code.text, expression.tree, expression.paths]
+    return list(expressions.values())
 
 
 def load(text: str) -> Plan:

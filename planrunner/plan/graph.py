@@ -225,10 +225,10 @@ class Graph:
                     self.routed_from[there] = [*self.routed_from[there], here]
 
     def _clean(self, here: int, names: Sequence[str]) -> list[int]:
-        result = dict.fromkeys(self.find(name) for name in names)
-        if here in result:
+        roots = dict.fromkeys(self.find(name) for name in names)
+        if here in roots:
             self.loners.append(here)
-        return [there for there in result if there not in (-1, here)]
+        return [there for there in roots if there not in (-1, here)]
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -159,10 +159,10 @@ def _alone(lowered: Lowered) -> tuple[Lowered, list[Diagnostic]]:
 
 def _plugin_checks(capabilities: Capabilities) -> list[Check]:
     """The lint rules that plugins brought along, where ``capabilities`` knows plugins; their codes become known."""
-    result: tuple[tuple[Rule, Check], ...] = getattr(capabilities, "rules", tuple)()
-    for rule, _ in result:
+    checks: tuple[tuple[Rule, Check], ...] = getattr(capabilities, "rules", tuple)()
+    for rule, _ in checks:
         RULES.setdefault(rule.code, rule)
-    return [check for _, check in result]
+    return [check for _, check in checks]
 
 
 class _Table(Table[str, Capability]):

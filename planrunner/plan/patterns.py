@@ -22,11 +22,11 @@ def value_matches(pattern: Any, value: Any, every: bool) -> bool:
     """Whether an input fits: text by ``name_matches``, a list by its members (``every`` of them, or any), anything else
     by being equal."""
     if isinstance(value, (list, tuple)):
-        result = (value_matches(pattern, item, every) for item in value)
-        return all(result) if every else any(result)
+        answers = (value_matches(pattern, item, every) for item in value)
+        return all(answers) if every else any(answers)
     if isinstance(value, dict):
-        result = (value_matches(pattern, item, every) for item in value.values())
-        return all(result) if every else any(result)
+        answers = (value_matches(pattern, item, every) for item in value.values())
+        return all(answers) if every else any(answers)
     if isinstance(pattern, str):
         return name_matches(pattern, written(value))
     return bool(pattern == value) and isinstance(pattern, bool) == isinstance(value, bool)

@@ -38,11 +38,11 @@ def faults(address: str, name: str, node: Node, unsound: list[Path] | None = Non
     """
     if unsound is not None:
         node = _narrowed(node, _branches(unsound))
-    result = [_fault(error, node, name) for error in _part(address).iter_errors(to_json(node))]
-    mistyped = {(fault.node.start, fault.node.end) for fault in result if fault.keyword == "type"}
+    problems = [_fault(error, node, name) for error in _part(address).iter_errors(to_json(node))]
+    mistyped = {(fault.node.start, fault.node.end) for fault in problems if fault.keyword == "type"}
     findings: dict[Diagnostic, None] = {}
     seen: set[tuple[str, int, int, int]] = set()
-    for fault in result:
+    for fault in problems:
         place = (fault.node.start, fault.node.end)
         visit = (fault.keyword, *place, id(fault.schema))
         if visit in seen or (place in mistyped and fault.keyword != "type"):

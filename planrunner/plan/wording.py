@@ -196,8 +196,8 @@ def makes_a_gate(what: str, place: Span, action: str, label: Span) -> Diagnostic
 def conflict(node: Node, first: str, second: str) -> Diagnostic:
     """Two keys that exclude each other; the later one in the text is marked, the other one labelled."""
     assert isinstance(node, Mapping)
-    result = [(key, str(key.value)) for key, _ in node.entries if key.value in (first, second)]
-    (early, early_name), (late, late_name) = sorted(result, key=lambda pair: pair[0].start)[:2]
+    given = [(key, str(key.value)) for key, _ in node.entries if key.value in (first, second)]
+    (early, early_name), (late, late_name) = sorted(given, key=lambda pair: pair[0].start)[:2]
     return Diagnostic(
         "PLAN009",
         f"`{late_name}` and `{early_name}` exclude each other, keep one",

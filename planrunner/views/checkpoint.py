@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from planrunner.escapes import harmless
 from planrunner.jsontext import as_text
+from planrunner.views.status import counts_text
 from planrunner.views.terminal import Terminal, plural
 
 if TYPE_CHECKING:
@@ -52,8 +53,7 @@ def lines(terminal: Terminal, document: dict[str, Json], clock: str) -> list[str
     head = terminal.paint(harmless(document["checkpoint"]), "bold")
     where = "the run ended with it" if document["ended"] else f"entry {document['entry']}"
     shown = [f"{head} of run {document['run_id']} ({harmless(document['plan'])}), {where}, {clock}"]
-    tasks = ", ".join(f"{count} {status}" for status, count in document["tasks"].items())
-    shown += _part("tasks", [tasks])
+    shown += _part("tasks", [counts_text(document["tasks"])])
     shown += _part("parameters", [f"{name} = {_value(value)}" for name, value in document["params"].items()])
     shown += _part("outputs", list(_outputs(document["outputs"])))
     shown += _part("artifacts", [_artifact(record) for record in document["artifacts"]])

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from planrunner.escapes import harmless
-from planrunner.machine.statuses import status_word
-from planrunner.views.status import rfc3339
+from planrunner.views.status import counts_text, rfc3339
 from planrunner.views.terminal import Terminal, cut, duration_text
 
 Json = Any
@@ -100,9 +99,8 @@ def digest_lines(terminal: Terminal, runs: Sequence[Digested], since: float, now
 def _run_lines(terminal: Terminal, each: Digested, now: float) -> Iterator[str]:
     run = each.run
     why = f" ({run.reason})" if run.reason else ""
-    counts = ", ".join(f"{count} {status_word(status)}" for status, count in each.counts.items())
     head = f"{terminal.sign(run.status)} {terminal.paint(run.plan_id, 'bold')}  {run.status}{why}"
-    yield f"{head}: {counts} (run {run.run})" if counts else f"{head} (run {run.run})"
+    yield f"{head}: {counts_text(each.counts)} (run {run.run})" if each.counts else f"{head} (run {run.run})"
     for one in each.blockers:
         waited = "" if one.since is None else f" for {duration_text(max(0.0, now - one.since))}"
         yield f"    waits{waited}: {one.name}  {cut(harmless(one.ask), _WIDEST)}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from planrunner.escapes import harmless
 from planrunner.jsontext import shown
-from planrunner.machine.compensation import mine
+from planrunner.machine.compensation import steps_of
 from planrunner.machine.events import Outcome
 from planrunner.machine.joins import without_value
 from planrunner.machine.names import below, by_its_own, label, labelled, stands
@@ -269,7 +269,7 @@ def _ways_on(program: str, state: State, number: int, run_id: str) -> list[str]:
 def is_undoable(state: State, number: int) -> bool:
     """Whether what a task did can be rolled back."""
     task = state.specs[number]
-    return task.rollback is not None or bool(task.backup) or bool(mine(state, number))
+    return task.rollback is not None or bool(task.backup) or bool(steps_of(state, number))
 
 
 def plan_file(path: str) -> str:

@@ -199,7 +199,7 @@ _FIRST = (
 
 def run_statuses(state: State) -> dict[str, str]:
     """Place in the plan (``polish/draft``) → status. Of a loop the last round counts, of a fan-out all items."""
-    result: dict[str, set[str]] = {}
+    by_place: dict[str, set[str]] = {}
     todo: list[tuple[Frame, str]] = [(state.top, "")]
     while todo:
         frame, prefix = todo.pop()
@@ -208,10 +208,10 @@ def run_statuses(state: State) -> dict[str, str]:
             path = prefix if item else f"{prefix}{written_name(local_name(state, number))}"
             task = state.tasks[number]
             if not item:
-                result.setdefault(path, set()).add(shown_status(state, task))
+                by_place.setdefault(path, set()).add(shown_status(state, task))
             if task.inner is not None:
                 todo.append((task.inner, path if task.inner.kind == "items" else f"{path}/"))
-    return {path: min(statuses, key=_FIRST.index) for path, statuses in result.items()}
+    return {path: min(statuses, key=_FIRST.index) for path, statuses in by_place.items()}
 
 
 WORDS = (
@@ -234,11 +234,11 @@ def about(state: State, number: int) -> dict[str, Json]:
     says about failures; without what the task does not say."""
     task = state.specs[number]
     notes = task.notes if isinstance(task.notes, dict) else {}
-    document: dict[str, Json] = {"title": task.title, "description": task.description, "owner": task.owner}
-    document |= {"within": _within(state, number), "labels": list(task.labels), "item": _item(state, number)}
-    document |= {name: notes[name] for name in WORDS if name in notes}
-    document["failure_modes"] = failure_modes(task)
-    return {name: value for name, value in document.items() if value not in ("", None, [], {})}
+    facts: dict[str, Json] = {"title": task.title, "description": task.description, "owner": task.owner}
+    facts |= {"within": _within(state, number), "labels": list(task.labels), "item": _item(state, number)}
+    facts |= {name: notes[name] for name in WORDS if name in notes}
+    facts["failure_modes"] = failure_modes(task)
+    return {name: value for name, value in facts.items() if value not in ("", None, [], {})}
 
 
 def failure_modes(task: Task) -> list[dict[str, str]]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from planrunner.escapes import harmless
-from planrunner.machine.compensation import undone_holders
+from planrunner.machine.compensation import undone_containers
 from planrunner.machine.graph import Frame
 from planrunner.machine.names import counts, frames, labelled
 from planrunner.machine.state import State, TaskState
@@ -188,7 +188,7 @@ def _undone(state: State) -> set[int]:
     """Tasks that went well and of which everything inside was undone since."""
     if state.compensation_log is None or not state.containers:
         return set()
-    return undone_holders(state)
+    return undone_containers(state)
 
 
 def _flat(state: State, whole: bool) -> list[Row]:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import http.server
 import json
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from workbench import ROOT
+from workbench import planrunner
 
 from planrunner.capabilities import builtin
 from planrunner.capabilities.builtin import description_of
@@ -58,9 +55,7 @@ def ran(folder: Path, calls: int, *tasks: dict[str, Any]) -> tuple[int, dict[str
     (folder / "planrunner.yaml").write_text("network: {private: [127.0.0.1]}\n")
     plan = {"plan": "p", "budgets": {"calls": calls}, "defaults": {"timeout": "1m"}, "tasks": tasks}
     (folder / "p.json").write_text(json.dumps(plan))
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "planrunner", "exec", "p.json", "--json", "--progress", "quiet"]
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=240, check=False)
+    done = planrunner(folder, "exec", "p.json", "--json", "--progress", "quiet")
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from workbench import planrunner
 
 from planrunner.capabilities.binding import bind, invoke
 from planrunner.capabilities.contract import Call, Context, Failure, capability
@@ -124,8 +124,7 @@ def test_a_folder_to_work_in_that_is_not_there_is_named(tmp_path: Path, task: di
     late = {"id": "t", "needs": ["first"], "timeout": "1m", "cwd": "nowhere", **task}
     plan = {"plan": "p", "tasks": [{"id": "first", "run": "true", "timeout": "1m"}, late]}
     (tmp_path / "p.json").write_text(json.dumps(plan))
-    command = [sys.executable, "-m", "planrunner", "--state", "state", "exec", "p.json"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240)
+    done = planrunner(tmp_path, "--state", "state", "exec", "p.json")
     assert done.returncode == 1
     assert f"the working directory `{tmp_path}/nowhere` does not exist" in done.stderr
 

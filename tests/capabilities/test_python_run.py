@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from workbench import ROOT
+from workbench import planrunner
 
 from planrunner.capabilities.contract import Call, Context, Failure
 from planrunner.capabilities.python.run import run
@@ -84,11 +82,7 @@ def ran(tmp_path: Path) -> Callable[..., Tasks]:
             for name, given in inputs.items()
         ]  # fmt: skip
         (project / "p.json").write_text(json.dumps({"plan": "p", "tasks": tasks}))
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": str(tmp_path / "state")}
-        done = subprocess.run(
-            [sys.executable, "-m", "planrunner", "exec", "p.json", "--json"],
-            cwd=project, env=environment, capture_output=True, text=True, timeout=240,
-        )  # fmt: skip
+        done = planrunner(project, "exec", "p.json", "--json", PLANRUNNER_STATE=str(tmp_path / "state"))
         assert done.stdout, done.stderr
         return json.loads(done.stdout)["tasks"]  # type: ignore[no-any-return]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from workbench import ROOT
+from workbench import ROOT, planrunner
 
 FOUND = [path for lib in ("lib*", "lib*/*") for path in glob.glob(f"/usr/{lib}/faketime/libfaketime.so.1")]
 
@@ -73,9 +73,7 @@ class Machine:
         )
 
     def events(self) -> list[dict[str, Any]]:
-        command = [sys.executable, "-m", "planrunner", "events", "last", "--json"]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": str(self.folder / "state")}
-        done = subprocess.run(command, capture_output=True, cwd=self.folder, env=environment, timeout=240)
+        done = planrunner(self.folder, "events", "last", "--json", PLANRUNNER_STATE=str(self.folder / "state"))
         return [json.loads(line) for line in done.stdout.splitlines()[1:]]
 
     def until(self, kind: str) -> None:

@@ -4,13 +4,11 @@ byte for byte and none is executed."""
 from __future__ import annotations
 
 import json
-import os
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from workbench import planrunner
 
 COUNT = 1000
 FORMS = {
@@ -45,10 +43,7 @@ def test_a_thousand_hostile_strings_arrive_as_they_are(form: str, tmp_path: Path
     plan = {"plan": "hostile", "params": params, "tasks": [{"id": "t", "run": script, "timeout": "2m"}]}
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     (tmp_path / "values.json").write_text(json.dumps({f"v{number}": value for number, value in enumerate(values)}))
-    done = subprocess.run(
-        [sys.executable, "-m", "planrunner", "exec", "plan.json", "--params-file", "values.json"],
-        cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "HOME": str(tmp_path)}, timeout=240,
-    )  # fmt: skip
+    done = planrunner(tmp_path, "exec", "plan.json", "--params-file", "values.json", HOME=str(tmp_path))
     assert done.returncode == 0, done.stderr[-2000:]
     arrived = (tmp_path / "out").read_bytes().decode().split("\0")[:-1]
     prefix = "--x=" if form == "glued" else ""
@@ -64,10 +59,7 @@ def test_a_nul_character_is_refused_with_a_message(tmp_path: Path) -> None:
     }
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     (tmp_path / "values.json").write_text(json.dumps({"v": "a\0b"}))
-    done = subprocess.run(
-        [sys.executable, "-m", "planrunner", "exec", "plan.json", "--params-file", "values.json"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=240,
-    )  # fmt: skip
+    done = planrunner(tmp_path, "exec", "plan.json", "--params-file", "values.json")
     assert done.returncode == 1
     assert "NUL" in done.stderr
     assert "Traceback" not in done.stderr

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from workbench import ROOT
+from workbench import planrunner
 
 from planrunner import errors
 from planrunner.app.history import audit as denials
@@ -72,10 +70,7 @@ def cut_off_run(state: str, folder: Path, run: str) -> None:
 
 def elsewhere(state: str, *words: str, code: int = errors.OK) -> None:
     """A command that another process carries to its end."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-m", "planrunner", "--state", state, *words], env=environment, capture_output=True, text=True
-    )
+    done = planrunner(Path.cwd(), "--state", state, *words)
     assert done.returncode == code, done.stderr
 
 

@@ -109,6 +109,28 @@ def test_a_handler_is_omitted_when_nothing_failed() -> None:
     assert ran.state.status == "completed"
 
 
+@pytest.mark.parametrize(
+    ("tasks", "bad", "said"),
+    [
+        ([{"id": "a", "on_failure": "h"}], (), "`a` did not fail"),
+        ([{"id": "a", "on_success": "h", "allow_failure": True}], ("a",), "`a` did not complete"),
+        ([{"id": "a", "on_failure": "h"}, {"id": "b", "on_failure": "h"}], (), "neither `a` nor `b` failed"),
+        ([{"id": name, "on_failure": "h"} for name in "abc"], (), "none of `a`, `b`, `c` failed"),
+        ([{"id": "a", "next": [{"to": "h", "when": "run.seed == 8"}, {"to": "i", "else": True}]}, {"id": "i"}],
+         (), "no edge from `a` was taken"),
+    ],
+)  # fmt: skip
+def test_a_task_that_no_edge_led_to_says_in_words_why(
+    tasks: list[dict[str, Any]], bad: tuple[str, ...], said: str
+) -> None:
+    edges = plan(*tasks, {"id": "h"}, on_failure="continue")
+    outcomes = {task: [BAD] for task in bad}
+    ran = rehearse(edges, outcomes)
+    assert (ran.statuses()["h"], ran.state.tasks[ran.state.index["h"]].detail) == ("omitted", said)
+    before = rehearse(edges, outcomes, started={"edition": 6})
+    assert before.state.tasks[before.state.index["h"]].detail.startswith("no edge from `a`")
+
+
 def test_a_recovering_handler_stands_in_with_its_outputs() -> None:
     tasks = (
         {"id": "a", "on_failure": {"to": "mirror", "recovers": True}, "outputs": {"url": {"type": "string"}}},

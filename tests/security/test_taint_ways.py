@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from workbench import planrunner
 
 from planrunner.app.plans.lint import Choice, lint_paths
 
@@ -158,8 +157,7 @@ def test_the_run_refuses_it_where_the_gate_was_left_out(tmp_path: Path, script: 
             {"plan": "p", "defaults": {"timeout": "1m"}, "tasks": [reply, keep, look, obey]}, sort_keys=False
         )
     )
-    command = [sys.executable, "-m", "planrunner", "exec", "p.yaml", "--json"]
-    command += [word for name in ("page", "keep", "obey") for word in ("--only", name)]
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    only = [word for name in ("page", "keep", "obey") for word in ("--only", name)]
+    ended = planrunner(tmp_path, "exec", "p.yaml", "--json", *only)
     assert "untrusted text would run" in ended.stdout, ended.stdout + ended.stderr
     assert not list(tmp_path.rglob("obeyed"))

@@ -197,10 +197,10 @@ def _plain(task: str) -> str:
 def picked(ref: str, every: Iterable[Version], journal: Journal) -> Version:
     """The version that people mean: ``plan/task/name``, the end of that, or a digest (or its beginning); with ``@N``
     its N-th version, with ``@RUN`` the one of that run, else the newest. Raises NotFound, UsageError."""
-    result = list(every)
+    versions = list(every)
     digest = ref.removeprefix("sha256:")
     if re.fullmatch(r"[0-9a-f]{8,64}", digest):
-        alike = [version for version in result if version.sha256.startswith(digest)]
+        alike = [version for version in versions if version.sha256.startswith(digest)]
         if len({version.sha256 for version in alike}) > 1:
             raise UsageError(f"several artifacts have a digest that begins with `{digest}`", "write more of it")
         if alike:
@@ -209,16 +209,16 @@ def picked(ref: str, every: Iterable[Version], journal: Journal) -> Version:
     if not address or "/" in which:
         address, which = ref, ""
     address = _plain(address)
-    fitting = [version for version in result if version.address == address] or [
-        version for version in result if version.address.endswith(f"/{address}")
+    fitting = [version for version in versions if version.address == address] or [
+        version for version in versions if version.address.endswith(f"/{address}")
     ]
     addresses = sorted({version.address for version in fitting})
     if len({(version.plan, version.task, version.name) for version in fitting}) > 1:
         shown = ", ".join(f"`{each}`" for each in addresses[:8])
         raise UsageError(f"`{address}` may be {shown}", "write more of it")
     if not fitting:
-        names = {version.name: version.address for version in result}
-        near = nearest(address, {version.address for version in result})
+        names = {version.name: version.address for version in versions}
+        near = nearest(address, {version.address for version in versions})
         near = near or names.get(nearest(address.rpartition("/")[2], names) or "", "")
         hint = f"did you mean `{near}`?" if near else Hint(NextStep("artifacts"), " lists what there is")
         raise NotFound(f"there is no artifact `{address}`", hint)
@@ -340,8 +340,8 @@ def _referred(journal: Journal, default: str) -> set[str]:
     live = {version.sha256 for version in every if not version.over}
     over = {version.sha256 for version in every if version.over} - live
     for kind, text in journal.texts():
-        result = set(_digests(text.encode("utf-8", "surrogatepass")))
-        live |= result - over if kind in _RESULTS else result
+        digests = set(_digests(text.encode("utf-8", "surrogatepass")))
+        live |= digests - over if kind in _RESULTS else digests
     return live
 
 

@@ -78,7 +78,7 @@ def review(
     why = why_foreign(path, ready)
     settings = _settings_beside(directory) if why else b""
     text = stable_json({"plan": ready.digest, "settings": trust.digest(settings) if settings else ""}).encode()
-    result = {
+    summary = {
         "format": FORMAT,
         "file": path,
         "origin": "outside" if why else "inside",
@@ -91,7 +91,7 @@ def review(
         "env": list(ready.env),
         "settings": settings_powers(read_settings(directory).own) if settings else None,
     }
-    return Review(ready, result, text)
+    return Review(ready, summary, text)
 
 
 def read_uncached(path: str, registry: Registry) -> ReadyPlan:

@@ -58,12 +58,12 @@ def project_plans() -> list[tuple[str, str]]:
     """The plans at the top of the project, in its ``plans`` folder and in the working directory: the path from the
     working directory and the title of each, empty where it has none or cannot be read."""
     home = find_project(None)
-    result: dict[str, None] = {}
+    paths: dict[str, None] = {}
     for folder in dict.fromkeys((".", os.path.relpath(home))):
-        result.update((path, None) for path in _search(folder, deep=False))
+        paths.update((path, None) for path in _search(folder, deep=False))
         plans = os.path.normpath(os.path.join(folder, "plans"))
-        result.update((path, None) for path in _search(plans) if not path.endswith(_TESTS))
-    return [(path, _title(path)) for path in result]
+        paths.update((path, None) for path in _search(plans) if not path.endswith(_TESTS))
+    return [(path, _title(path)) for path in paths]
 
 
 def _title(path: str) -> str:

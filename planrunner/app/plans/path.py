@@ -51,11 +51,11 @@ def plan_named(word: str) -> str:
     name = word.removeprefix("plans/")
     home = os.path.relpath(find_project(None))
     for folder in dict.fromkeys(("", "plans", os.path.normpath(os.path.join(home, "plans")))):
-        result = [path for end in _ENDINGS if os.path.isfile(path := os.path.join(folder, name + end))]
-        if len(result) > 1:
-            raise UsageError(f"`{word}` names several plans: {', '.join(result)}", NextStep("exec", result[0]))
-        if result:
-            return result[0]
+        paths = [path for end in _ENDINGS if os.path.isfile(path := os.path.join(folder, name + end))]
+        if len(paths) > 1:
+            raise UsageError(f"`{word}` names several plans: {', '.join(paths)}", NextStep("exec", paths[0]))
+        if paths:
+            return paths[0]
     return word
 
 

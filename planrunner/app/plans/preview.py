@@ -253,14 +253,14 @@ def _script(known: KnownPlan, task: Task) -> tuple[str, tuple[str, ...], dict[st
 
 
 def _change(known: KnownPlan, ground: Ground, task: Task, binding: Binding) -> dict[str, Json]:
-    document: dict[str, Json] = {"summary": "", "diff": "", "calls": [], "problem": ""}
+    change: dict[str, Json] = {"summary": "", "diff": "", "calls": [], "problem": ""}
     try:
         inputs = known.value(task.inputs or {})
         env = {name: str(known.value(value)) for name, value in (*known.plan.env, *task.env)}
         directory = os.path.join(ground.directory, str(known.value(task.cwd))) if task.cwd else ground.directory
         script, arguments, values = _script(known, task)
     except (TemplateError, EvaluationError):
-        return {**document, "problem": "only the run has the values that it needs"}
+        return {**change, "problem": "only the run has the values that it needs"}
     call = Call(
         "preview", task, 1, "preview", inputs, script, arguments, values, env, directory, "", task.timeout, dry=True
     )
@@ -268,11 +268,11 @@ def _change(known: KnownPlan, ground: Ground, task: Task, binding: Binding) -> d
     try:
         told = _told_change(binding, call, services)
     except Overdue as late:
-        return {**document, "problem": str(late)}
+        return {**change, "problem": str(late)}
     if not isinstance(told, Outcome):
-        return {**document, "problem": "its capability told nothing"}
+        return {**change, "problem": "its capability told nothing"}
     if told.failure:
-        return {**document, "problem": f"as things are now: {told.message}"}
+        return {**change, "problem": f"as things are now: {told.message}"}
     if why := no_preview(task.uses, told.outputs):
-        return {**document, "problem": why}
-    return {**document, **told.outputs, "calls": list(told.outputs["calls"])}
+        return {**change, "problem": why}
+    return {**change, **told.outputs, "calls": list(told.outputs["calls"])}

@@ -77,8 +77,8 @@ def _times(value: float | None, count: int | None) -> Json:
 
 
 def _total(values: Iterable[float | None]) -> Json:
-    result = list(values)
-    return None if None in result else sum(value for value in result if value is not None)
+    amounts = list(values)
+    return None if None in amounts else sum(value for value in amounts if value is not None)
 
 
 def _all_of(bounds: Sequence[Bound]) -> Bound:

@@ -416,10 +416,10 @@ def _package() -> str:
     return os.path.dirname(os.path.dirname(os.path.abspath(planrunner.__file__)))
 
 
-def _doubtful(document: dict[str, Json]) -> bool:
-    return bool(document["status"] == "in_doubt")
+def _doubtful(task: dict[str, Json]) -> bool:
+    return bool(task["status"] == "in_doubt")
 
 
 def _may_go_on(run: dict[str, Json]) -> bool:
     """Whether a resume would change anything: the run was interrupted, or only a doubt is to be settled."""
-    return run["status"] == "paused" or any(_doubtful(found) for found in run["tasks"].values())
+    return run["status"] == "paused" or any(_doubtful(task) for task in run["tasks"].values())

@@ -327,16 +327,16 @@ def _bad(task: Task) -> Reply:
 
 def _detected(expression: Expression) -> Reply:
     """A reply with the texts and numbers that a detector looks for, as far as it compares with constants."""
-    document: dict[str, Json] = {}
+    fields: dict[str, Json] = {}
     for path, operator, constant in comparisons(expression.tree):
         name = path[-1]
         if name in ("stdout", "stderr", "message") and isinstance(constant, str):
-            document[name] = f"{document.get(name, '')} {constant}".strip()
+            fields[name] = f"{fields.get(name, '')} {constant}".strip()
         elif (name == "exit_code" and isinstance(constant, int)) or name == "failure":
-            document[name] = beside(constant, operator)
-    if not document.get("exit_code") and "failure" not in document:
-        document["failure"] = "logic"
-    return Reply(**document, done=False)
+            fields[name] = beside(constant, operator)
+    if not fields.get("exit_code") and "failure" not in fields:
+        fields["failure"] = "logic"
+    return Reply(**fields, done=False)
 
 
 def _values(whole: Case, plan: Plan) -> Iterator[Case]:

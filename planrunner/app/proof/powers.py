@@ -63,15 +63,15 @@ def _acting(task: Task) -> list[Any]:
 
 def _capabilities(look: KnownPlan, tasks: Iterable[tuple[str, Task]]) -> list[dict[str, Json]]:
     """Each capability with its effect class and how many tasks name it."""
-    result: dict[str, dict[str, Json]] = {}
+    rows: dict[str, dict[str, Json]] = {}
     for _, task in tasks:
         for each in _acting(task):
             if each.uses:
                 effect = effect_of(look, task) if each is task else effect_of(look, Task(task.id, uses=each.uses))
-                row = result.setdefault(each.uses, {"name": each.uses, "effects": [], "tasks": 0})
+                row = rows.setdefault(each.uses, {"name": each.uses, "effects": [], "tasks": 0})
                 row["tasks"] += 1
                 row["effects"] = sorted({*row["effects"], effect} - {""})
-    return [result[name] for name in sorted(result)]
+    return [rows[name] for name in sorted(rows)]
 
 
 def _texts(look: KnownPlan) -> Iterator[str]:
@@ -103,8 +103,8 @@ def hosts(text: str) -> list[str]:
     """The hosts of the addresses in a text, with their ports; a template that stands for one stays as it is."""
     if "://" not in text and "@" not in text:
         return []
-    result = [match[1].rstrip(".,;:") for match in _ADDRESS.finditer(text)]
-    return [each for each in (*result, *(match[1] for match in _LOGIN.finditer(text))) if each]
+    addresses = [match[1].rstrip(".,;:") for match in _ADDRESS.finditer(text)]
+    return [each for each in (*addresses, *(match[1] for match in _LOGIN.finditer(text))) if each]
 
 
 def outside(look: KnownPlan, directory: str) -> list[dict[str, str]]:
@@ -162,8 +162,8 @@ def settings_powers(data: Mapping[str, Json]) -> dict[str, Json]:
 def _sources(data: Mapping[str, Json], key: str) -> set[str]:
     """What credentials are read from: files, or the words of commands."""
     rows = [each.get("auth") for each in data.get("provider_credentials") or () if isinstance(each, Mapping)]
-    result = [row.get(key) for row in rows if isinstance(row, Mapping)]
-    return {each if isinstance(each, str) else " ".join(map(str, each)) for each in result if each}
+    values = [row.get(key) for row in rows if isinstance(row, Mapping)]
+    return {each if isinstance(each, str) else " ".join(map(str, each)) for each in values if each}
 
 
 def _variables(value: Json) -> Iterator[str]:

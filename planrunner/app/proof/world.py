@@ -327,14 +327,14 @@ class Known(NamedTuple):
 def known_capabilities(plan: Plan) -> Known:
     """Traits and outputs of the capabilities a plan names, at any depth."""
     registry = Registry()
-    document: dict[str, Json] = {"noop": list(PERSON)}
+    traits: dict[str, Json] = {"noop": list(PERSON)}
     fields: dict[str, dict[str, str]] = {}
     for _, task in walk(plan.tasks):
         capability = registry.find(task.uses) if task.uses else None
         if capability is not None:
-            document[task.uses] = [capability.effect, capability.instant, capability.probe]
+            traits[task.uses] = [capability.effect, capability.instant, capability.probe]
             fields[task.uses] = {field.name: field.type for field in capability.outputs if task.uses != "noop"}
-    return Known(document, fields)
+    return Known(traits, fields)
 
 
 SAMPLES: dict[str, Json] = {

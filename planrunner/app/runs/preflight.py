@@ -62,18 +62,18 @@ class _Found(NamedTuple):
 def missing(needs: Needs) -> list[Missing]:
     """What is missing, each thing once."""
     look = _Look(needs)
-    result: list[tuple[str, _Found]] = []
+    absent: list[tuple[str, _Found]] = []
     waiting = [(task.id, task, _Around(needs.plan, False)) for task in needs.plan.tasks]
     for path, task, around in waiting:
-        result += ((path, each) for each in look.at(path, task, around))
+        absent += ((path, each) for each in look.at(path, task, around))
         within = around if task.sub is None else _Around(task.sub, True)
         waiting += [(f"{path}/{each.id}", each, within) for each in inner(task)]
-    if not result:
+    if not absent:
         return []
     going = look.known.may_run(needs.selected, needs.open)
     makers = made_before(needs.plan, needs.traits)
     rows: dict[tuple[str, str, bool], list[str]] = {}
-    for path, each in result:
+    for path, each in absent:
         if path in going:
             rows.setdefault((each.kind, each.text, each.lasting or path not in makers), []).append(path)
     return [Missing(kind, tuple(paths), text, refuses) for (kind, text, refuses), paths in rows.items()]

@@ -163,18 +163,18 @@ def _load(path: str, text: bytes | None, registry: Registry, credentials: dict[s
 
 def preconditions_of(capabilities: Mapping[str, Capability | None]) -> dict[str, list[str]]:
     """The preconditions of those that have any."""
-    result = {name: [*each.preconditions] for name, each in capabilities.items() if each is not None}
-    return {name: each for name, each in result.items() if each}
+    conditions = {name: [*each.preconditions] for name, each in capabilities.items() if each is not None}
+    return {name: each for name, each in conditions.items() if each}
 
 
 def capabilities_of(tasks: tuple[Task, ...]) -> set[str]:
     """The capabilities that tasks name, those inside them and what undoes them included."""
-    result: set[str] = set()
+    names: set[str] = set()
     for task in every(tasks):
-        result.add(task.uses)
+        names.add(task.uses)
         if task.rollback is not None:
-            result.add(task.rollback.uses)
-    return result - {""}
+            names.add(task.rollback.uses)
+    return names - {""}
 
 
 def _places(tasks: tuple[Task, ...]) -> Iterator[str]:
@@ -308,12 +308,12 @@ def keep_profile(directory: str, recorded: str, run: str | None = None) -> None:
 
 def _amounts(given: dict[str, Json]) -> dict[str, Json]:
     """Amounts as numbers: dollars, tokens, calls."""
-    document: dict[str, Json] = {}
+    amounts: dict[str, Json] = {}
     for what, value in given.items():
         parse = parse_money if what == "cost" else parse_count
         plain = value if not isinstance(value, str) else parse(value)
-        document[what] = float(value) if plain is None else plain
-    return document
+        amounts[what] = float(value) if plain is None else plain
+    return amounts
 
 
 def environment_of(names: tuple[str, ...], directory: str) -> dict[str, str]:

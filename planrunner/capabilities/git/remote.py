@@ -59,8 +59,8 @@ class Remote(NamedTuple):
     def value(self, reference: str) -> str:
         """What a reference, by its full name, points to there; empty where it does not exist."""
         listed = self.ask("ls-remote", *PACKS, "--end-of-options", self.address.text, reference)
-        result = [line.split("\t") for line in listed.splitlines()]
-        return next((digest for digest, name in result if name == reference), "")
+        rows = [line.split("\t") for line in listed.splitlines()]
+        return next((digest for digest, name in rows if name == reference), "")
 
     def has_branches(self) -> bool:
         """Whether there is any branch there."""
@@ -69,8 +69,8 @@ class Remote(NamedTuple):
     def head(self) -> str:
         """The full name of the default branch there; empty where the server does not say."""
         listed = self.ask("ls-remote", "--symref", *PACKS, "--end-of-options", self.address.text, "HEAD")
-        result = [line.removeprefix("ref: ").split("\t") for line in listed.splitlines() if line.startswith("ref: ")]
-        return next((branch for branch, name in result if name == "HEAD"), "")
+        rows = [line.removeprefix("ref: ").split("\t") for line in listed.splitlines() if line.startswith("ref: ")]
+        return next((branch for branch, name in rows if name == "HEAD"), "")
 
 
 def kind_of(said: str) -> str:
@@ -129,9 +129,9 @@ class Fetched(NamedTuple):
 
 
 def _spec(branches: list[str], tags: bool, aside: str) -> list[str]:
-    result = [f"+refs/heads/{checked_reference(name)}:{aside}/heads/{name}" for name in branches]
-    result = result or [f"+refs/heads/*:{aside}/heads/*"]
-    return [*result, *([f"+refs/tags/*:{aside}/tags/*"] if tags else [])]
+    specs = [f"+refs/heads/{checked_reference(name)}:{aside}/heads/{name}" for name in branches]
+    specs = specs or [f"+refs/heads/*:{aside}/heads/*"]
+    return [*specs, *([f"+refs/tags/*:{aside}/tags/*"] if tags else [])]
 
 
 def _fetch_command(remote: Remote, spec: list[str]) -> list[str]:
@@ -247,10 +247,10 @@ def _in_turn(changes: list[Moved]) -> list[list[Moved]]:
 
 def _told(earlier: list[Update], changes: list[Moved]) -> list[Update]:
     """What an earlier attempt noted and what is done now, as one change of each reference."""
-    result = {each["ref"]: each for each in earlier}
+    updates = {each["ref"]: each for each in earlier}
     for ref, old, new in changes:
-        result[ref] = Update(ref=ref, old=result[ref]["old"] if ref in result else old, new=new)
-    return [each for each in result.values() if each["old"] != each["new"]]
+        updates[ref] = Update(ref=ref, old=updates[ref]["old"] if ref in updates else old, new=new)
+    return [each for each in updates.values() if each["old"] != each["new"]]
 
 
 def _apply(context: Context, repository: Repository, changes: list[Moved], what: str) -> None:

@@ -128,10 +128,10 @@ def held(repository: Repository, ignored: bool = False) -> list[str]:
     git = repository.git._replace(directory=repository.top)
     asked = ["status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=all"]
     asked.append(f"--ignored={'traditional' if ignored else 'no'}")
-    result = [entry["path"] for entry in parsed(git.raw(*asked)).entries]
-    result += _unseen(git)
+    paths = [entry["path"] for entry in parsed(git.raw(*asked)).entries]
+    paths += _unseen(git)
     kept = (*UNDER_WAY, "modules")
-    return result + [name for name in kept if os.path.lexists(os.path.join(repository.folder, name))]
+    return paths + [name for name in kept if os.path.lexists(os.path.join(repository.folder, name))]
 
 
 def _unseen(git: Git) -> Iterator[str]:

@@ -224,13 +224,13 @@ def _outputs_of(low: Lowering, task: Task | None) -> list[str]:
     """The names of the outputs that a task is known to give."""
     if task is None:
         return []
-    result = [output.name for output in task.outputs]
+    names = [output.name for output in task.outputs]
     capability = low.capabilities.get(task.uses) if task.uses and low.capabilities is not None else None
     if capability is not None:
-        result += [field.name for field in capability.outputs]
+        names += [field.name for field in capability.outputs]
     if task.sub is not None:
-        result += [output.name for output in task.sub.outputs]
-    return list(dict.fromkeys(result))
+        names += [output.name for output in task.sub.outputs]
+    return list(dict.fromkeys(names))
 
 
 Tree = Any

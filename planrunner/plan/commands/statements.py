@@ -71,13 +71,13 @@ def pieces(text: str) -> Iterator[Piece]:
 def unwrapped(text: str) -> str:
     """The same text, each character in its place, with spaces for comments and for the line ends that part nothing:
     those inside brackets and those around ``->``."""
-    result = list(pieces(text))
+    parts = list(pieces(text))
     characters = list(text)
-    for piece in result:
+    for piece in parts:
         if piece.kind == "comment" or (piece.kind == "end" and piece.depth > 0 and text[piece.start] == "\n"):
             characters[piece.start : piece.end] = " " * (piece.end - piece.start)
     joined = list(re.sub(r"\s+(?=->)|(?<=->)\s+", lambda gap: " " * len(gap[0]), "".join(characters)))
-    for piece in result:
+    for piece in parts:
         if piece.kind == "text":
             joined[piece.start : piece.end] = text[piece.start : piece.end]
     return "".join(joined)

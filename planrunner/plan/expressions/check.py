@@ -344,8 +344,8 @@ class Checker:
         return BOOL
 
     def items(self, tree: Tree) -> Type:
-        result = [self.type(item) for item in tree[3]]
-        return list_of(result[0] if result and all(each == result[0] for each in result) else ANY)
+        types = [self.type(item) for item in tree[3]]
+        return list_of(types[0] if types and all(each == types[0] for each in types) else ANY)
 
     def pairs(self, tree: Tree) -> Type:
         return Type("object", None, {key: self.type(value) for key, value in tree[3]})

@@ -211,20 +211,20 @@ def grouped(items: Json, attribute: Json) -> list[Json]:
     """Pairs of a value and the list of the items that have it under ``attribute``, in the order of their first
     appearance."""
     path = text(attribute, "groupby")
-    result: dict[object, Json] = {}
+    groups: dict[object, Json] = {}
     for item in _of(items, "groupby", "list"):
         value = _at(item, path, "groupby")
-        result.setdefault(_identity(value), [value, []])[1].append(item)
-    return list(result.values())
+        groups.setdefault(_identity(value), [value, []])[1].append(item)
+    return list(groups.values())
 
 
 def merged(*maps: Json) -> dict[str, Json]:
     """One map of several; of a key that more of them have, the last one counts."""
-    document: dict[str, Json] = {}
+    whole: dict[str, Json] = {}
     for one in maps:
-        document |= _of(one, "merge", "map")
-    bounded_list(list(document))
-    return document
+        whole |= _of(one, "merge", "map")
+    bounded_list(list(whole))
+    return whole
 
 
 def counted(start: Json, end: Json = None) -> list[Json]:

@@ -58,16 +58,16 @@ def action(low: Lowering, node: Node) -> Action | None:
     """What undoes or replaces a task; None where it is said in words only."""
     if not isinstance(node, Mapping):
         return None
-    result = {str(key.value): value for key, value in node.entries}
-    run = script(result["run"]) if "run" in result else None
-    uses = values.text(result["uses"]) if "uses" in result else ("shell" if run is not None else "")
+    parts = {str(key.value): value for key, value in node.entries}
+    run = script(parts["run"]) if "run" in parts else None
+    uses = values.text(parts["uses"]) if "uses" in parts else ("shell" if run is not None else "")
     return Action(
         uses,
-        low.with_defaults(uses, values.data(result["with"]) if "with" in result else {}),
+        low.with_defaults(uses, values.data(parts["with"]) if "with" in parts else {}),
         run,
         made_ready(run),
-        flow.retry(low, result["retry"], Retry()) if "retry" in result else Retry(),
-        values.duration(low, result["timeout"]) if "timeout" in result else None,
+        flow.retry(low, parts["retry"], Retry()) if "retry" in parts else Retry(),
+        values.duration(low, parts["timeout"]) if "timeout" in parts else None,
     )
 
 
@@ -75,17 +75,17 @@ def fresh(low: Lowering, node: Node) -> Fresh | None:
     """When a task counts as done already."""
     if not isinstance(node, Mapping):
         return None
-    result = {str(key.value): value for key, value in node.entries}
-    inputs = values.texts(result["inputs"]) if "inputs" in result else ()
-    outputs = values.texts(result["outputs"]) if "outputs" in result else ()
-    gitignore = "gitignore" in result and values.truth(result["gitignore"]) is True
+    parts = {str(key.value): value for key, value in node.entries}
+    inputs = values.texts(parts["inputs"]) if "inputs" in parts else ()
+    outputs = values.texts(parts["outputs"]) if "outputs" in parts else ()
+    gitignore = "gitignore" in parts and values.truth(parts["gitignore"]) is True
     if (inputs or gitignore) and all(pattern.startswith("!") for pattern in inputs):
         what = "`gitignore: true`" if gitignore else f"`{inputs[0]}`"
         low.report("PLAN006", f"{what} leaves files out, and `fresh` names no `inputs` to take them from", node.span)
     for pattern in outputs:
         if pattern.startswith("!"):
-            low.report("PLAN006", f"`{pattern}` leaves a file out, which only `inputs` can", result["outputs"].span)
-    return Fresh(inputs, outputs, condition(low, result["when"]) if "when" in result else None, gitignore)
+            low.report("PLAN006", f"`{pattern}` leaves a file out, which only `inputs` can", parts["outputs"].span)
+    return Fresh(inputs, outputs, condition(low, parts["when"]) if "when" in parts else None, gitignore)
 
 
 def kept_paths(low: Lowering, node: Node) -> tuple[str, ...]:

@@ -251,33 +251,33 @@ _AMOUNTS = ("tokens", "calls", "attempts", "iterations", "depth")
 
 def budgets(low: Lowering, node: Node, default: Budgets) -> Budgets:
     """Limits; those not named are the default's."""
-    document: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for key, value in node.entries if isinstance(node, Mapping) else ():
         name = str(key.value)
         if name == "time":
-            document[name] = values.duration(low, value)
+            fields[name] = values.duration(low, value)
         elif name == "cost":
-            document[name] = values.money(low, value)
+            fields[name] = values.money(low, value)
         elif name in _AMOUNTS:
-            document[name] = values.count(low, value)
+            fields[name] = values.count(low, value)
         elif name == "warn":
-            document[name] = values.fraction(low, value)
-            if (document[name] or 0) > 1:
+            fields[name] = values.fraction(low, value)
+            if (fields[name] or 0) > 1:
                 message = f"`{values.text(value)}` is more than the whole limit"
                 low.report("PLAN006", message, value.span, "a share is at most `100%`")
         elif name == "on_exhausted" and (word := values.text(value)) in _EXHAUSTED:
-            document[name] = word
-    return default._replace(**document)
+            fields[name] = word
+    return default._replace(**fields)
 
 
 def rollback(low: Lowering, node: Node) -> RollbackPolicy | None:
     if not isinstance(node, Mapping):
         return None
-    result = {str(key.value): value for key, value in node.entries}
+    parts = {str(key.value): value for key, value in node.entries}
     return RollbackPolicy(
-        "strict" if "mode" in result and values.text(result["mode"]) == "strict" else "best_effort",
-        values.texts(result["only"]) if "only" in result else (),
-        budgets(low, result["budgets"], Budgets()) if "budgets" in result else Budgets(),
+        "strict" if "mode" in parts and values.text(parts["mode"]) == "strict" else "best_effort",
+        values.texts(parts["only"]) if "only" in parts else (),
+        budgets(low, parts["budgets"], Budgets()) if "budgets" in parts else Budgets(),
     )
 
 
@@ -360,12 +360,12 @@ GATE_KEYS = frozenset(
 def gate(low: Lowering, nodes: dict[str, Node]) -> Gate:
     """A gate from the keys of its task; without a kind, checks make it a gate of checks and people one of approval."""
     kind = values.text(nodes["gate"]) if "gate" in nodes else ""
-    document: dict[str, Any] = {name: read(low, nodes[name]) for name, read in _READERS.items() if name in nodes}
-    document |= document.pop("approvers", {})
+    fields: dict[str, Any] = {name: read(low, nodes[name]) for name, read in _READERS.items() if name in nodes}
+    fields |= fields.pop("approvers", {})
     kind = kind or ("checks" if "checks" in nodes else "")
     _report_missing(low, kind, nodes)
-    _report_alike(low, document.get("options", ()))
-    return Gate(kind or "approval", **document)
+    _report_alike(low, fields.get("options", ()))
+    return Gate(kind or "approval", **fields)
 
 
 _NEEDED = {
@@ -424,12 +424,12 @@ def approvers(node: Node) -> Approvers:
     not decide unless ``starter: true`` allows it."""
     if not isinstance(node, Mapping):
         return Approvers(people=values.texts(node), not_starter=True)
-    result = {str(key.value): value for key, value in node.entries}
-    starter = values.truth(result["starter"]) if "starter" in result else None
+    parts = {str(key.value): value for key, value in node.entries}
+    starter = values.truth(parts["starter"]) if "starter" in parts else None
     return Approvers(
-        values.texts(result["roles"]) if "roles" in result else (),
-        values.texts(result["users"]) if "users" in result else (),
-        (values.whole(result["count"]) if "count" in result else None) or 1,
+        values.texts(parts["roles"]) if "roles" in parts else (),
+        values.texts(parts["users"]) if "users" in parts else (),
+        (values.whole(parts["count"]) if "count" in parts else None) or 1,
         not starter,
     )
 
@@ -449,21 +449,21 @@ def _option(node: Node) -> Option | None:
         return Option(name, span=node.span) if name else None
     if not isinstance(node, Mapping):
         return None
-    result = {str(key.value): value for key, value in node.entries}
+    parts = {str(key.value): value for key, value in node.entries}
     keys = ("id", "title", "description", "cost", "to", "rework")
-    words = {name: values.text(result[name]) for name in keys if name in result}
+    words = {name: values.text(parts[name]) for name in keys if name in parts}
     name = words.get("id", "") or words.get("title", "")
     return Option(
         name,
         words.get("title", ""),
         words.get("description", ""),
-        values.texts(result["pros"]) if "pros" in result else (),
-        values.texts(result["cons"]) if "cons" in result else (),
+        values.texts(parts["pros"]) if "pros" in parts else (),
+        values.texts(parts["cons"]) if "cons" in parts else (),
         words.get("cost", ""),
         words.get("to", "") or words.get("rework", ""),
         node.span,
         "rework" in words,
-        (values.whole(result["max"]) if "max" in result else 0) or 0,
+        (values.whole(parts["max"]) if "max" in parts else 0) or 0,
     )
 
 

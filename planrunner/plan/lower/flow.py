@@ -185,12 +185,12 @@ def retry(low: Lowering, node: Node, default: Retry) -> Retry:
         return default._replace(attempts=max(number, 1))
     if not isinstance(node, Mapping):
         return default
-    document: dict[str, Any] = {} if default.attempts > 1 else {"attempts": 3}
+    fields: dict[str, Any] = {} if default.attempts > 1 else {"attempts": 3}
     for key, value in node.entries:
         read = _retry_value(low, str(key.value), value)
         if read is not None:
-            document[str(key.value)] = read
-    return default._replace(**document)
+            fields[str(key.value)] = read
+    return default._replace(**fields)
 
 
 def _retry_value(low: Lowering, key: str, node: Node) -> Any:
@@ -211,20 +211,20 @@ FANOUT_KEYS = frozenset(_FANOUT)
 
 def fanout(low: Lowering, parts: dict[str, Node]) -> Fanout:
     """``foreach`` (an expression or a list of items) or ``matrix``, with their limits."""
-    document: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for key, field in _FANOUT.items():
         if key in parts:
-            document[field] = values.text(parts[key]) if key == "as" else values.data(parts[key])
+            fields[field] = values.text(parts[key]) if key == "as" else values.data(parts[key])
     _check_fanout(low, parts)
     source = parts.get("foreach")
     if isinstance(source, Sequence):
-        document["items"] = values.data(source)
+        fields["items"] = values.data(source)
     elif source is not None:
-        document["foreach"] = condition(low, source)
+        fields["foreach"] = condition(low, source)
     if "matrix" in parts:
-        document["matrix"] = values.data(parts["matrix"])
-        document["axes"] = _axes(low, parts["matrix"])
-    return Fanout(**document)
+        fields["matrix"] = values.data(parts["matrix"])
+        fields["axes"] = _axes(low, parts["matrix"])
+    return Fanout(**fields)
 
 
 _TAKEN = frozenset({"params", "tasks", "env", "plan", "run", "loop", "carry", "index", "matrix"})

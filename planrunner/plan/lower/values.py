@@ -245,8 +245,8 @@ def _parsed(low: Lowering, node: Scalar, content: str) -> Expression | None:
 def criteria(low: Lowering, node: Node, known: frozenset[str]) -> tuple[Criterion, ...]:
     """One criterion or a list of them."""
     items = node.items if isinstance(node, Sequence) else [node]
-    result = (criterion(low, item, known) for item in items)
-    return tuple(each for each in result if each is not None)
+    read = (criterion(low, item, known) for item in items)
+    return tuple(each for each in read if each is not None)
 
 
 def criterion(low: Lowering, node: Node, known: frozenset[str]) -> Criterion | None:

@@ -374,12 +374,12 @@ def _entries(schema: dict[str, Json], value: dict[str, Json], path: Path) -> Ite
 
 def _any(members: list[Json], value: Json, path: Path) -> Iterator[Fault]:
     """What is wrong by the one alternative that a value of its kind can mean, or that none is of its kind."""
-    result = [list(_look(member, value, path)) for member in members]
-    if not all(result):
+    faults = [list(_look(member, value, path)) for member in members]
+    if not all(faults):
         return
     alike = [
         each
-        for each, member in zip(result, members, strict=True)
+        for each, member in zip(faults, members, strict=True)
         if _of_its_kind(each[0], path) or "enum" in member or (_form(member) and _is_of(value, _types(member)))
     ]
     if alike:

@@ -220,8 +220,8 @@ def label_place(view: PlanView, label: str) -> Span:
         return view.plan.span
     word = re.compile(rf"(?<![\w-]){re.escape(label)}(?![\w-])")
     lists = re.compile(r"[\"']?\b(?:gates|labels)[\"']?\s*:")
-    result = [word.search(text, key.end()) for key in lists.finditer(text, policy.end())]
-    first = min((match.span() for match in result if match is not None), default=None)
+    places = [word.search(text, key.end()) for key in lists.finditer(text, policy.end())]
+    first = min((match.span() for match in places if match is not None), default=None)
     if _is_named(view, label) and first is not None:
         return Span(*first)
     at = text.find("requireGateForProd", policy.end())

@@ -85,16 +85,16 @@ REWORK_CODES = ("PLAN115",)
 
 
 def check_rework(view: PlanView) -> Iterable[Diagnostic]:
-    result: list[tuple[int, int, Span]] = []
+    sent: list[tuple[int, int, Span]] = []
     for here, task in enumerate(view.plan.tasks):
         if task.edges or task.gate is not None:
             for target, _, span in sent_back(task):
                 there = view.graph.find(target)
                 if there >= 0:
-                    result.append((there, here, span))
-    if result:
-        earlier = view.graph.precedes([(there, here) for there, here, _ in result])
-        for (there, here, span), is_before in zip(result, earlier, strict=True):
+                    sent.append((there, here, span))
+    if sent:
+        earlier = view.graph.precedes([(there, here) for there, here, _ in sent])
+        for (there, here, span), is_before in zip(sent, earlier, strict=True):
             if not is_before or there == here:
                 yield _sent_ahead(view, there, here, span)
 

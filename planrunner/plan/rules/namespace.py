@@ -253,10 +253,10 @@ def _printed(task: Task, known: dict[str, Type]) -> Type:
 
 def _answers(gate: Gate) -> dict[str, Type]:
     """The outputs of a gate: the decision, the option that was chosen and the fields of its form."""
-    result = dict(_DECISION)
+    outputs = dict(_DECISION)
     if gate.options:
-        result["choice"] = STRING
-    return result | {field.name: declared(field.type) for field in gate.form}
+        outputs["choice"] = STRING
+    return outputs | {field.name: declared(field.type) for field in gate.form}
 
 
 def _carried(names: tuple[str, ...]) -> Type:

@@ -32,14 +32,14 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
     reads = [read for read in reads_of(view) if len(read.path) > 1 and read.path[0] == "tasks"]
     if view.outer:
         yield from _outside(view, [read for read in reads if read.path[1] not in view.positions])
-    result = [_Ordered(read, view.positions[read.path[1]]) for read in reads if read.path[1] in view.positions]
-    result = [item for item in result if item.read.here >= 0 and not _own_result(item) and not _inner(view, item)]
-    if not result:
+    ordered = [_Ordered(read, view.positions[read.path[1]]) for read in reads if read.path[1] in view.positions]
+    ordered = [item for item in ordered if item.read.here >= 0 and not _own_result(item) and not _inner(view, item)]
+    if not ordered:
         return
     tasks = view.plan.tasks
-    before = view.graph.precedes([(item.earlier, item.read.here) for item in result])
+    before = view.graph.precedes([(item.earlier, item.read.here) for item in ordered])
     upstream = []
-    for item, is_before in zip(result, before, strict=True):
+    for item, is_before in zip(ordered, before, strict=True):
         if is_before:
             upstream.append(item)
         elif not comes_last(tasks[item.read.here]) or tasks[item.earlier].finally_:

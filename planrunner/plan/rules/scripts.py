@@ -63,16 +63,16 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
 
 def _bashisms(view: PlanView, here: int, task: Task, script: str, bare: str) -> Iterator[Diagnostic]:
     quoted = _blanked(script, double=False)
-    result = [(what, match) for what, pattern in _BASH if (match := re.search(pattern, bare)) is not None]
+    constructs = [(what, match) for what, pattern in _BASH if (match := re.search(pattern, bare)) is not None]
     expansion = re.search(_EXPANSIONS[1], quoted)
     if expansion is not None:
-        result.append((_EXPANSIONS[0], expansion))
-    if not result:
+        constructs.append((_EXPANSIONS[0], expansion))
+    if not constructs:
         return
-    result.sort(key=lambda item: item[1].start(1))
-    first = result[0][1]
+    constructs.sort(key=lambda item: item[1].start(1))
+    first = constructs[0][1]
     place = place_of(view, Text(here, "run", "before", script), first.start(1), first.end(1))
-    words = list(dict.fromkeys(what for what, _ in result))
+    words = list(dict.fromkeys(what for what, _ in constructs))
     listed = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
     instead = " (in `sh`: `. ./file`)" if words == ["`source`"] else ""
     message = f"the script of `{task.id}` is run by `sh`, which may not support {listed}"

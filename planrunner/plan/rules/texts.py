@@ -180,17 +180,17 @@ def _run(here: int, run: str | tuple[str, ...]) -> Iterator[Text]:
 
 def _rare(here: int, task: Task) -> Iterator[Text]:
     """The texts of keys that few tasks have."""
-    result: list[tuple[str, Moment, Any]] = [("params", "before", task.params), ("backup", "before", task.backup)]
+    parts: list[tuple[str, Moment, Any]] = [("params", "before", task.params), ("backup", "before", task.backup)]
     if task.fresh is not None:
-        result.append(("fresh", "before", [task.fresh.inputs, task.fresh.outputs]))
+        parts.append(("fresh", "before", [task.fresh.inputs, task.fresh.outputs]))
     if task.loop is not None:
-        result.append(("loop", "rounds", task.loop.carry))
+        parts.append(("loop", "rounds", task.loop.carry))
     if task.fanout is not None:
-        result += [
+        parts += [
             ("foreach", "before", task.fanout.items),
             ("matrix", "before", _listed(task.fanout.matrix)),
         ]
-    for key, moment, value in result:
+    for key, moment, value in parts:
         for text in templates(value):
             yield Text(here, key, moment, text)
 

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import commands
 import pytest
 from canaries import CORE, VARIABLE
 from workbench import ROOT
@@ -183,8 +184,7 @@ def on_a_terminal(project: Path, *words: str) -> tuple[int, bytes]:
 
 
 def printed(project: Path, *words: str) -> bytes:
-    command = [sys.executable, "-m", "planrunner", *words]
-    done = subprocess.run(command, cwd=project, env=environment(project), capture_output=True, timeout=240, check=False)
+    done = commands.call(*words, folder=project, env=environment(project))
     assert b"Traceback" not in done.stderr
     return done.stdout + done.stderr
 

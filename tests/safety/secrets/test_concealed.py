@@ -8,14 +8,13 @@ import http.server
 import json
 import os
 import shutil
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import commands
 import pytest
 from canaries import canary
 from workbench import ROOT
@@ -112,14 +111,10 @@ def run(project: Path, plan: str, name: str, settings: str = "") -> tuple[str, d
     }
     said = ""
     for words in (["exec", "p.yaml"], ["show", "last"], ["events", "last", "--json"], ["logs", "last"]):
-        command = [sys.executable, "-m", "planrunner", *words]
-        done = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, timeout=240, check=False)
-        assert "Traceback" not in done.stderr
-        said += done.stdout + done.stderr
-    command = [sys.executable, "-m", "planrunner", "show", "last", "--json"]
-    shown = subprocess.run(
-        command, cwd=project, env=env, capture_output=True, text=True, timeout=240, check=True
-    ).stdout
+        ran = commands.run(*words, folder=project, env=env)
+        assert "Traceback" not in ran.err
+        said += ran.out + ran.err
+    shown = commands.run("show", "last", "--json", folder=project, env=env).out
     texts = {str(path): path.read_bytes() for path in state.rglob("*") if path.is_file()}
     texts |= {"terminal": (said + shown).encode()}
     wanted = {each for secret in SECRETS for line in lines(secret.encode()) for each in spellings(line)}

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import commands
 import pytest
 from workbench import ROOT
 
@@ -166,16 +167,15 @@ def test_what_processes_told_when_their_runner_is_killed_and_the_run_that_goes_o
     env = {**os.environ, "PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": str(state), "TMPDIR": str(temporary)}
     env["TOKEN"] = SECRET
 
-    def planrunner(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "planrunner", *words]
-        return subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, timeout=240, check=False)
+    def planrunner(*words: str) -> commands.Ran:
+        return commands.run(*words, folder=project, env=env)
 
     said = ""
     for number in range(1, 6):
         done = planrunner(*(("exec", "killed.yaml") if number == 1 else ("resume", "last")))
-        said += done.stdout + done.stderr
-        assert done.returncode == (-signal.SIGKILL if number < 5 else 0), said
+        said += done.out + done.err
+        assert done.code == (-signal.SIGKILL if number < 5 else 0), said
         assert not leaks(state, temporary), number
-    shown = json.loads(planrunner("show", "last", "--json").stdout)["tasks"]
+    shown = json.loads(planrunner("show", "last", "--json").out)["tasks"]
     assert shown["writes"]["outputs"] == {"plain": "[secret:token]", "coded": "[secret:token]", "inner": "1"}
     assert shown["returns"]["outputs"] == {"it": "[secret:token]"}

@@ -5,12 +5,11 @@ from __future__ import annotations
 import http.server
 import json
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import commands
 import pytest
 from canaries import canary
 from workbench import ROOT
@@ -83,16 +82,8 @@ models:
     env = {**os.environ, "PYTHONPATH": str(ROOT), "VECTORS_KEY": KEY}
     said = ""
     for words in (["exec", "p.yaml"], ["show", "last"], ["events", "last", "--json"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "planrunner", *words],
-            cwd=project,
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=240,
-            check=False,
-        )
-        said += done.stdout + done.stderr
+        ran = commands.run(*words, folder=project, env=env)
+        said += ran.out + ran.err
     return said, b"".join(path.read_bytes() for path in (project / ".planrunner").rglob("*") if path.is_file())
 
 
