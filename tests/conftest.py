@@ -59,11 +59,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if slow and config.getoption("markexpr") == "not slow" else None
 
 
+def _file(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0].removeprefix("tests/")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    files = [item.nodeid.partition("::")[0].removeprefix("tests/") for item in items]
-    tests = Counter(files)
+    tests = Counter(map(_file, items))
     place = {file: (LONG.index(file) if file in LONG else len(LONG), -tests[file]) for file in tests}
-    items[:] = [item for _, item in sorted(zip(files, items, strict=True), key=lambda pair: place[pair[0]])]
+    items.sort(key=lambda item: place[_file(item)])
     for item in items:
         if is_slow(item.nodeid.removeprefix("tests/")):
             item.add_marker(pytest.mark.slow)
