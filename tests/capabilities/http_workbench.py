@@ -203,16 +203,18 @@ class Project:
         """The outcome of the last attempt; ``tries`` are all of them, as the machine makes them of a task without
         ``retry``."""
         binding, context = bind(name, load(TARGETS[name])), context or self.context()
-        self.tries: list[Outcome] = []
+        # Several threads may call at once, and none may count the attempts of another.
+        tries: list[Outcome] = []
+        self.tries = tries
         while True:
             found = invoke(binding, inputs, context)
             assert isinstance(found, Outcome)
-            self.tries.append(found)
-            policy = retry_policy(Retry(), found, len(self.tries), found.failure)
+            tries.append(found)
+            policy = retry_policy(Retry(), found, len(tries), found.failure)
             if not found.failure or policy is None:
                 return found
-            time.sleep(retry_delay(policy, len(self.tries), name, found.retry_after))
-            context = context._replace(call=context.call._replace(attempt=len(self.tries) + 1))
+            time.sleep(retry_delay(policy, len(tries), name, found.retry_after))
+            context = context._replace(call=context.call._replace(attempt=len(tries) + 1))
 
     def get(self, url: str, **inputs: Any) -> Outcome:
         return self.call("http.get", None, url=url, **inputs)
