@@ -121,7 +121,7 @@ def decide(state: State, now: float) -> Decision:
     else:
         commands = admitted(state, ready, commands, now)
     if state.compensation_log is not None or state.plan.on_failure == "rollback":
-        commands += rollback.step(state, now)
+        commands += rollback.continue_rollbacks(state, now)
         if not commands and rollback.busy(state):
             return _NOTHING
     if state.meters and not commands:

@@ -72,7 +72,7 @@ def undoing(state: State, number: int, by: str = "") -> RollbackStarted | None:
     return started(state, RollbackStarted("doubt", (), (), by=by), positions) if positions else None
 
 
-def step(state: State, now: float) -> list[Command]:
+def continue_rollbacks(state: State, now: float) -> list[Command]:
     """What follows for the rollbacks of a run; nothing while what can be undone is under way or none is called for.
     Those of linked plans go on side by side, that of the run comes after them."""
     compensation_log = state.compensation_log
@@ -82,7 +82,7 @@ def step(state: State, now: float) -> list[Command]:
     doing = [compensation_log.steps[at] for at in compensation_log.doing.values()]
     room = state.max_parallel - sum(not step.cut and step.due is None and step.outcome is None for step in doing)
     for rollback in compensation_log.frames.values():
-        command = _step(state, compensation_log, rollback, now)
+        command = _continue(state, compensation_log, rollback, now)
         if isinstance(command, Undo):
             room -= 1
         if command is not None and (room >= 0 or not isinstance(command, Undo)):
@@ -91,13 +91,13 @@ def step(state: State, now: float) -> list[Command]:
         command = (
             None
             if compensation_log.frames and compensation_log.main.reason != "doubt"
-            else _step(state, compensation_log, compensation_log.main, now)
+            else _continue(state, compensation_log, compensation_log.main, now)
         )
         return commands if command is None else [*commands, command]
     return [*commands, _by_failure(state)] if is_due(state) else commands
 
 
-def _step(state: State, compensation_log: CompensationLog, rollback: Rollback, now: float) -> Command | None:
+def _continue(state: State, compensation_log: CompensationLog, rollback: Rollback, now: float) -> Command | None:
     doing = current(compensation_log, rollback)
     if doing is not None and doing.outcome is not None:
         return _after(state, compensation_log, rollback, doing, now)

@@ -169,7 +169,7 @@ def set_dependency_outcome(state: State, number: int, outcome: DependencyOutcome
         if frame.failing and not before:
             state.failing += 1
             wake(state, frame)
-        elif frame.failing and state.edition > 6 and any(tasks[each].overlooks for each in state.containers):
+        elif frame.failing and state.edition > 6 and _overlooks_failures(state, frame):
             wake(state, frame)  # what was reset beside the earlier failures is cut off by this one
     good = outcome in ("completed", "tolerated")
     uncounted = state.shape.uncounted
@@ -187,6 +187,11 @@ def set_dependency_outcome(state: State, number: int, outcome: DependencyOutcome
         candidates[other] = None
     if state.shape.routes_out:
         offer_routes(state, number)
+
+
+def _overlooks_failures(state: State, frame: Frame) -> bool:
+    """Whether a task of a frame was reset beside failures of it, which does not keep that task from beginning."""
+    return any(each.overlooks for each in state.tasks[frame.first : frame.first + frame.size])
 
 
 def wake(state: State, frame: Frame) -> None:

@@ -29,12 +29,12 @@ def ref_text(ref: str) -> str:
     return shown if all(char.isalnum() or char in "/._-@:+,=%[]" for char in shown) else word(shown)
 
 
-def rows(terminal: Terminal, rows: Sequence[dict[str, Json]]) -> list[str]:
+def rows(terminal: Terminal, versions: Sequence[dict[str, Json]]) -> list[str]:
     """The table of ``planrunner artifacts``; each row is the data of one version with ``when`` as text."""
     header = ("ARTIFACT", "TYPE", "SIZE", "MADE", "RUN")
     cells = [
         (ref_text(one["ref"]), harmless(one["type"]), size_text(one["size"]), one["when"], one["run_id"])
-        for one in rows
+        for one in versions
     ]
     return table(terminal, header, cells)
 

@@ -89,7 +89,7 @@ def _next_steps(terminal: Terminal, state: State, run_id: str) -> list[str]:
     undoing = (
         [] if state.compensation_log is None else [state.compensation_log.main, *state.compensation_log.frames.values()]
     )
-    step = sum(len(each.todo) for each in undoing)
-    parts = [plural(left, "task")] if left or not step else []
-    parts += [f"{plural(step, 'step')} to undo"] if step else []
+    steps = sum(len(each.todo) for each in undoing)
+    parts = [plural(left, "task")] if left or not steps else []
+    parts += [f"{plural(steps, 'step')} to undo"] if steps else []
     return [*lines, f"  {' and '.join(parts)} left: {terminal.program} resume {run_id}"]

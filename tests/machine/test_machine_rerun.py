@@ -689,6 +689,14 @@ def test_a_failure_after_a_rerun_stops_what_was_named_beside_it() -> None:
     assert again(ran, picks("first", "second"), {"first": BAD})[1] == ["first"]
 
 
+def test_a_further_failure_stops_what_was_named_and_waits_in_line() -> None:
+    bad = {"id": "bad", "run": "x"}
+    ran = rehearse(plan(bad, *PUBLISH, max_parallel=1), {"bad": [BAD]})
+    state, acted = again(ran, picks("first", "second"), {"first": BAD})
+    assert acted == ["first"]
+    assert state.tasks[state.index["second"]].status == "cancelled"
+
+
 def test_a_plan_that_is_ended_early_after_a_retry_does_not_run_its_rest() -> None:
     tasks = ({"id": "a", "run": "x"}, {"id": "b", "run": "x", "needs": ["a"], "ends_plan": True})
     rest = ({"id": "c", "run": "x", "needs": ["a"], "delay": "1h"}, {"id": "d", "run": "x", "needs": ["c"]})

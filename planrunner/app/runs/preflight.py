@@ -109,18 +109,18 @@ class _Look:
 
     def __init__(self, needs: Needs) -> None:
         self._needs = needs
-        self._sight: KnownPlan | None = None
+        self._known_plan: KnownPlan | None = None
         self._apart = "container" in str([needs.plan.policy, needs.policies])
         self._credentials: Mapping[str, Any] | None = None
 
     @property
     def known(self) -> KnownPlan:
-        if self._sight is None:
+        if self._known_plan is None:
             from planrunner.app.proof.envelope import KnownPlan
 
             needs = self._needs
-            self._sight = KnownPlan(needs.plan, needs.params, needs.traits, needs.env)
-        return self._sight
+            self._known_plan = KnownPlan(needs.plan, needs.params, needs.traits, needs.env)
+        return self._known_plan
 
     def at(self, path: str, task: Task, around: _Around) -> Iterator[_Found]:
         """What is missing for one task and its rollback."""

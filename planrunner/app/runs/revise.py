@@ -368,11 +368,11 @@ def _told(
     gone = after.gone
     away = () if gone is None else range(gone.first, gone.first + gone.size)
     lost = tuple(number for number in away if after.specs[number].id in then)
-    step = set()
+    owing = set()
     for position in outstanding(after):
         assert after.compensation_log is not None
         number = after.compensation_log.steps[position].number
-        step |= {number, *owners(after, number)}
+        owing |= {number, *owners(after, number)}
     again = [number for number in which.again if after.specs[number].gate is None]
     return Revision(
         state.run_id,
@@ -394,6 +394,6 @@ def _told(
         names(number for number in which.perhaps if number not in which.surely),
         names(which.new),
         names(lost),
-        names(number for number in lost if number in step),
+        names(number for number in lost if number in owing),
         names(number for number in which.again if after.specs[number].gate is not None),
     )
