@@ -52,7 +52,7 @@ def run_object(
     history: dict[str, list[dict[str, Json]]] = {}
     for attempt in attempts(entries):
         history.setdefault(attempt.task, []).append(_attempt_object(attempt))
-    task_state = {
+    document: dict[str, Json] = {
         "format": FORMAT,
         "run_id": state.run_id,
         **({"dry_run": True} if is_dry(state) else {}),
@@ -85,10 +85,10 @@ def run_object(
         "outputs": state.outputs,
     }
     if state.plan.artifacts:
-        task_state["artifacts"] = [_artifact(state, each) for each in state.plan.artifacts]
+        document["artifacts"] = [_artifact(state, each) for each in state.plan.artifacts]
     if state.compensation_log is not None and (report := rollback_object(state)):
-        task_state["rollback"] = report
-    return task_state
+        document["rollback"] = report
+    return document
 
 
 def listed_object(run: RunSummary) -> dict[str, Json]:
