@@ -18,6 +18,7 @@ from planrunner.plan.model import Capability, Field
 from planrunner.process import plugin_code
 
 _MODULES = {
+    "agent.ask": "ask",
     "core": "fail noop shell sleep",
     "docker.images": "build image_remove push tag",
     "docker.run": "run",
@@ -69,7 +70,7 @@ SEAMS: dict[str, tuple[str, str]] = {
 """Capabilities to which plugins add something: the hook that is called before the first use, and what it is given."""
 
 
-EXTRAS = {"llm": "llm", "research": "web", "sql": "sql"}
+EXTRAS = {"agent": "llm", "llm": "llm", "research": "web", "sql": "sql"}
 """Families whose libraries an extra of planrunner brings, with its name."""
 
 

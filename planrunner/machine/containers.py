@@ -13,14 +13,14 @@ from planrunner.machine.graph import Frame
 from planrunner.machine.reuse import taken_along
 from planrunner.machine.rollback import begin_undoing, came_to, is_linked_due
 from planrunner.machine.scope import FrameScope
-from planrunner.machine.state import State
+from planrunner.machine.state import State, member
 from planrunner.machine.statuses import after_settling, main_part_done, wake
 from planrunner.machine.stops import ended_by, undisturbed
 from planrunner.machine.timers import TimeMeter
 from planrunner.machine.verdicts import lacks_value
 from planrunner.plan.expressions.evaluate import truth
 from planrunner.plan.expressions.values import EvaluationError
-from planrunner.plan.model import Fanout, Loop, Plan, Task
+from planrunner.plan.model import Fanout, Join, Loop, Plan, Task
 
 Json = Any
 
@@ -72,7 +72,8 @@ def _body(state: State, number: int, event: FrameOpened) -> tuple[list[Task], li
         stem = event.task[:-1] if family else prefix
         last = "" if event.attempt == 1 else f"@{event.attempt}"
         names = [f"{stem}{at + 1}{last}" if family else f"{stem}[{at}]" for at in range(len(event.values))]
-        items = [_named(item, name) for name in names]
+        items = [_named(member(task, item, value), name) for name, value in zip(names, event.values, strict=True)]
+        items = _in_turn(state, items) if task.fanout is not None and task.fanout.tools else items
         return items, items
     if event.kind == "round":
         assert task.loop is not None
@@ -80,6 +81,19 @@ def _body(state: State, number: int, event: FrameOpened) -> tuple[list[Task], li
     else:
         body = list(task.subplan if task.sub is None else task.sub.tasks)
     return body, [_named(inner, f"{prefix}/{inner.id}") for inner in body]
+
+
+def _in_turn(state: State, calls: list[Task]) -> list[Task]:
+    """Calls that a model asks for at once: those that only look run side by side, any other waits for all before it,
+    and all after it wait for that one."""
+    done: list[Task] = []
+    first = 0  # of those since the last one that acts, which is the one before
+    for at, call in enumerate(calls):
+        looks = call.uses and state.trait(call).effect in ("pure", "read")
+        before = calls[max(first - 1, 0) : first] if looks else calls[max(first - 1, 0) : at]
+        done.append(call._replace(needs=tuple(each.id for each in before), join=Join("all_done")))
+        first = first if looks else at + 1
+    return done
 
 
 def _limited(state: State, number: int, sub: Plan | None, named: list[Task]) -> list[Task]:

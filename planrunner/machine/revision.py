@@ -15,7 +15,7 @@ from planrunner.machine.graph import Frame, Shape
 from planrunner.machine.names import frames, held_tasks, owners
 from planrunner.machine.reuse import may_keep
 from planrunner.machine.rework import Unfit, count_needs, downstream, is_current, retried
-from planrunner.machine.state import State, TaskState, Trait, divided
+from planrunner.machine.state import State, TaskState, Trait, divided, member
 from planrunner.machine.statuses import SETTLED, IllegalMove, after_settling, free_slot, move, take_slot
 from planrunner.machine.stops import FINAL_STOPS, task_over
 from planrunner.plan.identity import gives_the_same, paths_read, runs_alike
@@ -199,7 +199,9 @@ def _redefine_inside(state: State, number: int) -> None:
         body = held_tasks(state, number)
     while frame is not None:
         alike = len(body) * frame.size if frame.kind == "items" else frame.size
-        each = list(body) * frame.size if frame.kind == "items" else list(body)
+        each = list(body)
+        if frame.kind == "items":
+            each = [member(task, body[0], value) for value in frame.values]
         names = [state.specs[at].id for at in _numbers(frame)]
         if len(each) == alike and (frame.kind == "items" or _same_names(names, each)):
             if frame.linked is not None:

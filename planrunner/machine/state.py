@@ -508,6 +508,30 @@ _UNKNOWN = Trait()
 _FREE: Budgets = Task._field_defaults["budgets"]
 
 
+def member(holder: Task, item: Task, value: Json) -> Task:
+    """The task that an item of a fan-out is. Of calls that a model asks for it is that of their tool, with the inputs
+    that the call has arguments for."""
+    tools = holder.fanout.tools if holder.fanout is not None else ()
+    if not tools:
+        return item
+    tool = next(each for each in tools if each.id == value["tool"])
+    given = value.get("arguments") or {}
+    if tool.sub is not None:
+        return tool._replace(params=_of_arguments(tool.params, given))
+    return tool._replace(inputs=_of_arguments(tool.inputs, given))
+
+
+def _of_arguments(written: Json, given: dict[str, Json]) -> Json:
+    """The inputs of a tool without those that are left to the model and that it did not give."""
+    left_out = {name for name, text in (written or {}).items() if text == argument(name) and name not in given}
+    return {name: text for name, text in (written or {}).items() if name not in left_out}
+
+
+def argument(name: str) -> str:
+    """The template of an input that a model gives."""
+    return f"{{{{ call.arguments.{name} }}}}"
+
+
 def divided(task: Task) -> tuple[Task, Task]:
     """A fan-out as the task that holds its items, and the task that each item is.
 

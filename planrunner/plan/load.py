@@ -57,8 +57,9 @@ def load(source: Source, capabilities: Capabilities, project: Project = _NOTHING
     the plan is held to."""
     collecting = gc.isenabled()
     gc.disable()  # everything made here stays alive: a collection in between only costs
+    around = Project(roster=project.roster)
     try:
-        library = Library(source.name, lambda inner, links: _load(inner, capabilities, links))
+        library = Library(source.name, lambda inner, links: _load(inner, capabilities, links, around))
         found = _load(source, capabilities, Links(library, (os.path.basename(source.name),)), project)
         if found.plan is not None and library.too_large(found.plan):
             message = f"the plan has more than {MAX_TASKS:,} tasks with those of its subplans"
@@ -96,7 +97,7 @@ def _load(source: Source, capabilities: Capabilities, links: Links, project: Pro
     if not isinstance(tree, Mapping):
         return Loaded(None, arrange(findings), whole)
     table, more = _Table(capabilities), _plugin_checks(capabilities)
-    lowered = lower(tree, links, table)
+    lowered = lower(tree, links, table, project.roster)
     said = {finding.span for finding in found}  # by the schema, of the same value in other words
     findings += [finding for finding in lowered.findings if finding.code != "PLAN006" or finding.span not in said]
     if len(lowered.plan.tasks) == 1 and lowered.plan.tasks[0].edges:

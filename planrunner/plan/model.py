@@ -232,6 +232,8 @@ class Fanout(NamedTuple):
     max_items: int | None = None
     tolerate: Json = None
     axes: tuple[Axis, ...] = ()
+    tools: tuple[Task, ...] = ()
+    """Of the calls that a model asks for: the task that each item becomes is the one whose id is its ``tool``."""
 
 
 class Approvers(NamedTuple):
@@ -477,6 +479,11 @@ class Task(NamedTuple):
     """Settings that are evaluated when the task starts; until then their fields are as if they were not written."""
     concluding: bool = False
     """Stands for the plan's ``done``: starts when every other task of the main part is settled and none failed."""
+    agent: str = ""
+    """The agent that carries the task out: its ``loop`` asks a model and makes the calls that it wants, round by
+    round (``lower/agents.py``)."""
+    session: str = ""
+    """The conversation that the agent goes on with, and that later tasks may."""
 
 
 class Plan(NamedTuple):

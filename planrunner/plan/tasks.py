@@ -43,11 +43,13 @@ def comes_last(task: Task) -> bool:
 
 
 def every(tasks: Iterable[Task]) -> Iterator[Task]:
-    """The tasks with all tasks inside them."""
+    """The tasks with all tasks inside them, those that a model may ask for included."""
     waiting = list(tasks)
     for task in waiting:
         yield task
         waiting += inside(task)
+        if task.fanout is not None:
+            waiting += task.fanout.tools
 
 
 def size(family: Task) -> int | None:

@@ -25,8 +25,6 @@ _NO_MODELS = ("default", "judge", "judging")
 _BUILT_IN_MODELS = ("hash",)
 _LAYERS = ("task", "project", "global")
 _IDLE = {
-    "agents": "this version has no agents of its own",
-    "tools": "this version has no agents that could call them",
     "memory": "this version keeps no memory",
     "workflow": "`planrunner exec` is told which plan to run",
     "cli_profiles": "this version has no interactive shell",
@@ -127,7 +125,7 @@ def _known(pieces: Iterable[Piece], user: Part | None) -> dict[str, Names]:
     return {**names, "memory": dict.fromkeys(layers or _LAYERS)}
 
 
-_OF_AGENTS = {"model": "models", "fallback": "models", "tools": "tools", "memory": "memory", "policy": "profiles"}
+_OF_AGENTS = {"model": "models", "fallback": "models", "memory": "memory", "policy": "profiles"}
 
 
 def _references(section: str, value: Node, known: dict[str, Names], directory: str) -> Iterator[Diagnostic]:

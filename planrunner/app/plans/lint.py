@@ -28,6 +28,7 @@ from planrunner.plugins.registry import Registry
 from planrunner.safety.consistency import entries
 from planrunner.safety.credentials import read_credentials
 from planrunner.safety.project import FILE, check_files, levels, policy_records, read_project
+from planrunner.safety.roster import read_roster
 from planrunner.source import Notation, Source
 from planrunner.syntax.notations import parse, read_comments, write
 from planrunner.syntax.tree import Mapping as MappingNode
@@ -105,7 +106,8 @@ def _project(path: str) -> Project:
     directory = find_project(path)
     try:
         variables = {name: each.env_var for name, each in read_credentials(directory).items()}
-        return Project(read_project(directory).people, levels(policy_records(directory)), variables, directory)
+        people, roster = read_project(directory).people, read_roster(directory)
+        return Project(people, levels(policy_records(directory)), variables, directory, roster=roster)
     except (UsageError, PlanInvalid):
         return Project()
 

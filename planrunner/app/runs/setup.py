@@ -20,6 +20,7 @@ from planrunner.journal.workspace import find_project, find_state
 from planrunner.jsontext import read_json, write_json
 from planrunner.machine.events import RunRevised, RunStarted
 from planrunner.plan import compiled
+from planrunner.plan.agents import Roster
 from planrunner.plan.expressions.quantities import parse_count, parse_duration, parse_money
 from planrunner.plan.files import decode
 from planrunner.plan.identity import digest, paths_read
@@ -38,6 +39,7 @@ from planrunner.safety.project import (
     read_settings,
     records_of,
 )
+from planrunner.safety.roster import read_roster
 from planrunner.safety.trust import why_outside
 from planrunner.source import Source, Span, notation_of
 
@@ -80,13 +82,13 @@ def prepare_plan(path: str, journal: JournalPort, registry: Registry, text: byte
                 data = file.read()
         except OSError:
             data = read_regular(path).source.text.encode()
-    credentials = _credentials(find_project(path))
-    key = cache_key(path, data, registry, credentials)
+    held = _held(find_project(path))
+    key = cache_key(path, data, registry, held)
     kept = journal.compiled_get(key)
     restored = None if kept is None else _restore(kept, data, os.path.dirname(path))
     if restored is not None:
         return restored
-    ready = _load(path, text, registry, credentials)
+    ready = _load(path, text, registry, held)
     head = write_json(
         [ready.digest, ready.traits, ready.env, ready.notices, ready.files, ready.leaves_directory, ready.needs]
     )
@@ -94,25 +96,34 @@ def prepare_plan(path: str, journal: JournalPort, registry: Registry, text: byte
     return ready
 
 
-def cache_key(path: str, data: bytes, registry: Registry, credentials: dict[str, str] | None) -> str:
+class Held(NamedTuple):
+    """What of the settings of a project a plan is held to: the credentials, each with its variable, and the agents with
+    their tools. None where the settings are not sound, which the use of them reports."""
+
+    credentials: dict[str, str] | None = None
+    roster: Roster | None = None
+
+
+def cache_key(path: str, data: bytes, registry: Registry, held: Held) -> str:
     """What a compiled plan is kept under: it differs with all that the compiled form follows from."""
     parts = (FORMAT, __version__, notation_of(path), *registry.fingerprint())
-    if credentials:
-        parts = (*parts, write_json(sorted(credentials.items())))
+    if held.credentials:
+        parts = (*parts, write_json(sorted(held.credentials.items())))
+    if held.roster is not None and held.roster.agents:
+        parts = (*parts, write_json([held.roster.agents, held.roster.tools]))
     hashed = sha256("\0".join(parts).encode())
     hashed.update(data)
     return hashed.hexdigest()
 
 
-def _credentials(directory: str) -> dict[str, str] | None:
-    """The credentials of a project, each with its variable, as lint checks a plan against them; None where the
-    settings are not sound, which the use of them reports."""
+def _held(directory: str) -> Held:
     if not has_settings(directory):
-        return {}
+        return Held({}, Roster())
     try:
-        return {name: each.env_var for name, each in read_credentials(directory).items()}
+        credentials = {name: each.env_var for name, each in read_credentials(directory).items()}
+        return Held(credentials, read_roster(directory))
     except (UsageError, PlanInvalid):
-        return None
+        return Held()
 
 
 def _restore(kept: bytes, data: bytes, folder: str) -> ReadyPlan | None:
@@ -138,14 +149,14 @@ def _unchanged(path: str, known: str) -> bool:
         return False
 
 
-def _load(path: str, text: bytes | None, registry: Registry, credentials: dict[str, str] | None) -> ReadyPlan:
+def _load(path: str, text: bytes | None, registry: Registry, held: Held) -> ReadyPlan:
     file = read_regular(path) if text is None else decode(text, path)
     if file.findings:
         raise PlanInvalid(f"`{path}` cannot run", file.source, file.findings)
     from planrunner.plan.load import load
     from planrunner.plan.rules.view import Project
 
-    plan, findings, _, files = load(file.source, registry, Project(credentials=credentials))
+    plan, findings, _, files = load(file.source, registry, Project(credentials=held.credentials, roster=held.roster))
     if plan is None or any(finding.code == "PLAN801" for finding in findings):
         raise PlanInvalid(f"`{path}` cannot run", file.source, findings)
     capabilities = {name: registry.find(name) for name in sorted(capabilities_of(plan.tasks))}

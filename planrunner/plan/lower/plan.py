@@ -11,6 +11,7 @@ from collections.abc import Mapping as Table
 from typing import Any, NamedTuple
 
 from planrunner.diagnostics import Diagnostic, Label
+from planrunner.plan.agents import Roster
 from planrunner.plan.files import Links
 from planrunner.plan.lower import declarations, values
 from planrunner.plan.lower.keys import Part
@@ -31,13 +32,18 @@ class Lowered(NamedTuple):
     subplans: tuple[Plan, ...] = ()
 
 
-def lower(tree: Mapping, links: Links | None = None, capabilities: Table[str, Capability] | None = None) -> Lowered:
+def lower(
+    tree: Mapping,
+    links: Links | None = None,
+    capabilities: Table[str, Capability] | None = None,
+    roster: Roster | None = None,
+) -> Lowered:
     """Lower a tree that ``canonical`` has rewritten; without ``links`` no file is opened for a ``subplan``, without
-    ``capabilities`` commands stay words."""
+    ``capabilities`` commands stay words, without ``roster`` agents have no more than their names."""
     links = links or Links()
     findings: list[Diagnostic] = []
     start = Lowering(findings, links=links)
-    start.capabilities = capabilities
+    start.capabilities, start.roster = capabilities, roster
     links.declare(tree.get("subplans"), lambda name, node: _plan(node, start, name))
     plan = _plan(tree, start, "")
     return Lowered(plan, tuple(findings), links.make_all())

@@ -10,7 +10,7 @@ from typing import Any
 from planrunner.diagnostics import Label
 from planrunner.plan.commands.lower import BOUND, with_calls
 from planrunner.plan.commands.statements import looks_like_calls
-from planrunner.plan.lower import actions, declarations, flow, values
+from planrunner.plan.lower import actions, agents, declarations, flow, values
 from planrunner.plan.lower.actions import check_params, linked
 from planrunner.plan.lower.declarations import GATE_KEYS, gate, routes
 from planrunner.plan.lower.flow import joined, with_items
@@ -27,12 +27,12 @@ _EDGES = ("on_success", "on_failure", "next", "failure_modes", "gate")
 """The order of edges, whatever the order of the keys."""
 _OF_ATTEMPTS = ("timeout", "timebox", "heartbeat", "watchdog", "budgets")
 """Defaults that are meant for what acts, and not for a task that holds others."""
-_ACTIONS = ("run", "uses", "command", "loop", "subplan")
-_START = frozenset({"run", "command", "loop", "subplan", "rollback"})
+_ACTIONS = ("run", "uses", "command", "agent", "loop", "subplan")
+_START = frozenset({"run", "command", "agent", "loop", "subplan", "rollback"})
 """Keys that may start a program, or tasks that do."""
 HANDED_DOWN = ("env", "cwd", "shell")
 """What a task with steps or rounds says for all tasks in it."""
-_OTHER_ACTIONS = frozenset({"run", "uses", "loop", "subplan", "subplan_file"})
+_OTHER_ACTIONS = frozenset({"run", "uses", "agent", "loop", "subplan", "subplan_file"})
 
 
 def lower_task(low: Lowering, node: Mapping, defaults: dict[str, Any], extra: tuple[Mapping, ...] = ()) -> Task:
@@ -270,7 +270,17 @@ def _finish_fanout(draft: Draft) -> None:
             draft.low.report("PLAN004", f"`{name}` of a task needs `foreach` or `matrix`", draft.span(name))
 
 
+def _finish_agent(draft: Draft) -> None:
+    if "agent" in draft.nodes:
+        agents.carried_out(draft, lower_task)
+        return
+    for name in draft.nodes:
+        if name in agents.KEYS:
+            draft.low.report("PLAN004", f"`{name}` of a task needs `agent`", draft.span(name))
+
+
 _FINISHERS: tuple[tuple[frozenset[str], Callable[[Draft], None]], ...] = (
+    (agents.KEYS, _finish_agent),
     (frozenset({"loop", "subplan", "params", "rollback", "command"}), _finish_action),
     (GATE_KEYS | {"evidence"}, _finish_gate),
     (frozenset({"timeout", "retry", "budgets", "timebox", "heartbeat", "watchdog"}), _finish_times),

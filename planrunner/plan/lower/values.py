@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 from planrunner.diagnostics import Diagnostic, Label
+from planrunner.plan.agents import Roster
 from planrunner.plan.expressions.parse import classify, parse
 from planrunner.plan.expressions.quantities import parse_count, parse_duration, parse_money, parse_percent
 from planrunner.plan.expressions.values import ExpressionError
@@ -39,7 +40,7 @@ class Lowering:
 
     __slots__ = (
         *("_known", "capabilities", "classified", "commands", "findings", "ids", "inputs", "links", "names"),
-        *("inside", "params", "reached"),
+        *("inside", "params", "reached", "roster"),
     )
 
     def __init__(
@@ -54,6 +55,8 @@ class Lowering:
         self.links = links
         self.names = names
         self.params: tuple[Param, ...] = ()
+        self.roster: Roster | None = None
+        """The agents and tools of the project; None where they are not known."""
         self.capabilities: Table[str, Capability] | None = None
         """What commands may call; without any they stay words."""
         self.commands: dict[str, Pending] = {}
@@ -71,7 +74,7 @@ class Lowering:
     def scope(self, ids: frozenset[str], names: frozenset[str] = frozenset()) -> Lowering:
         """The same findings with other ids: the tasks of a loop or a subplan see each other, and ``names`` more."""
         inner = Lowering(self.findings, ids, self.links, self.names | names)
-        inner.params, inner.capabilities = self.params, self.capabilities
+        inner.params, inner.capabilities, inner.roster = self.params, self.capabilities, self.roster
         inner.inputs, inner.reached = self.inputs, self.reached
         return inner
 

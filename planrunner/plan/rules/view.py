@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix
+from planrunner.plan.agents import Roster
 from planrunner.plan.graph import Graph
 from planrunner.plan.model import Capability, Fanout, Plan, Task
 from planrunner.plan.nearest import nearest
@@ -27,6 +28,8 @@ class Project(NamedTuple):
     """Where the plan would run, as an absolute path; empty where it is not known."""
     refused: bool = False
     """Whether the schema has refused the plan, so that values may have any shape."""
+    roster: Roster | None = None
+    """The agents and tools of the project; None where they were not loaded."""
 
 
 _WORD = "A-Za-z0-9_*-"

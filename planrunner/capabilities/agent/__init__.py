@@ -1,0 +1,1 @@
+"""Agents: asking a model what to do next."""

@@ -1,0 +1,96 @@
+"""What a model may call: tools under names that every provider takes, and calls held against what they take."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from planrunner.capabilities.jsonschema import faults
+from planrunner.capabilities.llm.messages import Tool, ToolCall
+from planrunner.plan.agents import ANSWER
+from planrunner.plan.nearest import nearest
+
+Json = Any
+
+MOST_CALLS = 32
+"""Calls of one reply that are carried out."""
+LARGEST_CALL = 200_000
+"""Characters of the arguments of a call."""
+
+
+class Offer(NamedTuple):
+    """A tool under its name on the wire. ``tool`` is what the plan calls it; of an MCP server ``inner`` is the tool of
+    that server."""
+
+    wire: Tool
+    tool: str
+    inner: str = ""
+
+
+class Wanted(NamedTuple):
+    """A call that is to be carried out."""
+
+    id: str
+    tool: str
+    arguments: dict[str, Json]
+
+    def as_json(self) -> dict[str, Json]:
+        return self._asdict()
+
+
+class Offers:
+    """The tools of one request."""
+
+    def __init__(self, offers: list[Offer]) -> None:
+        self._by_name: dict[str, Offer] = {}
+        for offer in offers:
+            name = _free(offer.wire.name, self._by_name)
+            self._by_name[name] = offer._replace(wire=offer.wire._replace(name=name))
+
+    def __bool__(self) -> bool:
+        return bool(self._by_name)
+
+    def tools(self) -> list[Tool]:
+        return [offer.wire for offer in self._by_name.values()]
+
+    def read(self, call: ToolCall) -> Wanted | str:
+        """The call as a task takes it, or why it is not made."""
+        offer = self._by_name.get(call.name)
+        if offer is None:
+            near = nearest(call.name, self._by_name)
+            way = f", did you mean `{near}`?" if near else ""
+            return f"There is no tool `{call.name}`{way} You have {', '.join(sorted(self._by_name)) or 'none'}."
+        if len(str(call.arguments)) > LARGEST_CALL:
+            return f"The arguments are longer than {LARGEST_CALL:,} characters."
+        wrong = faults(offer.wire.schema, call.arguments)
+        if wrong:
+            return "The call was not made: its arguments do not fit. " + "; ".join(wrong[:5])
+        if offer.inner:
+            return Wanted(call.id, offer.tool, {"tool": offer.inner, "arguments": call.arguments})
+        return Wanted(call.id, offer.tool, call.arguments)
+
+
+def offered(given: list[Json]) -> list[Offer]:
+    """The tools that a task has, but for those of MCP servers."""
+    return [
+        Offer(Tool(wire_name(each["name"]), each.get("description", ""), each["schema"]), each["name"])
+        for each in given
+        if "server" not in each
+    ]
+
+
+def answering(schema: dict[str, Json]) -> Tool:
+    """The tool by which a model ends its work."""
+    return Tool(ANSWER, "End the work with its result. Call it alone, when everything is done.", schema)
+
+
+def wire_name(name: str) -> str:
+    """A name that every provider takes."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:60] or "tool"
+
+
+def _free(name: str, taken: dict[str, Offer]) -> str:
+    number, free = 2, name
+    while free in taken or free == ANSWER:
+        free, number = f"{name}_{number}", number + 1
+    return free

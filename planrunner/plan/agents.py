@@ -1,0 +1,175 @@
+"""The agents and tools of a project as plans are held to them: definitions, groups, and which tools a task may use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+from planrunner.plan.model import Capability
+
+Json = Any
+
+ASK = "ask"
+"""The tool by which a model asks a person."""
+ANSWER = "answer"
+"""The tool by which a model ends its work, with data that fits the schema of the task."""
+_PLAN = re.compile(r"[^\0]*\.(?:yaml|yml|json|plan)")
+
+
+class Roster(NamedTuple):
+    """The sections ``agents`` and ``tools`` of a project by name, as data; the files that they name are read in.
+    ``directory`` is where the plans are that tools name."""
+
+    agents: Mapping[str, Json] = {}
+    tools: Mapping[str, Json] = {}
+    directory: str = ""
+
+
+class Tool(NamedTuple):
+    """What a model may call under ``name``: a capability, a plan, a person (``ask``), or the tools of an MCP server,
+    of which ``only`` are patterns. ``fixed`` are inputs that it does not choose."""
+
+    name: str
+    uses: str = ""
+    plan: str = ""
+    server: str = ""
+    only: tuple[str, ...] = ("*",)
+    denied: tuple[str, ...] = ()
+    description: str = ""
+    fixed: Mapping[str, Json] = {}
+
+
+class Unknown(NamedTuple):
+    """A word that names no tool."""
+
+    word: str
+
+
+def granted(words: Iterable[str], roster: Roster, capabilities: Mapping[str, Capability]) -> Iterator[Tool | Unknown]:
+    """The tools that words stand for, in their order: names of ``tools``, groups of them, capabilities and patterns of
+    capabilities, files of plans, ``ask``, and ``server.tool`` of an MCP server."""
+    for word in words:
+        found = list(_of_word(word, roster, capabilities, ()))
+        yield from found or [Unknown(word)]
+
+
+def _of_word(
+    word: str, roster: Roster, capabilities: Mapping[str, Capability], around: tuple[str, ...]
+) -> Iterator[Tool | Unknown]:
+    said = roster.tools.get(word)
+    if isinstance(said, list) and word not in around:
+        for each in said:
+            yield from list(_of_word(str(each), roster, capabilities, (*around, word))) or [Unknown(str(each))]
+        return
+    if isinstance(said, dict):
+        yield _defined(word, said)
+        return
+    server, dot, tool = word.partition(".")
+    behind = roster.tools.get(server)
+    if dot and isinstance(behind, dict) and "mcp" in behind:
+        yield _defined(server, behind)._replace(only=(tool,))
+    elif word == ASK:
+        yield Tool(ASK)
+    elif _PLAN.fullmatch(word):
+        yield Tool(re.sub(r"[^A-Za-z0-9_-]+", "_", word.rpartition("/")[2].partition(".")[0]), plan=word)
+    elif "*" in word:
+        yield from (Tool(name, name) for name in capabilities if fnmatchcase(name, word))
+    elif capabilities.get(word) is not None:
+        yield Tool(word, word)
+
+
+def _defined(name: str, said: dict[str, Json]) -> Tool:
+    only = said.get("tools") or ["*"]
+    return Tool(
+        name,
+        uses=str(said.get("uses", "")),
+        plan=str(said.get("plan", "")),
+        server=name if "mcp" in said else "",
+        only=(only,) if isinstance(only, str) else tuple(map(str, only)),
+        description=str(said.get("description", "")),
+        fixed=said.get("with") or {},
+    )
+
+
+def narrowed(tools: Iterable[Tool], only: Iterable[str]) -> Iterator[Tool | Unknown]:
+    """Those of the tools that the words of a task name, which may be patterns; what they name beside that is unknown,
+    since a task never has more than its agent."""
+    tools = list(tools)
+    for word in only:
+        server, dot, inner = word.partition(".")
+        fitting = [tool for tool in tools if fnmatchcase(tool.name, word) or (tool.plan and tool.plan == word)]
+        within = [tool for tool in tools if dot and tool.server and tool.name == server]
+        yield from fitting
+        yield from (tool._replace(only=(inner,)) for tool in within if _overlaps(tool.only, inner))
+        if not (fitting or within):
+            yield Unknown(word)
+
+
+def _overlaps(patterns: tuple[str, ...], wanted: str) -> bool:
+    return any(fnmatchcase(wanted, pattern) or fnmatchcase(pattern, wanted) for pattern in patterns)
+
+
+def without(tools: Iterable[Tool], denied: Iterable[str]) -> Iterator[Tool]:
+    """The tools but those that the words name."""
+    denied = tuple(denied)
+    for tool in tools:
+        inner = tuple(word.partition(".")[2] for word in denied if tool.server and word.startswith(f"{tool.name}."))
+        if not any(fnmatchcase(tool.name, word) or (tool.plan and tool.plan == word) for word in denied):
+            yield tool._replace(denied=(*tool.denied, *inner))
+
+
+_SHORT = {
+    "string": {"type": "string"},
+    "text": {"type": "string"},
+    "int": {"type": "integer"},
+    "integer": {"type": "integer"},
+    "number": {"type": "number"},
+    "bool": {"type": "boolean"},
+    "boolean": {"type": "boolean"},
+    "any": {},
+    "list": {"type": "array"},
+    "map": {"type": "object"},
+}
+_WRITTEN_OUT = frozenset({"type", "properties", "$ref", "anyOf", "oneOf", "allOf", "enum", "const", "items", "$schema"})
+
+
+class Unreadable(Exception):
+    """A schema in short form that says nothing: the message names the part."""
+
+
+def schema_of(given: Json) -> dict[str, Json]:
+    """The JSON Schema that a task says its answer fits: written out, or short, a mapping from names to types (``bool``,
+    ``[string]``, ``{line: int}``, ``high|low``; with ``?`` at the end of its name it may be missing). Raises
+    Unreadable."""
+    if isinstance(given, dict) and isinstance(given.get("type"), str) and given["type"] == "object":
+        return given
+    if isinstance(given, dict) and _WRITTEN_OUT & given.keys() and "properties" in given:
+        return {"type": "object", **given}
+    if not isinstance(given, dict) or not given:
+        raise Unreadable("a schema is a mapping from names to types, such as {approved: bool, issues: [string]}")
+    return _object(given, "")
+
+
+def _object(given: dict[str, Json], at: str) -> dict[str, Json]:
+    properties = {name.removesuffix("?"): _short(value, f"{at}{name}") for name, value in given.items()}
+    required = [name for name in given if not name.endswith("?")]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _short(given: Json, at: str) -> dict[str, Json]:
+    if isinstance(given, str):
+        word = given.strip()
+        if word in _SHORT:
+            return dict(_SHORT[word])
+        if "|" in word:
+            return {"enum": [each.strip() for each in word.split("|")]}
+        raise Unreadable(f"`{given}` of `{at}` is not a type: write {', '.join(_SHORT)}, or `one|two` for a choice")
+    if isinstance(given, list) and len(given) == 1:
+        return {"type": "array", "items": _short(given[0], f"{at}[]")}
+    if isinstance(given, dict):
+        if _WRITTEN_OUT & given.keys():
+            return given
+        return _object(given, f"{at}.")
+    raise Unreadable(f"`{at}` has no type: write a word such as string, a list of one such as [string], or a mapping")

@@ -1,0 +1,304 @@
+"""A task that an agent carries out, as the loop that it is: ask the model, make the calls that it wants, ask again.
+
+A round makes the calls of the reply before, each a task of its own under the policy, budgets and gates of any task, and
+then asks the model, with what they gave. The model ends it with an answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from planrunner.plan.agents import ASK, Roster, Tool, Unknown, Unreadable, granted, narrowed, schema_of, without
+from planrunner.plan.files import Fault
+from planrunner.plan.lower import values
+from planrunner.plan.lower.keys import Draft
+from planrunner.plan.lower.values import Lowering, condition
+from planrunner.plan.model import (
+    Capability,
+    Criterion,
+    Edge,
+    Expression,
+    Fanout,
+    Gate,
+    Join,
+    Loop,
+    Output,
+    Param,
+    Plan,
+    Task,
+)
+from planrunner.plan.nearest import nearest
+from planrunner.source import Span
+from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
+
+Json = Any
+
+KEYS = frozenset({"agent", "prompt", "tools", "denied", "schema", "rounds", "session", "until", "context"})
+
+ROUNDS = 30
+"""Requests to the model of one attempt, where the task does not say how many."""
+SIDE_BY_SIDE = 4
+REQUEST_TIMEOUT = 1800.0
+"""Seconds for one request to the model, with those that mend its answer and those to models that stand in for it."""
+CALL_TIMEOUT = 600.0
+"""Seconds that a call may take."""
+_KEYS_OF_AN_AGENT = frozenset(
+    {"description", "model", "fallback", "parameters", "effort", "system", "tools", "denied", "context", "memory"}
+)
+
+
+def carried_out(draft: Draft, lower_task: Callable[[Lowering, Mapping, dict[str, Any]], Task]) -> None:
+    """Make the task of a draft the loop by which its agent works; ``lower_task`` reads the one of ``until``."""
+    nodes, low = draft.nodes, draft.low
+    definition = _definition(low, nodes["agent"])
+    if "prompt" not in nodes:
+        help_ = "say what it is to do: `prompt: …`"
+        low.report("PLAN004", "a task with `agent` needs `prompt`", draft.span("agent"), help_)
+    made = _Agent(draft, definition, lower_task)
+    draft.fields["agent"] = made.name
+    draft.fields["session"] = values.text(nodes["session"]) if "session" in nodes else ""
+    draft.fields["loop"] = made.loop()
+    draft.fields["outputs"] = (*draft.fields.get("outputs", ()), *made.outputs())
+
+
+def _definition(low: Lowering, node: Node) -> dict[str, Json]:
+    """What the project, or the task itself, says of the agent."""
+    if isinstance(node, Mapping):
+        for key, _ in node.entries:
+            if key.value not in _KEYS_OF_AN_AGENT:
+                near = nearest(str(key.value), _KEYS_OF_AN_AGENT)
+                way = f", did you mean `{near}`?" if near else ""
+                low.report("PLAN003", f"an agent has no key `{key.value}`{way}", key.span)
+        return {"name": "", **(values.data(node) or {})}
+    name = values.text(node)
+    if low.roster is None:
+        return {"name": name}
+    found = low.roster.agents.get(name)
+    if found is None:
+        near = nearest(name, low.roster.agents)
+        way = f", did you mean `{near}`?" if near else ""
+        known = ", ".join(f"`{each}`" for each in list(low.roster.agents)[:8])
+        help_ = f"planrunner.yaml has {known}" if known else "planrunner.yaml has no section `agents`"
+        low.report("PLAN841", f"there is no agent `{name}`{way}", node.span, help_)
+    return {"name": name, **(found or {})}
+
+
+class _Agent:
+    """One agent at one task."""
+
+    def __init__(self, draft: Draft, definition: dict[str, Json], lower_task: Callable[..., Task]) -> None:
+        self._lower = lower_task
+        self._low, self._nodes, self._definition = draft.low, draft.nodes, definition
+        self._place = draft.span("agent")
+        self.name = str(definition["name"]) or "agent"
+        self._tools = self._granted()
+        self._schema = self._answer()
+        self._until = self._nodes.get("until")
+
+    def loop(self) -> Loop:
+        """The rounds."""
+        tasks = [self._calls(), self._model()]
+        done = "tasks.model.outputs.done"
+        checked = self._check()
+        if checked is not None:
+            tasks.append(checked)
+            done = f"{done} and tasks.check.ok"
+        elif self._until is not None:
+            done = f"{done} and ({values.text(self._until)})"
+        rounds = self._nodes.get("rounds")
+        most = values.whole(rounds) if rounds is not None else None
+        carry: dict[str, Json] = {
+            "calls": {"first": [], "next": "{{ tasks.model.outputs.calls }}"},
+            "transcript": {"first": "", "next": "{{ tasks.model.outputs.transcript }}"},
+            "prompt": {"first": values.data(self._nodes["prompt"]) if "prompt" in self._nodes else "", "next": ""},
+        }
+        if checked is not None:
+            told = "{{ default(tasks.check.stdout, '') + default(tasks.check.stderr, '') }}"
+            carry["check"] = {"first": "", "next": told}
+        return Loop(most or ROUNDS, self._condition(done, self._until), tuple(tasks), carry)
+
+    def outputs(self) -> tuple[Output, ...]:
+        """What the task gives: the parts of its answer, or its text."""
+        given = "{{ tasks.model.outputs.%s }}"
+        always = [Output(name, value=given % name) for name in ("text", "transcript", "usage")]
+        if self._schema is None:
+            return tuple(always)
+        answer = "{{ default(tasks.model.outputs.answer.%s, none) }}"
+        named = self._schema.get("properties", {})
+        return (*(Output(name, value=answer % name) for name in named), *always[1:])
+
+    def _calls(self) -> Task:
+        """What the reply before wants called, each call the task of its tool."""
+        tasks = tuple(task for tool in self._tools if (task := self._task(tool)) is not None)
+        fanout = Fanout(
+            foreach=self._condition("carry.calls"), name="call", max_parallel=SIDE_BY_SIDE, tolerate="100%", tools=tasks
+        )
+        return Task("calls", uses="noop", fanout=fanout, span=self._place)
+
+    def _model(self) -> Task:
+        inputs: dict[str, Json] = {
+            "agent": self.name,
+            "prompt": "{{ carry.prompt }}",
+            "transcript": "{{ carry.transcript }}",
+            "results": "{{ tasks.calls.items }}",
+            "last": "{{ loop.round == loop.max }}",
+            "tools": _literal([self._offer(tool) for tool in self._tools]),
+        }
+        for key in ("model", "fallback", "parameters", "effort", "system", "context", "memory"):
+            if self._definition.get(key) is not None:
+                inputs[key] = _literal(self._definition[key])
+        if "context" in self._nodes:
+            inputs["context"] = values.data(self._nodes["context"])
+        if self._schema is not None:
+            inputs["schema"] = _literal(self._schema)
+        if self._until is not None:
+            inputs["until"] = "{{ carry.check }}" if isinstance(self._until, Mapping) else values.text(self._until)
+        again = Task._field_defaults["retry"]._replace(attempts=3, on=("transient",))
+        return Task(
+            "model",
+            uses="agent.ask",
+            inputs=inputs,
+            needs=("calls",),
+            retry=again,
+            timeout=REQUEST_TIMEOUT,
+            span=self._place,
+        )
+
+    def _check(self) -> Task | None:
+        """The task that ``until`` says in place of an expression: the work is over when it goes well."""
+        if not isinstance(self._until, Mapping):
+            return None
+        inner = self._low.scope(frozenset({"calls", "model"}), frozenset({"loop", "carry"}))
+        inner.inside = True
+        made = self._lower(inner, self._until, {})
+        when = self._condition("tasks.model.outputs.done")
+        return made._replace(id="check", needs=("model",), when=when, allow_failure=True, span=self._until.span)
+
+    def _answer(self) -> dict[str, Json] | None:
+        node = self._nodes.get("schema")
+        if node is None:
+            return None
+        try:
+            return schema_of(values.data(node))
+        except Unreadable as error:
+            self._low.report("PLAN006", str(error), node.span)
+            return None
+
+    def _condition(self, text: str, node: Node | None = None) -> Expression | None:
+        start, end = (node.start, node.end) if node is not None else self._place
+        return condition(self._low, Scalar(text, start, end, text))
+
+    def _granted(self) -> list[Tool]:
+        """The tools of the agent that the task leaves it."""
+        roster = self._low.roster or Roster()
+        words = self._definition.get("tools") or []
+        found = self._known(granted([words] if isinstance(words, str) else words, roster, self._low.capabilities or {}))
+        own = self._nodes.get("tools")
+        if own is not None:
+            found = self._known(narrowed(found, values.texts(own)), own)
+        denied = [*values.texts(self._nodes["denied"])] if "denied" in self._nodes else []
+        said = self._definition.get("denied") or []
+        kept = without(found, [*([said] if isinstance(said, str) else said), *denied])
+        return list({(tool.name, tool.only): tool for tool in kept}.values())
+
+    def _known(self, tools: Any, node: Node | None = None) -> list[Tool]:
+        tools = list(tools)
+        names = [tool.name for tool in tools if isinstance(tool, Tool)]
+        for each in tools:
+            if isinstance(each, Unknown) and self._low.roster is not None:
+                near = nearest(each.word, names)
+                way = f", did you mean `{near}`?" if near else ""
+                whose = f"the agent `{self.name}` has no tool `{each.word}`"
+                help_ = "a task can only narrow what its agent has" if node is not None else "name a capability, an entry of `tools`, the file of a plan, or `ask`"
+                self._low.report("PLAN841", f"{whose}{way}", node.span if node is not None else self._place, help_)
+        return [tool for tool in tools if isinstance(tool, Tool)]
+
+    def _offer(self, tool: Tool) -> dict[str, Json]:
+        """What the model is told of a tool."""
+        if tool.server:
+            return {"name": tool.name, "server": tool.server, "only": list(tool.only), "denied": list(tool.denied)}
+        if tool.name == ASK:
+            said = "Ask a person, who answers in words. Ask only what you cannot find out."
+            return {"name": ASK, "description": said, "schema": _shape({"question": {"type": "string"}}, ["question"])}
+        if tool.plan:
+            plan = self._plan(tool)
+            params = plan.params if plan is not None else ()
+            said = tool.description or (plan.title or plan.description if plan is not None else "")
+            shapes = {each.name: {"description": each.description} for each in params if each.name not in tool.fixed}
+            needed = [each.name for each in params if each.required and each.name in shapes]
+            return {"name": tool.name, "description": said, "schema": _shape(shapes, needed)}
+        found = (self._low.capabilities or {}).get(tool.uses)
+        if found is None:
+            return {"name": tool.name, "schema": _shape({}, [])}
+        said = tool.description or "\n".join(filter(None, (found.summary, found.description)))
+        if found.takes_run:
+            return {"name": tool.name, "description": said if tool.description else _SCRIPT, "schema": _COMMAND}
+        fields = [field for field in found.inputs if field.name not in tool.fixed]
+        shapes = {each.name: {**(each.schema or {}), "description": each.description} for each in fields}
+        return {
+            "name": tool.name,
+            "description": said,
+            "schema": _shape(shapes, [each.name for each in fields if each.required]),
+        }
+
+    def _task(self, tool: Tool) -> Task | None:
+        """The task that a call of a tool is."""
+        made = Task(tool.name, timeout=CALL_TIMEOUT, span=self._place)
+        if tool.server:
+            inputs = {"server": tool.server, "tool": _argument("tool"), "arguments": _argument("arguments")}
+            return made._replace(uses="mcp.call", inputs=inputs)
+        if tool.name == ASK:
+            form = (Param("answer", "string", required=True),)
+            return made._replace(
+                timeout=None, gate=Gate("approval", "{{ call.arguments.question }}", form=form)
+            )
+        if tool.plan:
+            plan = self._plan(tool)
+            if plan is None:
+                return None
+            params = {each.name: _argument(each.name) for each in plan.params} | dict(tool.fixed)
+            return made._replace(timeout=None, subplan_file=tool.plan, sub=plan, params=params)
+        found = (self._low.capabilities or {}).get(tool.uses)
+        if found is None:
+            return None
+        if found.takes_run:
+            return made._replace(uses=tool.uses, run=("sh", "-c", "{{ call.arguments.command }}"))
+        inputs = {each.name: _argument(each.name) for each in found.inputs} | dict(tool.fixed)
+        return made._replace(uses=tool.uses, inputs=inputs)
+
+    def _plan(self, tool: Tool) -> Plan | None:
+        found = self._low.links.find(tool.plan) if self._low.links is not None else None
+        if isinstance(found, Fault):
+            self._low.report(found.code, found.message, self._place, found.help)
+            return None
+        return found
+
+
+_SCRIPT = "Run a command with `sh -c` in the working directory. Gives its exit code and what it printed."
+_COMMAND = {
+    "type": "object",
+    "properties": {"command": {"type": "string", "description": "the command, such as `python -m pytest -q`"}},
+    "required": ["command"],
+    "additionalProperties": False,
+}
+
+
+def _literal(value: Json) -> Json:
+    """Data as templates that give it as it is."""
+    if isinstance(value, str):
+        return re.sub(r"\{[{%#]", lambda found: "{{ '" + found[0] + "' }}", value)
+    if isinstance(value, list):
+        return [_literal(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _literal(each) for name, each in value.items()}
+    return value
+
+
+def _shape(properties: dict[str, Json], required: list[str]) -> dict[str, Json]:
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _argument(name: str) -> str:
+    return f"{{{{ call.arguments.{name} }}}}"

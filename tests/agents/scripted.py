@@ -1,0 +1,162 @@
+"""A model that says what a script tells it, in the words of four providers, on loopback.
+
+A script is a list of replies, or a function that is given the request in one shape and gives a reply. A reply is a text,
+a list of calls ``(tool, arguments)``, or a mapping with ``text``, ``calls``, ``status`` (and ``headers``), ``cut`` (the
+connection is closed instead), ``raw`` (a body as it is).
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple
+
+Json = Any
+Reply = Json
+
+
+class Heard(NamedTuple):
+    """A request in one shape: the texts of its turns by role, the names of the tools it offers, its whole body."""
+
+    provider: str
+    turns: list[tuple[str, str]]
+    tools: list[str]
+    body: dict[str, Json]
+
+    def last(self) -> str:
+        return self.turns[-1][1]
+
+    def said(self) -> str:
+        return "\n".join(text for _, text in self.turns)
+
+
+class ScriptedModel:
+    """A server; ``heard`` are the requests in their order."""
+
+    def __init__(self, script: list[Reply] | Callable[[Heard], Reply], usage: tuple[int, int] = (100, 20)) -> None:
+        self._script, self._usage = script, usage
+        self._lock = threading.Lock()
+        self.heard: list[Heard] = []
+        model = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                model._answer(self)
+
+            def log_message(self, *_: Any) -> None:
+                return
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def __enter__(self) -> ScriptedModel:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def settings(self, provider: str = "openai-compatible", **more: Json) -> dict[str, Json]:
+        """The section ``models`` of a project that asks this server."""
+        paths = {"openai": "/v1", "openai-compatible": "/v1", "ollama": "/v1"}
+        url = self.url + paths.get(provider, "")
+        price = {"input": 1, "output": 2}
+        said = {"provider": provider, "model": "scripted", "base_url": url, "price": price, **more}
+        return {"default": "scripted", "scripted": said}
+
+    def _answer(self, request: BaseHTTPRequestHandler) -> None:
+        body = json.loads(request.rfile.read(int(request.headers.get("content-length", "0"))))
+        heard = _heard(request.path, body)
+        with self._lock:
+            number = len(self.heard)
+            self.heard.append(heard)
+            reply = self._script(heard) if callable(self._script) else self._script[min(number, len(self._script) - 1)]
+        if isinstance(reply, str):
+            reply = {"text": reply}
+        elif isinstance(reply, list):
+            reply = {"calls": reply}
+        if reply.get("cut"):
+            request.close_connection = True
+            return
+        status = reply.get("status", 200)
+        said = reply.get("raw")
+        if said is None:
+            said = {"error": {"message": "scripted"}} if status >= 300 else _WORDS[heard.provider](reply, self._usage, number)
+        data = said.encode() if isinstance(said, str) else json.dumps(said).encode()
+        try:
+            request.send_response(status)
+            for name, value in {"content-type": "application/json", **reply.get("headers", {})}.items():
+                request.send_header(name, value)
+            request.send_header("content-length", str(len(data)))
+            request.end_headers()
+            request.wfile.write(data)
+        except OSError:
+            return
+
+
+def _heard(path: str, body: dict[str, Json]) -> Heard:
+    if "/messages" in path:
+        turns = [("system", _text(body["system"]))] if body.get("system") else []
+        turns += [(each["role"], _text(each["content"])) for each in body["messages"]]
+        return Heard("anthropic", turns, [tool["name"] for tool in body.get("tools", ())], body)
+    if ":generateContent" in path or ":streamGenerateContent" in path:
+        turns = [("system", _text(body["systemInstruction"]["parts"]))] if body.get("systemInstruction") else []
+        turns += [(each["role"], _text(each["parts"])) for each in body["contents"]]
+        tools = [one["name"] for tool in body.get("tools", ()) for one in tool.get("functionDeclarations", ())]
+        return Heard("google", turns, tools, body)
+    turns = [(each["role"], _text(each.get("content") or "")) for each in body["messages"]]
+    return Heard("openai", turns, [tool["function"]["name"] for tool in body.get("tools", ())], body)
+
+
+def _text(content: Json) -> str:
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "\n".join(filter(None, map(_text, content)))
+    if not isinstance(content, dict):
+        return ""
+    if "functionResponse" in content:
+        return json.dumps(content["functionResponse"]["response"], ensure_ascii=False)
+    return _text(content.get("text", content.get("content", "")))
+
+
+def _calls(reply: Reply, number: int) -> list[tuple[str, str, Json]]:
+    return [(f"call-{number}-{at}", name, given) for at, (name, given) in enumerate(reply.get("calls", ()))]
+
+
+def _openai(reply: Reply, usage: tuple[int, int], number: int) -> Json:
+    calls = [
+        {"id": id_, "type": "function", "function": {"name": name, "arguments": json.dumps(given)}}
+        for id_, name, given in _calls(reply, number)
+    ]
+    message = {"role": "assistant", "content": reply.get("text"), **({"tool_calls": calls} if calls else {})}
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}
+    used = {"prompt_tokens": usage[0], "completion_tokens": usage[1], "total_tokens": sum(usage)}
+    whole = {"id": str(number), "object": "chat.completion", "created": 1, "model": "scripted"}
+    return {**whole, "choices": [choice], "usage": used}
+
+
+def _anthropic(reply: Reply, usage: tuple[int, int], number: int) -> Json:
+    content: list[Json] = [{"type": "text", "text": reply["text"]}] if reply.get("text") else []
+    calls = _calls(reply, number)
+    content += [{"type": "tool_use", "id": id_, "name": name, "input": given} for id_, name, given in calls]
+    used = {"input_tokens": usage[0], "output_tokens": usage[1]}
+    whole = {"id": str(number), "type": "message", "role": "assistant", "model": "scripted", "stop_sequence": None}
+    return {**whole, "content": content, "stop_reason": "tool_use" if calls else "end_turn", "usage": used}
+
+
+def _google(reply: Reply, usage: tuple[int, int], number: int) -> Json:
+    parts: list[Json] = [{"text": reply["text"]}] if reply.get("text") else []
+    parts += [{"functionCall": {"id": id_, "name": name, "args": given}} for id_, name, given in _calls(reply, number)]
+    counts = {"promptTokenCount": usage[0], "candidatesTokenCount": usage[1], "totalTokenCount": sum(usage)}
+    candidate = {"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}
+    return {"candidates": [candidate], "usageMetadata": counts, "modelVersion": "scripted"}
+
+
+_WORDS = {"openai": _openai, "anthropic": _anthropic, "google": _google}
