@@ -15,6 +15,7 @@ from planrunner.machine.commands import Close, Open
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Event, FrameOpened, Outcome
 from planrunner.machine.graph import Frame
 from planrunner.machine.scope import FrameScope, TaskScope
+from planrunner.machine.sessions import transcript_before
 from planrunner.machine.state import State
 from planrunner.plan.expressions.evaluate import evaluate
 from planrunner.plan.expressions.values import EvaluationError, Scope, plain
@@ -61,7 +62,10 @@ def _first_frame(state: State, number: int, attempt: int) -> FrameOpened:
     if task.fanout is not None:
         return FrameOpened(task.id, attempt, "items", 0, items(task.fanout, scope))
     if task.loop is not None:
-        return FrameOpened(task.id, attempt, "round", 1, _carried(task.loop, scope, first=True))
+        carried = _carried(task.loop, scope, first=True)
+        if task.session:
+            carried["transcript"] = transcript_before(state, number)
+        return FrameOpened(task.id, attempt, "round", 1, carried)
     if task.sub is None:
         return FrameOpened(task.id, attempt, "subplan", 0, None)
     bound = bind_params(task.sub, plain(rendered(task.params or {}, scope)))
@@ -183,7 +187,10 @@ def _outputs(state: State, task: Task, frame: Frame) -> dict[str, Json]:
         return {name: [row.get(name) for row in rows] for name in names}
     scope = FrameScope(state, frame)
     declared = task.outputs if task.sub is None else (*task.sub.outputs, *task.outputs)
-    own = {} if task.loop is None else {**_last_carried(state, task.loop, frame), "rounds": frame.round}
+    own: dict[str, Json] = {}
+    if task.loop is not None:
+        carried = {} if task.agent else _last_carried(state, task.loop, frame)
+        own = {**carried, "rounds": frame.round}
     return {**own, **values_of(declared, scope)}
 
 

@@ -18,6 +18,7 @@ from planrunner.machine import (
     rework,
     start,
     stops,
+    sessions,
 )
 from planrunner.machine.admission import govern
 from planrunner.machine.compensation import register
@@ -259,6 +260,8 @@ def _attempt_ended(state: State, event: AttemptEnded, at: float) -> None:
         stops.attempt_over(state, number)
     if state.plan.breakers:
         admission.attempt_ended(state, number, event.outcome, at)
+    if state.specs[number].uses == sessions.ASKING:
+        sessions.attempt_ended(state, number, event)
 
 
 def _retry_scheduled(state: State, event: RetryScheduled, at: float) -> None:

@@ -122,6 +122,8 @@ def _bound(state: State, frame: Frame, number: int, name: str) -> Json:
         elif frame.kind == "round":
             if name == "carry":
                 return frame.values
+            if name == "outputs" and number < 0 and state.specs[frame.owner].agent:
+                return _answered(state, frame)
             if name == "loop":
                 loop = state.specs[frame.owner].loop
                 return {"round": frame.round, "max": loop.max if loop is not None else 0}
@@ -132,6 +134,12 @@ def _bound(state: State, frame: Frame, number: int, name: str) -> Json:
         if name == "rework" and (said := state.tasks[number].rework) is not None:
             return said
     return _NOT_HERE
+
+
+def _answered(state: State, frame: Frame) -> dict[str, Json]:
+    """The outputs of an agent as they would be if its last answer ended its work."""
+    given = outputs_of(state.tasks[frame.index["model"]])
+    return {**given, **(given.get("answer") or {})}
 
 
 class GateScope:

@@ -360,6 +360,7 @@ class State:
         "seed",
         "selected",
         "sent_back",
+        "sessions",
         "shape",
         "slots",
         "specs",
@@ -392,6 +393,8 @@ class State:
         self.resets: list[ResetPlanned] = []
         self.sent_back: dict[int, int] = {}
         self.held: dict[int, None] = {}
+        self.sessions: dict[tuple[int, str], str] = {}
+        """Conversations of agents, as ``sessions.py`` has them."""
         self.restarts: dict[int, None] = {}
         self.compensation_log: CompensationLog | None = None
         """What the run owes, None while that is nothing."""

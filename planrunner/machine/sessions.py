@@ -1,0 +1,46 @@
+"""Conversations that agents go on with: the digest of the newest transcript of each, by level and name.
+
+A linked plan has conversations of its own. An item of a fan-out goes on with those around it, each item for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from planrunner.machine.events import AttemptEnded
+from planrunner.machine.state import State
+
+ASKING = "agent.ask"
+"""The capability whose output ``transcript`` a conversation comes to."""
+
+
+def transcript_before(state: State, number: int) -> str:
+    """What the agent of a task goes on with; empty where it begins a conversation."""
+    name = state.specs[number].session
+    if not name:
+        return ""
+    return next((found for level in _levels(state, number) if (found := state.sessions.get((level, name)))), "")
+
+
+def attempt_ended(state: State, number: int, event: AttemptEnded) -> None:
+    """A request has been answered: whoever goes on with the conversation goes on from there."""
+    owner = state.tasks[number].frame.owner
+    name = state.specs[owner].session if owner >= 0 else ""
+    said = event.outcome.outputs.get("transcript")
+    if name and said and not event.outcome.failure:
+        state.sessions[next(_levels(state, owner)), name] = said
+
+
+def _levels(state: State, number: int) -> Iterator[int]:
+    """The levels around a task, the nearest first: an item of a fan-out or a task that links a plan by its number, the
+    plan as -1."""
+    frame = state.tasks[number].frame
+    while frame.owner >= 0:
+        if frame.kind == "items":
+            yield number
+        elif frame.linked is not None:
+            yield frame.owner
+            return
+        number = frame.owner
+        frame = state.tasks[number].frame
+    yield -1

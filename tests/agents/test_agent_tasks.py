@@ -1,0 +1,198 @@
+"""Tasks that an agent carries out: tools, answers, repeated work, conversations, people, limits."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from bench import Bench
+from scripted import Heard, ScriptedModel
+
+Json = Any
+Make = Callable[..., Bench]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    """A project with a model that follows a script."""
+    models: list[ScriptedModel] = []
+
+    def made(script: Any, provider: str = "openai-compatible") -> Bench:
+        models.append(ScriptedModel(script))
+        folder = tmp_path / f"project-{len(models)}"
+        folder.mkdir()
+        return Bench(folder, models[-1], provider)
+
+    yield made
+    for model in models:
+        model.__exit__()
+
+
+PLAN = """
+plan: mend
+tasks:
+  - id: fix
+    agent: coder
+    prompt: Mend it.
+"""
+
+
+@pytest.mark.parametrize("provider", ["openai", "openai-compatible", "anthropic", "google", "ollama"])
+def test_it_calls_tools_and_answers_with_data(make: Make, provider: str) -> None:
+    bench = make(
+        [
+            [("files_read", {"path": "note.txt"}), ("files_glob", {"patterns": ["*.txt"]})],
+            [("shell", {"command": "echo '{{ 7 * 7 }}' | tee out.txt"})],
+            [("answer", {"cause": "a word", "files": ["note.txt"], "sure": True})],
+        ],
+        provider,
+    )
+    (bench.folder / "note.txt").write_text("some words")
+    told = bench.run(PLAN + "    schema: {cause: string, files: [string], sure: bool}\n")
+    assert told["status"] == "completed", told
+    outputs = bench.outputs(told, "fix")
+    assert (outputs["cause"], outputs["files"], outputs["sure"], outputs["rounds"]) == ("a word", ["note.txt"], True, 3)
+    assert (bench.folder / "out.txt").read_text() == "{{ 7 * 7 }}\n"
+    assert "some words" in bench.model.heard[1].said() and "note.txt" in bench.model.heard[1].said()
+    assert bench.model.heard[0].turns[0][1].startswith("You mend.")
+    bench.model.__exit__()
+    assert bench.call("replay", "last").returncode == 0
+
+
+def test_without_a_schema_its_text_is_the_result(make: Make) -> None:
+    bench = make(["Done."])
+    assert bench.outputs(bench.run(PLAN), "fix")["text"] == "Done."
+
+
+def test_an_answer_that_does_not_fit_is_asked_for_again(make: Make) -> None:
+    bench = make(["no json", [("answer", {"ok": "yes"})], [("answer", {"ok": True})]])
+    told = bench.run(PLAN + "    schema: {ok: bool}\n")
+    assert bench.outputs(told, "fix")["ok"] is True
+    assert bench.outputs(told, "fix")["rounds"] == 1
+    assert "does not fit" in bench.model.heard[2].said()
+
+
+def test_a_call_of_what_is_not_there_is_told_and_costs_nothing(make: Make) -> None:
+    bench = make([[("files_raed", {}), ("files_read", {"pfad": "x"})], "Done."])
+    told = bench.run(PLAN)
+    assert told["status"] == "completed"
+    assert "did you mean `files_read`?" in bench.model.heard[1].said()
+    assert "pfad" in bench.model.heard[1].said()
+    assert "fix#2/calls[0]" not in told["tasks"]
+
+
+def test_a_call_that_fails_is_an_observation(make: Make) -> None:
+    bench = make([[("files_read", {"path": "missing"}), ("shell", {"command": "echo oh; exit 3"})], "Done."])
+    told = bench.run(PLAN)
+    assert told["status"] == "completed"
+    assert "missing" in bench.model.heard[1].said() and "exit code 3" in bench.model.heard[1].said()
+
+
+def test_work_goes_on_until_an_expression_holds(make: Make) -> None:
+    bench = make([[("answer", {"ok": False})], [("answer", {"ok": False})], [("answer", {"ok": True})]])
+    told = bench.run(PLAN + "    schema: {ok: bool}\n    until: outputs.ok\n")
+    assert told["status"] == "completed", told
+    assert bench.outputs(told, "fix")["rounds"] == 3
+    assert "not the end yet: outputs.ok" in bench.model.heard[1].said()
+
+
+def test_work_goes_on_until_a_check_goes_well(make: Make) -> None:
+    bench = make(["Done.", [("files_write", {"path": "flag", "content": "x"})], "Now it is."])
+    told = bench.run(PLAN + "    until: {run: 'echo looking; test -f flag'}\n")
+    assert told["status"] == "completed", told
+    assert "looking" in bench.model.heard[1].said()
+    assert bench.outputs(told, "fix")["rounds"] == 3
+
+
+def test_the_last_round_takes_no_more_calls(make: Make) -> None:
+    def script(heard: Heard) -> Json:
+        return [("shell", {"command": f"echo {len(heard.turns)}"})] if heard.tools else "I give up."
+
+    bench = make(script)
+    told = bench.run(PLAN + "    rounds: 3\n")
+    assert told["status"] == "completed"
+    assert bench.outputs(told, "fix")["text"] == "I give up."
+    assert "last round" in bench.model.heard[2].said()
+
+
+def test_the_same_call_again_and_again_ends_it(make: Make) -> None:
+    bench = make([[("shell", {"command": "echo same"})]])
+    told = bench.run(PLAN)
+    assert told["tasks"]["fix"]["status"] == "failed"
+    assert "5 times" in told["tasks"]["fix"]["reason"]
+
+
+def test_a_conversation_goes_on_across_tasks_and_rounds(make: Make) -> None:
+    bench = make(["first", "second", "third", "alone"])
+    told = bench.run("""
+plan: talk
+tasks:
+  - {id: a, agent: coder, session: work, prompt: One.}
+  - id: again
+    needs: [a]
+    loop:
+      max: 2
+      tasks: [{id: b, agent: coder, session: work, prompt: "Round {{ loop.round }}."}]
+  - {id: c, needs: [again], agent: coder, prompt: Alone.}
+""")
+    assert told["status"] == "completed", told
+    assert [text for role, text in bench.model.heard[2].turns if role != "system"] == [
+        *("One.", "first", "Round 1.", "second", "Round 2."),
+    ]
+    assert [text for role, text in bench.model.heard[3].turns if role != "system"] == ["Alone."]
+
+
+def test_a_person_is_asked_in_the_middle(make: Make) -> None:
+    bench = make([[("ask", {"question": "Which colour?"})], "Blue it is."])
+    bench.write(PLAN)
+    waits = bench.call("exec", "plan.yaml")
+    assert waits.returncode == 8, waits.stdout + waits.stderr
+    gates = json.loads(bench.call("gates", "--json").stdout)
+    assert "Which colour?" in json.dumps(gates)
+    name = gates["gates"][0]["gate"] if "gates" in gates else gates[0]["gate"]
+    answered = bench.call("approve", "last", name, "--set", "answer=blue", "--reason", "so")
+    assert answered.returncode == 0, answered.stderr
+    assert bench.call("resume", "last").returncode == 0
+    assert "blue" in bench.model.heard[1].last()
+
+
+@pytest.mark.parametrize(
+    ("more", "offered"),
+    [
+        ("    tools: [files.read, files.g*]\n", ["files_glob", "files_read"]),
+        ("    denied: ['files.*', ask]\n", ["shell"]),
+        ("    tools: [shell]\n    denied: shell\n", []),
+    ],
+)
+def test_a_task_narrows_the_tools_of_its_agent(make: Make, more: str, offered: list[str]) -> None:
+    bench = make(["Done."])
+    bench.run(PLAN + more)
+    assert sorted(bench.model.heard[0].tools) == offered
+
+
+def test_a_task_cannot_have_more_tools_than_its_agent(make: Make) -> None:
+    bench = make(["Done."])
+    bench.write(PLAN + "    tools: [http.get]\n")
+    found = bench.call("lint", "plan.yaml")
+    assert found.returncode == 1
+    assert "the agent `coder` has no tool `http.get`" in found.stdout + found.stderr
+
+
+def test_a_plan_is_a_tool(make: Make) -> None:
+    bench = make([[("greet", {"name": "Ada"})], "Done."])
+    bench.write(
+        "plan: greet\ntitle: Greets somebody.\nparams: {name: {type: string}}\ntasks:\n"
+        "  - {id: say, run: \"printf 'hello %s' {{ params.name }}\", stdout: text, timeout: 1m}\n"
+        "outputs: {said: '{{ tasks.say.outputs.text }}'}\n",
+        "greet.yaml",
+    )
+    told = bench.run(PLAN, agents={"coder": {"tools": ["greet.yaml"]}})
+    assert told["status"] == "completed", told
+    assert "hello Ada" in bench.model.heard[1].last()
