@@ -44,6 +44,7 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("why", "show", "Explain why a task ran, waited, was skipped or failed.", "look"),
     ("diff", "revise", "Compare revisions of a run, or two plans.", "look"),
     ("checkpoints", "checkpoints", "List checkpoints that a run can continue from.", "look"),
+    ("hypotheses", "hypotheses", "Show how confident a run is in each hypothesis, and why.", "look"),
     ("artifacts", "artifacts", "List, read and delete artifacts of runs.", "look"),
     ("audit", "audit", "Verify that the journal was not changed.", "look"),
     ("replay", "proof", "Replay the decisions of a run and report the first difference.", "look"),

@@ -23,6 +23,7 @@ from planrunner.machine.admission import POLICY
 from planrunner.machine.commands import AskPeople, Start
 from planrunner.machine.events import Event, GateDecided, GateExamined, GateReopened, GateRequested, Outcome
 from planrunner.machine.gates import digest, spec
+from planrunner.machine.hypotheses import belief_object, beliefs, home
 from planrunner.machine.scope import GateScope
 from planrunner.machine.start import INSTRUCTION
 from planrunner.machine.state import State
@@ -64,6 +65,8 @@ def request(state: State, number: int, stage: str, place: Place) -> dict[str, Js
         asked["words"] = words
     if written.options:
         asked["options"] = _options(written.options, scope)
+    if written.options and (known := beliefs(state, home(state, state.tasks[number].frame))):
+        asked["hypotheses"] = [belief_object(state, each) for each in known]
     if stage == INSTRUCTION:
         asked["kind"], asked["form"] = stage, gates.instruction_form(task)
         asked["ask"] = _filled("command", asked["ask"], scope)
@@ -114,7 +117,7 @@ def renewed(state: State, task: str, place: Place, weighed: RecheckEvidence | No
     before = {str(item["name"]): item.get("digest") for item in gate.evidence}
     after = {str(item["name"]): item.get("digest") for item in evidence}
     changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
-    parts = ("ask", "words", "inputs", "options", "form", "looks")
+    parts = ("ask", "words", "inputs", "options", "form", "hypotheses", "looks")
     changed += [part for part in parts if asked.get(part) != gate.request.get(part)]
     changed += ["the policy"] if policy != gate.policy else []
     return GateReopened(task, gate.visit, asked, evidence, policy, shown, tuple(changed))

@@ -20,6 +20,7 @@ from planrunner.machine.events import (
     UndoSettled,
     UndoStarted,
 )
+from planrunner.machine.hypotheses import forget
 from planrunner.machine.ledger import ROLLBACK
 from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED, IllegalMove, after_settling, free_slot, move
@@ -417,6 +418,7 @@ def _mark(state: State, compensation_log: CompensationLog, step: UndoStep) -> No
     elif task_state.status != "rolled_back" and not steps_of(state, number):
         was = task_state.status
         move(state, number, task_state, "rolled_back")
+        forget(state, number)
         if task_state.dependency_outcome in ("completed", "tolerated"):
             task_state.dependency_outcome = "cancelled"
         why = f": {task_state.detail}" if was == "failed" and task_state.detail else ""

@@ -12,6 +12,7 @@ from planrunner.machine import (
     compensation,
     containers,
     gates,
+    hypotheses,
     recovery,
     reuse,
     revision,
@@ -80,6 +81,7 @@ from planrunner.machine.events import (
 )
 from planrunner.machine.graph import Frame
 from planrunner.machine.reuse import given
+from planrunner.machine.scope import TaskScope
 from planrunner.machine.state import State, Trait, Tried
 from planrunner.machine.statuses import (
     SETTLED,
@@ -269,6 +271,7 @@ def _retry_scheduled(state: State, event: RetryScheduled, at: float) -> None:
     task_state = state.tasks[number]
     free_slot(state, number)
     move(state, number, task_state, "pending")
+    hypotheses.forget(state, number)
     if (last := task_state.outcome) is not None:
         reason = last.message or judge(state, number).detail
         tried = Tried(event.attempt, event.failure, last.failure, last.message, last.exit_code, last.duration, reason)
@@ -320,6 +323,8 @@ def _task_settled(state: State, event: TaskSettled, at: float) -> None:
         reuse.settled(state, event)
     if event.status == "completed" and task_state.outcome is not None:
         task_state.outputs = task_state.outcome.outputs
+    if task.evidence and event.status in ("completed", "failed"):
+        hypotheses.settled(state, number, TaskScope(state, number))
     follow_status(state, number, event.status)
     tell_recovering(state, number)
     if task.ends_plan and event.status == "completed":

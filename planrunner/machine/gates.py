@@ -31,8 +31,10 @@ from planrunner.machine.state import GateState, State
 from planrunner.machine.statuses import SETTLED, free_slot, move
 from planrunner.machine.stops import FINAL_STOPS, outlives, stopped, task_deadline
 from planrunner.machine.verdicts import judge, unmet
+from planrunner.plan.expressions.evaluate import evaluate
 from planrunner.plan.expressions.quantities import format_duration, format_money, format_percent, format_size
-from planrunner.plan.model import Gate, Reject, Task
+from planrunner.plan.expressions.values import EvaluationError
+from planrunner.plan.model import Expression, Gate, Reject, Task
 
 Json = Any
 
@@ -145,6 +147,10 @@ def _examined(state: State, number: int, gate: GateState, now: float) -> GateOpe
     failed += [why for check in written.checks if check.expression is not None and (why := unmet(check, scope))]
     if failed:
         return GateDecided(task.id, gate.visit, "failed", ("checks",), "; ".join(failed))
+    if written.choose is not None and (choice := chosen(gate.request, written.choose, scope)):
+        reason = f"`{written.choose.text.strip()}` is `{choice}`"
+        outputs = {**_outputs("passed", CHOSEN[0], reason), "choice": choice}
+        return GateDecided(task.id, gate.visit, "passed", CHOSEN, reason, outputs)
     judged = verdicts.judge_met(gate.evidence)
     named = written.roles or written.people or written.ask or written.options or written.form
     if judged is not None or not (written.kind in _PEOPLE or named or gate.request.get("words")):
@@ -168,6 +174,19 @@ def _examined(state: State, number: int, gate: GateState, now: float) -> GateOpe
         written.not_starter,
         _expiry(state, task, written, now),
     )
+
+
+CHOSEN = ("choose",)
+"""Who decides a gate whose `choose` names one of its options."""
+
+
+def chosen(request: dict[str, Json], choose: Expression, scope: GateScope) -> str:
+    """The option that is taken without asking; empty where the expression names none, or has no value."""
+    try:
+        name = evaluate(choose.tree, scope)
+    except EvaluationError:
+        return ""
+    return next((str(each["name"]) for each in request.get("options", ()) if each["name"] == name), "")
 
 
 def _expiry(state: State, task: Task, written: Gate, now: float) -> float | None:
@@ -235,6 +254,9 @@ def _outputs(decision: str, by: str, reason: str) -> dict[str, Json]:
     return {"decision": decision, "by": by, "reason": reason, "comment": reason}
 
 
+_PASSED = {("checks",): "passed its checks", CHOSEN: "chosen without asking"}
+
+
 def sentence(gate: GateState) -> str:
     """How a decided gate was decided, for people."""
     last = gate.votes[-1] if gate.votes and not gate.decision else None
@@ -242,7 +264,7 @@ def sentence(gate: GateState) -> str:
     reason = gate.reason if last is None else last.reason
     who = ", ".join(by)
     text = {
-        "passed": "passed its checks" if gate.by == ("checks",) else f"passed by {who}",
+        "passed": _PASSED.get(gate.by, f"passed by {who}"),
         "failed": "a check failed",
         "expired": "expired",
     }.get(gate.decision, "")

@@ -12,9 +12,11 @@ from planrunner.machine.budgets import chain, given_up
 from planrunner.machine.events import RunRevised, TasksReset
 from planrunner.machine.gates import ask_anew
 from planrunner.machine.graph import Frame, Shape
-from planrunner.machine.names import frames, held_tasks, owners
+from planrunner.machine.hypotheses import settled
+from planrunner.machine.names import frames, held_tasks, owners, replaced_tasks
 from planrunner.machine.reuse import may_keep
 from planrunner.machine.rework import Unfit, count_needs, downstream, is_current, retried
+from planrunner.machine.scope import TaskScope
 from planrunner.machine.state import State, TaskState, Trait, divided, member
 from planrunner.machine.statuses import SETTLED, IllegalMove, after_settling, free_slot, move, take_slot
 from planrunner.machine.stops import FINAL_STOPS, task_over
@@ -56,7 +58,18 @@ def run_revised(state: State, event: RunRevised, at: float) -> None:
     for number, task_state in enumerate(state.tasks):
         if task_state.status not in SETTLED or number in state.recovering:
             state.candidates[number] = None
+    _weigh_again(state)
     after_settling(state, state.top)
+
+
+def _weigh_again(state: State) -> None:
+    """What the results of tasks say of hypotheses, by the evidence that the new plan asks for."""
+    state.evidence = None
+    given = [number for number, task in enumerate(state.specs) if task.evidence]
+    replaced = replaced_tasks(state) if given else set()
+    for number in given:
+        if number not in replaced and state.tasks[number].status in ("completed", "failed"):
+            settled(state, number, TaskScope(state, number))
 
 
 def _come_to_rest(state: State) -> None:

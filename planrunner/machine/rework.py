@@ -16,6 +16,7 @@ from planrunner.machine.compensation import keep_outputs
 from planrunner.machine.containers import limit_time
 from planrunner.machine.events import ResetPlanned, RunReopened, TaskSettled, TasksReset
 from planrunner.machine.graph import Frame
+from planrunner.machine.hypotheses import forget
 from planrunner.machine.joins import edge_fired, is_decidable
 from planrunner.machine.names import owners
 from planrunner.machine.reuse import may_keep
@@ -198,6 +199,7 @@ def _reopen_around(state: State, number: int, at: float, insisted: bool) -> list
         assert inner is not None
         _reopen_level(state, owner)
         move(state, owner, task_state, "running")
+        forget(state, owner, inside=False)
         task_state.dependency_outcome = ""
         task_state.reason = task_state.detail = task_state.failure = task_state.recovered_by = ""
         task_state.outcome = task_state.ended = None
@@ -232,6 +234,7 @@ def _reset_task(state: State, number: int, revised: bool) -> None:
     """With ``revised`` it has another definition, so attempts that wait for a retry belong to a visit that is over."""
     task_state = state.tasks[number]
     state.held.pop(number, None)
+    forget(state, number)
     if state.endings:
         plan_goes_on(state, number)
     _reopen_level(state, number)

@@ -7,6 +7,7 @@ from hashlib import sha256
 from typing import Any
 
 from planrunner.machine.graph import Frame
+from planrunner.machine.hypotheses import HypothesesScope, Pieces, beliefs, gives_evidence, home, weigh
 from planrunner.machine.state import State, TaskState
 from planrunner.plan.expressions.evaluate import FACTS, ROOTS
 from planrunner.plan.expressions.quantities import Dimension, Quantity
@@ -74,6 +75,8 @@ class TaskScope:
         frame = state.tasks[number].frame if number >= 0 else state.top
         if name == "tasks":
             return TasksScope(state, frame, self._overlay)
+        if name == "hypotheses":
+            return HypothesesScope(beliefs(state, home(state, frame), self._weighed()))
         make = PLAN_ROOTS.get(name)
         if make is not None:
             return make(state, frame)
@@ -86,6 +89,13 @@ class TaskScope:
             if own is not _NOT_HERE:
                 return own
         raise MissingName(f"`{name}` is not defined here")
+
+    def _weighed(self) -> dict[int, Pieces]:
+        """What the result of the task itself says, which counts for others once it has settled."""
+        state, number = self._state, self._number
+        if number < 0 or state.tasks[number].dependency_outcome or not gives_evidence(state, number):
+            return {}
+        return {number: weigh(state.specs[number], self)}
 
 
 class FrameScope:
@@ -418,6 +428,7 @@ PLAN_ROOTS: dict[str, Callable[[State, Frame], Json]] = {
     "env": lambda state, frame: state.environment.get("env", {}),
     "plan": _plan,
     "run": _run,
+    "hypotheses": lambda state, frame: HypothesesScope(beliefs(state, home(state, frame))),
 }
 """Names that mean the same for every task of a plan."""
 

@@ -16,6 +16,7 @@ from planrunner.plan.tasks import holds
 if TYPE_CHECKING:
     from planrunner.machine.compensation_log import CompensationLog
     from planrunner.machine.events import GateVoted
+    from planrunner.machine.hypotheses import Piece
     from planrunner.plan.rights import Level
 
 Json = Any
@@ -329,6 +330,7 @@ class State:
         "endings",
         "environment",
         "epoch",
+        "evidence",
         "failing",
         "foreign",
         "freshness",
@@ -395,6 +397,8 @@ class State:
         self.held: dict[int, None] = {}
         self.sessions: dict[tuple[int, str], str] = {}
         """Conversations of agents, as ``sessions.py`` has them."""
+        self.evidence: dict[int, tuple[Piece, ...]] | None = None
+        """What the results of tasks say of hypotheses, by number; None while nothing was said."""
         self.restarts: dict[int, None] = {}
         self.compensation_log: CompensationLog | None = None
         """What the run owes, None while that is nothing."""

@@ -102,6 +102,15 @@ class _Canon:
     def subplans(self, node: Node) -> Node:
         return self._named(node, _Canon.subplan)
 
+    def hypotheses(self, node: Node) -> Node:
+        """A list of declarations and names, or a mapping from names to declarations and statements."""
+        if isinstance(node, Sequence):
+            return self._each(node, _Canon.hypothesis)
+        return self._named(node, _Canon.hypothesis)
+
+    def hypothesis(self, node: Node) -> Node:
+        return self._mapping(node, _HYPOTHESIS)
+
     def services(self, node: Node) -> Node:
         return self._named(node, _Canon.service)
 
@@ -205,6 +214,9 @@ _EDGE = _kind("on to rework max when else recovers")
 _LOOP = _kind("max until at_bound carry breaker checkpoint tasks", tasks=_Canon.tasks)
 _ACTION = _kind("uses with run retry timeout", run=_Canon.digits)
 _ROLLBACK = _kind("mode only budgets", budgets=_Canon.budgets)
+_HYPOTHESIS = _kind("id statement title prior rationale tests evidence cost status")._replace(
+    aliases={"confidence": "prior"}, touched=frozenset({"confidence"})
+)
 _TASK = _of_table(task_keys.KEYS)
 _SERVICE = _of_table(task_keys.KEYS, ("action", "budgets", "edges", "loop", "tasks"), aliased=False)
 _PLAN = _of_table(plan_keys.KEYS)

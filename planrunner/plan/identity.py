@@ -89,14 +89,14 @@ _HOW = (
     | frozenset(
         (
             "preconditions retry timeout timebox heartbeat watchdog allow_failure on_doubt effect budgets "
-            "policy rollback backup irreversible checkpoint failure_modes delay renewed computed ends_plan"
+            "policy rollback backup irreversible checkpoint failure_modes delay renewed computed ends_plan evidence"
         ).split()
     )
 )
 """Fields of a task that do not change what it gives: a result remains valid when they change."""
 
 _SUB = frozenset(
-    "title description owner version budgets on_failure max_parallel limits policy hypotheses notes span deadline "
+    "title description owner version budgets on_failure max_parallel limits policy notes span deadline "
     "rollback breakers gated file".split()
 )
 """The same for a linked plan."""

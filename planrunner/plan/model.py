@@ -279,7 +279,9 @@ class Gate(NamedTuple):
 
     ``roles``, ``people``, ``need`` and ``not_starter`` are as in ``Approvers``; ``escalate`` names those who decide
     when the gate has expired and ``on_expiry`` is escalate. ``form`` are the fields that an answer fills, which become
-    outputs. ``evidence`` is what is shown, and what the checks of the kind read.
+    outputs. ``evidence`` is what is shown, and what the checks of the kind read. ``choose`` gives the name of the
+    option that is taken without asking; people decide where it gives none. Gates of one ``window`` are reviewed
+    together.
     """
 
     kind: str = "approval"
@@ -296,6 +298,37 @@ class Gate(NamedTuple):
     options: tuple[Option, ...] = ()
     form: tuple[Param, ...] = ()
     evidence: Json = None
+    choose: Expression | None = None
+    window: str = ""
+
+
+class Hypothesis(NamedTuple):
+    """A statement that results of tasks support or refute. ``prior`` is its confidence before any evidence, a fraction;
+    ``notes`` are for people: title, rationale, tests, cost …"""
+
+    name: str
+    statement: str = ""
+    prior: float = 0.5
+    notes: Json = None
+    span: Span = NOWHERE
+
+
+BEST, RANKED = "best", "ranked"
+"""What ``hypotheses`` has beside the hypotheses: the name of the most probable one, and the records of all."""
+
+HEAVIEST = 100.0
+"""The largest weight of one piece of evidence, and of all that one task gives with its rounds and items."""
+
+
+class Evidence(NamedTuple):
+    """What the result of a task says about a hypothesis: where ``supports`` holds the odds are multiplied by
+    ``weight``, where ``refutes`` holds they are divided by it; a result that does neither is neutral."""
+
+    hypothesis: str
+    supports: Expression | None = None
+    refutes: Expression | None = None
+    weight: float = 5.0
+    span: Span = NOWHERE
 
 
 class RollbackPolicy(NamedTuple):
@@ -484,6 +517,8 @@ class Task(NamedTuple):
     round (``lower/agents.py``)."""
     session: str = ""
     """The conversation that the agent goes on with, and that later tasks may."""
+    evidence: tuple[Evidence, ...] = ()
+    """What its result says about the hypotheses of the plan."""
 
 
 class Plan(NamedTuple):
@@ -504,7 +539,7 @@ class Plan(NamedTuple):
     outputs: tuple[Output, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
     policy: Json = None
-    hypotheses: Json = None
+    hypotheses: tuple[Hypothesis, ...] = ()
     seed: int | None = None
     notes: Json = None
     """What people read: created_at, state, stakeholders, a date as deadline, memory keys, labels …; and ``done`` as it

@@ -11,6 +11,7 @@ from planrunner.views.budget import budget_line, extending
 from planrunner.views.checkpoint import warnings
 from planrunner.views.failure import failure_blocks, tolerated_lines
 from planrunner.views.gates import next_commands
+from planrunner.views.hypotheses import hypotheses_line
 from planrunner.views.rollback import rollback_lines
 from planrunner.views.status import NAMED, counts_text, is_dry, listed, shown_counts, waiting
 from planrunner.views.terminal import Terminal, duration_text, plural
@@ -28,6 +29,8 @@ def ending(terminal: Terminal, state: State, run_id: str, source: Source | None 
     if state.ledger is not None:
         text = budget_line(state, state.ended_at or 0.0)
         lines += [f"  {text}"] if text else []
+    if text := hypotheses_line(terminal, state):
+        lines.append(f"  {text}")
     if any(task_state.outcome is not None and task_state.outcome.refused for task_state in state.tasks):
         lines += tolerated_lines(terminal, state)
     if any(state.counts.get(status) for status in ("failed", "in_doubt", "rolled_back")):

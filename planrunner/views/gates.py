@@ -14,6 +14,7 @@ from planrunner.machine.names import label
 from planrunner.machine.requests import tally
 from planrunner.machine.state import GateState, State
 from planrunner.plan.expressions.quantities import format_duration, format_money
+from planrunner.views.hypotheses import gate_table
 from planrunner.views.status import about, about_lines, rfc3339
 from planrunner.views.terminal import Terminal, cut, duration_text, plural
 
@@ -165,6 +166,7 @@ def gate_object(state: State, number: int) -> dict[str, Json]:
         "ask": request.get("ask", ""),
         "words": request.get("words", []),
         "about": about(state, number),
+        "hypotheses": list(request.get("hypotheses", ())),
         "options": list(request.get("options", ())),
         "form": list(request.get("form", ())),
         "inputs": request.get("inputs", {}),
@@ -215,6 +217,7 @@ def gate_lines(terminal: Terminal, state: State, number: int, now: float, whole:
     lines.append(f"    {waiting_text(gate, now)}")
     lines += [f"    {line}" for line in about_lines(state, number)]
     lines += [f"    - {harmless(word)}" for word in request.get("words", ()) if word not in request.get("ask", "")]
+    lines += [f"    {line}" for line in gate_table(request.get("hypotheses", ()))]
     for option in request.get("options", ()):
         lines += [f"    {line}" for line in _option_lines(option)]
     lines += [f"    -f {_field_text(field)}" for field in request.get("form", ())]

@@ -149,7 +149,7 @@ def test_what_the_printed_plans_say_is_all_there() -> None:
     assert [artifact.source for artifact in http3.artifacts] == ["rfc-collect-1", "rfc-summarize-1", "gaps-identify-1"]
     assert http3.notes["memory"] == {"keys": ["http3.terms", "http3.key_claims"]}
     debug = plan_of(texts["debug-500.yaml"], "x.yaml")
-    assert debug.hypotheses == ["H1", "H2", "H3"]
+    assert [each.name for each in debug.hypotheses] == ["H1", "H2", "H3"]
     assert [len(task.subplan) for task in debug.tasks] == [0, 2, 2, 1, 0]
     search = plan_of(texts["plan-build-search.json"], "x.json")
     assert (search.tasks[1].budgets.time, search.tasks[1].budgets.cost) == (1800.0, 5.0)

@@ -43,8 +43,9 @@ from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED
 from planrunner.machine.stops import FINAL_STOPS
 from planrunner.plan.identity import Difference, differences, gives_the_same
-from planrunner.plan.model import Plan
+from planrunner.plan.model import BEST, RANKED, Expression, Plan
 from planrunner.plan.params import bind_params
+from planrunner.plan.tasks import every
 from planrunner.plugins.registry import Registry
 from planrunner.source import notation_of
 from planrunner.views.revision import Revision
@@ -345,8 +346,24 @@ def _params(before: Plan, now: Plan, values: dict[str, Json], given: Iterable[tu
 def _names_changed(before: Plan, now: Plan, old: dict[str, Json], new: dict[str, Json]) -> frozenset[str]:
     """The names with another value than before, as expressions write them, and the roots they belong to."""
     names = {f"params.{name}" for name in {*old, *new} if old.get(name) != new.get(name)}
+    if _weighed(before) != _weighed(now):
+        names |= {f"hypotheses.{each.name}" for each in now.hypotheses}
+        names |= {f"hypotheses.{name}" for name in (BEST, RANKED)}
     names |= {f"plan.{part}" for part in ("id", "title", "version") if getattr(before, part) != getattr(now, part)}
     return frozenset(names | {name.partition(".")[0] for name in names})
+
+
+def _weighed(plan: Plan) -> Json:
+    """What the confidences of a plan follow from, beside the results of its tasks."""
+    pieces = [(task.id, each) for task in every(plan.tasks) for each in task.evidence]
+    return (
+        [(each.name, each.prior) for each in plan.hypotheses],
+        [(name, each.hypothesis, _text(each.supports), _text(each.refutes), each.weight) for name, each in pieces],
+    )
+
+
+def _text(condition: Expression | None) -> str:
+    return condition.text.strip() if condition is not None else ""
 
 
 def _told(

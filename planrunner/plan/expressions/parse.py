@@ -70,7 +70,7 @@ WAYS_OUT = "fix the expression, or mark plain words: `- judge: …`"
 GROUPS = frozenset(
     [
         *("params", "env", "plan", "run", "tasks", "outputs", "artifacts", "memory", "disk", "network", "host"),
-        *("loop", "carry", "matrix", "rework", "retry", "now", "uuid"),
+        *("loop", "carry", "matrix", "rework", "retry", "now", "uuid", "hypotheses"),
     ]
 )
 """Names that are only read through a member: where an expression begins with one, a dot or a bracket follows."""

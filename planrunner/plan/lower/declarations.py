@@ -353,7 +353,7 @@ _TIMELIKE = r"(?i)(?:\d+(?:\.\d+)?\s*(?!jan|feb|mar|apr|may|jun|jul|aug|sep|oct|
 
 
 GATE_KEYS = frozenset(
-    ["gate", "ask", "checks", "approvers", "expires", "on_expiry", "escalate", "on_reject", "options", "form"]
+    "gate ask checks approvers expires on_expiry escalate on_reject options choose form window".split()
 )
 
 
@@ -365,6 +365,8 @@ def gate(low: Lowering, nodes: dict[str, Node]) -> Gate:
     kind = kind or ("checks" if "checks" in nodes else "")
     _report_missing(low, kind, nodes)
     _report_alike(low, fields.get("options", ()))
+    if "choose" in nodes:
+        _report_choice(low, nodes)
     return Gate(kind or "approval", **fields)
 
 
@@ -417,6 +419,17 @@ def _report_alike(low: Lowering, options: tuple[Option, ...]) -> None:
         if other is not option:
             label = Label(other.span, "the other one is here")
             low.report("PLAN006", f"two options are called `{option.name}`", option.span, "give each an id", label)
+
+
+def _report_choice(low: Lowering, nodes: dict[str, Node]) -> None:
+    """An expression that gives the name of an option, where there is none or where people have to fill in more."""
+    place = nodes["choose"].span
+    if "options" not in nodes:
+        help_ = "say what there is to choose from: `options: [now, later]`"
+        low.report("PLAN004", "`choose` of a gate needs `options`", place, help_)
+    elif "form" in nodes:
+        message = "a gate with `choose` cannot have a `form`: without people it is not filled in"
+        low.report("PLAN009", message, place, "ask for the values at another gate")
 
 
 def approvers(node: Node) -> Approvers:
@@ -501,6 +514,8 @@ _READERS: dict[str, Callable[[Lowering, Node], Any]] = {
     "escalate": lambda _low, node: approvers(node),
     "on_reject": lambda _low, node: _reject(node),
     "options": _options,
+    "choose": condition,
+    "window": lambda _low, node: values.text(node),
     "form": fields,
     "evidence": lambda _low, node: values.data(node),
 }

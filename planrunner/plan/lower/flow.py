@@ -37,7 +37,7 @@ Json = Any
 
 _IDS = r"[A-Za-z_][A-Za-z0-9_-]*\*?(?:[\s,]+[A-Za-z_][A-Za-z0-9_-]*\*?)*"
 _OPERATORS = frozenset({"and", "or", "not", "in", "is"})
-_NO_TASKS = frozenset({"params", "env", "plan", "run", "tasks"})
+_NO_TASKS = frozenset({"params", "env", "plan", "run", "tasks", "hypotheses"})
 
 
 def needs(low: Lowering, node: Node) -> tuple[tuple[str, ...], Join | None]:

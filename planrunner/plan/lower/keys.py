@@ -54,7 +54,10 @@ class Draft:
         return next((span for name in names for key, span in self.spans if key == name), NOWHERE)
 
 
-Part = Literal["", "action", "budgets", "digits", "edges", "loop", "rollback", "services", "subplans", "task", "tasks"]
+Part = Literal[
+    "", "action", "budgets", "digits", "edges", "hypotheses", "loop", "rollback", "services", "subplans",
+    "task", "tasks",
+]  # fmt: skip
 """What the value of a key holds that has canonical keys of its own."""
 
 
@@ -269,12 +272,14 @@ KEYS = (
     Key("ask", _together),
     Key("checks", _together),
     Key("options", _together),
+    Key("choose", _together),
     Key("form", _together),
     Key("approvers", _together),
     Key("expires", _together),
     Key("on_expiry", _together),
     Key("escalate", _together),
     Key("on_reject", _together),
+    Key("window", _together),
     Key("cwd", _text),
     Key("shell", _text),
     Key("env", _env, "environment", inside="digits"),

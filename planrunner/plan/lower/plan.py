@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from planrunner.diagnostics import Diagnostic, Label
 from planrunner.plan.agents import Roster
 from planrunner.plan.files import Links
-from planrunner.plan.lower import declarations, values
+from planrunner.plan.lower import declarations, hypotheses, values
 from planrunner.plan.lower.keys import Part
 from planrunner.plan.lower.task import complete, defaults_of, lower_task, report_idle_inputs, report_twins, task_id
 from planrunner.plan.lower.values import RUN, Lowering, criteria
@@ -54,7 +54,8 @@ def _plan(tree: Mapping, start: Lowering, given: str) -> Plan:
     nodes = {str(key.value): value for key, value in tree.entries}
     items = [_items(nodes.get(key)) for key in ("tasks", "finally")]
     items[0] = [*_services(start, nodes.get("services")), *items[0]]
-    low = start.scope(frozenset([found for group in items for item in group if (found := task_id(item))]))
+    ids = frozenset([found for group in items for item in group if (found := task_id(item))])
+    low = start.scope(ids, hypotheses.NAMES if "hypotheses" in nodes else frozenset())
     fields: dict[str, Any] = {}
     for key in KEYS:
         if key.read is not None and key.name in nodes:
@@ -176,7 +177,7 @@ KEYS = (
     Key("rollback", declarations.rollback, inside="rollback"),
     Key("breakers", declarations.breakers),
     Key("memory", noted=True),
-    Key("hypotheses", _alone(values.data)),
+    Key("hypotheses", hypotheses.declared, inside="hypotheses"),
     Key("outputs", _alone(declarations.outputs)),
     Key("artifacts", _alone(declarations.artifacts)),
     Key("gates"),

@@ -10,7 +10,7 @@ from typing import Any
 from planrunner.diagnostics import Label
 from planrunner.plan.commands.lower import BOUND, with_calls
 from planrunner.plan.commands.statements import looks_like_calls
-from planrunner.plan.lower import actions, agents, declarations, flow, values
+from planrunner.plan.lower import actions, agents, declarations, flow, hypotheses, values
 from planrunner.plan.lower.actions import check_params, linked
 from planrunner.plan.lower.declarations import GATE_KEYS, gate, routes
 from planrunner.plan.lower.flow import joined, with_items
@@ -168,6 +168,10 @@ def _commanded(low: Lowering, defaults: dict[str, Any], name: str, node: Node, f
 def _finish_gate(draft: Draft) -> None:
     """``kind: gate`` or any key of a gate makes one, unless the task acts: then the two exclude each other."""
     nodes, fields = draft.nodes, draft.fields
+    if "evidence" in nodes:
+        fields["evidence"], shown = hypotheses.divided(draft.low, nodes.pop("evidence"))
+        if shown is not None:
+            nodes["evidence"] = shown
     keys = [name for name in nodes if name in GATE_KEYS]
     is_gate = fields.get("kind") == "gate"
     if not keys and not is_gate:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix
+from planrunner.plan.expressions.check import Type, check_condition
 from planrunner.plan.expressions.check import check as check_value
-from planrunner.plan.expressions.check import check_condition
 from planrunner.plan.expressions.tree import children, path_of
 from planrunner.plan.expressions.values import Problem
 from planrunner.plan.nearest import nearest
@@ -57,6 +57,10 @@ def judged(view: PlanView, sites: Iterable[Site]) -> Iterable[Diagnostic]:
 
 def _problems(site: Site, naming: Naming) -> list[Problem]:
     names = naming.names(site.here, site.moment)
+    if site.key == "evidence":  # what is weighed follows from the result alone
+        names = {name: kind for name, kind in names.items() if name != "hypotheses"}
+    if site.key == "choose":
+        return _choosing(site, names)
     if site.key in _SETTINGS:
         type_, problems = check_value(site.expression, names)
         if type_.kind not in ("any", *_SETTINGS[site.key]):
@@ -72,6 +76,15 @@ def _problems(site: Site, naming: Naming) -> list[Problem]:
         problems.append(
             Problem("PLAN205", f"`{site.expression.text}` is not a list", 0, end, f"`{site.key}` iterates over a list")
         )
+    return problems
+
+
+def _choosing(site: Site, names: Mapping[str, Type]) -> list[Problem]:
+    """What is wrong with an expression that gives the name of an option."""
+    type_, problems = check_value(site.expression, names)
+    if type_.kind not in ("any", "string"):
+        said = f"`{site.expression.text}` is not the name of an option"
+        problems.append(Problem("PLAN205", said, 0, len(site.expression.text), "write for example `hypotheses.best`"))
     return problems
 
 
@@ -109,7 +122,11 @@ def _finding(view: PlanView, site: Site, problem: Problem) -> Diagnostic:
     return Diagnostic(code, worded(problem.message), span, help=help_, fix=renamed(view, span, problem))
 
 
-_WORDING = {"`params` has no ": "the plan has no parameter ", "`tasks` has no ": "the plan has no task "}
+_WORDING = {
+    "`params` has no ": "the plan has no parameter ",
+    "`tasks` has no ": "the plan has no task ",
+    "`hypotheses` has no ": "the plan has no hypothesis ",
+}
 
 
 def worded(message: str) -> str:

@@ -12,6 +12,7 @@ from planrunner.plan.expressions.check import (
     BOOL,
     MAP,
     NUMBER,
+    PERCENT,
     SIZE,
     STRING,
     TIME,
@@ -22,7 +23,7 @@ from planrunner.plan.expressions.check import (
     object_of,
     of_schema,
 )
-from planrunner.plan.model import Capability, Fanout, Gate, Output, Task
+from planrunner.plan.model import BEST, RANKED, Capability, Fanout, Gate, Hypothesis, Output, Task
 from planrunner.plan.rules.texts import Moment, bound_names
 from planrunner.plan.rules.view import PlanView, sends_back
 
@@ -103,6 +104,8 @@ class Naming:
             "run": _RUN,
             "tasks": object_of(Lazy(known, self._record, lambda name: view.graph.find(name) >= 0)),
         }
+        if view.plan.hypotheses:
+            self._base["hypotheses"] = _hypotheses(view.plan.hypotheses)
         around = view.around
         if around.carried is not None:
             self._base |= {"loop": _ROUND, "carry": _carried(around.carried)}
@@ -257,6 +260,23 @@ def _answers(gate: Gate) -> dict[str, Type]:
     if gate.options:
         outputs["choice"] = STRING
     return outputs | {field.name: declared(field.type) for field in gate.form}
+
+
+_HYPOTHESIS = object_of(
+    {
+        **dict.fromkeys(("name", "statement", "status"), STRING),
+        **dict.fromkeys(("prior", "confidence"), PERCENT),
+        **dict.fromkeys(("evidence", "supporting", "refuting"), NUMBER),
+    },
+    "a hypothesis",
+)
+
+
+def _hypotheses(declared_ones: tuple[Hypothesis, ...]) -> Type:
+    """Each hypothesis by its name, and what is made of all of them."""
+    each = dict.fromkeys([one.name for one in declared_ones], _HYPOTHESIS)
+    found = object_of({**each, BEST: STRING, RANKED: list_of(_HYPOTHESIS)}, "`hypotheses`")
+    return found._replace(item=_HYPOTHESIS)
 
 
 def _carried(names: tuple[str, ...]) -> Type:

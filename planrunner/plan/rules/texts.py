@@ -69,8 +69,14 @@ def expressions_of(view: PlanView) -> Iterator[Site]:
             yield from _criteria(here, "preconditions", "facts", task.preconditions)
         if task.postconditions:
             yield from _criteria(here, "postconditions", "after", task.postconditions)
+        for evidence in task.evidence:
+            for condition in (evidence.supports, evidence.refutes):
+                if condition is not None:
+                    yield Site(here, "evidence", "after", condition)
         if task.gate is not None:
             yield from _criteria(here, "checks", "checks", task.gate.checks)
+            if task.gate.choose is not None:
+                yield Site(here, "choose", "checks", task.gate.choose)
             for option in task.gate.options:
                 if option.each is not None:
                     yield Site(here, "options", "before", option.each)

@@ -129,7 +129,6 @@ def _is_told_elsewhere(task: Task, key: str) -> bool:
 
 
 IDLE = {
-    "hypotheses": "nothing tracks them",
     "memory": "nothing is remembered between runs",
     "labels": "limits and policies look at the labels of tasks",
 }
@@ -139,7 +138,7 @@ IDLE = {
 def _idle_keys(view: PlanView) -> Iterable[Diagnostic]:
     notes = view.plan.notes if isinstance(view.plan.notes, dict) else {}
     for key, instead in IDLE.items():
-        if notes.get(key) or (key == "hypotheses" and view.plan.hypotheses):
+        if notes.get(key):
             yield without_effect(f"`{key}` of a plan", plan_key(view, key), instead)
 
 

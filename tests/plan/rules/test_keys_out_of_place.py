@@ -62,7 +62,8 @@ EVERYWHERE = frozenset(
 """Keys that say something about any task; other tests show what."""
 
 KIND_KEYS = frozenset(
-    "uses run command gate ask checks approvers expires on_expiry escalate on_reject options form loop subplan".split()
+    "uses run command gate ask checks approvers expires on_expiry escalate on_reject options choose form window "
+    "loop subplan".split()
 )
 """Keys that make a task one of these kinds."""
 
