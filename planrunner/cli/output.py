@@ -10,6 +10,7 @@ from codecs import getincrementaldecoder
 from collections.abc import Callable
 from typing import Any, TextIO
 
+from planrunner.errors import UsageError
 from planrunner.escapes import tame
 from planrunner.views.documents import document_text
 
@@ -69,6 +70,15 @@ def print_document(found: Any, line: bool = False) -> None:
     """Write a document for programs to standard output, indented or as one ``line``."""
     sys.stdout.write(document_text(found, line))
     sys.stdout.flush()
+
+
+def write_file(path: str, text: str) -> None:
+    """Write a file that an option names. Raises UsageError."""
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise UsageError(f"`{path}` cannot be written: {error.strerror}") from error
 
 
 def byte_writer() -> Callable[[bytes], object]:

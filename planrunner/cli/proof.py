@@ -12,13 +12,14 @@ from planrunner.app.proof.test import Tested, test_paths, tested_object
 from planrunner.cli.completion import RUN
 from planrunner.cli.group import given_settings
 from planrunner.cli.options import Duration, json_option, params_option
-from planrunner.cli.output import print_document
+from planrunner.cli.output import print_document, write_file
 from planrunner.cli.prompts import vouch
 from planrunner.cli.settings import messages, output
-from planrunner.errors import FAILED, INVALID, MISMATCH, OK, UsageError
+from planrunner.errors import FAILED, INVALID, MISMATCH, OK
 from planrunner.plan.expressions.quantities import parse_percent
 from planrunner.views.findings import render_text
-from planrunner.views.proof import chaos_lines, junit, replay_lines, test_lines
+from planrunner.views.proof import chaos_lines, replay_lines, test_lines
+from planrunner.views.proof import junit as junit_of
 from planrunner.views.terminal import Terminal, plural
 
 
@@ -61,7 +62,7 @@ def test_command(
     screen = output(given_settings(ctx))
     data = tested_object(tested)
     if junit is not None:
-        _write_junit(junit, data)
+        write_file(junit, junit_of(data))
     if as_json:
         print_document(data)
     elif tested.results or not tested.invalid:
@@ -84,14 +85,6 @@ def _code(tested: Tested, document: dict[str, Any], least: float | None, screen:
     for path, share in thin.items():
         screen.write(f"error: `{path}` is covered to {share:.0%}, less than {least:.0%}\n")
     return FAILED if thin else OK
-
-
-def _write_junit(path: str, document: dict[str, Any]) -> None:
-    try:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(junit(document))
-    except OSError as error:
-        raise UsageError(f"`{path}` cannot be written: {error.strerror}") from error
 
 
 def _kills(ctx: click.Context, param: click.Parameter, value: str) -> int | None:
@@ -147,7 +140,7 @@ def chaos_command(ctx: click.Context, /, **options: Any) -> int:
         options["pair_count"],
         only,
     )
-    shown = _Shown(messages(given))
+    shown = Counter(messages(given), "runs killed", 10)
     if options["real"]:
         vouch(given, options["plan"], options["params"])
         data = real_chaos(request, shown)
@@ -162,18 +155,18 @@ def chaos_command(ctx: click.Context, /, **options: Any) -> int:
     return OK if data["held"] else FAILED
 
 
-class _Shown:
-    """A line on standard error that counts runs, where the cursor can be moved."""
+class Counter:
+    """A line on standard error that counts ``what``, every ``step`` of it, where the cursor can be moved."""
 
-    __slots__ = ("_screen", "_written")
+    __slots__ = ("_screen", "_step", "_what", "_written")
 
-    def __init__(self, screen: Terminal) -> None:
-        self._screen = screen
+    def __init__(self, screen: Terminal, what: str, step: int = 1) -> None:
+        self._screen, self._what, self._step = screen, what, step
         self._written = False
 
     def __call__(self, done: int, every: int) -> None:
-        if self._screen.live and done % 10 == 0:
-            self._screen.write(f"\r{done} of {every} runs killed")
+        if self._screen.live and done % self._step == 0:
+            self._screen.write(f"\r{done} of {every} {self._what}")
             self._written = True
 
     def clear(self) -> None:

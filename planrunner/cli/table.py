@@ -36,6 +36,7 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("policy", "trust", "Show what the tasks of a plan may do, and the line that allows it.", "write"),
     ("preview", "preview", "Show what a run would do, and its worst case.", "prove"),
     ("test", "proof", "Run the tests of plans, with simulated tasks.", "prove"),
+    ("eval", "eval", "Run plans for real, score what they give, and compare versions.", "prove"),
     ("chaos", "proof", "Kill a run at every journal write and compare.", "prove"),
     ("runs", "runs", "List runs.", "look"),
     ("show", "show", "Show the state of a run.", "look"),

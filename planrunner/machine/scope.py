@@ -400,6 +400,11 @@ def _measured(value: Json, dimension: Dimension | None) -> Json:
     return _amount(value, dimension) if isinstance(value, (int, float)) else value
 
 
+def plan_outputs(state: State) -> dict[str, Json]:
+    """The outputs of a run as expressions read them."""
+    return _with_units(state.outputs, state.plan.outputs)
+
+
 def plan_of(state: State, frame: Frame) -> tuple[Plan, dict[str, Json]]:
     """The plan that the tasks of a frame were written in, and the values of its parameters."""
     while frame.owner >= 0:

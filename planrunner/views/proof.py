@@ -88,7 +88,7 @@ def junit(document: dict[str, Json]) -> str:
 
 
 def _junit_case(case: dict[str, Json]) -> Iterator[str]:
-    names = f"classname={quoteattr(case['plan'])} name={quoteattr(_sound(case['name']))}"
+    names = f"classname={quoteattr(case['plan'])} name={quoteattr(sound(case['name']))}"
     head = f'    <testcase {names} time="{case["duration"]}"'
     if case["passed"]:
         yield f"{head}/>"
@@ -97,12 +97,12 @@ def _junit_case(case: dict[str, Json]) -> Iterator[str]:
     messages = [case["broken"]] if case["broken"] else []
     messages += [f"{miss['about']}: expected {miss['expected']}, got {miss['got']}" for miss in case["misses"]]
     details = [f"{miss['place']}\n" + "\n".join(miss["why"]) for miss in case["misses"]]
-    text = escape(_sound("\n".join(details)))
-    yield f"      <failure message={quoteattr(_sound('; '.join(messages)))}>{text}</failure>"
+    text = escape(sound("\n".join(details)))
+    yield f"      <failure message={quoteattr(sound('; '.join(messages)))}>{text}</failure>"
     yield "    </testcase>"
 
 
-def _sound(text: str) -> str:
+def sound(text: str) -> str:
     """Text without the characters that XML cannot hold."""
     return "".join(char for char in text if char in "\t\n" or " " <= char not in "\ufffe\uffff")
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,16 +15,15 @@ from collections.abc import Callable, Iterator, Mapping
 from shlex import quote
 from typing import Any, NamedTuple
 
-import planrunner
 from planrunner.app.proof.coverage import required
 from planrunner.app.proof.lives import Broken, Kill, Lived, Stage, live
 from planrunner.app.proof.promises import check, differences
 from planrunner.app.proof.reads import outputs_read
+from planrunner.app.proof.scratch import check_size, environment, scratch_copy
 from planrunner.app.proof.test import runnable
 from planrunner.app.proof.world import World, decided, decision, known_capabilities, script, staged
 from planrunner.capabilities.contract import Call
 from planrunner.errors import UsageError
-from planrunner.journal.chain import forget_place
 from planrunner.journal.workspace import find_project
 from planrunner.jsontext import as_text
 from planrunner.machine.events import Outcome, TaskSettled
@@ -224,13 +222,10 @@ def _violation(request: ChaosRequest, trial: Trial) -> dict[str, Json]:
 
 KILLS = 10
 """How many kills are tried unless told otherwise."""
-LARGEST = 512_000_000
-"""Bytes of a project that is still copied."""
 LIVES = 20
 PATIENCE = 3600
 """Seconds that one life may take."""
 _ENDED = ("completed", "failed", "cancelled")
-_LEFT_OUT = (".planrunner", ".venv", "venv", "node_modules", "__pycache__")
 
 
 class _Ended(NamedTuple):
@@ -246,7 +241,7 @@ def real_chaos(request: ChaosRequest, progress: Callable[[int, int], None]) -> d
     """The object of ``chaos_object`` for real runs. Raises UsageError where the project cannot be copied or the plan
     does not run."""
     project = os.path.realpath(find_project(request.plan))
-    _check_size(project)
+    check_size(project)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="planrunner-chaos-") as folder:
         site = _Site(request, project, folder)
@@ -291,19 +286,6 @@ def _real_violation(request: ChaosRequest, write: int, stored: bool, wrong: list
     return {"kills": [[write, stored]], "wrong": wrong, "again": again}
 
 
-def _check_size(project: str) -> None:
-    size = 0
-    for here, folders, files in os.walk(project):
-        folders[:] = [name for name in folders if name not in _LEFT_OUT]
-        for name in files:
-            try:
-                size += os.lstat(os.path.join(here, name)).st_size
-            except OSError:
-                continue
-        if size > LARGEST:
-            raise UsageError(f"the project `{project}` is larger than {LARGEST // 1_000_000} MB: it is not copied")
-
-
 def _real_kills(request: ChaosRequest, writes: int) -> Iterator[tuple[int, bool]]:
     if request.only:
         yield from request.only
@@ -344,14 +326,8 @@ class _Site:
     def run(self, write: int, stored: bool) -> _Ended:
         """Run the plan in a fresh copy; with ``write`` above 0 kill it there, and resume it until it rests."""
         self._count += 1
-        copy = os.path.join(self._folder, f"run-{self._count}")
-        shutil.copytree(self._project, copy, symlinks=True, ignore=shutil.ignore_patterns(*_LEFT_OUT))
-        os.mkdir(os.path.join(copy, ".planrunner"), 0o700)
-        try:
+        with scratch_copy(self._project, os.path.join(self._folder, f"run-{self._count}")) as copy:
             return self._live(copy, write, stored)
-        finally:
-            forget_place(os.path.join(copy, ".planrunner"))
-            shutil.rmtree(copy, ignore_errors=True)
 
     def _live(self, copy: str, write: int, stored: bool) -> _Ended:
         params = [word for name, value in self._request.params for word in ("-p", f"{name}={value}")]
@@ -392,12 +368,10 @@ class _Site:
         if not os.path.exists(counter):
             open(counter, "w").close()
         words = [sys.executable, "-m", "planrunner.app.proof.dying", str(kill[0]), side, counter, *arguments]
-        env = {name: value for name, value in os.environ.items() if not name.startswith("PLANRUNNER_")}
-        env["PYTHONPATH"] = os.pathsep.join(part for part in (_package(), env.get("PYTHONPATH", "")) if part)
         done = subprocess.run(
             words,
             cwd=copy,
-            env=env,
+            env=environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -410,10 +384,6 @@ class _Site:
             return done.returncode, json.loads(done.stdout)
         except ValueError:
             return done.returncode, None
-
-
-def _package() -> str:
-    return os.path.dirname(os.path.dirname(os.path.abspath(planrunner.__file__)))
 
 
 def _doubtful(task: dict[str, Json]) -> bool:

@@ -103,7 +103,7 @@ def find_tests(places: Sequence[str]) -> tuple[list[str], list[str]]:
                 raise NotFound(f"there is no test file `{path}`")
             files[os.path.normpath(path)] = None
         elif os.path.isdir(path):
-            files.update(dict.fromkeys(_search(path)))
+            files.update(dict.fromkeys(search(path, ENDINGS)))
             plans.update(dict.fromkeys(_plans_below(path)))
         else:
             plans.update(dict.fromkeys(find_plans([path])))
@@ -121,11 +121,12 @@ def _plans_below(folder: str) -> list[str]:
         return []
 
 
-def _search(folder: str) -> Iterator[str]:
+def search(folder: str, endings: tuple[str, ...]) -> Iterator[str]:
+    """The files below a folder whose names end so; hidden folders and those of other tools are left alone."""
     for here, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED)
         for name in sorted(names):
-            if name.endswith(ENDINGS):
+            if name.endswith(endings):
                 yield os.path.normpath(os.path.join(here, name))
 
 
@@ -204,9 +205,7 @@ class _Bench:
                 self._run(case, path, path)
 
     def _chosen(self, name: str) -> bool:
-        if not self._pattern:
-            return True
-        return self._pattern in name or name_fits(f"*{self._pattern}*", name)
+        return is_chosen(self._pattern, name)
 
     def _read(self, path: str) -> Suite | None:
         file = read_regular(path)
@@ -254,6 +253,11 @@ class _Bench:
         if grown or not case.guess or not result.passed:  # a guess is there for what it reaches alone
             self.results.append(result)
         return reached
+
+
+def is_chosen(pattern: str, name: str) -> bool:
+    """Whether the ``file::name`` of a case holds a pattern; an empty one chooses all."""
+    return not pattern or pattern in name or name_fits(f"*{pattern}*", name)
 
 
 def runnable(path: str) -> Plan:

@@ -272,7 +272,7 @@ class _Reader:
             return ""
         path = os.path.normpath(os.path.join(os.path.dirname(self._source.name), str(named.value)))
         if not os.path.isfile(path):
-            near = _near_file(path)
+            near = near_file(path)
             help_ = f"did you mean `{near}`?" if near else "paths count from the folder of the test file"
             self.findings.append(Diagnostic("PLAN006", f"there is no plan `{named.value}`", named.span, help=help_))
             return ""
@@ -472,7 +472,8 @@ def fact_value(name: str, value: Json) -> tuple[Json, str]:
     return size, "" if size is not None else f"`{name}` is a size such as `50MB`, not `{value[:40]}`"
 
 
-def _near_file(path: str) -> str:
+def near_file(path: str) -> str:
+    """The file beside a path that has nearly its name; empty where there is none."""
     folder = os.path.dirname(path) or "."
     try:
         names = sorted(os.listdir(folder))

@@ -13,6 +13,7 @@ from planrunner.app.runs.execute import exit_code
 from planrunner.machine.events import AttemptStarted
 from planrunner.machine.explain import why
 from planrunner.machine.scope import TaskScope
+from planrunner.machine.state import State
 from planrunner.plan.expressions.evaluate import explain, truth
 from planrunner.plan.expressions.parse import parse
 from planrunner.plan.expressions.quantities import Quantity
@@ -62,24 +63,25 @@ def shown(value: Json) -> str:
 def _status(lived: Lived, each: Expectation) -> list[Miss]:
     if lived.state.status == each.wanted:
         return []
-    return _miss(each, lived.state.status, _troubles(lived))
+    return _miss(each, lived.state.status, troubles(lived.state))
 
 
 def _exit_code(lived: Lived, each: Expectation) -> list[Miss]:
     code = exit_code(lived.state)
-    return [] if code == each.wanted else _miss(each, code, _troubles(lived))
+    return [] if code == each.wanted else _miss(each, code, troubles(lived.state))
 
 
 def _reason(lived: Lived, each: Expectation) -> list[Miss]:
-    return [] if lived.state.reason == each.wanted else _miss(each, lived.state.reason or MISSING, _troubles(lived))
+    reason = lived.state.reason
+    return [] if reason == each.wanted else _miss(each, reason or MISSING, troubles(lived.state))
 
 
-def _troubles(lived: Lived) -> tuple[str, ...]:
+def troubles(state: State) -> tuple[str, ...]:
     """Why the tasks stand so that keep a run from completing, the first few of them."""
     lines: list[str] = []
-    for task, found in zip(lived.state.specs, lived.state.tasks):
-        if found.dependency_outcome == "failed" or found.status in ("blocked", "in_doubt"):
-            lines.append(why(lived.state, task.id)[0])
+    for task, task_state in zip(state.specs, state.tasks):
+        if task_state.dependency_outcome == "failed" or task_state.status in ("blocked", "in_doubt"):
+            lines.append(why(state, task.id)[0])
     return tuple(lines[:3])
 
 
@@ -125,7 +127,7 @@ def _field(lived: Lived, number: int, name: str) -> Json:
 
 def _outputs(lived: Lived, each: Expectation) -> list[Miss]:
     got = lived.state.outputs.get(each.about.removeprefix("outputs."), MISSING)
-    return [] if same(each.wanted, got) else _miss(each, got, _troubles(lived))
+    return [] if same(each.wanted, got) else _miss(each, got, troubles(lived.state))
 
 
 def started(lived: Lived) -> list[str]:
@@ -161,7 +163,7 @@ def _waiting(lived: Lived, each: Expectation) -> list[Miss]:
         task.id for task, task_state in zip(state.specs, state.tasks) if task_state.status in ("blocked", "in_doubt")
     ]
     exact = len(got) == len(each.wanted) and all(any(matches(name, task) for task in got) for name in each.wanted)
-    return [] if exact else _miss(each, got, _troubles(lived))
+    return [] if exact else _miss(each, got, troubles(lived.state))
 
 
 def _duration(lived: Lived, each: Expectation) -> list[Miss]:
