@@ -63,7 +63,7 @@ def _first_frame(state: State, number: int, attempt: int) -> FrameOpened:
         return FrameOpened(task.id, attempt, "items", 0, items(task.fanout, scope))
     if task.loop is not None:
         carried = _carried(task.loop, scope, first=True)
-        if task.session:
+        if task.agent is not None:
             carried["transcript"] = transcript_before(state, number)
         return FrameOpened(task.id, attempt, "round", 1, carried)
     if task.sub is None:
@@ -189,7 +189,7 @@ def _outputs(state: State, task: Task, frame: Frame) -> dict[str, Json]:
     declared = task.outputs if task.sub is None else (*task.sub.outputs, *task.outputs)
     own: dict[str, Json] = {}
     if task.loop is not None:
-        carried = {} if task.agent else _last_carried(state, task.loop, frame)
+        carried = {} if task.agent is not None else _last_carried(state, task.loop, frame)
         own = {**carried, "rounds": frame.round}
     return {**own, **values_of(declared, scope)}
 

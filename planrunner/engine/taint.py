@@ -108,8 +108,17 @@ def _key(state: State, number: int) -> Key:
         frame = state.tasks[number].frame
         if frame.kind != "items":
             names.append(state.specs[number].id.rpartition("/")[2])
+        elif called := _tool(state, number):
+            names.append(called)
         number = frame.owner
     return tuple(reversed(names))
+
+
+def _tool(state: State, number: int) -> str:
+    """The tool that an item calls, of a fan-out of calls that a model asks for; empty for any other item."""
+    frame = state.tasks[number].frame
+    fanout = state.specs[frame.owner].fanout
+    return str(frame.values[number - frame.first]["tool"]) if fanout is not None and fanout.tools else ""
 
 
 def _agreed(state: State, number: int, gate: Key) -> bool:
@@ -117,7 +126,7 @@ def _agreed(state: State, number: int, gate: Key) -> bool:
     depth = len(_key(state, number))
     while number >= 0:
         frame = state.tasks[number].frame
-        if frame.kind != "items":
+        if frame.kind != "items" or _tool(state, number):
             if depth == len(gate):
                 gate_number = frame.index.get(gate[-1])
                 return gate_number is not None and _approved(state, gate_number)

@@ -21,6 +21,7 @@ from planrunner.machine.verdicts import lacks_value
 from planrunner.plan.expressions.evaluate import truth
 from planrunner.plan.expressions.values import EvaluationError
 from planrunner.plan.model import Fanout, Join, Loop, Plan, Task
+from planrunner.plan.tasks import until_of
 
 Json = Any
 
@@ -251,7 +252,8 @@ def _after_round(state: State, number: int, loop: Loop, failure: str, message: s
             if truth(loop.until.tree, FrameScope(state, frame)):
                 return Close(number)
         except EvaluationError as error:
-            return Close(number, "logic", f"`until: {loop.until.text}` has no value after round {frame.round}: {error}")
+            goal = until_of(state.specs[number])
+            return Close(number, "logic", f"`{goal}` has no value after round {frame.round}: {error}")
     if loop.breaker and failure and alike(state, frame) >= loop.breaker:
         return Close(number, "breaker", f"the last {loop.breaker} rounds failed alike: {message}")
     if frame.round < loop.max:
@@ -261,11 +263,18 @@ def _after_round(state: State, number: int, loop: Loop, failure: str, message: s
     if loop.until is None:
         return Close(number)
     failure = "exhausted" if loop.at_bound == "fail" else ""
-    return Close(number, failure, f"`until: {loop.until.text}` is still false after {frame.round} rounds")
+    return Close(number, failure, _unreached(state.specs[number], frame.round))
+
+
+def _unreached(task: Task, rounds: int) -> str:
+    goal = until_of(task)
+    if task.agent is not None and task.agent.until is None:
+        return f"the agent `{task.agent.name}` has not given {goal} after {rounds} rounds"
+    return f"`{goal}` is still false after {rounds} rounds"
 
 
 def _asked_about(state: State, frame: Frame, loop: Loop) -> bool:
-    if loop.until is None:
+    if loop.until is None or state.specs[frame.owner].agent is not None:
         return False
     asked = {path[1] for path in loop.until.paths if path[0] == "tasks" and len(path) > 1}
     return all(number in {frame.index.get(name) for name in asked} for number in frame.failures)

@@ -15,6 +15,7 @@ from planrunner.plan.expressions.evaluate import truth
 from planrunner.plan.expressions.quantities import format_duration
 from planrunner.plan.expressions.values import EvaluationError, shown
 from planrunner.plan.identity import paths_read
+from planrunner.plan.tasks import until_of
 
 
 def why(state: State, task_id: str) -> list[str]:
@@ -343,16 +344,17 @@ def _progress(state: State, frame: Frame) -> str:
 
 
 def _until(state: State, frame: Frame) -> list[str]:
-    loop = state.specs[frame.owner].loop
-    if loop is None or loop.until is None:
+    owner = state.specs[frame.owner]
+    loop, goal = owner.loop, until_of(owner)
+    if loop is None or loop.until is None or (owner.agent is not None and owner.agent.until is None):
         return []
     if frame.open:
-        return [f"after the round it asks for `until: {loop.until.text}`"]
+        return [f"after the round it asks for `{goal}`"]
     try:
         value = "true" if truth(loop.until.tree, FrameScope(state, frame)) else "false"
     except EvaluationError as error:
-        return [f"`until: {loop.until.text}` has no value after round {frame.round}: {error}"]
-    return [f"`until: {loop.until.text}` is {value} after round {frame.round}"]
+        return [f"`{goal}` has no value after round {frame.round}: {error}"]
+    return [f"`{goal}` is {value} after round {frame.round}"]
 
 
 def _rounds(state: State, number: int) -> list[str]:

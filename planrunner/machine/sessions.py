@@ -16,16 +16,18 @@ ASKING = "agent.ask"
 
 def transcript_before(state: State, number: int) -> str:
     """What the agent of a task goes on with; empty where it begins a conversation."""
-    name = state.specs[number].session
+    agent = state.specs[number].agent
+    name = agent.session if agent is not None else ""
     if not name:
         return ""
-    return next((found for level in _levels(state, number) if (found := state.sessions.get((level, name)))), "")
+    return next((digest for level in _levels(state, number) if (digest := state.sessions.get((level, name)))), "")
 
 
 def attempt_ended(state: State, number: int, event: AttemptEnded) -> None:
     """A request has been answered: whoever goes on with the conversation goes on from there."""
     owner = state.tasks[number].frame.owner
-    name = state.specs[owner].session if owner >= 0 else ""
+    agent = state.specs[owner].agent if owner >= 0 else None
+    name = agent.session if agent is not None else ""
     said = event.outcome.outputs.get("transcript")
     if name and said and not event.outcome.failure:
         state.sessions[next(_levels(state, owner)), name] = said

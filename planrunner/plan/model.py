@@ -236,6 +236,16 @@ class Fanout(NamedTuple):
     """Of the calls that a model asks for: the task that each item becomes is the one whose id is its ``tool``."""
 
 
+class Agent(NamedTuple):
+    """What the author of a task says of the agent that carries it out: its name, what it is to do (a template), the
+    conversation that it goes on with and that later tasks may (empty: one of its own), and when its answer counts."""
+
+    name: str
+    prompt: str = ""
+    session: str = ""
+    until: Expression | None = None
+
+
 class Approvers(NamedTuple):
     """Who decides: members of ``roles`` and ``people`` (anybody where both are empty), ``need`` of them, and with
     ``not_starter`` excludes the person who started the run."""
@@ -512,11 +522,9 @@ class Task(NamedTuple):
     """Settings that are evaluated when the task starts; until then their fields are as if they were not written."""
     concluding: bool = False
     """Stands for the plan's ``done``: starts when every other task of the main part is settled and none failed."""
-    agent: str = ""
+    agent: Agent | None = None
     """The agent that carries the task out: its ``loop`` asks a model and makes the calls that it wants, round by
     round (``lower/agents.py``)."""
-    session: str = ""
-    """The conversation that the agent goes on with, and that later tasks may."""
     evidence: tuple[Evidence, ...] = ()
     """What its result says about the hypotheses of the plan."""
 

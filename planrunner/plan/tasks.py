@@ -52,6 +52,15 @@ def every(tasks: Iterable[Task]) -> Iterator[Task]:
             waiting += task.fanout.tools
 
 
+def until_of(task: Task) -> str:
+    """What ends the rounds of a task, as its author says it."""
+    if task.agent is None:
+        return f"until: {task.loop.until.text}" if task.loop is not None and task.loop.until is not None else ""
+    if task.agent.until is not None:
+        return f"until: {task.agent.until.text}"
+    return "an answer that passes the check" if inside(task)[-1].id == "check" else "an answer"
+
+
 def size(family: Task) -> int | None:
     """How many members a family has, where it multiplies a list written in the plan; None where only the run
     knows."""

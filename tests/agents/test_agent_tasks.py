@@ -157,7 +157,7 @@ def test_a_person_is_asked_in_the_middle(make: Make) -> None:
     gates = json.loads(bench.call("gates", "--json").stdout)
     assert "Which colour?" in json.dumps(gates)
     name = gates["gates"][0]["gate"] if "gates" in gates else gates[0]["gate"]
-    answered = bench.call("approve", "last", name, "--set", "answer=blue", "--reason", "so")
+    answered = bench.call("answer", "last", name, "-f", "answer=blue")
     assert answered.returncode == 0, answered.stderr
     assert bench.call("resume", "last").returncode == 0
     assert "blue" in bench.model.heard[1].last()
@@ -190,7 +190,7 @@ def test_a_plan_is_a_tool(make: Make) -> None:
     bench.write(
         "plan: greet\ntitle: Greets somebody.\nparams: {name: {type: string}}\ntasks:\n"
         "  - {id: say, run: \"printf 'hello %s' {{ params.name }}\", stdout: text, timeout: 1m}\n"
-        "outputs: {said: '{{ tasks.say.outputs.text }}'}\n",
+        "outputs: {said: '{{ tasks.say.outputs.value }}'}\n",
         "greet.yaml",
     )
     told = bench.run(PLAN, agents={"coder": {"tools": ["greet.yaml"]}})

@@ -11,18 +11,17 @@ from collections.abc import Callable
 from typing import Any
 
 from planrunner.plan.agents import ASK, Roster, Tool, Unknown, Unreadable, granted, narrowed, schema_of, without
+from planrunner.plan.expressions.parse import parse
 from planrunner.plan.files import Fault
 from planrunner.plan.lower import values
 from planrunner.plan.lower.keys import Draft
 from planrunner.plan.lower.values import Lowering, condition
 from planrunner.plan.model import (
+    Agent,
     Capability,
-    Criterion,
-    Edge,
     Expression,
     Fanout,
     Gate,
-    Join,
     Loop,
     Output,
     Param,
@@ -30,8 +29,7 @@ from planrunner.plan.model import (
     Task,
 )
 from planrunner.plan.nearest import nearest
-from planrunner.source import Span
-from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
+from planrunner.syntax.tree import Mapping, Node
 
 Json = Any
 
@@ -57,8 +55,7 @@ def carried_out(draft: Draft, lower_task: Callable[[Lowering, Mapping, dict[str,
         help_ = "say what it is to do: `prompt: …`"
         low.report("PLAN004", "a task with `agent` needs `prompt`", draft.span("agent"), help_)
     made = _Agent(draft, definition, lower_task)
-    draft.fields["agent"] = made.name
-    draft.fields["session"] = values.text(nodes["session"]) if "session" in nodes else ""
+    draft.fields["agent"] = made.agent()
     draft.fields["loop"] = made.loop()
     draft.fields["outputs"] = (*draft.fields.get("outputs", ()), *made.outputs())
 
@@ -95,18 +92,24 @@ class _Agent:
         self.name = str(definition["name"]) or "agent"
         self._tools = self._granted()
         self._schema = self._answer()
-        self._until = self._nodes.get("until")
+        until = self._nodes.get("until")
+        self._check = self._checked(until) if isinstance(until, Mapping) else None
+        self._until = condition(draft.low, until) if until is not None and self._check is None else None
+
+    def agent(self) -> Agent:
+        """The task as its author says it."""
+        prompt, session = (values.text(self._nodes[key]) if key in self._nodes else "" for key in ("prompt", "session"))
+        return Agent(self.name, prompt, session, self._until)
 
     def loop(self) -> Loop:
         """The rounds."""
         tasks = [self._calls(), self._model()]
         done = "tasks.model.outputs.done"
-        checked = self._check()
-        if checked is not None:
-            tasks.append(checked)
+        if self._check is not None:
+            tasks.append(self._check)
             done = f"{done} and tasks.check.ok"
         elif self._until is not None:
-            done = f"{done} and ({values.text(self._until)})"
+            done = f"{done} and ({self._until.text})"
         rounds = self._nodes.get("rounds")
         most = values.whole(rounds) if rounds is not None else None
         carry: dict[str, Json] = {
@@ -114,10 +117,10 @@ class _Agent:
             "transcript": {"first": "", "next": "{{ tasks.model.outputs.transcript }}"},
             "prompt": {"first": values.data(self._nodes["prompt"]) if "prompt" in self._nodes else "", "next": ""},
         }
-        if checked is not None:
+        if self._check is not None:
             told = "{{ default(tasks.check.stdout, '') + default(tasks.check.stderr, '') }}"
             carry["check"] = {"first": "", "next": told}
-        return Loop(most or ROUNDS, self._condition(done, self._until), tuple(tasks), carry)
+        return Loop(most or ROUNDS, self._expression(done), tuple(tasks), carry)
 
     def outputs(self) -> tuple[Output, ...]:
         """What the task gives: the parts of its answer, or its text."""
@@ -126,14 +129,18 @@ class _Agent:
         if self._schema is None:
             return tuple(always)
         answer = "{{ default(tasks.model.outputs.answer.%s, none) }}"
-        named = self._schema.get("properties", {})
-        return (*(Output(name, value=answer % name) for name in named), *always[1:])
+        required = self._schema.get("required", ())
+        named = [
+            Output(name, _type(said) if name in required else "any", answer % name)
+            for name, said in self._schema.get("properties", {}).items()
+        ]
+        return (*named, *always[1:])
 
     def _calls(self) -> Task:
         """What the reply before wants called, each call the task of its tool."""
         tasks = tuple(task for tool in self._tools if (task := self._task(tool)) is not None)
         fanout = Fanout(
-            foreach=self._condition("carry.calls"), name="call", max_parallel=SIDE_BY_SIDE, tolerate="100%", tools=tasks
+            foreach=self._expression("carry.calls"), name="call", max_parallel=SIDE_BY_SIDE, tolerate="100%", tools=tasks
         )
         return Task("calls", uses="noop", fanout=fanout, span=self._place)
 
@@ -153,8 +160,10 @@ class _Agent:
             inputs["context"] = values.data(self._nodes["context"])
         if self._schema is not None:
             inputs["schema"] = _literal(self._schema)
-        if self._until is not None:
-            inputs["until"] = "{{ carry.check }}" if isinstance(self._until, Mapping) else values.text(self._until)
+        if self._check is not None:
+            inputs["until"] = "{{ carry.check }}"
+        elif self._until is not None:
+            inputs["until"] = _literal(self._until.text)
         again = Task._field_defaults["retry"]._replace(attempts=3, on=("transient",))
         return Task(
             "model",
@@ -166,15 +175,16 @@ class _Agent:
             span=self._place,
         )
 
-    def _check(self) -> Task | None:
+    def _checked(self, until: Mapping) -> Task:
         """The task that ``until`` says in place of an expression: the work is over when it goes well."""
-        if not isinstance(self._until, Mapping):
-            return None
         inner = self._low.scope(frozenset({"calls", "model"}), frozenset({"loop", "carry"}))
         inner.inside = True
-        made = self._lower(inner, self._until, {})
-        when = self._condition("tasks.model.outputs.done")
-        return made._replace(id="check", needs=("model",), when=when, allow_failure=True, span=self._until.span)
+        made = self._lower(inner, until, {})
+        when = self._expression("tasks.model.outputs.done")
+        limit = made.timeout or CALL_TIMEOUT
+        return made._replace(
+            id="check", needs=("model",), when=when, allow_failure=True, timeout=limit, span=until.span
+        )
 
     def _answer(self) -> dict[str, Json] | None:
         node = self._nodes.get("schema")
@@ -186,9 +196,8 @@ class _Agent:
             self._low.report("PLAN006", str(error), node.span)
             return None
 
-    def _condition(self, text: str, node: Node | None = None) -> Expression | None:
-        start, end = (node.start, node.end) if node is not None else self._place
-        return condition(self._low, Scalar(text, start, end, text))
+    def _expression(self, text: str) -> Expression:
+        return parse(text)._replace(span=self._place)
 
     def _granted(self) -> list[Tool]:
         """The tools of the agent that the task leaves it."""
@@ -283,6 +292,15 @@ _COMMAND = {
     "required": ["command"],
     "additionalProperties": False,
 }
+
+
+_TYPES = {"string": "string", "integer": "int", "number": "number", "boolean": "bool", "array": "list", "object": "map"}
+
+
+def _type(schema: Json) -> str:
+    """The type of the plan language for data that fits a schema."""
+    said = schema.get("type") if isinstance(schema, dict) else None
+    return _TYPES.get(said, "any") if isinstance(said, str) else "any"
 
 
 def _literal(value: Json) -> Json:

@@ -127,6 +127,8 @@ class Naming:
             if task.loop is not None:
                 carry = task.loop.carry
                 base = {**base, "loop": _ROUND, "carry": _carried(tuple(carry) if isinstance(carry, dict) else ())}
+            if task.agent is not None:
+                return {**base, "outputs": self._outputs(task)}
             return {**(OF_ATTEMPTS if task.command else {}), **base, "tasks": self._inner(task)}
         if moment == "results":
             return {**base, **self._needed(task)}
@@ -199,7 +201,8 @@ class Naming:
         if own and task.stdout in _VALUES and plain != 1:
             own = {"value": _VALUES[task.stdout], **own}
         if task.loop is not None:
-            own = {"rounds": NUMBER, **dict.fromkeys(task.loop.carry or {}, ANY)} | own
+            carried = task.loop.carry if task.agent is None else None
+            own = {"rounds": NUMBER, **dict.fromkeys(carried or {}, ANY)} | own
             own |= {"reached": BOOL} if task.loop.at_bound == "continue" else {}
         if task.gate is not None:
             return object_of(_answers(task.gate) | own, what, "PLAN202")

@@ -38,7 +38,7 @@ from planrunner.plan.rules import (
     unused,
 )
 from planrunner.plan.rules.suppression import Suppression, suppress
-from planrunner.plan.rules.view import PlanView, Project, inside, view_of
+from planrunner.plan.rules.view import PlanView, Project, inside, view_of, written
 from planrunner.plan.templates import is_template
 from planrunner.source import Source
 from planrunner.syntax.tree import Node
@@ -188,7 +188,7 @@ def _views(plans: list[Plan], source: Source, capabilities: Mapping[str, Capabil
     for view in views:
         yield view
         for task in view.plan.tasks:
-            for steps in (task.subplan, task.loop.tasks if task.loop is not None else ()):
+            for steps in (task.subplan, written(task)):
                 if steps:
                     outer = {**view.outer, **{other.id: other for other in view.plan.tasks}}
                     nested = view_of(view.plan._replace(tasks=steps), source, capabilities)

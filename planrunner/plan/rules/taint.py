@@ -9,9 +9,10 @@ from planrunner.diagnostics import Diagnostic
 from planrunner.plan.model import Capability, Plan, Task
 from planrunner.plan.rules.texts import Text, place_of
 from planrunner.plan.rules.view import PlanView, every_task, span_of
+from planrunner.plan.tasks import every
 from planrunner.plan.taint.findings import Found, judged, told
 from planrunner.plan.taint.flow import Flow
-from planrunner.plan.taint.levels import Place
+from planrunner.plan.taint.levels import Place, tools_of
 from planrunner.plan.taint.sinks import LOOKED_AT
 from planrunner.plan.taint.traits import known, row
 
@@ -67,7 +68,7 @@ def _may_ask(run: Any) -> bool:
 
 def _judged(view: PlanView) -> Iterator[Diagnostic]:
     # Late: a plan without foreign text needs none of it.
-    tasks = list(every_task(view.plan.tasks))
+    tasks = list(every(view.plan.tasks))
     names = {action.uses for task in tasks for action in (task, task.rollback) if action is not None}
     rows = {name: row(found) for name in names if name and (found := view.capabilities.get(name)) is not None}
     flow = Flow(view.plan, {name: known(found) for name, found in rows.items()})
@@ -89,6 +90,7 @@ def _finding(view: PlanView, flow: Flow, place: Place, found: Found) -> Diagnost
     code = _CODE.get(found.sink.use, "PLAN811")
     task, level = place.task, place.level
     assert task is not None
+    tool = tools_of(level)
     linked = None
     while level.outer is not None:
         if level.plan.file and level.linked:
@@ -101,8 +103,14 @@ def _finding(view: PlanView, flow: Flow, place: Place, found: Found) -> Diagnost
         text, start = found.sink.text, found.sink.text.find(found.sink.template)
         end = start + len(found.sink.template) if start >= 0 else len(text)
         span = place_of(alone, Text(0, found.sink.key, "before", text), max(start, 0), end)
+    if tool:
+        message = f"{_WHAT[code]}: a model calls `{task.id}` with any `{found.sink.name or found.sink.key}`"
+        return Diagnostic(code, message, span, help=_HOSTS if code == "PLAN812" else "do not give it this tool")
     message = f"{_WHAT[code]}: {told(flow, place, found)}"
     return Diagnostic(code, message, span, help=_way_out(flow, task, found))
+
+
+_HOSTS = "list the hosts that may be reached: `policy: {network: {allow: [api.example.org]}}`"
 
 
 def _way_out(flow: Flow, task: Task, found: Found) -> str:
@@ -115,7 +123,7 @@ def _way_out(flow: Flow, task: Task, found: Found) -> str:
         name = f"tasks.{written.id}.outputs.{shape[0]}.choice"
         ways.append(f"let `{written.id}` choose: `{shape[1]}: {choice}`, and read `{name}`")
     if found.sink.use in ("url", "host", "page"):
-        ways.append("list the hosts that may be reached: `policy: {network: {allow: [api.example.org]}}`")
+        ways.append(_HOSTS)
     if found.sink.use == "approval":
         ways.append("compare the whole value (`==`), or let a person decide: `gate: approval`")
     else:

@@ -90,10 +90,18 @@ def expressions_of(view: PlanView) -> Iterator[Site]:
                     yield Site(here, "matrix", "before", axis.expression)
         if task.fresh is not None and task.fresh.condition is not None:
             yield Site(here, "fresh", "facts", task.fresh.condition)
-        if task.loop is not None and task.loop.until is not None:
-            yield Site(here, "loop", "rounds", task.loop.until)
+        until = _until(task)
+        if until is not None:
+            yield Site(here, "until" if task.agent is not None else "loop", "rounds", until)
     for here, gate in _demanded(view):
         yield from _criteria(here, "checks", "checks", gate.checks)
+
+
+def _until(task: Task) -> Expression | None:
+    """When a task that goes round by round ends, as its author says it."""
+    if task.agent is not None:
+        return task.agent.until
+    return task.loop.until if task.loop is not None else None
 
 
 def _demanded(view: PlanView) -> Iterator[tuple[int, Gate]]:
@@ -146,11 +154,14 @@ def texts_of(view: PlanView) -> Iterator[Text]:
         ):
             if is_template(value):
                 yield Text(here, key, "before", value)
-        if task.outputs or task.artifacts:
+        if task.agent is not None:
+            for text in templates(task.agent.prompt):
+                yield Text(here, "prompt", "before", text)
+        elif task.outputs or task.artifacts:
             held = task.loop is not None or bool(task.subplan)
             yield from _results(here, task.outputs, task.artifacts, "rounds" if held else "after")
         rare = (task.loop, task.fanout, task.sub, task.fresh)
-        if task.backup or any(each is not None for each in rare):
+        if task.agent is None and (task.backup or any(each is not None for each in rare)):
             yield from _rare(here, task)
         if task.gate is not None:
             yield from _question(here, task.gate)

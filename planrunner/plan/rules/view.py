@@ -85,7 +85,7 @@ def view_of(plan: Plan, source: Source, capabilities: Mapping[str, Capability]) 
 def inside(view: PlanView, task: Task) -> Container:
     """What stands around the steps inside a task of a view."""
     around = view.around
-    if task.loop is not None:
+    if task.loop is not None and task.agent is None:
         carry = task.loop.carry
         around = around._replace(carried=tuple(carry) if isinstance(carry, dict) else ())
     if task.fanout is not None:
@@ -98,6 +98,14 @@ def inside(view: PlanView, task: Task) -> Container:
         or any(each.name == "timeout" for each in task.computed),
         places=((view.graph, view.positions[task.id]), *around.places),
     )
+
+
+def written(task: Task) -> tuple[Task, ...]:
+    """The tasks of a loop that stand in the plan: of the rounds of an agent the check that ends them."""
+    tasks = task.loop.tasks if task.loop is not None else ()
+    if task.agent is None:
+        return tasks
+    return tuple(each._replace(needs=(), when=None) for each in tasks if each.id == "check")
 
 
 def sent_back(task: Task) -> Iterator[tuple[str, int, Span]]:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from planrunner.plan.model import Capability, Gate, Plan, Task
 from planrunner.plan.taint.flow import Flow, holes, read
-from planrunner.plan.taint.levels import Cell, Key, Level, Place, meant
-from planrunner.plan.taint.sinks import Sink, sinks, votes
+from planrunner.plan.taint.levels import Cell, Key, Level, Place, meant, tools_of
+from planrunner.plan.taint.sinks import LOOKED_AT, Sink, sinks, votes
 from planrunner.plan.taint.traits import USES, known, may_run, row
 
 Json = Any
@@ -117,6 +117,10 @@ def _files(evidence: Json) -> Iterator[str]:
                 yield from (str(name) for name in (each if isinstance(each, list) else [each]))
 
 
+NOT_GRANTED = LOOKED_AT - {"option"} | {"rules", "approval"}
+"""What a model does not choose by being given a tool: hosts beside those that a policy lists, paths that lead out, the
+rules of the project. That it says what a shell runs is what the tool is for."""
+
 FARTHEST = 6
 """Tasks of a way that are told."""
 
@@ -137,6 +141,8 @@ def judged(
         return
     before, seen = shown(place, passed), call_shown(place)
     for sink in found:
+        if sink.use not in NOT_GRANTED and tools_of(place.level):
+            continue
         if seen and sink.key != "checks" and not sink.part:
             continue
         way = whence(flow, sink, before)

@@ -13,7 +13,7 @@ from planrunner.plan.expressions.functions import FUNCTIONS
 from planrunner.plan.expressions.tree import children
 from planrunner.plan.model import Action, Plan, Task
 from planrunner.plan.shell.variables import redirected
-from planrunner.plan.taint.levels import KEPT, TOLD, Cell, Key, Levels, Place, meant
+from planrunner.plan.taint.levels import KEPT, TOLD, Cell, Key, Levels, Place, meant, tools_of
 from planrunner.plan.taint.positions import ASKING, asks
 from planrunner.plan.taint.traits import CLOSED, DIGEST, Known, files_of, is_closed, member
 from planrunner.plan.templates import codes, holds_template, placeholders, references, templates, tree_of
@@ -77,11 +77,13 @@ class Flow:
         named = declared.get(cell.name)
         if named is not None and named.type in CLOSED:
             return _CLEAN
-        if cell.name == "*":
+        if cell.name == "*" and not (task.fanout is not None and task.fanout.tools):
             return self._whole(place)
         if named is not None and named.path and named.type not in _LEAD_THERE:
             return Step(_declared(place), (Cell("file", (), placed(task, named.path)),))
         inner = self.levels.inside(place)
+        if inner is not None and tools_of(inner):
+            return Step(False, tuple(Cell("output", (*place.key, name), "*") for name in inner.tasks))
         if inner is not None:
             return self._held(place, cell)
         if named is not None and named.value is not None and not (task.uses and _is_plain(named.value)):

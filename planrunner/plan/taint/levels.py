@@ -61,7 +61,7 @@ class Levels:
         if found is None:
             outer = self.level(key[:-1])
             container = outer.tasks[key[-1]]
-            tasks = inside(container)
+            tasks = _held(container)
             if not tasks:
                 raise KeyError(key)
             plan = outer.plan if container.sub is None else container.sub
@@ -77,7 +77,7 @@ class Levels:
     def inside(self, place: Place) -> Level | None:
         """The tasks that a task holds."""
         assert place.task is not None
-        return self.level(place.key) if inside(place.task) else None
+        return self.level(place.key) if _held(place.task) else None
 
     def every(self) -> Iterator[Place]:
         """All tasks of the plan and of the levels in it, from the outside to the inside."""
@@ -88,6 +88,16 @@ class Levels:
                 yield place
                 if (inner := self.inside(place)) is not None:
                     waiting.append(inner)
+
+
+def _held(task: Task) -> tuple[Task, ...]:
+    """The tasks inside one; of calls that a model asks for, those of its tools."""
+    return inside(task) or (task.fanout.tools if task.fanout is not None else ())
+
+
+def tools_of(level: Level) -> bool:
+    """Whether the tasks of a level are the tools of a model, which chooses their inputs."""
+    return level.holder is not None and level.holder.fanout is not None and bool(level.holder.fanout.tools)
 
 
 def _named(tasks: tuple[Task, ...]) -> dict[str, Task]:
