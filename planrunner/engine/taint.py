@@ -16,7 +16,7 @@ from planrunner.plan.model import Plan
 from planrunner.plan.rights import entries, host_fits
 from planrunner.plan.taint.findings import Found, judged, shown, told, whence, written_code
 from planrunner.plan.taint.flow import Flow
-from planrunner.plan.taint.levels import Key
+from planrunner.plan.taint.levels import Key, tools_of
 from planrunner.plan.taint.levels import Place as Spot
 from planrunner.plan.taint.positions import host_of
 from planrunner.plan.taint.sinks import LOOKED_AT, Sink
@@ -46,8 +46,11 @@ def refused(state: State, number: int, directory: str, part: str = "", overlay: 
         return None  # a policy asked about this call, and the question showed it
     for finding, spot in _judged(state, number, part):
         if finding.sink.key != "checks" and (why := _becomes(state, number, finding, directory, overlay)):
-            rule = f"taint.{_RULES.get(finding.sink.use, finding.sink.use)}"
+            use = _RULES.get(finding.sink.use, finding.sink.use)
+            rule = f"taint.{use}"
             message = f"{why}: {told(_flow(state), spot, finding)}; a person has to see it first, or a closed choice"
+            if tools_of(spot.level):
+                message = f"{why}: the model chose it" + ("" if use == "rules" else ", and no policy lists it")
             return Outcome("policy", message, rule=rule)
     return None
 

@@ -141,12 +141,9 @@ def need(state: State, number: int) -> dict[str, int] | str:
     for what in SPENDABLE:
         if not _may_spend(state, number, what):
             continue
-        own = limit_of(state, number, what)
-        if own is None:
-            own = left = _share(state, number, what)
-        else:
-            account = ledger.accounts.get(number)
-            left = own - (account.spent.get(what, 0) if account is not None else 0)
+        own, left = _own(state, number, what)
+        if own is None and (agent := _agent_of(state, number)) is not None:
+            own, left = _own(state, agent, what)
         if own is not None and left is not None:
             amounts[what] = left if left > 0 or not own else 1
         elif what in spends:
@@ -157,6 +154,24 @@ def need(state: State, number: int) -> dict[str, int] | str:
             elif is_limited(state, number, what):
                 return what
     return amounts
+
+
+def _own(state: State, number: int, what: str) -> tuple[int | None, int | None]:
+    """The limit of a task itself, or its share of that of the fan-out that it is an item of, and what is left of it."""
+    own = limit_of(state, number, what)
+    if own is None:
+        own = _share(state, number, what)
+        if own is None or state.tasks[number].inner is None:
+            return own, own
+    account = read_ledger(state).accounts.get(number)
+    return own, own - (account.spent.get(what, 0) if account is not None else 0)
+
+
+def _agent_of(state: State, number: int) -> int | None:
+    """The task of the agent that asks its model by this one."""
+    frame = state.tasks[number].frame
+    agent = frame.kind == "round" and state.specs[frame.owner].agent is not None
+    return frame.owner if agent and frame.index.get("model") == number else None
 
 
 def _may_spend(state: State, number: int, what: str) -> bool:

@@ -17,9 +17,9 @@ from planrunner.machine import (
     reuse,
     revision,
     rework,
+    sessions,
     start,
     stops,
-    sessions,
 )
 from planrunner.machine.admission import govern
 from planrunner.machine.compensation import register
@@ -97,6 +97,7 @@ from planrunner.machine.statuses import (
     tell_recovering,
 )
 from planrunner.machine.verdicts import judge
+from planrunner.plan.agents import ASKING
 from planrunner.plan.model import Plan
 
 _REMEMBERED = 9
@@ -262,7 +263,7 @@ def _attempt_ended(state: State, event: AttemptEnded, at: float) -> None:
         stops.attempt_over(state, number)
     if state.plan.breakers:
         admission.attempt_ended(state, number, event.outcome, at)
-    if state.specs[number].uses == sessions.ASKING:
+    if state.specs[number].uses == ASKING:
         sessions.attempt_ended(state, number, event)
 
 

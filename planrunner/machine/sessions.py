@@ -10,9 +10,6 @@ from collections.abc import Iterator
 from planrunner.machine.events import AttemptEnded
 from planrunner.machine.state import State
 
-ASKING = "agent.ask"
-"""The capability whose output ``transcript`` a conversation comes to."""
-
 
 def transcript_before(state: State, number: int) -> str:
     """What the agent of a task goes on with; empty where it begins a conversation."""

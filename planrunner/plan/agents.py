@@ -11,6 +11,8 @@ from planrunner.plan.model import Capability
 
 Json = Any
 
+ASKING = "agent.ask"
+"""The capability by which an agent asks its model, once a round."""
 ASK = "ask"
 """The tool by which a model asks a person."""
 ANSWER = "answer"

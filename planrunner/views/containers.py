@@ -19,11 +19,33 @@ def name_inside(state: State, number: int) -> str:
     """How a task is called below what holds it; an item also by its value: ``[3] docs``, ``[seed=1]`` in a matrix."""
     if values := item_label(state, number):
         return values
+    if called := call_text(state, number):
+        return called
     frame = state.tasks[number].frame
     name = local_name(state, number)
     if frame.kind == "items" and (value := item_text(frame.values[number - frame.first])):
         return f"{name} {value}"
     return name
+
+
+CALL = 64
+"""Columns of a call that a model asks for."""
+
+
+def is_of_calls(state: State, number: int) -> bool:
+    """Whether a task holds the calls that a model asks for."""
+    fanout = state.specs[number].fanout
+    return fanout is not None and bool(fanout.tools)
+
+
+def call_text(state: State, number: int) -> str:
+    """A call that a model asks for: ``files.read path=notes.txt``; empty for any other task."""
+    frame = state.tasks[number].frame
+    if frame.kind != "items" or not is_of_calls(state, frame.owner):
+        return ""
+    call = frame.values[number - frame.first]
+    given = [f"{name}={as_text(value)}" for name, value in (call.get("arguments") or {}).items()]
+    return cut(harmless(" ".join([call["tool"], *given])), CALL)
 
 
 def item_text(value: object) -> str:
@@ -42,7 +64,9 @@ def around_text(state: State, number: int) -> str:
     frame = state.tasks[number].frame
     while frame.owner >= 0:
         name = local_name(state, frame.owner)
-        if frame.kind == "items":
+        if called := call_text(state, number):
+            name = called
+        elif frame.kind == "items":
             value = item_text(frame.values[number - frame.first])
             failed = f", {len(frame.failures):,} of {frame.size:,} failed" if frame.failures else ""
             name += f" (item {number - frame.first}{f': {value}' if value else ''}{failed})"

@@ -11,7 +11,7 @@ from planrunner.machine.graph import Frame
 from planrunner.machine.names import counts, frames, labelled
 from planrunner.machine.state import State, TaskState
 from planrunner.machine.statuses import status_word
-from planrunner.views.containers import end_text, name_inside, progress_text, round_text
+from planrunner.views.containers import end_text, is_of_calls, name_inside, progress_text, round_text
 from planrunner.views.graph import outlined
 from planrunner.views.run import reason_text
 from planrunner.views.status import attempt_text, counts_text, elapsed, is_resting, shown_status
@@ -108,8 +108,10 @@ def _notable(state: State) -> set[int]:
 
 def _task(drawing: _Drawing, number: int, level: int) -> list[Row]:
     """A task, and below it what it holds."""
-    rows = [Row(level, number, name_inside(drawing.state, number))]
     opened = drawing.frames.get(number, [])
+    if opened and is_of_calls(drawing.state, number):
+        return _frame(drawing, opened[-1], level, "")
+    rows = [Row(level, number, name_inside(drawing.state, number))]
     last = drawing.state.tasks[number].inner
     if not opened or (drawing.fold and number not in drawing.notable):
         return rows

@@ -87,7 +87,11 @@ class ScriptedModel:
         status = reply.get("status", 200)
         said = reply.get("raw")
         if said is None:
-            said = {"error": {"message": "scripted"}} if status >= 300 else _WORDS[heard.provider](reply, self._usage, number)
+            said = (
+                {"error": {"message": "scripted"}}
+                if status >= 300
+                else _WORDS[heard.provider](reply, self._usage, number)
+            )
         data = said.encode() if isinstance(said, str) else json.dumps(said).encode()
         try:
             request.send_response(status)

@@ -3,36 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 from bench import Bench
-from scripted import Heard, ScriptedModel
+from scripted import Heard
 
 Json = Any
 Make = Callable[..., Bench]
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Iterator[Make]:
-    """A project with a model that follows a script."""
-    models: list[ScriptedModel] = []
-
-    def made(script: Any, provider: str = "openai-compatible") -> Bench:
-        models.append(ScriptedModel(script))
-        folder = tmp_path / f"project-{len(models)}"
-        folder.mkdir()
-        return Bench(folder, models[-1], provider)
-
-    yield made
-    for model in models:
-        model.__exit__()
 
 
 PLAN = """
@@ -126,7 +106,7 @@ def test_the_same_call_again_and_again_ends_it(make: Make) -> None:
     bench = make([[("shell", {"command": "echo same"})]])
     told = bench.run(PLAN)
     assert told["tasks"]["fix"]["status"] == "failed"
-    assert "5 times" in told["tasks"]["fix"]["reason"]
+    assert "5 times" in told["tasks"]["fix"]["detail"]
 
 
 def test_a_conversation_goes_on_across_tasks_and_rounds(make: Make) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.agent.observation import observation
@@ -173,7 +172,9 @@ class _Talk:
         self.attempts += answer.attempts
         self.model = answer.model.name
         self._models = self._models[self._models.index(answer.model) :]
-        calls = tuple(ToolCall(call.id or f"call-{at}", call.name, call.arguments) for at, call in enumerate(answer.reply.calls))
+        calls = tuple(
+            ToolCall(call.id or f"call-{at}", call.name, call.arguments) for at, call in enumerate(answer.reply.calls)
+        )
         reply = answer.reply._replace(calls=calls)
         self.said.append(Message("assistant", reply.text, reply.calls))
         return reply
@@ -185,7 +186,9 @@ class _Talk:
 
     def _objected(self, ends: list[ToolCall], wrong: list[str]) -> None:
         listed = "\n".join(f"- {fault}" for fault in wrong[:8])
-        how = "Answer again with the whole corrected JSON alone." if self._native else f"Call `{ANSWER}` with all of it."
+        how = (
+            "Answer again with the whole corrected JSON alone." if self._native else f"Call `{ANSWER}` with all of it."
+        )
         text = f"That answer does not fit the JSON Schema:\n{listed}\n{how}"
         self._asker.note(f"the answer does not fit the schema ({wrong[0]}); asking again")
         self._note(ends, text)

@@ -32,9 +32,11 @@ def _parts(record: dict[str, Json]) -> Iterator[str]:
         said = record.get("message") or record.get("reason") or str(record.get("status"))
         yield f"It failed{failure}: {said}"
     outputs = {name: value for name, value in (record.get("outputs") or {}).items() if value not in (None, "")}
-    if set(outputs) == {"answer"}:
-        yield str(outputs["answer"])
-    elif set(outputs) - {"decision", "by"} == {"answer", "reason"} or "answer" in outputs and "decision" in outputs:
+    if (
+        set(outputs) == {"answer"}
+        or set(outputs) - {"decision", "by"} == {"answer", "reason"}
+        or ("answer" in outputs and "decision" in outputs)
+    ):
         yield str(outputs["answer"])
     elif outputs:
         yield json.dumps(outputs, ensure_ascii=False, default=str)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from planrunner.plan.agents import ASK, Roster, Tool, Unknown, Unreadable, granted, narrowed, schema_of, without
+from planrunner.plan.agents import ASK, ASKING, Roster, Tool, Unknown, Unreadable, granted, narrowed, schema_of, without
 from planrunner.plan.expressions.parse import parse
 from planrunner.plan.files import Fault
 from planrunner.plan.lower import values
@@ -18,7 +18,6 @@ from planrunner.plan.lower.keys import Draft
 from planrunner.plan.lower.values import Lowering, condition
 from planrunner.plan.model import (
     Agent,
-    Capability,
     Expression,
     Fanout,
     Gate,
@@ -140,7 +139,11 @@ class _Agent:
         """What the reply before wants called, each call the task of its tool."""
         tasks = tuple(task for tool in self._tools if (task := self._task(tool)) is not None)
         fanout = Fanout(
-            foreach=self._expression("carry.calls"), name="call", max_parallel=SIDE_BY_SIDE, tolerate="100%", tools=tasks
+            foreach=self._expression("carry.calls"),
+            name="call",
+            max_parallel=SIDE_BY_SIDE,
+            tolerate="100%",
+            tools=tasks,
         )
         return Task("calls", uses="noop", fanout=fanout, span=self._place)
 
@@ -167,7 +170,7 @@ class _Agent:
         again = Task._field_defaults["retry"]._replace(attempts=3, on=("transient",))
         return Task(
             "model",
-            uses="agent.ask",
+            uses=ASKING,
             inputs=inputs,
             needs=("calls",),
             retry=again,
@@ -220,7 +223,11 @@ class _Agent:
                 near = nearest(each.word, names)
                 way = f", did you mean `{near}`?" if near else ""
                 whose = f"the agent `{self.name}` has no tool `{each.word}`"
-                help_ = "a task can only narrow what its agent has" if node is not None else "name a capability, an entry of `tools`, the file of a plan, or `ask`"
+                help_ = (
+                    "a task can only narrow what its agent has"
+                    if node is not None
+                    else "name a capability, an entry of `tools`, the file of a plan, or `ask`"
+                )
                 self._low.report("PLAN841", f"{whose}{way}", node.span if node is not None else self._place, help_)
         return [tool for tool in tools if isinstance(tool, Tool)]
 
@@ -260,9 +267,7 @@ class _Agent:
             return made._replace(uses="mcp.call", inputs=inputs)
         if tool.name == ASK:
             form = (Param("answer", "string", required=True),)
-            return made._replace(
-                timeout=None, gate=Gate("approval", "{{ call.arguments.question }}", form=form)
-            )
+            return made._replace(timeout=None, gate=Gate("approval", "{{ call.arguments.question }}", form=form))
         if tool.plan:
             plan = self._plan(tool)
             if plan is None:

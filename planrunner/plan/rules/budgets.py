@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from planrunner.diagnostics import Diagnostic, Label
+from planrunner.plan.agents import ASKING
 from planrunner.plan.model import Budgets, Task
 from planrunner.plan.rules.view import PlanView, every_task, label_of_no_task, names, span_of
 from planrunner.source import Span
@@ -70,25 +71,26 @@ def _unlimited(view: PlanView, tasks: Iterable[Task], around: tuple[Budgets, ...
     """The tasks that spend what a budget around them limits and say nothing of it themselves."""
     limited = [what for what in _PRICED if any(getattr(budgets, what) is not None for budgets in around)]
     for task in tasks:
-        capability = view.capabilities.get(task.uses) if limited else None
+        capability = view.capabilities.get(ASKING if task.agent is not None else task.uses) if limited else None
         for what in capability.spends if capability is not None else ():
             if what in limited and getattr(task.budgets, what) is None:
                 yield task, what
-        if inner := (*task.subplan, *(task.loop.tasks if task.loop is not None else ())):
+        if task.agent is None and (inner := (*task.subplan, *(task.loop.tasks if task.loop is not None else ()))):
             yield from _unlimited(view, inner, (*around, task.budgets))
 
 
 def _finding(what: str, tasks: list[Task]) -> Diagnostic:
     first, *others = tasks
     if not others:
-        message = f"`{first.uses}` of `{first.id}` spends {what}, which a budget limits, without a limit of its own"
-        return Diagnostic("PLAN506", message, span_of(first, "uses"), help=f"add `budgets: {{{what}: …}}`")
+        whose = f"the agent `{first.agent.name}`" if first.agent is not None else f"`{first.uses}`"
+        message = f"{whose} of `{first.id}` spends {what}, which a budget limits, without a limit of its own"
+        return Diagnostic("PLAN506", message, span_of(first, "uses", "agent"), help=f"add `budgets: {{{what}: …}}`")
     message = f"{len(tasks)} tasks spend {what}, which a budget limits, without a limit of their own: "
     return Diagnostic(
         "PLAN506",
         message + names(task.id for task in tasks),
-        span_of(first, "uses"),
-        labels=tuple(Label(span_of(task, "uses"), f"`{task.id}` as well") for task in others[:LABELLED]),
+        span_of(first, "uses", "agent"),
+        labels=tuple(Label(span_of(task, "uses", "agent"), f"`{task.id}` as well") for task in others[:LABELLED]),
         help=f"give all tasks a limit by `defaults: {{budgets: {{{what}: …}}}}`, or each its own `budgets`",
     )
 

@@ -9,12 +9,12 @@ from planrunner.diagnostics import Diagnostic
 from planrunner.plan.model import Capability, Plan, Task
 from planrunner.plan.rules.texts import Text, place_of
 from planrunner.plan.rules.view import PlanView, every_task, span_of
-from planrunner.plan.tasks import every
 from planrunner.plan.taint.findings import Found, judged, told
 from planrunner.plan.taint.flow import Flow
 from planrunner.plan.taint.levels import Place, tools_of
 from planrunner.plan.taint.sinks import LOOKED_AT
 from planrunner.plan.taint.traits import known, row
+from planrunner.plan.tasks import every
 
 CODES = ("PLAN811", "PLAN812", "PLAN813", "PLAN814")
 

@@ -37,7 +37,7 @@ from planrunner.machine.statuses import SETTLED, status_word
 from planrunner.machine.verdicts import asked_retry
 from planrunner.views.budget import extension_text, warning_text
 from planrunner.views.checkpoint import warning
-from planrunner.views.containers import end_text, opened_text
+from planrunner.views.containers import call_text, end_text, is_of_calls, opened_text
 from planrunner.views.gates import watchdog_command
 from planrunner.views.status import attempt_text, counts_text, listed, waiting
 from planrunner.views.terminal import Terminal, duration_text, foreign, plural
@@ -115,11 +115,15 @@ def _started(shown: ShownEvent) -> tuple[str, str]:
         return "", ""  # what it opens follows, and says more
     attempt = shown.attempt(shown.event.attempt)
     again = " again, since its result was not recorded" if shown.event.reissue else ""
-    return "running", f"{shown.name} started{again}" + (f" ({attempt})" if attempt else "")
+    called = call_text(shown.state, shown.number)
+    text = f"{shown.name} started{again}" + (f" ({attempt})" if attempt else "")
+    return "running", f"{text}: {called}" if called else text
 
 
 def _settled(shown: ShownEvent) -> tuple[str, str]:
     state, event, task = shown.state, shown.event, shown.task
+    if event.status == "completed" and is_of_calls(state, shown.number):
+        return "", ""  # its calls have lines of their own
     took = f" in {duration_text(max(0.0, shown.at - task.started - task.idle))}" if task.started is not None else ""
     line = f"{shown.name} {status_word(event.status)}{took}"
     if task.attempts - task.past > 1:
@@ -132,6 +136,8 @@ def _settled(shown: ShownEvent) -> tuple[str, str]:
 
 
 def _opened(shown: ShownEvent) -> tuple[str, str]:
+    if is_of_calls(shown.state, shown.number):
+        return "", ""
     attempt = shown.attempt(shown.event.attempt) if shown.event.number <= 1 else ""
     text = f"{shown.name} {opened_text(shown.state, shown.number, shown.event)}"
     return "running", text + (f" ({attempt})" if attempt else "")

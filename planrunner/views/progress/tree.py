@@ -12,7 +12,7 @@ from planrunner.machine.names import owners, stands
 from planrunner.machine.state import State
 from planrunner.machine.statuses import status_word
 from planrunner.plan.model import Plan
-from planrunner.views.containers import active, name_inside, progress_text
+from planrunner.views.containers import active, is_of_calls, name_inside, progress_text
 from planrunner.views.ending import ending
 from planrunner.views.progress.lines import line_of, stopping_text
 from planrunner.views.progress.output import TaskOutput
@@ -246,6 +246,8 @@ class _Picked:
         todo = [(number, 0) for number in reversed(below.get(-1, []))]
         while todo:
             number, level = todo.pop()
-            rows.append(Row(level, number, name_inside(self._state, number)))
-            todo += [(child, level + 1) for child in reversed(below.get(number, []))]
+            if not is_of_calls(self._state, number):
+                rows.append(Row(level, number, name_inside(self._state, number)))
+                level += 1
+            todo += [(child, level) for child in reversed(below.get(number, []))]
         return rows
