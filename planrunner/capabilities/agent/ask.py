@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from planrunner.capabilities.agent.observation import observation
 from planrunner.capabilities.agent.offers import MOST_CALLS, Offers, Wanted, answering, offered
@@ -12,7 +12,7 @@ from planrunner.capabilities.jsonschema import faults
 from planrunner.capabilities.llm.asker import Asker, asking
 from planrunner.capabilities.llm.complete import read
 from planrunner.capabilities.llm.messages import Asked, Message, Reply, Tool, ToolCall
-from planrunner.capabilities.llm.models import Model
+from planrunner.capabilities.llm.models import Model, chosen
 from planrunner.capabilities.llm.usage import usage_of
 from planrunner.plan.agents import ANSWER
 
@@ -64,6 +64,10 @@ def ask(
     model: Annotated[str, Doc("name of a model; default: the one that the project calls `default`")] = "",
     system: Annotated[str, Doc("how the agent is to behave")] = "",
     parameters: Annotated[dict[str, Any] | None, Doc("parameters of its requests")] = None,
+    effort: Annotated[
+        Literal["none", "low", "medium", "high"] | None, Doc("how much its model thinks before it answers")
+    ] = None,
+    fallback: Annotated[list[str] | None, Doc("models that stand in for it, in their order")] = None,
 ) -> Next:
     """Ask the model of an agent what to do next. It is the inner step of a task with `agent`, which makes the calls."""
     said = conversation(context, transcript)
@@ -75,8 +79,11 @@ def ask(
     told = [Message("system", "\n\n".join(filter(None, rules)))] if any(rules) else []
 
     async def work(asker: Asker, chains: list[list[Model]]) -> Next:
-        asked = Asked([*told, *said, *new], [], None, dict(parameters or {}))
-        talk = _Talk(asker, chains[0], asked, offers, schema, bool(tools))
+        settings = {**(parameters or {}), **({"effort": effort} if effort else {})}
+        asked = Asked([*told, *said, *new], [], None, settings)
+        others = [each for name in fallback or () for each in chosen(context, name)]
+        models = {each.name: each for each in (*chains[0], *others)}
+        talk = _Talk(asker, list(models.values()), asked, offers, schema, bool(tools))
         reply, answer, calls = await talk.next()
         link = keep(context, transcript, [*new, *talk.said])
         return Next(
@@ -135,14 +142,15 @@ class _Talk:
     ) -> None:
         self._asker, self._models, self._asked = asker, models, asked
         self._offers, self._schema = offers, schema
-        self._native = schema is not None and not has_tools
+        self._native = schema is not None and not has_tools and not any(message.calls for message in asked.messages)
         self.said: list[Message] = []
         self.refused = False
         self.attempts: list[dict[str, Json]] = []
         self.model = ""
 
     async def next(self) -> tuple[Reply, dict[str, Json] | None, list[Wanted]]:
-        for again in range(REPAIRS + 1):
+        repairs = REPAIRS
+        while True:
             reply = await self._ask()
             ends = [call for call in reply.calls if call.name == ANSWER and self._schema is not None]
             others = [call for call in reply.calls if call not in ends]
@@ -154,13 +162,11 @@ class _Talk:
             if not wrong:
                 self._note(ends, "Taken.")
                 return reply, answer, []
-            if again < REPAIRS:
-                self._objected(ends, wrong)
-        raise Failure(
-            f"the answer of `{self.model}` does not fit the schema: {'; '.join(wrong[:3])}",
-            "schema",
-            {"text": reply.text, "attempts": self.attempts},
-        )
+            if not repairs:
+                message = f"the answer of `{self.model}` does not fit the schema: {'; '.join(wrong[:3])}"
+                raise Failure(message, "schema", {"text": reply.text, "attempts": self.attempts})
+            repairs -= 1
+            self._objected(ends, wrong)
 
     async def _ask(self) -> Reply:
         tools: list[Tool] = self._offers.tools()
@@ -176,7 +182,7 @@ class _Talk:
             ToolCall(call.id or f"call-{at}", call.name, call.arguments) for at, call in enumerate(answer.reply.calls)
         )
         reply = answer.reply._replace(calls=calls)
-        self.said.append(Message("assistant", reply.text, reply.calls))
+        self.said.append(Message("assistant", reply.text, reply.calls, thought=reply.thought))
         return reply
 
     def _answer(self, reply: Reply, ends: list[ToolCall]) -> tuple[Json, list[str]]:

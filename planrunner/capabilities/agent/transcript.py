@@ -52,6 +52,8 @@ def _written(message: Message) -> dict[str, Json]:
     said: dict[str, Json] = {"role": message.role, "content": message.content}
     if message.calls:
         said["calls"] = [call._asdict() for call in message.calls]
+    if message.thought is not None:
+        said["thought"] = message.thought
     if message.call_id:
         said |= {"call_id": message.call_id, "name": message.name}
     return said
@@ -59,4 +61,5 @@ def _written(message: Message) -> dict[str, Json]:
 
 def _read(said: dict[str, Json]) -> Message:
     calls = tuple(ToolCall(**call) for call in said.get("calls", ()))
-    return Message(said["role"], said["content"], calls, said.get("call_id", ""), said.get("name", ""))
+    answered = said.get("call_id", ""), said.get("name", "")
+    return Message(said["role"], said["content"], calls, *answered, said.get("thought"))

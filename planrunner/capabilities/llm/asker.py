@@ -124,6 +124,8 @@ class Asker:
     async def _send(self, exchange: Exchange, asked: Asked, stream: bool) -> Reply:
         speaker = load(self.context, {exchange.model.provider})  # of a model that stands in for another
         made = speaker.adapter(exchange.model, self.client)
+        if asked.parameters.get("effort") and not speaker.thinks(made):
+            self.note(f"`{exchange.model.name}` has no setting for effort; asking without")
         if not stream:
             return _blinded(await speaker.request(made, exchange.model, asked, None), exchange)
         shown = exchange.redactor.stream()
@@ -198,7 +200,8 @@ def _blinded(reply: Reply, exchange: Exchange) -> Reply:
     """The reply without the key, even where it came in pieces."""
     redactor = exchange.redactor
     calls = tuple(call._replace(arguments=redactor.data(call.arguments)) for call in reply.calls)
-    return reply._replace(text=redactor.text(reply.text), calls=calls)
+    thought = reply.thought if redactor.data(reply.thought) == reply.thought else None  # a changed one is refused
+    return reply._replace(text=redactor.text(reply.text), calls=calls, thought=thought)
 
 
 _SPEAKER = "planrunner.capabilities.llm.providers"

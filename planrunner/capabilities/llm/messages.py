@@ -21,13 +21,16 @@ class ToolCall(NamedTuple):
 
 
 class Message(NamedTuple):
-    """One turn. ``calls`` are those of an assistant; ``call_id`` and ``name`` say which call a tool answers."""
+    """One turn. ``calls`` are those of an assistant; ``call_id`` and ``name`` say which call a tool answers.
+    ``thought`` is the whole turn of an assistant that thought before it answered, as the library writes it: providers
+    want it back unchanged."""
 
     role: str
     content: str
     calls: tuple[ToolCall, ...] = ()
     call_id: str = ""
     name: str = ""
+    thought: Json = None
 
 
 class Tool(NamedTuple):
@@ -53,6 +56,7 @@ class Reply(NamedTuple):
     text: str
     calls: tuple[ToolCall, ...]
     finish_reason: str
+    thought: Json = None
 
 
 def conversation(system: str, prompt: str, messages: list[Json]) -> list[Message]:

@@ -11,6 +11,7 @@ import httpx2
 from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.messages import (
     ModelMessage,
+    ModelMessagesTypeAdapter,
     ModelRequest,
     ModelRequestPart,
     ModelResponse,
@@ -19,6 +20,7 @@ from pydantic_ai.messages import (
     SystemPromptPart,
     TextPart,
     TextPartDelta,
+    ThinkingPart,
     ToolCallPart,
     ToolReturnPart,
     UserPromptPart,
@@ -81,8 +83,7 @@ async def request(adapter: Adapter, model: Model, asked: Asked, on_text: Callabl
         if pending:
             turns.append(ModelRequest(parts=pending))
             pending = []
-        calls = [ToolCallPart(call.name, call.arguments, tool_call_id=call.id) for call in message.calls]
-        turns.append(ModelResponse(parts=[*([TextPart(message.content)] if message.content else []), *calls]))
+        turns.append(_turn(message))
     if pending:
         turns.append(ModelRequest(parts=pending))
     settings, parameters = _settings(asked.parameters), _parameters(adapter, model, asked)
@@ -95,6 +96,14 @@ async def request(adapter: Adapter, model: Model, asked: Asked, on_text: Callabl
             if text := _text_of(event):
                 on_text(text)
     return _reply(stream.get())
+
+
+def _turn(message: Message) -> ModelMessage:
+    """What a model said before."""
+    if message.thought is not None:
+        return ModelMessagesTypeAdapter.validate_python([message.thought])[0]
+    calls = [ToolCallPart(call.name, call.arguments, tool_call_id=call.id) for call in message.calls]
+    return ModelResponse(parts=[*([TextPart(message.content)] if message.content else []), *calls])
 
 
 def _text_of(event: Any) -> str:
@@ -120,11 +129,18 @@ def _part(message: Message) -> ModelRequestPart:
     return UserPromptPart(message.content)
 
 
+def thinks(adapter: Adapter) -> bool:
+    """Whether the model can be told how much to think."""
+    return bool(adapter.profile.get("supports_thinking"))
+
+
 def _settings(parameters: dict[str, Json]) -> ModelSettings:
     settings: Any = {name: value for name, value in parameters.items() if value is not None}
     if "stop" in settings:
         stop = settings.pop("stop")
         settings["stop_sequences"] = [stop] if isinstance(stop, str) else stop
+    if effort := settings.pop("effort", ""):
+        settings["thinking"] = False if effort == "none" else effort
     settings["max_retries"] = 0
     return settings  # type: ignore[no-any-return]
 
@@ -157,7 +173,10 @@ def _reply(response: ModelResponse) -> Reply:
     ]
     if not (text or calls or response.finish_reason):
         raise ValueError("it holds no answer")
-    return Reply(text, tuple(calls), response.finish_reason or "")
+    thought = None
+    if any(isinstance(part, ThinkingPart) or part.provider_details for part in response.parts):
+        thought = ModelMessagesTypeAdapter.dump_python([response], mode="json")[0]
+    return Reply(text, tuple(calls), response.finish_reason or "", thought)
 
 
 def _arguments(part: Any) -> dict[str, Json]:
