@@ -19,6 +19,7 @@ from planrunner.process import plugin_code
 
 _MODULES = {
     "agent.ask": "ask",
+    "agent.plan": "plan",
     "core": "fail noop shell sleep",
     "docker.images": "build image_remove push tag",
     "docker.run": "run",

@@ -14,7 +14,8 @@ from planrunner.plan.model import Task
 from planrunner.plan.tasks import declared_secrets
 
 if TYPE_CHECKING:
-    from planrunner.plan.model import EffectClass
+    from planrunner.plan.load import Loaded
+    from planrunner.plan.model import Capability, EffectClass
     from planrunner.plan.rights import Level
 
 Json = Any
@@ -115,6 +116,20 @@ class Services(Protocol):
         """The working directory of the run, whatever ``cwd`` the task has."""
 
     def enclosed(self, arguments: Sequence[str], env: Mapping[str, str], directory: str) -> Enclosed | None: ...
+
+    def planning(self) -> Planning: ...
+
+
+class Planning(Protocol):
+    """What a capability that writes plans is told: see ``engine/planning.py``."""
+
+    def check(self, text: str, path: str) -> Loaded: ...
+
+    def callable(self) -> list[Capability]: ...
+
+    def current(self) -> tuple[str, str]: ...
+
+    def progress(self) -> str: ...
 
 
 class Enclosed(Protocol):
@@ -227,6 +242,10 @@ class Context(NamedTuple):
         """How a program has to be started where the policy shuts it in; None: as it is. Raises Failure (policy) where
         that cannot be done. ``programs.run_program`` asks this itself."""
         return None if self.services is None else self.services.enclosed(arguments, env, directory)
+
+    def planning(self) -> Planning:
+        """The plan language as the project may use it, and the run as it stands; for what writes plans."""
+        return self._served().planning()
 
     def _served(self) -> Services:
         if self.services is None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from planrunner.app.runs import proposals
 from planrunner.app.runs.revise import ReviseRequest, compared, preview, revise
 from planrunner.cli.completion import RUN
 from planrunner.cli.group import given_settings
@@ -15,8 +16,17 @@ from planrunner.cli.options import json_option, options, params_option
 from planrunner.cli.output import print_document
 from planrunner.cli.prompts import consent
 from planrunner.cli.settings import Settings, messages, output
-from planrunner.errors import OK
-from planrunner.views.revision import difference_document, difference_lines, revision_lines, revision_object
+from planrunner.errors import OK, UsageError
+from planrunner.views.documents import document
+from planrunner.views.revision import (
+    Revision,
+    difference_document,
+    difference_lines,
+    proposal_lines,
+    proposal_object,
+    revision_lines,
+    revision_object,
+)
 
 PLAN = click.option(
     "--plan", "mended", metavar="FILE", type=click.Path(), help="Revise the run first: continue with this changed plan."
@@ -27,8 +37,12 @@ plan_options = options(PLAN, params_option("With --plan: set a parameter."))
 
 @click.command("revise")
 @click.argument("run", shell_complete=RUN)
-@click.argument("plan", type=click.Path())
+@click.argument("plan", required=False, type=click.Path())
 @params_option()
+@click.option(
+    "--accept", "accepted", metavar="DIGEST", help="Accept the plan that the run proposes, if this is its digest."
+)
+@click.option("--decline", is_flag=True, help="Keep the plan of the run; what it proposes is dropped.")
 @click.option("--reason", default="", metavar="TEXT", help="Why; kept with the run.")
 @click.option("--keep-unchanged", is_flag=True, help="Reuse every result whose call is unchanged.")
 @click.option("--preview", "only_preview", is_flag=True, help="Only show what would change and what would re-run.")
@@ -37,27 +51,62 @@ plan_options = options(PLAN, params_option("With --plan: set a parameter."))
 )
 @json_option
 @click.pass_context
-def revise_command(ctx: click.Context, /, run: str, plan: str, only_preview: bool, as_json: bool, **how: Any) -> int:
+def revise_command(
+    ctx: click.Context, /, run: str, plan: str | None, only_preview: bool, as_json: bool, **how: Any
+) -> int:
     """Give a run its next revision: the plan in the file PLAN. `planrunner resume` continues the run.
 
     Completed tasks keep their results if their definition and their inputs are unchanged; changed, new and failed
-    tasks run, and the tasks that depend on them.
+    tasks run, and the tasks that depend on them. Without PLAN the plan that the run itself proposes is shown.
 
     \b
     Examples:
       planrunner revise last release.yaml --preview
       planrunner revise last release.yaml --reason "the mirror has moved"
       planrunner retry last --plan release.yaml
+      planrunner revise last --accept 3f2a91c0de11
     """
     given = given_settings(ctx)
+    accepted, decline = how.pop("accepted"), how.pop("decline")
+    if plan is None or accepted or decline:
+        if plan is not None or (accepted and decline) or (how["params"] or how["keep_unchanged"] or how["trust"]):
+            raise UsageError("--accept and --decline are about the plan that the run proposes: name nothing else")
+        return _proposed(given, run, (accepted or "", decline, how["reason"]), as_json)
     request = ReviseRequest(run, plan, ask=partial(consent, given, False), **how)
     made = preview(request, given.state) if only_preview else revise(request, given.state)
+    return _told(given, made, as_json, not only_preview)
+
+
+def _proposed(given: Settings, run: str, answer: tuple[str, bool, str], as_json: bool) -> int:
+    """Show, accept or decline what a run proposes."""
+    accepted, decline, reason = answer
+    screen = messages(given)
+    if decline:
+        run_id = proposals.decline(run, reason, given.state)
+        if as_json:
+            print_document(document(run_id=run_id, declined=True), line=True)
+        else:
+            screen.write(f"run {run_id} keeps its plan; continue: {given.program} resume {run_id}\n")
+        return OK
+    if accepted:
+        made = proposals.accept(run, accepted, reason, given.state)
+        return _told(given, made, as_json, True)
+    proposal = proposals.open_proposal(run, given.state)
+    made = proposals.shown(proposal, given.state)
     if as_json:
-        print_document(revision_object(made, not only_preview), line=True)
+        print_document(proposal_object(proposal, made), line=True)
+    else:
+        sys.stdout.write("".join(f"{line}\n" for line in proposal_lines(output(given), proposal, made)))
+    return OK
+
+
+def _told(given: Settings, made: Revision, as_json: bool, recorded: bool) -> int:
+    if as_json:
+        print_document(revision_object(made, recorded), line=True)
         return OK
     screen = messages(given)
     sys.stdout.write("".join(f"{line}\n" for line in revision_lines(screen, made)))
-    if made.changed and not only_preview:
+    if made.changed and recorded:
         screen.write(f"continue: {given.program} resume {made.run_id}\n")
     return OK
 

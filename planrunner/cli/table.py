@@ -27,6 +27,7 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("reject", "gates", "Reject a gate.", "people"),
     ("answer", "gates", "Choose an option of a gate, or fill in its form.", "people"),
     ("init", "project", "Create a first plan.", "write"),
+    ("draft", "draft", "Draft a plan from a goal in plain words.", "write"),
     ("lint", "lint", "Check plans and report findings with exact positions.", "write"),
     ("fmt", "lint", "Format plans.", "write"),
     ("convert", "convert", "Convert a plan to YAML, the text notation or JSON.", "write"),

@@ -265,7 +265,7 @@ class Decisions:
                 self._enact(command)
             if (only_starts and not self.state.candidates) or self._resting():
                 # from a start alone nothing follows before it has ended
-                return self.state.stop_reason not in (stopping, "budget")
+                return self.state.stop_reason not in (stopping, "budget", "revision")
         raise RuntimeError("the decisions of this run do not settle")
 
     def _resting(self) -> bool:

@@ -25,6 +25,7 @@ from planrunner.machine.events import (
 from planrunner.machine.evolve import CUT_OFF
 from planrunner.machine.gates import sentence
 from planrunner.machine.joins import conclusive, handlers
+from planrunner.machine.proposals import proposed
 from planrunner.machine.recovery import recover
 from planrunner.machine.reuse import is_all_kept
 from planrunner.machine.rework import before_completing, by_edge, due
@@ -79,6 +80,8 @@ def decide(state: State, now: float) -> Decision:
         deadline = deadline_of(state)
         reason = "deadline" if deadline is not None and deadline <= now else "time"
         return Decision([Record(StopRequested(reason))], tuple(state.candidates))
+    if state.proposal and not state.stop_reason and proposed(state) is not None:
+        return Decision([Record(StopRequested("revision", state.proposal))], tuple(state.candidates))
     timers = _due(state, now)
     commands = ring(state, timers) if state.alarms is not None and timers else []
     if state.ledger is not None:
@@ -187,7 +190,7 @@ def _stop_time(state: State, now: float) -> float | None:
     """When the time of the plan is used up, at the pace of ``now``; None while nothing ends it."""
     plan = state.plan
     limit, deadline = plan.budgets.time, deadline_of(state)
-    if (limit is None and deadline is None) or not state.open or state.stop_reason not in ("", "pause", "budget"):
+    if (limit is None and deadline is None) or not state.open or state.stop_reason not in ("", "pause", "budget", "revision"):
         return None
     due = deadline
     if limit is None or plan.budgets.on_exhausted == "gate" or state.active_since is None:
@@ -301,7 +304,8 @@ def _finish(state: State) -> list[Command]:
     if state.asked and (not stops or state.checkpoints is not None):
         return []  # after such a stop it is asked again when the run goes on; files are kept before they are edited
     undoing = state.compensation_log is not None and state.compensation_log.active
-    if state.open or state.finals_open or state.recovering or undoing:
+    proposes = state.proposal != "" and state.stop_reason not in FINAL_STOPS and proposed(state) is not None
+    if state.open or state.finals_open or state.recovering or undoing or proposes:
         if state.stop_reason and state.stop_reason not in FINAL_STOPS:
             return [Record(RunParked(state.stop_reason))]
         if _time_will_tell(state):

@@ -172,7 +172,8 @@ class DoubtSettled(NamedTuple):
 
 
 class StopRequested(NamedTuple):
-    """No task starts from now on. With the ``reason`` pause or budget, running tasks finish. With interrupted,
+    """No task starts from now on. With the ``reason`` pause, budget or revision (the task ``by`` proposes another plan),
+    running tasks finish. With interrupted,
     terminated or storage, running tasks are stopped and the run pauses. With time (of a budget), deadline, cancelled or
     killed, open tasks are cancelled and the run ends; ``finally`` still runs, except after killed. ``reason`` is empty
     where a pause is taken back before the run is paused. ``by`` and ``comment`` say who asked and why."""
@@ -252,6 +253,14 @@ class RunRevised(NamedTuple):
     stopped: tuple[str, ...] = ()
     asks_again: bool = False
     idle: float = 0.0
+
+
+class RevisionDeclined(NamedTuple):
+    """The run goes on with the plan that it has: what ``task`` proposed as its next revision counts for nothing."""
+
+    task: str
+    by: str = ""
+    reason: str = ""
 
 
 class RunReopened(NamedTuple):
@@ -697,6 +706,7 @@ Event = Union[
     TasksReset,
     RunReopened,
     RunRevised,
+    RevisionDeclined,
     AttemptEnded,
     RetryScheduled,
     TaskSettled,

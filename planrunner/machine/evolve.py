@@ -13,6 +13,7 @@ from planrunner.machine import (
     containers,
     gates,
     hypotheses,
+    proposals,
     recovery,
     reuse,
     revision,
@@ -58,6 +59,7 @@ from planrunner.machine.events import (
     PolicyChanged,
     ResetPlanned,
     RetryScheduled,
+    RevisionDeclined,
     RollbackEnded,
     RollbackStarted,
     RunEnded,
@@ -334,6 +336,8 @@ def _task_settled(state: State, event: TaskSettled, at: float) -> None:
         _next_item(state, frame)
     if not frame.open or (frame.open == 1 and frame.last >= 0):
         after_settling(state, frame)
+    if task.uses == proposals.PLANNING:
+        proposals.settled(state, event)
     if state.restarts:
         recovery.service_settled(state, number)
 
@@ -379,6 +383,7 @@ FOLDS: dict[type[Event], Callable[[State, Any, float], None]] = {
     RunResumed: _run_resumed,
     RunForked: checkpoints.run_forked,
     RunRevised: revision.run_revised,
+    RevisionDeclined: proposals.declined,
     RunReopened: rework.run_reopened,
     RunParked: _run_parked,
     RunEnded: _run_ended,

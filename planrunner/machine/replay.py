@@ -24,6 +24,7 @@ from planrunner.machine.events import (
     PlanRefused,
     PolicyChanged,
     ResetPlanned,
+    RevisionDeclined,
     RollbackStarted,
     RunForked,
     RunReopened,
@@ -45,7 +46,7 @@ INPUTS = frozenset(
     {
         *(AttemptEnded, BudgetExtended, BudgetRefused, DoubtSettled),
         *(FactsObserved, GateExamined, GateReopened, GateVoted),
-        *(RunForked, RunReopened, RunResumed, RunRevised, RunStarted),
+        *(RevisionDeclined, RunForked, RunReopened, RunResumed, RunRevised, RunStarted),
         *(BackupMade, CheckpointTaken, FreshnessSeen, LeftAlone, PlanRefused, PolicyChanged, UndoEnded),
     }
 )
@@ -92,7 +93,7 @@ def is_input(state: State, event: Event) -> bool:
         return event.reason == "request"
     if isinstance(event, TaskSettled):
         return event.status == "abandoned" and event.reason == "request"
-    decided = isinstance(event, StopRequested) and event.reason in OUT_OF_BUDGET
+    decided = isinstance(event, StopRequested) and event.reason in (*OUT_OF_BUDGET, "revision")
     return event.__class__ in INPUTS or (isinstance(event, StopRequested) and not decided)
 
 

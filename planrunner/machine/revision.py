@@ -39,6 +39,7 @@ def run_revised(state: State, event: RunRevised, at: float) -> None:
         containers.meters_paused(state, at - event.idle)
     plan = state.plans[str(event.environment.get("text") or event.plan_digest)]
     state.revision = event.number
+    state.proposal = ""
     _come_to_rest(state)
     for name in event.stopped:
         _stop(state, state.index[name], at)

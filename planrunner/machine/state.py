@@ -349,6 +349,7 @@ class State:
         "plan",
         "plan_digest",
         "plans",
+        "proposal",
         "queue",
         "reason",
         "recovering",
@@ -395,6 +396,8 @@ class State:
         self.resets: list[ResetPlanned] = []
         self.sent_back: dict[int, int] = {}
         self.held: dict[int, None] = {}
+        self.proposal = ""
+        """The task that proposes the next revision of the plan; empty where none does."""
         self.sessions: dict[tuple[int, str], str] = {}
         """Conversations of agents, as ``sessions.py`` has them."""
         self.evidence: dict[int, tuple[Piece, ...]] | None = None

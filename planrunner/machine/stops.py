@@ -23,6 +23,7 @@ STOPS: dict[str, int] = {
     "terminated": 2,
     "storage": 2,
     "budget": 3,
+    "revision": 3,
     "time": 4,
     "deadline": 4,
     "rollback": 5,
@@ -158,6 +159,8 @@ def deadline_text(plan: Plan) -> str:
 def stop_text(state: State) -> str:
     """Who stopped the run and why, as a sentence."""
     words = {"pause": "paused", "rollback": "rolled back", "storage": "paused, its storage failed"}
+    if state.stop_reason == "revision":
+        return f"`{state.stop_by}` proposes another plan"
     if state.stop_reason == "deadline":
         return deadline_text(state.plan)
     if state.stop_reason == "time":

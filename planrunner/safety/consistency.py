@@ -183,10 +183,6 @@ def _plan(node: Node | None, directory: str) -> Iterator[Diagnostic]:
 def _idle(name: str, piece: Piece) -> Iterator[Diagnostic]:
     if name in _IDLE:
         yield Diagnostic("PLAN845", f"`{name}` is checked and does nothing yet: {_IDLE[name]}", piece.key.span)
-    alone = piece.value.get("autonomous") if name == "policy" and isinstance(piece.value, Mapping) else None
-    if isinstance(alone, Scalar) and alone.value is True:
-        message = "`autonomous` of `policy` is checked and does nothing yet: this version makes no plans on its own"
-        yield Diagnostic("PLAN845", message, alone.span)
     for key, _ in piece.value.entries if name == "scheduler" and isinstance(piece.value, Mapping) else ():
         if key.value not in _CARRIED_OUT:
             message = f"`{key.value}` of `scheduler` is checked and does nothing yet: this version has no queue of runs"

@@ -126,7 +126,7 @@ def _parts(directory: str) -> tuple[list[Part], Part | None]:
         user = Part(users, path, path)
         user.findings += _faults(user.tree, settings.USER_SECTIONS, "a user's file")
     linked = {key for part in parts for key in _keys(part)} & _LINKED
-    if parts and (linked or wanted or b"autonomous" in (content or b"")):
+    if parts and (linked or wanted):
         from planrunner.safety.consistency import check
 
         check(directory, parts, user, wanted)

@@ -4,7 +4,8 @@ outside every project.
 
 A record holds path, digest and text of what was trusted. It counts where the digest still is what it was, and where
 no other user could have written the record: it belongs to the user and is theirs alone to write. What is trusted as one
-kind is nothing as another: a plan that was looked at may not be executed as a plugin.
+kind is nothing as another: a plan that was looked at may not be executed as a plugin. A record of the kind ``draft``
+gives nothing: it takes from a file of the project that it runs without a question.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from planrunner.fileio import replace_file
 from planrunner.safety.project import FILE, read_settings
 
 TrustState = Literal["trusted", "changed", "untrusted"]
-Kind = Literal["plugin", "plan", "project"]
+Kind = Literal["plugin", "plan", "project", "draft"]
 
 _MARKS = (FILE, ".git")
 _ALL_MARKS = (".planrunner", *_MARKS)
 
-_PREFIXES: dict[str, str] = {"plugin": "", "plan": "plan-", "project": "project-"}
+_PREFIXES: dict[str, str] = {"plugin": "", "plan": "plan-", "project": "project-", "draft": "draft-"}
 """How the names of the records of a kind begin."""
 
 
@@ -91,6 +92,17 @@ def trust(path: str, text: bytes, kind: Kind = "plugin") -> None:
         replace_file(place, json.dumps(record._asdict()).encode("ascii"), durable=True)
     except OSError as error:
         raise StorageFailed(f"trust cannot be kept in `{folder}`: {error.strerror or error}") from error
+
+
+def mark_drafted(path: str, text: bytes) -> None:
+    """Note that planrunner or a model wrote a plan file: whatever the file holds from now on runs only as a person
+    allows it. Raises StorageFailed where that cannot be kept safely."""
+    trust(path, text, "draft")
+
+
+def why_drafted(path: str) -> str:
+    """Why a plan file of the project needs the word of a person, in words; empty for one that a person wrote."""
+    return "it was drafted for a goal" if trusted(path, "draft") is not None else ""
 
 
 def untrust(path: str, kind: Kind = "plugin") -> bool:

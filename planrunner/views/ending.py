@@ -12,6 +12,7 @@ from planrunner.views.checkpoint import warnings
 from planrunner.views.failure import failure_blocks, tolerated_lines
 from planrunner.views.gates import next_commands
 from planrunner.views.hypotheses import hypotheses_line
+from planrunner.views.revision import proposal_commands
 from planrunner.views.rollback import rollback_lines
 from planrunner.views.status import NAMED, counts_text, is_dry, listed, shown_counts, waiting
 from planrunner.views.terminal import Terminal, duration_text, plural
@@ -83,6 +84,8 @@ def _next_steps(terminal: Terminal, state: State, run_id: str) -> list[str]:
         lines.append(f"  {deadline_text(state.plan)}, and no budget prolongs it: a new run is needed")
     if state.status not in ("paused", "blocked"):
         return lines
+    if state.reason == "revision":
+        return [*lines, *proposal_commands(terminal, run_id)]
     names = [label(state, state.index[name]) for name in waiting(state)]
     lines += [f"  waits for {listed(names)}"] if names else []
     if state.counts.get("blocked"):

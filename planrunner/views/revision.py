@@ -45,6 +45,19 @@ class Revision(NamedTuple):
     asked_again: tuple[str, ...] = ()
 
 
+class Proposal(NamedTuple):
+    """What ``task`` proposes: the ``text`` of a plan with its digest, its diff and the ``reason`` given for it; ``path``
+    is the file of the plan that the run has."""
+
+    run_id: str
+    task: str
+    text: str
+    digest: str
+    diff: str
+    reason: str
+    path: str
+
+
 _SIGNS = {"added": "+", "removed": "-", "changed": "~"}
 _LONG = 200
 
@@ -120,6 +133,31 @@ def _many(words: str, count: int) -> str:
         return _PLURAL[words]
     first, _, rest = words.partition(" ")
     return f"{_PLURAL[first]} {rest.replace('its inputs', 'their inputs')}"
+
+
+def proposal_commands(terminal: Terminal, run_id: str, digest: str = "") -> list[str]:
+    """What a person does with a proposal."""
+    if not digest:
+        return [f"  look at it: {terminal.program} revise {run_id}"]
+    return [
+        f"  accept it: {terminal.program} revise {run_id} --accept {digest.removeprefix('sha256:')[:12]}",
+        f"  decline it: {terminal.program} revise {run_id} --decline --reason TEXT",
+    ]
+
+
+def proposal_lines(terminal: Terminal, proposal: Proposal, made: Revision) -> list[str]:
+    """A proposed plan for people: who proposes it and why, what it changes, as a diff and in what it means."""
+    lines = [f"`{harmless(proposal.task)}` proposes another plan for run {proposal.run_id}"]
+    lines += [f"  why: {harmless(cut(proposal.reason, 5 * _LONG, terminal.unicode))}"] if proposal.reason else []
+    lines += [f"  | {harmless(masked(line))}" for line in proposal.diff.splitlines()]
+    lines += revision_lines(terminal, made)
+    return [*lines, f"  digest {proposal.digest}", *proposal_commands(terminal, proposal.run_id, proposal.digest)]
+
+
+def proposal_object(proposal: Proposal, made: Revision) -> dict[str, Json]:
+    """The same as data."""
+    kept = ("task", "digest", "diff", "reason", "text")
+    return {**revision_object(made, False), "proposal": {name: getattr(proposal, name) for name in kept}}
 
 
 def revision_object(made: Revision, recorded: bool) -> dict[str, Json]:

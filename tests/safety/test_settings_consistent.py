@@ -115,7 +115,6 @@ def test_each_section_is_held_to_its_schema(found, text: str, code: str, said: s
     ("text", "place"),
     [
         ("cli_profiles: [{id: editor, default: true}]\n", "cli_profiles"),
-        ("policy: {autonomous: true}\n", "true"),
         ("memory: {task_store: {backend: file, retention: {max_items: 1000}}}\n", "memory"),
         ("scheduler: {rate_limit: {requests_per_minute: 60, burst: 10}}\n", "rate_limit"),
     ],
@@ -125,5 +124,6 @@ def test_a_setting_that_nothing_goes_by_yet_says_so(found, text: str, place: str
     assert (code, where) == ("PLAN845", place) and "does nothing yet" in message
 
 
-def test_planning_on_its_own_is_off_without_a_word(found) -> None:
-    assert found("policy: {autonomous: false}\n") == []
+@pytest.mark.parametrize("said", ["false", "true", "{revisions: 2}"])
+def test_planning_on_its_own_is_switched_in_the_settings(found, said: str) -> None:
+    assert found(f"policy: {{autonomous: {said}}}\n") == []

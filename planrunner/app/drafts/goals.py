@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import Any, NamedTuple
 
-from planrunner.app.drafts.facts import LACKING, Fact
+from planrunner.capabilities.agent.facts import LACKING, Fact
 from planrunner.errors import Hint, NextStep, UsageError
 from planrunner.source import Source
 from planrunner.syntax.notations import parse, read_comments, write
@@ -91,7 +91,7 @@ def filled(goal: Goal, facts: Mapping[str, Fact]) -> str:
     lacking = [name for name in goal.needs if name not in facts]
     if lacking:
         told = "; ".join(LACKING[name] for name in lacking)
-        hint = f"an example of this goal: planrunner draft \"{goal.example}\""
+        hint = f'an example of this goal: planrunner draft "{goal.example}"'
         raise UsageError(f"a plan to {goal.title} needs {told}", hint)
     source = Source(goal.text, f"{goal.name}.yaml", "yaml")
     tree = parse(source).tree

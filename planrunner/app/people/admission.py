@@ -27,7 +27,7 @@ from planrunner.plan.rights import texts
 from planrunner.plugins.registry import Registry
 from planrunner.safety import trust
 from planrunner.safety.project import FILE, read_settings, said_of_plans
-from planrunner.safety.trust import settings_text, trusted_home, why_outside
+from planrunner.safety.trust import settings_text, trusted_home, why_drafted, why_outside
 
 Json = Any
 
@@ -59,9 +59,14 @@ class Review(NamedTuple):
     text: bytes
 
 
-def rule_for(origin: Literal["inside", "outside"]) -> str:
+Origin = Literal["inside", "outside", "drafted"]
+
+
+def rule_for(origin: Origin) -> str:
     """What the policies of the user and of the working directory say of plans from there: allow, ask or deny. That of a
-    plan's own project does not count. Raises as ``read_data``."""
+    plan's own project does not count, and a drafted plan is always asked about. Raises as ``read_data``."""
+    if origin == "drafted":
+        return "ask"
     return said_of_plans(find_project(None), origin) or ("ask" if origin == "outside" else "allow")
 
 
@@ -76,13 +81,14 @@ def review(
     ready = ready or read_uncached(path, registry or Registry(project=directory))
     look = KnownPlan(ready.plan, _values(ready.plan, params), ready.traits, environment_of(ready.env, directory))
     why = why_foreign(path, ready)
+    drafted = "" if why else why_drafted(path)
     settings = _settings_beside(directory) if why else b""
     text = stable_json({"plan": ready.digest, "settings": trust.digest(settings) if settings else ""}).encode()
     summary = {
         "format": FORMAT,
         "file": path,
-        "origin": "outside" if why else "inside",
-        "why": why,
+        "origin": "outside" if why else "drafted" if drafted else "inside",
+        "why": why or drafted,
         "directory": directory,
         "revision": ready.digest,
         "digest": f"sha256:{trust.digest(text)}",
@@ -121,14 +127,15 @@ def admit(
     """The plan, and what the record of its run says of why it is trusted: ``trust``, and ``outside`` with
     patterns of the places outside the project that it may act in. Raises Denied if it may not run."""
     ready = ready or read_uncached(request.path, registry)
-    if not request.digest and not why_foreign(request.path, ready) and rule_for("inside") == "allow":
+    strange = why_foreign(request.path, ready) or why_drafted(request.path)
+    if not request.digest and not strange and rule_for("inside") == "allow":
         allowed = _allowed(request)
         look = KnownPlan(ready.plan, _values(ready.plan, request.params), ready.traits, {})
         if not _missing(outside(look, find_project(request.path)), request, allowed):
             return ready, {"outside": allowed} if allowed else {}
     examination = review(request.path, registry, request.params, ready)
     found, allowed = examination.summary, _allowed(request)
-    origin: Literal["inside", "outside"] = found["origin"]
+    origin: Origin = found["origin"]
     missing = _missing(found["outside"], request, allowed)
     try:
         by = _by(request, examination, rule_for(origin), missing)

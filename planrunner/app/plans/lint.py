@@ -23,12 +23,10 @@ from planrunner.plan.load import Capabilities, Loaded, load, named
 from planrunner.plan.model import Capability, Plan
 from planrunner.plan.nearest import nearest
 from planrunner.plan.policy_checks import Known, ineffective_entries
-from planrunner.plan.rules.view import Project
 from planrunner.plugins.registry import Registry
 from planrunner.safety.consistency import entries
-from planrunner.safety.credentials import read_credentials
-from planrunner.safety.project import FILE, check_files, levels, policy_records, read_project
-from planrunner.safety.roster import read_roster
+from planrunner.safety.obligations import obligations
+from planrunner.safety.project import FILE, check_files
 from planrunner.source import Notation, Source
 from planrunner.syntax.notations import parse, read_comments, write
 from planrunner.syntax.tree import Mapping as MappingNode
@@ -95,21 +93,9 @@ def check_file(file: File, choice: Choice, capabilities: Capabilities) -> Checke
     """The findings about one plan."""
     if file.findings:  # the bytes are not text: there is nothing to load
         return Checked(file.source, chosen(arrange(file.findings), choice), file.source.text)
-    loaded = load(file.source, capabilities, _project(file.source.name))
+    loaded = load(file.source, capabilities, obligations(find_project(file.source.name)))
     _latest[:] = [loaded]
     return Checked(file.source, chosen(loaded.findings, choice), file.source.text)
-
-
-def _project(path: str) -> Project:
-    """What the project that a plan belongs to holds it to; nothing where its file is not sound, which
-    ``check_settings`` finds."""
-    directory = find_project(path)
-    try:
-        variables = {name: each.env_var for name, each in read_credentials(directory).items()}
-        people, roster = read_project(directory).people, read_roster(directory)
-        return Project(people, levels(policy_records(directory)), variables, directory, roster=roster)
-    except (UsageError, PlanInvalid):
-        return Project()
 
 
 def mend_file(file: File, choice: Choice, capabilities: Capabilities, unsafe: bool) -> Checked:

@@ -46,6 +46,7 @@ from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_project, find_state
 from planrunner.machine.events import EDITION, Entry, Event, RunStarted
 from planrunner.machine.evolve import evolve
+from planrunner.machine.proposals import PLANNING
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
 from planrunner.plan.params import bind_params
@@ -57,6 +58,7 @@ from planrunner.source import Source, notation_of
 if TYPE_CHECKING:
     from planrunner.app.people.admission import Ask
     from planrunner.engine.loop import Onlooker
+    from planrunner.engine.services import Planner
     from planrunner.journal.ports import JournalPort
     from planrunner.machine.events import Entry
 
@@ -171,7 +173,14 @@ def execute(
     with closing(journal_at(state_dir, request.dry_run)) as journal:
         if ready is None or noted is None:
             ready, noted = _seen_and_admitted(request, journal, registry, free)
-        return _begin(request, Site(journal, registry, state_dir, watch, request.unconfined, switch), ready, noted)
+        site = Site(journal, registry, state_dir, watch, request.unconfined, switch)
+        result = _begin(request, site, ready, noted)
+    if not result.state.proposal:
+        return result
+    from planrunner.app.runs.proposals import going_on  # few runs propose a plan
+    from planrunner.app.runs.resume import Manner
+
+    return going_on(result, watch, Manner(request.unattended, False, request.unconfined), switch)
 
 
 def _seen_and_admitted(
@@ -445,8 +454,18 @@ def live(site: Site, state: State, clock: Clock, epoch: int, vault: Vault | None
         grace=grace(directory),
         users=users_of(state.plan) if any(task.ready for task in state.plan.tasks) else {},
         switch=site.switch,
+        planner=planner(site, state) if PLANNING in state.traits else None,
     )
     return LiveEffects(settings)
+
+
+def planner(site: Site, state: State) -> Planner:
+    """What a run whose plan writes plans knows of the language and of itself."""
+    from planrunner.engine.planning import Running  # loading plans, which most runs need not do
+    from planrunner.engine.services import Planner
+
+    text = site.journal.plan(text_key(state)).text
+    return Planner(site.registry, Running(text, str(state.environment.get("plan", "")), state))
 
 
 def looked_up(state: State, directory: str) -> Vault | None:

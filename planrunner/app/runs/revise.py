@@ -23,6 +23,7 @@ from planrunner.app.runs.setup import (
     has_settings,
     keep_profile,
     parallel_limit,
+    prepare_plan,
     run_settings,
 )
 from planrunner.caller import acting, principal, workspace
@@ -56,7 +57,8 @@ Json = Any
 class ReviseRequest(NamedTuple):
     """The run, the file of the mended ``plan``, values of parameters that are set with it, and the ``reason`` for the
     record. With ``keep_unchanged`` every result stands whose call stays the same. ``settle`` says what became of tasks
-    in doubt, as ``resume`` takes it; ``trust`` and ``ask`` are as for ``exec``."""
+    in doubt, as ``resume`` takes it; ``trust`` and ``ask`` are as for ``exec``. ``text`` is a plan that a task of the
+    run proposed and that was accepted, ``by`` who accepted it where no person did."""
 
     run: str
     plan: str
@@ -66,6 +68,8 @@ class ReviseRequest(NamedTuple):
     settle: tuple[tuple[str, str], ...] = ()
     trust: str = ""
     ask: Ask | None = None
+    text: bytes | None = None
+    by: str = ""
 
 
 def preview(request: ReviseRequest, state_dir: str | None) -> Revision:
@@ -166,9 +170,7 @@ def _prepared(journal: Journal, recorded: _Recorded, request: ReviseRequest) -> 
     said = _settled(state, request)
     check_project(directory_of(state))
     registry = Registry(project=directory_of(state))
-    ready, noted = admitted_plan(
-        ExecRequest(request.plan, request.params, trust=request.trust, ask=request.ask), MemoryJournal(), registry
-    )
+    ready, noted = _admitted(state, request, registry)
     before = state.plan if state.governed is None else state.governed.plan
     _refuse_strange(state, ready, request.plan)
     outside = noted.get("trust", {}).get("origin") == "outside"
@@ -180,7 +182,7 @@ def _prepared(journal: Journal, recorded: _Recorded, request: ReviseRequest) -> 
     )
     lacked = environment_of(ready.env, directory_of(state)).keys() - state.environment.get("env", {}).keys()
     if ready.digest == state.plan_digest and params == state.params and not lacked:
-        who, digest = principal().name, ready.digest
+        who, digest = request.by or principal().name, ready.digest
         same = Revision(state.run_id, before.id, state.revision, digest, digest, False, who, request.reason, ())
         return _Made(same, (), stored)
     if stored.digest != ready.digest:
@@ -201,9 +203,19 @@ def _prepared(journal: Journal, recorded: _Recorded, request: ReviseRequest) -> 
         which = stale(after, before, read, event.asks_again, request.keep_unchanged)
     except Unfit as error:
         raise UsageError(str(error), NextStep("resume", state.run_id)) from None
-    reset = reset_event(after, which, principal().name, request.keep_unchanged)
+    reset = reset_event(after, which, event.by, request.keep_unchanged)
     revision = _told(state, after, which, event, before, found)
     return _Made(revision, (*first, event, *said, *(() if reset is None else (reset,))), stored)
+
+
+def _admitted(state: State, request: ReviseRequest, registry: Registry) -> tuple[ReadyPlan, dict[str, Json]]:
+    """The plan, and what the record says of why it is trusted. One that the run proposed runs as the plan before does:
+    whoever accepts it has seen it, and it may act nowhere else."""
+    if request.text is None:
+        asked = ExecRequest(request.plan, request.params, trust=request.trust, ask=request.ask)
+        return admitted_plan(asked, MemoryJournal(), registry)
+    kept = {name: state.environment[name] for name in ("trust", "outside") if name in state.environment}
+    return prepare_plan(request.plan, MemoryJournal(), registry, request.text), {**kept, "proposed": True}
 
 
 # What refuses a revision
@@ -282,7 +294,7 @@ def _event(
 ) -> RunRevised:
     state, directory = recorded.state, directory_of(recorded.state)
     known = {
-        name: value for name, value in state.environment.items() if name not in ("trust", "outside", "text", "files")
+        name: value for name, value in state.environment.items() if name not in ("trust", "outside", "text", "files", "proposed")
     }
     env = {**environment_of(ready.env, directory), **state.environment.get("env", {})}
     last = next(e.event for e in reversed(recorded.entries) if isinstance(e.event, (RunStarted, RunRevised)))
@@ -293,7 +305,7 @@ def _event(
     return RunRevised(
         state.revision + 1,
         ready.digest,
-        principal().name,
+        request.by or principal().name,
         request.reason,
         params,
         ready.traits,

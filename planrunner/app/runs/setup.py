@@ -40,7 +40,7 @@ from planrunner.safety.project import (
     records_of,
 )
 from planrunner.safety.roster import read_roster
-from planrunner.safety.trust import why_outside
+from planrunner.safety.trust import why_drafted, why_outside
 from planrunner.source import Source, Span, notation_of
 
 if TYPE_CHECKING:
@@ -245,6 +245,8 @@ def may_need_permission(path: str, ready: ReadyPlan) -> bool:
     """Whether a plan of the project may need permission: it may act outside, it links to files elsewhere, or
     the policy asks for one. Raises as ``read_data``."""
     folder, project = os.path.dirname(path), find_project(None)
+    if why_drafted(path):
+        return True
     if ready.leaves_directory or any(why_outside(os.path.join(folder, name), project) for name, _ in ready.files):
         return True
     return has_settings(project) and asks_inside(project)
@@ -388,8 +390,8 @@ def edited_plan(run: str, state_dir: str | None) -> Edited | None:
         for entry in journal.entries(run_id):
             if isinstance(entry.event, (RunStarted, RunRevised)):
                 last = entry.event
-        if last is None:
-            return None  # the command that continues with it says so
+        if last is None or last.environment.get("proposed"):
+            return None  # the command that continues with it says so, or the plan never was in the file
         before = journal.plan(str(last.environment.get("text") or last.plan_digest)).text
     path = str(last.environment.get("plan", ""))
     try:

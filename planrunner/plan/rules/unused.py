@@ -61,12 +61,12 @@ NOT_OBEYED = frozenset(["tools", "data", "foreign", "autonomous", "budgets", "pl
 
 def check_keys(view: PlanView) -> Iterable[Diagnostic]:
     if view.whole and isinstance(view.plan.policy, dict):
-        off = {"autonomous"} if view.plan.policy.get("autonomous") is False else set()  # nothing plans on its own
+        off = {"autonomous"} if view.plan.policy.get("autonomous") is False else set()  # which a run obeys
         idle = [str(key) for key in view.plan.policy if key in NOT_OBEYED - off]
         if idle:
             place = plan_key(view, "policies" if "\npolicies" in view.source.text else "policy")
             what = f"the plan's `policy` for {names(idle)}"
-            instead = "plans cannot create plans" if idle == ["autonomous"] else "it has no effect"
+            instead = "only planrunner.yaml grants that" if idle == ["autonomous"] else "it has no effect"
             yield _finding(what, place, instead)
 
     if not view.outer:

@@ -104,6 +104,7 @@ _STOPS = {
     "time": "time budget of the plan used up; stopping running tasks",
     "deadline": "deadline passed; stopping running tasks",
     "budget": "budget used up: running tasks may finish, no more start",
+    "revision": "another plan is proposed{who}: running tasks may finish, no more start",
     "pause": "pausing{who}: running tasks may finish, no more start",
     "cancelled": "cancelling{who}: stopping running tasks",
     "killed": "killing running tasks{who}",

@@ -93,14 +93,18 @@ def _of_make(directory: str) -> dict[str, str]:
     targets = set(re.findall(r"(?m)^([A-Za-z][\w-]*)\s*:(?!=)", _text(directory, "Makefile")))
     names = {"format": ("format", "fmt"), "rollback": ("rollback", "undeploy")}
     purposes = ("test", "lint", "format", "build", "deploy", "rollback")
-    chosen = {purpose: next(iter([n for n in names.get(purpose, (purpose,)) if n in targets]), "") for purpose in purposes}
+    chosen = {
+        purpose: next(iter([n for n in names.get(purpose, (purpose,)) if n in targets]), "") for purpose in purposes
+    }
     return {purpose: f"make {target}" for purpose, target in chosen.items() if target}
 
 
 def _of_npm(directory: str) -> dict[str, str]:
     data = _json(directory, "package.json")
     scripts = data.get("scripts")
-    tool = next((tool for lock, tool in (("pnpm-lock.yaml", "pnpm"), ("yarn.lock", "yarn")) if _has(directory, lock)), "npm")
+    tool = next(
+        (tool for lock, tool in (("pnpm-lock.yaml", "pnpm"), ("yarn.lock", "yarn")) if _has(directory, lock)), "npm"
+    )
     names = ("test", "lint", "format", "build", "deploy", "rollback")
     return {name: f"{tool} run {name}" for name in names if isinstance(scripts, dict) and name in scripts}
 
@@ -156,7 +160,9 @@ def _named(directory: str, goal: str) -> Iterator[tuple[str, Fact]]:
         yield "url", urls[0]
         path = urls[0].partition("?")[0].lower()
         yield ("json", "json") if path.endswith(".json") else ("lines", "lines")
-    words = [word for word in _WORD.findall(_URL.sub(" ", goal)) if not word.startswith(("/", "-")) and ".." not in word]
+    words = [
+        word for word in _WORD.findall(_URL.sub(" ", goal)) if not word.startswith(("/", "-")) and ".." not in word
+    ]
     paths = [word.rstrip("/") for word in words if os.path.exists(os.path.join(directory, word))]
     if folder := next((path for path in paths if os.path.isdir(os.path.join(directory, path))), ""):
         yield "folder", folder
