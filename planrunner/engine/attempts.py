@@ -22,7 +22,7 @@ from planrunner.process import plugin_code
 
 if TYPE_CHECKING:
     from planrunner.capabilities.binding import Result
-    from planrunner.capabilities.contract import Enclosed
+    from planrunner.capabilities.contract import Enclosed, Planning
     from planrunner.engine.poller import Job, Workers
     from planrunner.engine.processes import Process
     from planrunner.engine.secrets import Grant
@@ -175,6 +175,9 @@ class Attempt:
 
     def enclosed(self, arguments: Sequence[str], env: Mapping[str, str], directory: str) -> Enclosed | None:
         return self._served().enclosed(arguments, env, directory)
+
+    def planning(self) -> Planning:
+        return self._served().planning()
 
     def directory(self) -> str:
         return self._served().directory()
