@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from planrunner.app.drafts.draft import Draft, DraftRequest, again, draft, write_draft
+from planrunner.app.runs.execute import Silent
 from planrunner.cli import runner
 from planrunner.cli.group import given_settings
 from planrunner.cli.options import PROGRESS, ExecOptions, json_option, pairs
@@ -22,23 +23,19 @@ _ANSWERS = {"": "no", "n": "no", "no": "no", "e": "edit", "edit": "edit", "y": "
 
 @click.command("draft")
 @click.argument("goal")
-@click.option(
-    "-o", "--output", "file", metavar="FILE", help="The plan file to write or change; default: plans/NAME.yaml."
-)
+@click.option("-o", "--output", "file", metavar="FILE", help="The plan file to write; default: plans/NAME.yaml.")
 @click.option("--model", default="", metavar="NAME", help="The model of planrunner.yaml that writes the plan.")
 @click.option("--no-model", is_flag=True, help="Use no model: only goals that planrunner knows.")
-@click.option(
-    "--rounds", type=click.IntRange(1, 10), default=3, help="How many plans the model may write until one is valid."
-)
+@click.option("--rounds", type=click.IntRange(1, 10), default=3, help="How many plans the model may write (3).")
 @click.option(
     "--budget",
     multiple=True,
     callback=pairs,
     metavar="NAME=AMOUNT",
-    help="Limit what the model uses: cost=$0.50, tokens=100k.",
+    help="Limit the model: cost=$0.50, tokens=100k.",
 )
 @click.option("--yes", is_flag=True, help="Replace a FILE that exists without a prompt. The plan does not run.")
-@click.option("--progress", type=click.Choice(PROGRESS), default="quiet", help="How the work of the model is shown.")
+@click.option("--progress", type=click.Choice(PROGRESS), help="Show the work of the model (default: not).")
 @json_option
 @click.pass_context
 def draft_command(ctx: click.Context, /, goal: str, **options: Any) -> int:
@@ -65,7 +62,8 @@ def draft_command(ctx: click.Context, /, goal: str, **options: Any) -> int:
     runner.lay_environment(given, options["file"])
     model = None if options["no_model"] else options["model"]
     request = DraftRequest(goal, options["file"], model, options["rounds"], options["budget"], given.state)
-    return _shown(given, draft(request, runner.watch(given, options["progress"])), options)
+    watch = runner.watch(given, options["progress"]) if options["progress"] else Silent()
+    return _shown(given, draft(request, watch), options)
 
 
 def _is_attended(given: Settings, options: dict[str, Any]) -> bool:

@@ -40,7 +40,7 @@ plan_options = options(PLAN, params_option("With --plan: set a parameter."))
 @click.argument("plan", required=False, type=click.Path())
 @params_option()
 @click.option(
-    "--accept", "accepted", metavar="DIGEST", help="Accept the plan that the run proposes, if this is its digest."
+    "--accept", "accepted", metavar="DIGEST", help="Accept the plan of this digest, which the run proposes."
 )
 @click.option("--decline", is_flag=True, help="Keep the plan of the run; what it proposes is dropped.")
 @click.option("--reason", default="", metavar="TEXT", help="Why; kept with the run.")

@@ -1,4 +1,4 @@
-"""What a run may change of its own plan without a person: nothing of policy, budgets, gates, criteria and what was done."""
+"""What a run may change of its own plan without a person: nothing of policy, budgets, gates, criteria and done work."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def _number(said: Json) -> int:
 
 
 def beyond(state: State, before: Plan, after: Plan) -> list[str]:
-    """Why a person has to decide on a revision, a sentence each; empty where the run may make it on its own. ``state`` is
-    that of the run before it."""
+    """Why a person has to decide on a revision, a sentence each; empty where the run may make it on its own. ``state``
+    is that of the run before it."""
     changes = differences(before, after)
     then, now = _by_name(before), _by_name(after)
     touched = {

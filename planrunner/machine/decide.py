@@ -54,6 +54,9 @@ from planrunner.machine.timers import LOOK, Timer
 from planrunner.machine.verdicts import Verdict, judge, judge_failed, retry_delay, retry_policy
 from planrunner.plan.model import Task
 
+_RUNNING_OUT = ("", "pause", "budget", "revision")
+"""Reasons for a stop in which what runs may end, and time is used up meanwhile."""
+
 INSTANT_BATCH = 2000
 """Instant tasks started by one decision at the most: bounds one transaction."""
 
@@ -190,7 +193,7 @@ def _stop_time(state: State, now: float) -> float | None:
     """When the time of the plan is used up, at the pace of ``now``; None while nothing ends it."""
     plan = state.plan
     limit, deadline = plan.budgets.time, deadline_of(state)
-    if (limit is None and deadline is None) or not state.open or state.stop_reason not in ("", "pause", "budget", "revision"):
+    if (limit is None and deadline is None) or not state.open or state.stop_reason not in _RUNNING_OUT:
         return None
     due = deadline
     if limit is None or plan.budgets.on_exhausted == "gate" or state.active_since is None:

@@ -46,8 +46,8 @@ class Revision(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """What ``task`` proposes: the ``text`` of a plan with its digest, its diff and the ``reason`` given for it; ``path``
-    is the file of the plan that the run has."""
+    """What ``task`` proposes: the ``text`` of a plan with its digest, its diff and the ``reason`` for it; ``path`` is
+    the file of the run's plan. ``person`` says why the run does not take it over itself."""
 
     run_id: str
     task: str
@@ -56,6 +56,7 @@ class Proposal(NamedTuple):
     diff: str
     reason: str
     path: str
+    person: tuple[str, ...] = ()
 
 
 _SIGNS = {"added": "+", "removed": "-", "changed": "~"}
@@ -151,12 +152,13 @@ def proposal_lines(terminal: Terminal, proposal: Proposal, made: Revision) -> li
     lines += [f"  why: {harmless(cut(proposal.reason, 5 * _LONG, terminal.unicode))}"] if proposal.reason else []
     lines += [f"  | {harmless(masked(line))}" for line in proposal.diff.splitlines()]
     lines += revision_lines(terminal, made)
+    lines += [f"  a person decides: {harmless(why)}" for why in proposal.person]
     return [*lines, f"  digest {proposal.digest}", *proposal_commands(terminal, proposal.run_id, proposal.digest)]
 
 
 def proposal_object(proposal: Proposal, made: Revision) -> dict[str, Json]:
     """The same as data."""
-    kept = ("task", "digest", "diff", "reason", "text")
+    kept = ("task", "digest", "diff", "reason", "text", "person")
     return {**revision_object(made, False), "proposal": {name: getattr(proposal, name) for name in kept}}
 
 

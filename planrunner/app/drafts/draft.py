@@ -1,4 +1,4 @@
-"""Draft a plan for a goal: by a model of the project, or without one from the goals that are known. Nothing of it runs."""
+"""Draft a plan for a goal: by a model of the project, or without one from the goals that are known. Nothing runs."""
 
 from __future__ import annotations
 
@@ -75,11 +75,11 @@ class Draft(NamedTuple):
 
 
 def draft(request: DraftRequest, watch: Watch) -> Draft:
-    """Draft a plan; no file is written. Raises UsageError for a goal that is not known and for a file that is not a plan
-    in YAML, and whatever a run raises that asks a model."""
+    """Draft a plan; no file is written. Raises UsageError for a goal that is not known and for a file that is not one
+    of YAML, and whatever a run raises that asks a model."""
     if not request.goal.strip():
         raise UsageError(
-            "the goal is empty", 'say it in plain words: planrunner draft "run the tests and fix the formatting"'
+            "the goal is empty", 'say what is to be reached, such as "run the tests and fix the formatting"'
         )
     if request.file is not None and notation_of(request.file) != "yaml":
         raise UsageError(

@@ -1,5 +1,5 @@
-"""Plans that a run proposes for itself (``agent.plan`` with ``apply``): shown, accepted as its next revision or declined
-by a person, or taken over by the run where the policy of the project lets it and nothing is at stake."""
+"""Plans that a run proposes for itself (``agent.plan`` with ``apply``): a person accepts one as the next revision, or
+declines it; where the policy of the project lets it, and nothing is at stake, the run takes it over itself."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def open_proposal(run: str, state_dir: str | None) -> Proposal:
             f"run {run_id} does not propose a plan",
             Hint("name the changed plan: ", NextStep("revise", run_id, "FILE")),
         )
-    return proposal
+    return proposal._replace(person=tuple(why_a_person(seen.state, proposal, find_state(None, state_dir))))
 
 
 def shown(proposal: Proposal, state_dir: str | None) -> Revision:
@@ -68,8 +68,8 @@ def shown(proposal: Proposal, state_dir: str | None) -> Revision:
 
 
 def accept(run: str, digest: str, reason: str, state_dir: str | None) -> Revision:
-    """Make the proposed plan the next revision, where it is the one of that digest. Raises as ``revise``, RecordMismatch
-    for another digest, UsageError without a proposal."""
+    """Make the proposed plan the next revision, where it is the one of that digest. Raises as ``revise``,
+    RecordMismatch for another digest, UsageError without a proposal."""
     proposal = open_proposal(run, state_dir)
     given = digest.removeprefix("sha256:")
     if len(given) < SHORTEST or not proposal.digest.removeprefix("sha256:").startswith(given):

@@ -293,9 +293,8 @@ def _event(
     differences: Sequence[Difference],
 ) -> RunRevised:
     state, directory = recorded.state, directory_of(recorded.state)
-    known = {
-        name: value for name, value in state.environment.items() if name not in ("trust", "outside", "text", "files", "proposed")
-    }
+    renewed = ("trust", "outside", "text", "files", "proposed")
+    known = {name: value for name, value in state.environment.items() if name not in renewed}
     env = {**environment_of(ready.env, directory), **state.environment.get("env", {})}
     last = next(e.event for e in reversed(recorded.entries) if isinstance(e.event, (RunStarted, RunRevised)))
     most, asked = run_settings(directory)[1], last.max_parallel

@@ -10,7 +10,6 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from shlex import quote
 from typing import Any, NamedTuple
 
 Json = Any
@@ -214,7 +213,7 @@ def _sources(directory: str) -> Iterator[str]:
             inside = [each for each in _listed(path) if each.endswith(_CODE)]
             below = [each for each in _listed(path) if os.path.isdir(os.path.join(path, each)) and each not in _HIDDEN]
             if inside or any(each.endswith(_CODE) for folder in below for each in _listed(os.path.join(path, folder))):
-                yield f"{quote(name) if ' ' not in name else name}/**"
+                yield f"{name}/**"
         elif name.endswith(_CODE):
             yield name
 

@@ -12,14 +12,15 @@ Json = Any
 
 RULES = """\
 A plan is one YAML document. Tasks run as soon as what they need has completed, several at once.
-- Expressions (when, expect, until, conditions): comparisons, and/or/not/in, arithmetic, quantities (10m, 50MB, $2, 80%).
-  They read tasks.ID.outputs.NAME, tasks.ID.status, params.NAME, env.NAME; in `expect` outputs, exit_code, stdout, stderr.
+- Expressions (when, expect, until): comparisons, and/or/not/in, arithmetic, quantities (10m, 50MB, $2, 80%). They read
+  tasks.ID.outputs.NAME, tasks.ID.status, params.NAME, env.NAME; in `expect` outputs, exit_code, stdout and stderr too.
 - Templates {{ … }} in texts read the same names. A value that is one whole template keeps its type. Quote it in YAML.
-- In `run`, a template arrives as data: the shell never parses it. A script gives outputs by appending NAME=VALUE lines to
-  the file "$PLANRUNNER_OUTPUT"; each output is declared under `outputs` with its type.
+- In `run`, a template arrives as data: the shell never parses it. A script gives outputs by appending NAME=VALUE lines
+  to the file "$PLANRUNNER_OUTPUT"; each output is declared under `outputs` with its type.
 - A task that reads outputs of another one needs it, directly or through others.
-- Whatever changes something says how it is undone (`rollback`, `backup`) unless its capability undoes it, and the plan has
-  `on_failure: rollback`. What cannot be undone, or reaches other people, comes after a task with `gate: approval` and `ask`.
+- Whatever changes something says how it is undone (`rollback`, `backup`) unless its capability undoes it, and the plan
+  has `on_failure: rollback`. What cannot be undone, or reaches other people, comes after a task with `gate: approval`
+  and `ask`.
 - Every task has a `timeout`, its own or by `defaults`; loops have `max`; the plan has `budgets`.
 - `effect` of a `run` task says what a repetition does: read, idempotent, or unsafe (the default)."""
 
@@ -68,4 +69,5 @@ def _signature(capability: Capability) -> str:
     )
     outputs = ", ".join(field.name for field in capability.outputs)
     undone = ", undone by itself" if capability.undo else ""
-    return f"{capability.name}({inputs}){f' -> {outputs}' if outputs else ''}: {capability.summary} [{capability.effect}{undone}]"
+    call = f"{capability.name}({inputs}){f' -> {outputs}' if outputs else ''}"
+    return f"{call}: {capability.summary} [{capability.effect}{undone}]"
