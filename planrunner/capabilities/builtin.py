@@ -45,6 +45,8 @@ _MODULES = {
     "llm.embed": "embed",
     "llm.judge": "judge",
     "llm.vote": "vote",
+    "memory.entries": "forget get put search",
+    "memory.lessons": "advise learn",
     "python.run": "run",
     "python.scan": "scan",
     "research.facts": "cite facts",

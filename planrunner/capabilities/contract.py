@@ -14,6 +14,7 @@ from planrunner.plan.model import Task
 from planrunner.plan.tasks import declared_secrets
 
 if TYPE_CHECKING:
+    from planrunner.knowledge.memory.layers import Layer, Part
     from planrunner.plan.load import Loaded
     from planrunner.plan.model import Capability, EffectClass
     from planrunner.plan.rights import Level
@@ -114,6 +115,8 @@ class Services(Protocol):
 
     def directory(self) -> str:
         """The working directory of the run, whatever ``cwd`` the task has."""
+
+    def memory(self, layer: str, part: Part, stopped: Callable[[], bool]) -> Layer: ...
 
     def enclosed(self, arguments: Sequence[str], env: Mapping[str, str], directory: str) -> Enclosed | None: ...
 
@@ -237,6 +240,11 @@ class Context(NamedTuple):
         that it keeps or shows; one of fewer than 6 bytes stands in any text by chance and is left."""
         if self.services is not None:
             self.services.conceal(name, value)
+
+    def memory(self, layer: str, part: Part = "entries") -> Layer:
+        """A layer of memory (task, project, global), to be closed after use; what it keeps holds no secret. Raises
+        UsageError for an unknown one, and one without a place."""
+        return self._served().memory(layer, part, self.cancelled)
 
     def enclosed(self, arguments: Sequence[str], env: Mapping[str, str], directory: str) -> Enclosed | None:
         """How a program has to be started where the policy shuts it in; None: as it is. Raises Failure (policy) where

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from planrunner.engine.processes import Process
     from planrunner.engine.secrets import Grant
     from planrunner.engine.services import AttemptServices
+    from planrunner.knowledge.memory.layers import Layer, Part
     from planrunner.redaction import Redactor
 
 Json = Any
@@ -172,6 +173,9 @@ class Attempt:
 
     def conceal(self, name: str, value: str) -> None:
         self._served().conceal(name, value)
+
+    def memory(self, layer: str, part: Part, stopped: Callable[[], bool]) -> Layer:
+        return self._served().memory(layer, part, stopped)
 
     def enclosed(self, arguments: Sequence[str], env: Mapping[str, str], directory: str) -> Enclosed | None:
         return self._served().enclosed(arguments, env, directory)

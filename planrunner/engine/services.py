@@ -14,9 +14,11 @@ from planrunner.engine.secrets import Grant, conceal, grant, needed
 from planrunner.errors import NotFound, PlanInvalid, UsageError
 from planrunner.files import match
 from planrunner.files.beneath import Beneath
-from planrunner.journal.chain import Chain, known_chain
+from planrunner.journal.chain import Chain, data_folder, known_chain
 from planrunner.journal.inbox import read_note, write_note
 from planrunner.knowledge.artifacts import ArtifactStore, SecretFound
+from planrunner.knowledge.memory.layers import Layer, Part, open_layer
+from planrunner.knowledge.memory.places import Place
 from planrunner.machine.events import Outcome
 from planrunner.plan.access import taken
 from planrunner.plan.model import Artifact
@@ -119,6 +121,15 @@ class AttemptServices:
         if self.secrecy is not None and self.secrecy.redactor is not None:
             text = self.secrecy.redactor.text(text)
         write_note(self._state_dir, self._own.get("PLANRUNNER_RUN_ID", ""), name, text)
+
+    def memory(self, layer: str, part: Part, stopped: Callable[[], bool]) -> Layer:
+        place = Place(self._state_dir, data_folder(), self._own.get("PLANRUNNER_RUN_ID", ""))
+        return open_layer(layer, self.settings("memory"), place, part, self._cleaned, stopped)
+
+    def _cleaned(self, value: Json) -> Json:
+        """JSON data without the secrets that are known by now."""
+        redactor = None if self.secrecy is None else self.secrecy.redactor
+        return value if redactor is None else redactor.data(value)
 
     def mac(self, name: str, text: str) -> str:
         if self._chain is None:

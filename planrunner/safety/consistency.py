@@ -25,7 +25,6 @@ _NO_MODELS = ("default", "judge", "judging")
 _BUILT_IN_MODELS = ("hash",)
 _LAYERS = ("task", "project", "global")
 _IDLE = {
-    "memory": "this version keeps no memory",
     "workflow": "`planrunner exec` is told which plan to run",
     "cli_profiles": "this version has no interactive shell",
 }
@@ -121,8 +120,7 @@ def _known(pieces: Iterable[Piece], user: Part | None) -> dict[str, Names]:
     for name in _NO_MODELS:
         names["models"].pop(name, None)
     names["models"].update(dict.fromkeys(_BUILT_IN_MODELS))
-    layers = [name.removesuffix("_store") for name in names["memory"]]
-    return {**names, "memory": dict.fromkeys(layers or _LAYERS)}
+    return {**names, "memory": dict.fromkeys(_LAYERS)}
 
 
 _OF_AGENTS = {"model": "models", "fallback": "models", "memory": "memory", "policy": "profiles"}

@@ -210,7 +210,7 @@ def _words(error: OSError) -> str:
     return "there is no such file" if error.errno == errno.ENOENT else error.strerror or str(error)
 
 
-USER_SECTIONS = ("policy", "network", "models", "provider_credentials")
+USER_SECTIONS = ("policy", "network", "models", "memory", "provider_credentials")
 """What may stand there: what belongs to a person or a machine, not to one project."""
 
 

@@ -92,6 +92,9 @@ class Desk:
     def directory(self) -> str:
         return str(self.folder)
 
+    def memory(self, layer: str, part: str, stopped: object) -> Any:
+        raise NotImplementedError
+
     def enclosed(self, arguments: Sequence[str], env: Mapping[str, str], directory: str) -> None:
         """No policy shuts anything in here."""
 

@@ -56,7 +56,6 @@ def test_settings_whose_names_are_all_there_have_only_notes(found) -> None:
         ("{model: fast,", "{model: fats,", "fats", "the agent `editor` names the model `fats`"),
         ("tools: [read]", "tools: [read, raed]", "raed", "names the tool `raed`, which is not there, did you mean `read`?"),
         ("memory: [project]", "memory: [projekt]", "projekt", "the layer of memory `projekt`, which is not there, did you mean `project`?"),
-        ("memory: [project]", "memory: [global]", "global", "the layer of memory `global`"),
         ("policy: strict", "policy: strikt", "strikt", "the profile `strikt`, which is not there, did you mean `strict`?"),
         ("credential: key,", "credential: kye,", "kye", "the model `fast` names the credential `kye`"),
         ("credential: key}", "credential: keys}", "keys", "`forge` names the credential `keys`"),
@@ -98,6 +97,8 @@ def test_what_this_version_does_not_use_is_said_for_each_key_of_the_scheduler(fo
         ("tools: {read: {}}\n", "PLAN004", "a tool needs the key `uses`"),
         ("memory: {task_store: {backend: postgres}}\n", "PLAN006", "`backend` must be `file` or `sqlite`"),
         ("memory: {team_store: {}}\n", "PLAN003", "no key `team_store`"),
+        ("memory: {task_store: {retention: {max_age: ever}}}\n", "PLAN006", "`max_age` is a duration such as `90d`"),
+        ("memory: {threshold: 2}\n", "PLAN006", "`threshold` must be"),
         ("scheduler: {max_parallel: 0}\n", "PLAN006", "`max_parallel` must be"),
         ("scheduler: {queue_policy: lifo}\n", "PLAN006", "`queue_policy` must be `fifo`"),
         ("workflow: {}\n", "PLAN004", "needs the key `plan`"),
@@ -115,7 +116,6 @@ def test_each_section_is_held_to_its_schema(found, text: str, code: str, said: s
     ("text", "place"),
     [
         ("cli_profiles: [{id: editor, default: true}]\n", "cli_profiles"),
-        ("memory: {task_store: {backend: file, retention: {max_items: 1000}}}\n", "memory"),
         ("scheduler: {rate_limit: {requests_per_minute: 60, burst: 10}}\n", "rate_limit"),
     ],
 )

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 import os
-import re
-from collections.abc import Iterator
 from hashlib import sha256
-from itertools import pairwise
 from typing import Annotated, Any, NamedTuple
-from zlib import crc32
 
 from planrunner.capabilities.contract import OUTPUT_LIMIT, Context, Doc, Failure, Json, capability
 from planrunner.capabilities.llm.asker import Asker, Chains, asking
@@ -18,32 +13,7 @@ from planrunner.capabilities.llm.models import Model
 from planrunner.capabilities.llm.usage import usage_of
 from planrunner.capabilities.llm.wire import Exchange
 from planrunner.fileio import replace_file
-
-DIMENSIONS = 256
-
-
-def vector(text: str, dimensions: int = DIMENSIONS) -> list[float]:
-    """The vector of a text, of length one (of a text without words: all zeros); the same on every machine.
-
-    Every word, every pair of words and every four letters in a row count in the place that their CRC-32 gives, up or
-    down by its highest bit.
-    """
-    sums = [0.0] * dimensions
-    for feature, weight in _features(text):
-        number = crc32(feature.encode())
-        sums[number % dimensions] += weight if number < 1 << 31 else -weight
-    length = math.sqrt(math.fsum(value * value for value in sums))
-    return [round(value / length, 6) + 0.0 for value in sums] if length else sums
-
-
-def _features(text: str) -> Iterator[tuple[str, float]]:
-    words = re.findall(r"\w+", text.casefold())
-    for word in words:
-        yield f"w {word}", 1.0
-        for at in range(len(word) - 3):
-            yield f"g {word[at : at + 4]}", 0.5
-    for one, other in pairwise(words):
-        yield f"b {one} {other}", 0.75
+from planrunner.knowledge.vectors import DIMENSIONS, vector
 
 
 class Remembered:

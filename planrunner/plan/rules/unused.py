@@ -129,7 +129,7 @@ def _is_told_elsewhere(task: Task, key: str) -> bool:
 
 
 IDLE = {
-    "memory": "nothing is remembered between runs",
+    "memory": "tasks remember with `memory.put` and recall with `memory.get`",
     "labels": "limits and policies look at the labels of tasks",
 }
 """Keys of a plan that nothing looks at, and what that means."""

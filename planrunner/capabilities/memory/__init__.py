@@ -1,0 +1,1 @@
+"""What runs remember for later tasks, runs and projects: entries by key, text and vector, and lessons."""

@@ -1,0 +1,224 @@
+"""``memory.put``, ``memory.get``, ``memory.search`` and ``memory.forget``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Annotated, Any, Literal, NamedTuple
+
+from planrunner.capabilities.contract import Context, Doc, Failure, Preview, capability
+from planrunner.capabilities.files.records import name_of
+from planrunner.errors import UsageError
+from planrunner.jsontext import shown
+from planrunner.knowledge.memory.entries import Entry, Hit, Picked, Source
+from planrunner.knowledge.memory.layers import Layer, Part
+from planrunner.knowledge.vectors import Vector, packed
+
+Json = Any
+Name = Literal["task", "project", "global"]
+
+_MOST = 200
+RISKS = ("the global layer lies outside the project, among the user's data (files)",)
+_LAYER = "task: what this run remembers; project: all runs of the project; global: all projects of the user"
+_VECTOR = "vector of the text by a model, as llm.embed gives it; default: made of its words, without a model"
+_EMBEDDER = "name of the model that made `vector`"
+
+
+@contextmanager
+def opened(context: Context, name: str, part: Part = "entries") -> Iterator[Layer]:
+    """A layer; what cannot be kept or asked is a failure of the call."""
+    try:
+        with context.memory(name, part) as layer:
+            yield layer
+    except UsageError as error:
+        hint = f": {error.hint}" if str(error.hint) else ""
+        raise Failure(f"{error.message}{hint}") from None
+
+
+def writer(context: Context) -> Source:
+    """Who writes: the task of the call, or the model that a task leaves the call to."""
+    task = context.call.task
+    return Source("model" if task.uses.startswith("agent.") else "task", task.id, context.call.run_id)
+
+
+def captured(context: Context, name: str, act: str, inputs: Mapping[str, Json]) -> dict[str, Json]:
+    """What an undo has to know: the store itself keeps what the act replaces, with the act."""
+    return {"layer": name, "mark": name_of(context, act, inputs)}
+
+
+def reverted(context: Context, before: dict[str, Json], part: Part) -> dict[str, Json]:
+    """Take back an act of which ``before`` was captured. Raises Failure where another act changed the entry since."""
+    with opened(context, before["layer"], part) as layer:
+        return {"changed": layer.revert(before["mark"])}
+
+
+def undo_entry(context: Context, before: dict[str, Json], outputs: dict[str, Json] | None) -> dict[str, Json]:
+    """Bring the former value back."""
+    return reverted(context, before, "entries")
+
+
+class Kept(NamedTuple):
+    key: Annotated[str, Doc("the key")]
+    layer: Annotated[Name, Doc("the layer")]
+
+
+def _entry(
+    context: Context, key: str, value: Json, tags: list[str] | None, vector: list[float] | None, embedder: str
+) -> Entry:
+    return Entry(key, value, tuple(tags or ()), writer(context), vector=_vector(vector, embedder))
+
+
+def _vector(vector: list[float] | None, embedder: str) -> Vector | None:
+    if (vector is None) != (not embedder):
+        raise Failure("`vector` and `embedder` belong together: the numbers, and the model that made them")
+    if vector is not None and not 1 <= len(vector) <= 65536:
+        raise Failure("`vector` has 1 to 65536 numbers")
+    return None if vector is None else packed(embedder, vector)
+
+
+def _show_put(
+    context: Context,
+    key: str,
+    value: Json,
+    layer: Name = "project",
+    tags: list[str] | None = None,
+    vector: list[float] | None = None,
+    embedder: str = "",
+) -> Preview:
+    with opened(context, layer) as memory:
+        checked = memory.checked(_entry(context, key, value, tags, vector, embedder))
+        before = memory.get(checked.key)
+    was = "" if before is None else f"-{shown(before.value, 1_000)}\n"
+    diff = f"--- {layer}/{key}\n+++ {layer}/{key}\n{was}+{shown(checked.value, 1_000)}\n"
+    return Preview(f"remember `{key}` in the {layer} memory", diff)
+
+
+def _capture_put(
+    context: Context,
+    key: str,
+    value: Json,
+    layer: Name = "project",
+    tags: list[str] | None = None,
+    vector: list[float] | None = None,
+    embedder: str = "",
+) -> dict[str, Json]:
+    return captured(context, layer, "memory.put", {"key": key, "value": value, "tags": tags or []})
+
+
+@capability(
+    "memory.put", effect="idempotent", preview=_show_put, capture=_capture_put, undo=undo_entry,
+    risks=RISKS,
+)  # fmt: skip
+def put(
+    context: Context,
+    key: Annotated[str, Doc("name of the entry, such as deploy/last-version; an entry of that name is replaced")],
+    value: Annotated[Any, Doc("what to remember: any JSON data, up to 1 MB")],
+    layer: Annotated[Name, Doc(_LAYER)] = "project",
+    tags: Annotated[list[str] | None, Doc("words by which entries are picked")] = None,
+    vector: Annotated[list[float] | None, Doc(_VECTOR)] = None,
+    embedder: Annotated[str, Doc(_EMBEDDER)] = "",
+) -> Kept:
+    """Remember a value under a key.
+
+    It is kept when the task ends, once for a task whatever happens on the way, and without secrets. A rollback brings
+    back what the key had before. What a task puts there is untrusted text for those who read it.
+    """
+    mark = name_of(context, "memory.put", {"key": key, "value": value, "tags": tags or []})
+    with opened(context, layer) as memory:
+        memory.put(_entry(context, key, value, tags, vector, embedder), mark)
+    return Kept(key, layer)
+
+
+class Got(NamedTuple):
+    found: Annotated[bool, Doc("false where nothing is remembered under the key")]
+    value: Annotated[Any, Doc("what is remembered, or `default`: untrusted text")]
+    trusted: Annotated[bool, Doc("true where a person has vouched for it")]
+    vouched: Annotated[Any, Doc("the value once more where it is trusted, else null: this one may be used freely")]
+    tags: Annotated[list[str], Doc("its tags")]
+    source: Annotated[dict[str, Any], Doc("who wrote it: kind (task, model, person), name, run")]
+    updated: Annotated[float, Doc("when, in seconds since 1970; 0 where there is none")]
+
+
+@capability("memory.get", effect="read", risks=RISKS, foreign=("value", "tags", "source"), own=("vouched",))
+def get(
+    context: Context,
+    key: Annotated[str, Doc("name of the entry")],
+    layer: Annotated[Name, Doc(_LAYER)] = "project",
+    default: Annotated[Any, Doc("what `value` is where nothing is remembered")] = None,
+) -> Got:
+    """Recall what is remembered under a key.
+
+    `value` counts as text from outside, since a model, a page or another run may have written it. What a person put
+    there with `planrunner memory put --trusted` is in `vouched` as well.
+    """
+    with opened(context, layer) as memory:
+        entry = memory.get(key)
+    if entry is None:
+        return Got(False, default, False, None, [], {}, 0.0)
+    vouched = entry.value if entry.trusted else None
+    return Got(True, entry.value, entry.trusted, vouched, [*entry.tags], entry.source._asdict(), entry.updated)
+
+
+class Results(NamedTuple):
+    entries: Annotated[list[dict[str, Any]], Doc("key, value, tags, source, trusted, updated, score; the best first")]
+    total: Annotated[int, Doc("how many are given")]
+
+
+@capability("memory.search", effect="read", risks=RISKS, foreign=("entries",))
+def search(
+    context: Context,
+    query: Annotated[str, Doc("words, or a question")],
+    layer: Annotated[Name, Doc(_LAYER)] = "project",
+    by: Annotated[Literal["both", "text", "vector"], Doc("what counts: words, similarity, or both")] = "both",
+    limit: Annotated[int, Doc("how many at most, up to 200")] = 10,
+    tags: Annotated[list[str] | None, Doc("only entries with all of these tags")] = None,
+    prefix: Annotated[str, Doc("only entries whose key begins so")] = "",
+    vector: Annotated[list[float] | None, Doc(_VECTOR)] = None,
+    embedder: Annotated[str, Doc(_EMBEDDER)] = "",
+) -> Results:
+    """Recall entries by what they are about.
+
+    `text` finds entries that have words of the query, `vector` those whose text is similar, and `both` lays the two
+    together. A score is the relevance by text, the similarity by vector, and from 0 to 1 by both.
+    """
+    if not 1 <= limit <= _MOST:
+        raise Failure(f"`limit` is 1 to {_MOST}")
+    with opened(context, layer) as memory:
+        hits = memory.search(query, by, limit, Picked(prefix, tuple(tags or ())), _vector(vector, embedder))
+    return Results([hit_object(hit) for hit in hits], len(hits))
+
+
+def hit_object(hit: Hit) -> dict[str, Json]:
+    """A hit as data."""
+    return {**hit.entry.as_json(), "layer": hit.layer, "score": round(hit.score, 4)}
+
+
+class Forgotten(NamedTuple):
+    key: Annotated[str, Doc("the key")]
+    layer: Annotated[Name, Doc("the layer")]
+
+
+def _show_forget(context: Context, key: str, layer: Name = "project") -> Preview:
+    with opened(context, layer) as memory:
+        before = memory.get(key)
+    was = "nothing is remembered under it" if before is None else f"it is {shown(before.value, 200)}"
+    return Preview(f"forget `{key}` of the {layer} memory: {was}")
+
+
+def _capture_forget(context: Context, key: str, layer: Name = "project") -> dict[str, Json]:
+    return captured(context, layer, "memory.forget", {"key": key})
+
+
+@capability(
+    "memory.forget", effect="idempotent", preview=_show_forget, capture=_capture_forget, undo=undo_entry,
+    risks=RISKS,
+)  # fmt: skip
+def forget(
+    context: Context,
+    key: Annotated[str, Doc("name of the entry; nothing happens where there is none")],
+    layer: Annotated[Name, Doc(_LAYER)] = "project",
+) -> Forgotten:
+    """Forget an entry. A rollback brings it back."""
+    with opened(context, layer) as memory:
+        memory.forget(key, name_of(context, "memory.forget", {"key": key}))
+    return Forgotten(key, layer)

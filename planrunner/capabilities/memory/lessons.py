@@ -1,0 +1,120 @@
+"""``memory.learn`` and ``memory.advise``: what solved a problem, counted, and recalled for a similar one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NamedTuple
+
+from planrunner.capabilities.contract import Context, Doc, Failure, Preview, capability
+from planrunner.capabilities.files.records import name_of
+from planrunner.capabilities.memory.entries import RISKS, Name, captured, opened, reverted, writer
+from planrunner.knowledge.memory.layers import THRESHOLD
+from planrunner.knowledge.memory.lessons import Kind, Lesson, key_of, signature
+from planrunner.knowledge.memory.lessons import advise as advised
+from planrunner.knowledge.memory.lessons import learn as learned
+
+Json = Any
+
+_LAYER = "where lessons are kept: of this run, of the project, or of its user"
+_KIND = "failure: an error and what mended it; pattern: a kind of work and a template for it"
+
+
+class Learned(NamedTuple):
+    key: Annotated[str, Doc("key of the lesson: the same for the same problem and solution")]
+    signature: Annotated[str, Doc("the problem without what differs each time: numbers, times, paths, addresses")]
+
+
+def undo_lesson(context: Context, before: dict[str, Json], outputs: dict[str, Json] | None) -> dict[str, Json]:
+    """Take the count back, and with the first one the lesson."""
+    return reverted(context, before, "lessons")
+
+
+def _show_learn(
+    context: Context,
+    problem: str,
+    solution: Json,
+    worked: bool,
+    kind: Literal["failure", "pattern"] = "failure",
+    layer: Name = "project",
+    tags: list[str] | None = None,
+) -> Preview:
+    how = "worked" if worked else "did not work"
+    return Preview(f"learn in the {layer} memory that a solution {how} for: {signature(problem)[:200]}")
+
+
+def _capture_learn(
+    context: Context,
+    problem: str,
+    solution: Json,
+    worked: bool,
+    kind: Literal["failure", "pattern"] = "failure",
+    layer: Name = "project",
+    tags: list[str] | None = None,
+) -> dict[str, Json]:
+    return captured(context, layer, "memory.learn", _identity(kind, problem, solution, worked))
+
+
+def _identity(kind: Kind, problem: str, solution: Json, worked: bool) -> dict[str, Json]:
+    return {"kind": kind, "problem": problem, "solution": solution, "worked": worked}
+
+
+@capability(
+    "memory.learn", effect="idempotent", preview=_show_learn, capture=_capture_learn, undo=undo_lesson,
+    risks=RISKS,
+)  # fmt: skip
+def learn(
+    context: Context,
+    problem: Annotated[str, Doc("the text of the error, or what kind of problem it was")],
+    solution: Annotated[Any, Doc("what was done about it: text, a template, any JSON data")],
+    worked: Annotated[bool, Doc("whether that solved it")],
+    kind: Annotated[Literal["failure", "pattern"], Doc(_KIND)] = "failure",
+    layer: Annotated[Name, Doc(_LAYER)] = "project",
+    tags: Annotated[list[str] | None, Doc("words by which lessons are picked")] = None,
+) -> Learned:
+    """Learn that a solution worked for a problem, or did not.
+
+    Errors that differ in numbers, times, paths, addresses and the like count as the same. Each task counts once.
+    """
+    if not signature(problem):
+        raise Failure("`problem` is empty")
+    mark = name_of(context, "memory.learn", _identity(kind, problem, solution, worked))
+    with opened(context, layer, "lessons") as memory:
+        learned(memory, Lesson(kind, problem, solution, worked, tuple(tags or ())), writer(context), mark)
+    return Learned(key_of(kind, problem, solution), signature(problem))
+
+
+class Advised(NamedTuple):
+    lessons: Annotated[
+        list[dict[str, Any]],
+        Doc("problem, solution, similarity, uses, success_rate, key, tags, source, best first"),
+    ]
+    total: Annotated[int, Doc("how many are given; 0: nothing similar is known")]
+    solution: Annotated[Any, Doc("that of the best lesson; null without one")]
+    similarity: Annotated[float, Doc("of the best lesson, from 0 to 1")]
+    success_rate: Annotated[float, Doc("of the best lesson, from 0 to 1")]
+
+
+@capability("memory.advise", effect="read", risks=RISKS, foreign=("lessons", "solution"))
+def advise(
+    context: Context,
+    problem: Annotated[str, Doc("the text of the error, or what kind of problem it is")],
+    kind: Annotated[Literal["failure", "pattern"], Doc(_KIND)] = "failure",
+    layer: Annotated[Name, Doc(_LAYER)] = "project",
+    threshold: Annotated[
+        float | None, Doc("least similarity, from 0 to 1; default: `memory: {threshold: …}`, else 0.65")
+    ] = None,
+    limit: Annotated[int, Doc("how many at most, up to 50")] = 5,
+) -> Advised:
+    """Recall what solved similar problems.
+
+    Those come first that are similar and mostly worked; one that was tried seldom counts towards a half.
+    """
+    least = threshold if threshold is not None else float(context.settings("memory").get("threshold", THRESHOLD))
+    if not 0 < least <= 1 or not 1 <= limit <= 50:
+        raise Failure("`threshold` is above 0 and at most 1, `limit` 1 to 50")
+    with opened(context, layer, "lessons") as memory:
+        advices = advised(memory, problem, kind, least, limit)
+    lessons = [{**advice._asdict(), "tags": [*advice.tags], "source": advice.source._asdict()} for advice in advices]
+    best = advices[0] if advices else None
+    if best is None:
+        return Advised([], 0, None, 0.0, 0.0)
+    return Advised(lessons, len(lessons), best.solution, best.similarity, best.success_rate)
