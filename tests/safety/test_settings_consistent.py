@@ -97,7 +97,7 @@ def test_what_this_version_does_not_use_is_said_for_each_key_of_the_scheduler(fo
         ("tools: {read: {}}\n", "PLAN004", "a tool needs the key `uses`"),
         ("memory: {task_store: {backend: postgres}}\n", "PLAN006", "`backend` must be `file` or `sqlite`"),
         ("memory: {team_store: {}}\n", "PLAN003", "no key `team_store`"),
-        ("memory: {task_store: {retention: {max_age: ever}}}\n", "PLAN006", "`max_age` is a duration such as `90d`"),
+        ("memory: {task_store: {retention: {max_age: ever}}}\n", "PLAN006", "`max_age` cannot be `ever`"),
         ("memory: {threshold: 2}\n", "PLAN006", "`threshold` must be"),
         ("scheduler: {max_parallel: 0}\n", "PLAN006", "`max_parallel` must be"),
         ("scheduler: {queue_policy: lifo}\n", "PLAN006", "`queue_policy` must be `fifo`"),
