@@ -263,14 +263,29 @@ def _after_round(state: State, number: int, loop: Loop, failure: str, message: s
     if loop.until is None:
         return Close(number)
     failure = "exhausted" if loop.at_bound == "fail" else ""
-    return Close(number, failure, _unreached(state.specs[number], frame.round))
+    return Close(number, failure, _unreached(state, state.specs[number], frame))
 
 
-def _unreached(task: Task, rounds: int) -> str:
+def _unreached(state: State, task: Task, frame: Frame) -> str:
     goal = until_of(task)
     if task.agent is not None and task.agent.until is None:
-        return f"the agent `{task.agent.name}` has not given {goal} after {rounds} rounds"
-    return f"`{goal}` is still false after {rounds} rounds"
+        why = _last_check(state, frame)
+        return f"the agent `{task.agent.name}` has not given {goal} after {frame.round} rounds{why}"
+    return f"`{goal}` is still false after {frame.round} rounds"
+
+
+_QUOTED = 2_000
+"""Characters at the end of what a check printed that a message quotes."""
+
+
+def _last_check(state: State, frame: Frame) -> str:
+    """What the check of an agent's work said last, as the end of a sentence; empty without one."""
+    at = frame.index.get("check")
+    outcome = state.tasks[at].outcome if at is not None else None
+    if outcome is None or not outcome.failure:
+        return ""
+    printed = "\n".join(filter(None, (outcome.stdout.strip(), outcome.stderr.strip())))
+    return ": " + "\n".join(filter(None, (outcome.message, printed[-_QUOTED:])))
 
 
 def _asked_about(state: State, frame: Frame, loop: Loop) -> bool:

@@ -98,7 +98,7 @@ from planrunner.machine.statuses import (
     take_slot,
     tell_recovering,
 )
-from planrunner.machine.verdicts import judge
+from planrunner.machine.verdicts import judge, judge_failed
 from planrunner.plan.agents import ASKING
 from planrunner.plan.model import Plan
 
@@ -276,7 +276,7 @@ def _retry_scheduled(state: State, event: RetryScheduled, at: float) -> None:
     move(state, number, task_state, "pending")
     hypotheses.forget(state, number)
     if (last := task_state.outcome) is not None:
-        reason = last.message or judge(state, number).detail
+        reason = last.message or (judge_failed(task_state.gate, event.attempt) or judge(state, number)).detail
         tried = Tried(event.attempt, event.failure, last.failure, last.message, last.exit_code, last.duration, reason)
         task_state.tried = (*task_state.tried[-_REMEMBERED:], tried)
     task_state.failure = event.failure

@@ -55,6 +55,7 @@ def ask(
     context: Context,
     agent: Annotated[str, Doc("name of the agent")],
     prompt: Annotated[str, Doc("what it is to do; empty where the conversation says so already", use="prompt")] = "",
+    objections: Annotated[list[str] | None, Doc("what speaks against the work before")] = None,
     transcript: Annotated[str, Doc("digest of the conversation before")] = "",
     results: Annotated[list[dict[str, Any]] | None, Doc("records of the calls that it wanted")] = None,
     tools: Annotated[list[dict[str, Any]] | None, Doc("what it may call")] = None,
@@ -71,7 +72,7 @@ def ask(
 ) -> Next:
     """Ask the model of an agent what to do next. It is the inner step of a task with `agent`, which makes the calls."""
     said = conversation(context, transcript)
-    new = _news(context, said, results or [], prompt, until)
+    new = _news(context, said, results or [], _asked_for(prompt, objections or []), until)
     offers = Offers([] if last else offered(tools or []))
     rules = [system, *(_RULES if tools else ())]
     if last and tools:
@@ -98,6 +99,12 @@ def ask(
         )
 
     return asking(context, [model], work)
+
+
+def _asked_for(prompt: str, objections: list[str]) -> str:
+    """The prompt, and below it why the work before was not accepted."""
+    heard = [f"The last attempt was not accepted: {text}" for text in objections if text]
+    return "\n\n".join([prompt, *heard]) if prompt else ""
 
 
 def _news(

@@ -12,6 +12,7 @@ from typing import Any
 
 from planrunner.plan.agents import ASK, ASKING, Roster, Tool, Unknown, Unreadable, granted, narrowed, schema_of, without
 from planrunner.plan.expressions.parse import parse
+from planrunner.plan.expressions.values import TemplateError
 from planrunner.plan.files import Fault
 from planrunner.plan.lower import values
 from planrunner.plan.lower.keys import Draft
@@ -28,6 +29,7 @@ from planrunner.plan.model import (
     Task,
 )
 from planrunner.plan.nearest import nearest
+from planrunner.plan.templates import references
 from planrunner.syntax.tree import Mapping, Node
 
 Json = Any
@@ -115,11 +117,17 @@ class _Agent:
             "calls": {"first": [], "next": "{{ tasks.model.outputs.calls }}"},
             "transcript": {"first": "", "next": "{{ tasks.model.outputs.transcript }}"},
             "prompt": {"first": values.data(self._nodes["prompt"]) if "prompt" in self._nodes else "", "next": ""},
+            "objections": {"first": self._objections(), "next": []},
         }
         if self._check is not None:
             told = "{{ default(tasks.check.stdout, '') + default(tasks.check.stderr, '') }}"
             carry["check"] = {"first": "", "next": told}
         return Loop(most or ROUNDS, self._expression(done), tuple(tasks), carry)
+
+    def _objections(self) -> list[str]:
+        """What spoke against the work before, as far as the prompt does not say where that belongs."""
+        prompt = str(values.data(self._nodes["prompt"])) if "prompt" in self._nodes else ""
+        return [f"{{{{ {path} }}}}" for path in _OBJECTIONS if path.partition(".")[0] not in _names_read(prompt)]
 
     def outputs(self) -> tuple[Output, ...]:
         """What the task gives: the parts of its answer, or its text."""
@@ -151,6 +159,7 @@ class _Agent:
         inputs: dict[str, Json] = {
             "agent": self.name,
             "prompt": "{{ carry.prompt }}",
+            "objections": "{{ carry.objections }}",
             "transcript": "{{ carry.transcript }}",
             "results": "{{ tasks.calls.items }}",
             "last": "{{ loop.round == loop.max }}",
@@ -288,6 +297,18 @@ class _Agent:
             self._low.report(found.code, found.message, self._place, found.help)
             return None
         return found
+
+
+_OBJECTIONS = ("retry.reason", "rework.comment")
+"""Why the last attempt was not accepted, and why the task was sent back."""
+
+
+def _names_read(template: str) -> set[str]:
+    """The first parts of the names that a text reads; none of a text that is not sound, which lint reports."""
+    try:
+        return {path[0] for path, _, _ in references(template)}
+    except TemplateError:
+        return set()
 
 
 _SCRIPT = "Run a command with `sh -c` in the working directory. Gives its exit code and what it printed."
