@@ -10,7 +10,7 @@ from planrunner.machine.events import FreshnessSeen, Outcome, ResetPlanned, RunS
 from planrunner.machine.graph import Frame, Shape
 from planrunner.machine.ledger import Ledger
 from planrunner.machine.timers import Alarms, TimeMeter, Wheel
-from planrunner.plan.model import Budgets, EffectClass, Plan, Task
+from planrunner.plan.model import Budgets, EffectClass, Plan, Script, Task
 from planrunner.plan.tasks import holds
 
 if TYPE_CHECKING:
@@ -528,7 +528,13 @@ def member(holder: Task, item: Task, value: Json) -> Task:
     given = value.get("arguments") or {}
     if tool.sub is not None:
         return tool._replace(params=_of_arguments(tool.params, given))
+    if tool.run is not None:
+        return tool._replace(run=given["command"], script=_WORD_FOR_WORD)
     return tool._replace(inputs=_of_arguments(tool.inputs, given))
+
+
+_WORD_FOR_WORD = Script("")
+"""A script without values: what looks like a template in it is text."""
 
 
 def _of_arguments(written: Json, given: dict[str, Json]) -> Json:

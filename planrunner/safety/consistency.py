@@ -4,7 +4,7 @@ not done yet."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -123,7 +123,7 @@ def _known(pieces: Iterable[Piece], user: Part | None) -> dict[str, Names]:
     return {**names, "memory": dict.fromkeys(_LAYERS)}
 
 
-_OF_AGENTS = {"model": "models", "fallback": "models", "memory": "memory", "policy": "profiles"}
+_OF_AGENTS = {"model": "models", "fallback": "models", "memory": "memory"}
 
 
 def _references(section: str, value: Node, known: dict[str, Names], directory: str) -> Iterator[Diagnostic]:
@@ -131,6 +131,8 @@ def _references(section: str, value: Node, known: dict[str, Names], directory: s
         for agent, body in entries(value):
             for key, of in _OF_AGENTS.items():
                 yield from _named(f"the agent `{agent}`", _value(body, key), of, known)
+            for key in ("tools", "denied"):
+                yield from _named(f"the agent `{agent}`", _value(body, key), "tools", known, _not_of_the_project)
     elif section == "models":
         for key in ("default", "judge"):
             yield from _named(f"`{key}` of `models`", _value(value, key), "models", known)
@@ -143,6 +145,11 @@ def _references(section: str, value: Node, known: dict[str, Names], directory: s
         yield from _named("`profile`", value, "profiles", known)
     elif section == "workflow":
         yield from _plan(value if isinstance(value, Scalar) else _value(value, "plan"), directory)
+
+
+def _not_of_the_project(word: str) -> bool:
+    """Whether a word for a tool names what every project has, or something that plans are checked for."""
+    return word in ("ask", "shell") or not {".", "*"}.isdisjoint(word)
 
 
 def _value(node: Node, key: str) -> Node | None:
@@ -159,11 +166,17 @@ _CALLED = {
 """What an entry of a section is called that others name."""
 
 
-def _named(whose: str, node: Node | None, section: str, known: dict[str, Names]) -> Iterator[Diagnostic]:
-    """Names, one or a list, that the section does not have."""
+def _named(
+    whose: str,
+    node: Node | None,
+    section: str,
+    known: dict[str, Names],
+    other: Callable[[str], bool] = lambda word: False,
+) -> Iterator[Diagnostic]:
+    """Names, one or a list, that the section does not have, but for those that are meant for something ``other``."""
     names = known[section]
     for each in node.items if isinstance(node, Sequence) else [node]:
-        if not isinstance(each, Scalar) or not isinstance(each.value, str) or each.value in names:
+        if not isinstance(each, Scalar) or not isinstance(each.value, str) or each.value in names or other(each.value):
             continue
         close = nearest(each.value, islice(names, _NEAR))
         what = f"{whose} names the {_CALLED[section]} `{each.value}`, which is not there"

@@ -32,6 +32,7 @@ def _named(section: Json) -> dict[str, Json]:
 
 
 def _agent(name: str, said: dict[str, Json], directory: str) -> dict[str, Json]:
+    """What a project says of an agent, with the texts that it names in their places."""
     agent = dict(said or {})
     system = agent.pop("instructions", None) or agent.pop("system_prompt", None) or agent.pop("system", None)
     if system is not None:

@@ -175,3 +175,26 @@ def test_a_plan_is_a_tool(make: Make) -> None:
     told = bench.run(PLAN, agents={"coder": {"tools": ["greet.yaml"]}})
     assert told["status"] == "completed", told
     assert "hello Ada" in bench.model.heard[1].last()
+
+
+def test_the_policy_of_an_agent_holds_for_its_calls(make: Make) -> None:
+    bench = make([[("shell", {"command": "touch a"}), ("files_write", {"path": "b.txt", "content": "x"})], "Done."])
+    policy = {"capabilities": {"deny": ["shell"]}, "files": {"write": ["out/**"]}}
+    bench.run(PLAN, agents={"coder": {"tools": ["files.write", "shell"], "policy": policy}})
+    assert [text.partition(":")[0] for role, text in bench.model.heard[1].turns if role == "tool"] == [
+        "It failed (policy)",
+        "It failed (policy)",
+    ]
+    assert sorted(path.name for path in bench.folder.iterdir() if path.suffix != ".yaml") == [".planrunner"]
+
+
+def test_a_policy_reads_the_commands_that_a_model_chooses(make: Make) -> None:
+    commands = ["echo a; rm -rf junk", "git push origin main", "echo '{{ 7 * 7 }}'"]
+    bench = make([[("shell", {"command": command}) for command in commands], "Done."])
+    deny = {"deny": [{"uses": "shell", "run": "rm *"}], "ask": [{"uses": "shell", "run": "git push *"}]}
+    bench.write(PLAN, policy={"capabilities": deny})
+    assert bench.call("exec", "plan.yaml").returncode == 8
+    assert "git push origin main" in bench.call("gates").stdout
+    assert bench.call("reject", "last", "fix#2/calls[1]", "--reason", "not today", "--resume").returncode == 0
+    told = [text for role, text in bench.model.heard[1].turns if role == "tool"]
+    assert "rm *" in told[0] and "not today" in told[1] and "{{ 7 * 7 }}" in told[2]

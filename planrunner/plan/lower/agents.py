@@ -26,6 +26,7 @@ from planrunner.plan.model import (
     Output,
     Param,
     Plan,
+    Script,
     Task,
 )
 from planrunner.plan.nearest import nearest
@@ -270,7 +271,8 @@ class _Agent:
 
     def _task(self, tool: Tool) -> Task | None:
         """The task that a call of a tool is."""
-        made = Task(tool.name, timeout=CALL_TIMEOUT, span=self._place)
+        policy = self._definition.get("policy")
+        made = Task(tool.name, timeout=CALL_TIMEOUT, policy=policy, span=self._place)
         if tool.server:
             inputs = {"server": tool.server, "tool": _argument("tool"), "arguments": _argument("arguments")}
             return made._replace(uses="mcp.call", inputs=inputs)
@@ -287,7 +289,7 @@ class _Agent:
         if found is None:
             return None
         if found.takes_run:
-            return made._replace(uses=tool.uses, run=("sh", "-c", "{{ call.arguments.command }}"))
+            return made._replace(uses=tool.uses, run=_argument("command"), script=Script(""))
         inputs = {each.name: _argument(each.name) for each in found.inputs} | dict(tool.fixed)
         return made._replace(uses=tool.uses, inputs=inputs)
 
