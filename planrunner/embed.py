@@ -140,7 +140,12 @@ def run(
         unattended=True,
         trust=trust,
     )
-    result = execute(request, _Watch(on_event))
+    seen = _Watch(on_event)
+    result = execute(request, seen)
+    if result.state.proposal:
+        from planrunner.app.runs.proposals import continued  # few runs propose a plan
+
+        result = continued(result, seen, unattended=True)
     return look(result.run_id, result.state_dir)
 
 

@@ -23,7 +23,7 @@ from planrunner.cli.options import (
 )
 from planrunner.cli.output import print_document
 from planrunner.cli.revise import plan_options, revised_first
-from planrunner.cli.runner import attended, lay_environment, report, tell_edited, watch
+from planrunner.cli.runner import attended, lay_environment, report, tell_edited, watch, with_proposals
 from planrunner.cli.settings import Settings
 from planrunner.errors import OK, NextStep, UsageError
 from planrunner.views.documents import document_of
@@ -63,7 +63,7 @@ def begin(given: Settings, request: RerunRequest, *, preview: bool, as_json: boo
     seen = watch(given, how["progress"], how["output"])
     onlooker = seen if how["no_wait"] or how["unattended"] else attended(given, seen)
     request = request._replace(unattended=how["unattended"], accepts_policy=how["accept_policy"])
-    result = rerun(request, given.state, onlooker)
+    result = with_proposals(rerun(request, given.state, onlooker), onlooker, how["unattended"])
     return report(result, as_json)
 
 

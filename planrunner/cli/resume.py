@@ -34,6 +34,7 @@ from planrunner.cli.runner import (
     report_steered,
     tell_edited,
     watch,
+    with_proposals,
 )
 from planrunner.cli.settings import Settings
 from planrunner.errors import RunHeld
@@ -140,4 +141,4 @@ def resume_run(given: Settings, options: ResumeOptions) -> int:
         if taken_back.answer.applied:
             return report_steered(taken_back, options.json)
         result = resume(options.run, (), given.state, progress)  # it has paused meanwhile
-    return report(result, options.json)
+    return report(with_proposals(result, progress, options.unattended, manner.unconfined), options.json)

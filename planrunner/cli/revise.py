@@ -17,9 +17,9 @@ from planrunner.cli.output import print_document
 from planrunner.cli.prompts import consent
 from planrunner.cli.settings import Settings, messages, output
 from planrunner.errors import OK, UsageError
-from planrunner.views.documents import document
 from planrunner.views.revision import (
     Revision,
+    declined_document,
     difference_document,
     difference_lines,
     proposal_lines,
@@ -84,7 +84,7 @@ def _proposed(given: Settings, run: str, answer: tuple[str, bool, str], as_json:
     if decline:
         run_id = proposals.decline(run, reason, given.state)
         if as_json:
-            print_document(document(run_id=run_id, declined=True), line=True)
+            print_document(declined_document(run_id), line=True)
         else:
             screen.write(f"run {run_id} keeps its plan; continue: {given.program} resume {run_id}\n")
         return OK

@@ -140,10 +140,21 @@ def exec_plan(given: Settings, options: ExecOptions) -> int:
     progress = watch(given, options.progress, options.output)
     if not (options.no_wait or options.unattended or options.dry_run):
         progress = attended(given, progress)
-    result = execute(request, progress)
+    result = with_proposals(execute(request, progress), progress, options.unattended, request.unconfined)
     if result.notices and text is None and not options.json and options.progress in ("auto", "tree", "plain"):
         say(f"lint has {plural(result.notices, 'finding')} about this plan: planrunner lint {plan}")
     return report(result, options.json)
+
+
+def with_proposals(
+    result: RunResult, progress: Watch, unattended: bool = False, unconfined: bool = False
+) -> RunResult:
+    """The run as it was left; one that has proposed a plan, and may take it over itself, is driven further."""
+    if not result.state.proposal:
+        return result
+    from planrunner.app.runs.proposals import continued  # few runs propose a plan
+
+    return continued(result, progress, unattended, unconfined)
 
 
 def _ask(given: Settings, alone: bool, request: dict[str, Any]) -> Answer:

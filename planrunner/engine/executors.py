@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from planrunner.capabilities.binding import Binding, Result, invoke
-from planrunner.capabilities.contract import Call, Exit, Pause, Spawn, basic_environment
+from planrunner.capabilities.contract import Call, Exit, Pause, Planning, Spawn, basic_environment
 from planrunner.engine.attempts import (
     INTERRUPTED,
     Attempt,
@@ -39,7 +39,7 @@ from planrunner.safety.sandbox.refusals import Tally
 if TYPE_CHECKING:
     from planrunner.engine.sandbox import Grounds
     from planrunner.engine.secrets import Vault
-    from planrunner.engine.services import AttemptServices, Planner
+    from planrunner.engine.services import AttemptServices
 
 Json = Any
 
@@ -89,7 +89,7 @@ class LiveSettings(NamedTuple):
     """Stops the run from another thread of this process."""
     executor: Executor | None = None
     """Makes the calls; None: this process and its children do."""
-    planner: Planner | None = None
+    planner: Callable[[], Planning] | None = None
     """For capabilities that write plans; None where the plan names none."""
 
     @property
@@ -146,7 +146,7 @@ def services(settings: LiveSettings, secrecy: Secrecy, call: Call) -> AttemptSer
         given = visible(call.rights, os.environ if given is None else given)
     attempt_services = AttemptServices(settings.state_dir, settings.directory, given, own, settings.vault)
     attempt_services.secrecy = secrecy
-    attempt_services.plans = settings.planner
+    attempt_services.planner = settings.planner
     if is_bound(call, settings):
         attempt_services.refused = Tally()
         sandbox = _sandbox()

@@ -16,42 +16,34 @@ _LONGEST = 600
 """Characters that are told of what a task printed."""
 
 
-class Running(NamedTuple):
-    """The plan of a run as text, its path, and the state of the run."""
+class Planner(NamedTuple):
+    """The ``Planning`` of a run in a ``directory``: the capabilities that plans may name, the text and path of the run's
+    own plan, and its state."""
 
+    capabilities: Capabilities
+    directory: str
     text: str
     path: str
     state: State
 
-
-class Planning:
-    """The ``Planning`` of one attempt, in a project."""
-
-    def __init__(self, known: Capabilities, directory: str, running: Running | None = None) -> None:
-        self._known = known
-        self._directory = directory
-        self._running = running
-
     def check(self, text: str, path: str) -> Loaded:
         """The plan of a text, and every finding about it; ``path`` is where it would lie."""
         source = Source(text, path, notation_of(path))
-        return load(source, self._known, obligations(self._directory))
+        return load(source, self.capabilities, obligations(self.directory))
 
     def callable(self) -> list[Capability]:
         """The built-in and installed capabilities that the project's policy does not refuse, by name."""
-        levels = obligations(self._directory).levels
-        usable = [name for name in self._known.names() if rights.capability(levels, rights.Use(name)).verdict != "deny"]
-        return [each for each in map(self._known.find, sorted(usable)) if each is not None]
+        levels, known = obligations(self.directory).levels, self.capabilities
+        usable = [name for name in known.names() if rights.capability(levels, rights.Use(name)).verdict != "deny"]
+        return [each for each in map(known.find, sorted(usable)) if each is not None]
 
     def current(self) -> tuple[str, str]:
-        """The plan of the run as text, and its path; empty where none is known."""
-        return ("", "") if self._running is None else (self._running.text, self._running.path)
+        """The plan of the run as text, and its path."""
+        return self.text, self.path
 
     def progress(self) -> str:
         """A line for each task of the run that has begun: its status and, of a failed one, what it said."""
-        if self._running is None:
-            return ""
-        state, lines = self._running.state, []
+        state, lines = self.state, []
         for task, at in zip(state.plan.tasks, state.tasks):
             if at.status == "pending":
                 continue

@@ -6,7 +6,7 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from planrunner.capabilities.contract import Call, Enclosed, Failure, Planning, basic_environment
 from planrunner.capabilities.files.scope import require_within
@@ -26,20 +26,11 @@ from planrunner.safety.project import read_data, unsound
 
 if TYPE_CHECKING:
     from planrunner.engine.output import Secrecy
-    from planrunner.engine.planning import Running
     from planrunner.engine.secrets import Vault
-    from planrunner.plan.load import Capabilities
     from planrunner.redaction import Redactor
     from planrunner.safety.sandbox.refusals import Tally
 
 Json = Any
-
-
-class Planner(NamedTuple):
-    """What plans that a run writes may name, and the plan of the run itself where it is to be changed."""
-
-    capabilities: Capabilities
-    running: Running | None = None
 
 
 class AttemptServices:
@@ -69,8 +60,8 @@ class AttemptServices:
         """What is masked in all that the run keeps or shows; None without secrets."""
         self.refused: Tally | None = None
         """What was refused to such programs."""
-        self.plans: Planner | None = None
-        """The capabilities that plans may name, and the plan of the run; None where no plan is written."""
+        self.planner: Callable[[], Planning] | None = None
+        """For what writes plans; None where the plan of the run names nothing of the kind."""
 
     def settings(self, section: str) -> dict[str, Json]:
         try:
@@ -155,11 +146,9 @@ class AttemptServices:
             conceal(self.secrecy, name, value)
 
     def planning(self) -> Planning:
-        from planrunner.engine.planning import Planning as Engines  # what writes plans alone needs all that loads them
-
-        if self.plans is None:
+        if self.planner is None:
             raise Failure("plans are written in a run only")
-        return Engines(self.plans.capabilities, self._directory, self.plans.running)
+        return self.planner()
 
     def enclosed(self, arguments: Sequence[str], env: Mapping[str, str], directory: str) -> Enclosed | None:
         return None if self.enclose is None else self.enclose(arguments, env, directory)

@@ -256,7 +256,7 @@ class RunRevised(NamedTuple):
 
 
 class RevisionDeclined(NamedTuple):
-    """The run goes on with the plan that it has: what ``task`` proposed as its next revision counts for nothing."""
+    """The run keeps its plan: what ``task`` proposed as the next revision counts for nothing."""
 
     task: str
     by: str = ""

@@ -162,6 +162,11 @@ def proposal_object(proposal: Proposal, made: Revision) -> dict[str, Json]:
     return {**revision_object(made, False), "proposal": {name: getattr(proposal, name) for name in kept}}
 
 
+def declined_document(run_id: str) -> dict[str, Json]:
+    """That a run keeps its plan, as data."""
+    return document(run_id=run_id, declined=True)
+
+
 def revision_object(made: Revision, recorded: bool) -> dict[str, Json]:
     """A revision as data; ``recorded`` is False for a preview."""
     return {

@@ -57,8 +57,8 @@ from planrunner.source import Source, notation_of
 
 if TYPE_CHECKING:
     from planrunner.app.people.admission import Ask
+    from planrunner.capabilities.contract import Planning
     from planrunner.engine.loop import Onlooker
-    from planrunner.engine.services import Planner
     from planrunner.journal.ports import JournalPort
     from planrunner.machine.events import Entry
 
@@ -174,13 +174,7 @@ def execute(
         if ready is None or noted is None:
             ready, noted = _seen_and_admitted(request, journal, registry, free)
         site = Site(journal, registry, state_dir, watch, request.unconfined, switch)
-        result = _begin(request, site, ready, noted)
-    if not result.state.proposal:
-        return result
-    from planrunner.app.runs.proposals import going_on  # few runs propose a plan
-    from planrunner.app.runs.resume import Manner
-
-    return going_on(result, watch, Manner(request.unattended, False, request.unconfined), switch)
+        return _begin(request, site, ready, noted)
 
 
 def _seen_and_admitted(
@@ -454,18 +448,16 @@ def live(site: Site, state: State, clock: Clock, epoch: int, vault: Vault | None
         grace=grace(directory),
         users=users_of(state.plan) if any(task.ready for task in state.plan.tasks) else {},
         switch=site.switch,
-        planner=planner(site, state) if PLANNING in state.traits else None,
+        planner=partial(planner, site, state, site.journal.plan(text_key(state)).text) if PLANNING in state.traits else None,
     )
     return LiveEffects(settings)
 
 
-def planner(site: Site, state: State) -> Planner:
-    """What a run whose plan writes plans knows of the language and of itself."""
-    from planrunner.engine.planning import Running  # loading plans, which most runs need not do
-    from planrunner.engine.services import Planner
+def planner(site: Site, state: State, text: str) -> Planning:
+    """What a run whose plan writes plans knows of the language and of itself; ``text`` is its plan."""
+    from planrunner.engine.planning import Planner  # loading plans, which most runs need not do
 
-    text = site.journal.plan(text_key(state)).text
-    return Planner(site.registry, Running(text, str(state.environment.get("plan", "")), state))
+    return Planner(site.registry, directory_of(state), text, str(state.environment.get("plan", "")), state)
 
 
 def looked_up(state: State, directory: str) -> Vault | None:

@@ -10,6 +10,7 @@ from concurrent.futures import Future, TimeoutError
 from contextvars import copy_context
 
 from planrunner.app.runs.execute import ExecRequest, RunResult, Silent, Watch, execute
+from planrunner.app.runs.proposals import continued
 from planrunner.app.runs.resume import Manner, resume
 from planrunner.engine.poller import StopSwitch
 from planrunner.errors import UsageError
@@ -60,6 +61,7 @@ class HostedRun:
     def _act(self, act: Act, watch: Watch, over: Callable[[HostedRun], None]) -> None:
         try:
             result = act(_Told(watch, self._started.set_result), self._switch)
+            result = continued(result, watch, unattended=True, switch=self._switch)
         except BaseException as error:  # it belongs to the thread that asks for the result
             over(self)
             if not self._started.done():

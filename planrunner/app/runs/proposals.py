@@ -81,7 +81,7 @@ def accept(run: str, digest: str, reason: str, state_dir: str | None) -> Revisio
 
 
 def decline(run: str, reason: str, state_dir: str | None) -> str:
-    """Let a run go on with the plan that it has; gives its id. Raises RunHeld, UsageError without a proposal."""
+    """Have a run keep its plan; gives its id. Raises RunHeld, UsageError without a proposal."""
     with closing(open_journal(find_state(None, state_dir))) as journal:
         run_id = journal.find_run(run)
         handle = journal.acquire(run_id)
@@ -102,11 +102,19 @@ def _request(proposal: Proposal, reason: str, by: str = "") -> ReviseRequest:
     return ReviseRequest(proposal.run_id, proposal.path, reason=why, text=proposal.text.encode(), by=by)
 
 
-def going_on(result: RunResult, watch: Watch, manner: Manner, switch: StopSwitch | None) -> RunResult:
-    """What becomes of a run that has paused with a proposal: where it takes that over on its own it goes on."""
-    if taken_over(result) is None:
-        return result
-    return resume(result.run_id, (), result.state_dir, watch, manner, switch)
+def continued(
+    result: RunResult,
+    watch: Watch,
+    unattended: bool = False,
+    unconfined: bool = False,
+    switch: StopSwitch | None = None,
+) -> RunResult:
+    """A run that has paused with a proposal, driven further as often as it takes one over itself. Raises as
+    ``resume``."""
+    while result.state.proposal and taken_over(result) is not None:
+        manner = Manner(unattended, unconfined=unconfined)
+        result = resume(result.run_id, (), result.state_dir, watch, manner, switch)
+    return result
 
 
 def taken_over(result: RunResult) -> Revision | None:

@@ -92,8 +92,7 @@ def resume(
     with closing(journal_at(state_dir, False)) as journal:
         site = Site(journal, Registry(), state_dir, watch, manner.unconfined, switch)
         with acting(principal(), workspace()):
-            result = _go_on(site, journal.find_run(run), following, "")
-    return _with_proposal(result, watch, manner._replace(accepts_policy=False), switch)
+            return _go_on(site, journal.find_run(run), following, "")
 
 
 def go_on(
@@ -105,17 +104,7 @@ def go_on(
     with closing(journal_at(state_dir, False)) as journal:
         site = Site(journal, Registry(), state_dir, watch)
         with acting(principal(), workspace()):
-            result = _go_on(site, journal.find_run(run), then, reopening)
-    return _with_proposal(result, watch, _PLAIN, None)
-
-
-def _with_proposal(result: RunResult, watch: Watch, manner: Manner, switch: StopSwitch | None) -> RunResult:
-    """A run as its runner leaves it; one that proposes a plan may go on with that."""
-    if not result.state.proposal:
-        return result
-    from planrunner.app.runs.proposals import going_on  # few runs propose a plan
-
-    return going_on(result, watch, manner, switch)
+            return _go_on(site, journal.find_run(run), then, reopening)
 
 
 def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], reopening: str) -> RunResult:

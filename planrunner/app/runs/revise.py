@@ -209,8 +209,8 @@ def _prepared(journal: Journal, recorded: _Recorded, request: ReviseRequest) -> 
 
 
 def _admitted(state: State, request: ReviseRequest, registry: Registry) -> tuple[ReadyPlan, dict[str, Json]]:
-    """The plan, and what the record says of why it is trusted. One that the run proposed runs as the plan before does:
-    whoever accepts it has seen it, and it may act nowhere else."""
+    """The plan, and what the record says of why it is trusted. One that the run proposed runs by the same
+    permission as the plan before it: it was shown before it was accepted, and may act nowhere else."""
     if request.text is None:
         asked = ExecRequest(request.plan, request.params, trust=request.trust, ask=request.ask)
         return admitted_plan(asked, MemoryJournal(), registry)

@@ -72,7 +72,7 @@ class Drafted(NamedTuple):
     findings: Annotated[list[dict[str, Any]], Doc("{code, severity, line, message} of each finding that is left")]
     diff: Annotated[str, Doc("unified diff from the plan before")]
     reason: Annotated[str, Doc("why the plan is made so, in the words of the model")]
-    proposes: Annotated[bool, Doc("whether the run is to go on with it")]
+    proposes: Annotated[bool, Doc("whether the run pauses with it as a proposal")]
     rounds: Annotated[int, Doc("how many plans were written until one was sound")]
     model: Annotated[str, Doc("name of the model that wrote it")]
     usage: Annotated[dict[str, Any], Doc("{input, output, cost} of all requests; null is not known")]
