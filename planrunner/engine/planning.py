@@ -17,8 +17,8 @@ _LONGEST = 600
 
 
 class Planner(NamedTuple):
-    """The ``Planning`` of a run in a ``directory``: the capabilities that plans may name, the text and path of the run's
-    own plan, and its state."""
+    """The ``Planning`` of a run in a ``directory``: the capabilities that plans may name, the text and path of the
+    run's own plan, and its state."""
 
     capabilities: Capabilities
     directory: str

@@ -448,16 +448,17 @@ def live(site: Site, state: State, clock: Clock, epoch: int, vault: Vault | None
         grace=grace(directory),
         users=users_of(state.plan) if any(task.ready for task in state.plan.tasks) else {},
         switch=site.switch,
-        planner=partial(planner, site, state, site.journal.plan(text_key(state)).text) if PLANNING in state.traits else None,
+        planner=planner(site, state) if PLANNING in state.traits else None,
     )
     return LiveEffects(settings)
 
 
-def planner(site: Site, state: State, text: str) -> Planning:
-    """What a run whose plan writes plans knows of the language and of itself; ``text`` is its plan."""
+def planner(site: Site, state: State) -> Callable[[], Planning]:
+    """For what writes plans: the language as the project may use it, and the run as it stands."""
     from planrunner.engine.planning import Planner  # loading plans, which most runs need not do
 
-    return Planner(site.registry, directory_of(state), text, str(state.environment.get("plan", "")), state)
+    text, path = site.journal.plan(text_key(state)).text, str(state.environment.get("plan", ""))
+    return partial(Planner, site.registry, directory_of(state), text, path, state)
 
 
 def looked_up(state: State, directory: str) -> Vault | None:
