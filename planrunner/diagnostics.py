@@ -153,6 +153,7 @@ RULES: dict[str, Rule] = _rules(
     ("PLAN609", "command-is-a-program", "warning", "a `command` that looks like a program, which `run` starts"),
     ("PLAN610", "missing-gate", "warning", "work that people decide about, without a gate before it"),
     ("PLAN611", "approval-without-effect", "error", "a gate whose rejection stops nothing"),
+    ("PLAN612", "idle-window", "warning", "a review window whose gates never wait together"),
     ("PLAN701", "criterion-in-words", "warning", "a criterion that only a person or a judge can decide"),
     ("PLAN703", "criterion-always-true", "warning", "a criterion that cannot fail"),
     ("PLAN801", "denied-by-policy", "error", "something that a policy refuses"),

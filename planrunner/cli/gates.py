@@ -17,7 +17,7 @@ from planrunner.cli.resume import resume_run
 from planrunner.cli.runner import report_notices
 from planrunner.cli.settings import Settings, output
 from planrunner.errors import DENIED, MISMATCH, OK, Denied, PlanrunnerError, RecordMismatch, UsageError
-from planrunner.views.gates import budget_gate_lines, decided_lines, gate_lines, watchdog_lines
+from planrunner.views.gates import budget_gate_lines, decided_lines, waiting_lines, watchdog_lines
 
 Json = Any
 
@@ -45,8 +45,7 @@ def gates_command(ctx: click.Context, /, run: str, as_json: bool) -> int:
     for one in runs:
         if one.gates or one.budgets or one.decided or one.watched:
             lines.append(f"{one.state.plan.id}  run {one.state.run_id}")
-            for number in one.gates:
-                lines += gate_lines(screen, one.state, number, time.time(), bool(run))
+            lines += waiting_lines(screen, one.state, one.gates, time.time(), bool(run))
             for number in one.watched:
                 lines += watchdog_lines(screen, one.state, number)
             for asked in one.budgets:

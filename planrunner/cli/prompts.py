@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from planrunner.app.history.show import look
 from planrunner.app.people.admission import AdmissionRequest, Answer, admit
@@ -25,11 +25,19 @@ from planrunner.machine.admission import Wanted
 from planrunner.machine.events import Entry
 from planrunner.machine.requests import Vote, turned_away
 from planrunner.machine.state import GateState, State
+from planrunner.machine.windows import Window, shown, windows
 from planrunner.plan.model import Param, Plan
 from planrunner.plan.params import bind, takes
 from planrunner.plugins.registry import Registry
 from planrunner.safety.project import read_project, unsound
-from planrunner.views.gates import budget_gate_lines, gate_lines, suggestion, waiting_budgets, waiting_gates
+from planrunner.views.gates import (
+    budget_gate_lines,
+    gate_lines,
+    suggestion,
+    waiting_budgets,
+    waiting_gates,
+    window_lines,
+)
 from planrunner.views.rights import powers_lines
 from planrunner.views.terminal import foreign
 
@@ -126,8 +134,8 @@ def turned_away_here(state: State, task: str, gate: GateState) -> str:
 
 
 class GateForm:
-    """The questions of one gate in their order: the decision, each field, the reason. ``sent`` is the number of the
-    request once it is made, ``kind`` what kind it is."""
+    """The questions of one gate in their order: the decision, each field, the reason. ``sent`` are the numbers of the
+    requests once they are made, ``kind`` what kind they are."""
 
     kind = "vote"
 
@@ -136,7 +144,7 @@ class GateForm:
         self._task = task
         self._number = number
         self._shown = gate.shown
-        self.sent: int | None = None
+        self.sent: list[int] = []
         self._options = [str(option["name"]) for option in request.get("options", ())]
         self._fields = list(request.get("form", ()))
         self._body: dict[str, Json] = {}
@@ -163,23 +171,23 @@ class GateForm:
             return None
         return next((field for field in self._fields if field["name"] not in self._body["fields"]), None)
 
-    def take(self, line: str) -> dict[str, Json] | None:
+    def take(self, line: str) -> list[dict[str, Json]]:
         """The next answer; the data of the vote once everything is said."""
         self.wrong = ""
         if not self._body:
             self._decide(line)
-            return None
+            return []
         field = self._next_field()
         if field is not None:
             self.wrong = _misfit(field, line)
             if not self.wrong:
                 self._body["fields"][field["name"]] = line
-            return None
+            return []
         if self._body["verdict"] == "reject" and not line:
             self.wrong = "a rejection needs a reason"
-            return None
+            return []
         given = {name: value for name, value in self._body["fields"].items() if value != ""}
-        return {**self._body, "fields": given, "reason": line, "shown": self._shown, "gate": self._task}
+        return [{**self._body, "fields": given, "reason": line, "shown": self._shown, "gate": self._task}]
 
     def _decide(self, line: str) -> None:
         if line in self._options:
@@ -219,7 +227,7 @@ class BudgetForm:
     def __init__(self, asked: Wanted) -> None:
         self._asked = asked
         self._body: dict[str, Json] = {}
-        self.sent: int | None = None
+        self.sent: list[int] = []
         self.wrong = ""
 
     def stands(self, state: State) -> bool:
@@ -235,21 +243,61 @@ class BudgetForm:
         example = suggestion(self._asked).partition("=")[2].strip("'")
         return f"how much {self._asked.what} to add, such as {example}, or [n]o / [q] decide later: "
 
-    def take(self, line: str) -> dict[str, Json] | None:
+    def take(self, line: str) -> list[dict[str, Json]]:
         """The next answer; the data of the request once everything is said."""
         self.wrong = ""
         if self._body:
             if "refuse" in self._body and not line:
                 self.wrong = "a rejection needs a reason"
-                return None
-            return {**self._body, "scope": self._asked.scope, "reason": line}
+                return []
+            return [{**self._body, "scope": self._asked.scope, "reason": line}]
         if line.lower() in ("n", "no", "reject"):
             self._body = {"refuse": [self._asked.what]}
         elif more := parse_amount(self._asked.what, line):
             self._body = {"add": {self._asked.what: more}}
         elif line:
             self.wrong = f"`{harmless(line)}` is not an amount of {self._asked.what}"
-        return None
+        return []
+
+
+class WindowForm:
+    """Whether all gates of a review window are approved, and why; or that they are decided one by one (``apart``)."""
+
+    kind = "vote"
+
+    def __init__(self, state: State, window: Window) -> None:
+        self._window = window
+        self.name = window.name
+        self._shown = shown(state, window)
+        gates = [(state.specs[number].id, state.tasks[number].gate) for number in window.waiting]
+        self._gates = [(name, gate.shown) for name, gate in gates if gate is not None]
+        self._approved = False
+        self.apart = False
+        self.sent: list[int] = []
+        self.wrong = ""
+
+    def stands(self, state: State) -> bool:
+        """As of a gate: whether all of them still wait, and show the same."""
+        opened = windows(state, waiting_gates(state)).get(self._window.name)
+        return opened == self._window and shown(state, self._window) == self._shown
+
+    def prompt(self) -> str:
+        return "reason: " if self._approved else "approve all? [y]es / [o]ne by one / [q] decide later: "
+
+    def take(self, line: str) -> list[dict[str, Json]]:
+        """The next answer; the data of the votes once everything is said."""
+        self.wrong = ""
+        if self._approved:
+            body = {"verdict": "approve", "fields": {}, "reason": line}
+            return [{**body, "gate": name, "shown": sight} for name, sight in self._gates]
+        self._approved = line.lower() in ("y", "yes", "approve")
+        self.apart = line.lower() in ("o", "one", "one by one", "n", "no")
+        if line and not (self._approved or self.apart):
+            self.wrong = f"`{harmless(line)}` is not an answer: type yes or one"
+        return []
+
+
+Form: TypeAlias = "GateForm | BudgetForm | WindowForm"
 
 
 class Desk:
@@ -264,10 +312,12 @@ class Desk:
         self._screen = messages(given)
         self._state: State | None = None
         self._ballots: Ballots | None = None
-        self._form: GateForm | BudgetForm | None = None
+        self._form: Form | None = None
         self._typed = b""
         self._left = False
         self._news = False
+        self._apart: set[str] = set()
+        """Review windows whose gates are decided one by one."""
         self._asked = False
         """Whether the line of the cursor is a question, with nothing typed and sent off yet."""
 
@@ -307,7 +357,15 @@ class Desk:
     def _ask_next(self, state: State, now: float) -> None:
         """Put the first question that there is."""
         told: list[str] = []
-        for number in waiting_gates(state):
+        waiting = waiting_gates(state)
+        for window in windows(state, waiting).values():
+            if window.coming and window.name not in self._apart:
+                waiting = [number for number in waiting if number not in window.waiting]
+            elif self._is_asked_whole(state, window):
+                lines = window_lines(self._screen, state, window, time.time(), True)
+                self._ask(WindowForm(state, window), lines)
+                return
+        for number in waiting:
             gate = state.tasks[number].gate
             assert gate is not None
             lines = gate_lines(self._screen, state, number, time.time(), True)
@@ -323,7 +381,14 @@ class Desk:
             self._screen.write("\n".join(["", *told, ""]))
             self._leave()
 
-    def _ask(self, form: GateForm | BudgetForm, lines: list[str]) -> None:
+    def _is_asked_whole(self, state: State, window: Window) -> bool:
+        """Whether the person may decide all gates of a window, and did not want to decide them one by one."""
+        if window.name in self._apart or len(window.waiting) < 2:
+            return False
+        gates = [(state.specs[number].id, state.tasks[number].gate) for number in window.waiting]
+        return not any(turned_away_here(state, name, gate) for name, gate in gates if gate is not None)
+
+    def _ask(self, form: Form, lines: list[str]) -> None:
         self._let_go()
         self._form = form
         self._screen.write("\n".join(["", *lines, ""]))
@@ -334,7 +399,7 @@ class Desk:
         if let_go is not None:
             let_go()
 
-    def _prompt(self, form: GateForm | BudgetForm) -> None:
+    def _prompt(self, form: Form) -> None:
         self._screen.write(form.prompt())
         self._asked = True
 
@@ -344,12 +409,12 @@ class Desk:
             self._screen.write("\n")
             self._asked = False
 
-    def _at_the_prompt(self, state: State, form: GateForm | BudgetForm) -> None:
+    def _at_the_prompt(self, state: State, form: Form) -> None:
         """Read what was typed; leave the question when it was answered elsewhere or has changed."""
-        if form.sent is not None:
-            answer = self._votes().answered(form.sent)
-            if answer is not None:
-                self._screen.write(f"{answer.message}\n")
+        if form.sent:
+            answers = [self._votes().answered(number) for number in form.sent]
+            if None not in answers:
+                self._screen.write("".join(f"{answer.message}\n" for answer in answers if answer is not None))
                 self._form = None
             return
         if not form.stands(state):
@@ -363,11 +428,14 @@ class Desk:
                 self._prompt(form)  # something was told meanwhile
             return
         self._asked = False
-        body = form.take(line)
+        bodies = form.take(line)
         if form.wrong:
             self._screen.write(f"{form.wrong}\n")
-        if body is not None:
-            form.sent = self._votes().post(state.run_id, body, form.kind)
+        if bodies:
+            form.sent = [self._votes().post(state.run_id, body, form.kind) for body in bodies]
+        elif isinstance(form, WindowForm) and form.apart:
+            self._apart.add(form.name)
+            self._form = None
         elif not self._left:
             self._prompt(form)
 

@@ -13,6 +13,7 @@ from planrunner.machine.gates import answered
 from planrunner.machine.names import label
 from planrunner.machine.requests import tally
 from planrunner.machine.state import GateState, State
+from planrunner.machine.windows import Window, shown, window_of, windows
 from planrunner.plan.expressions.quantities import format_duration, format_money
 from planrunner.views.hypotheses import gate_table
 from planrunner.views.status import about, about_lines, rfc3339
@@ -191,7 +192,50 @@ def gate_object(state: State, number: int) -> dict[str, Json]:
             for vote in gate.votes
         ],
         "shown": gate.shown,
+        "window": window_of(state, number),
     }
+
+
+def window_objects(state: State, waiting: list[int]) -> list[dict[str, Json]]:
+    """The review windows of the gates that wait: their gates, the tasks whose gates are still to come, and the digest
+    of all that they show."""
+    return [
+        {
+            "window": window.name,
+            "gates": [state.specs[number].id for number in window.waiting],
+            "coming": list(window.coming),
+            "shown": shown(state, window),
+        }
+        for window in windows(state, waiting).values()
+    ]
+
+
+def waiting_lines(terminal: Terminal, state: State, waiting: list[int], now: float, whole: bool) -> list[str]:
+    """The gates that wait as text: those of a review window as one list, with the command that approves of all."""
+    opened = windows(state, waiting)
+    lines: list[str] = []
+    for number in waiting:
+        if window_of(state, number) not in opened:
+            lines += gate_lines(terminal, state, number, now, whole)
+    for window in opened.values():
+        lines += window_lines(terminal, state, window, now, whole)
+    return lines
+
+
+def window_lines(terminal: Terminal, state: State, window: Window, now: float, whole: bool) -> list[str]:
+    """A review window: its gates one below the other, each with how it is rejected, and how all are approved."""
+    coming = f", {plural(len(window.coming), 'more')} to come: {', '.join(window.coming[:8])}" if window.coming else ""
+    head = f"window {terminal.paint(window.name, 'bold')}: {plural(len(window.waiting), 'gate')}{coming}"
+    lines = [f"{terminal.sign('blocked')} {head}"]
+    for number in window.waiting:
+        lines += [f"  {line}" for line in _question_lines(terminal, state, number, now, whole)]
+        lines.append(f"      {commands(terminal.program, state, number, now)[-1]}")
+    if not window.coming:
+        gate = state.tasks[window.waiting[0]].gate
+        assert gate is not None
+        call = f"{state.run_id} {_quoted(window.name)}{_who(gate)}"
+        lines.append(f"    {terminal.program} approve {call} --shown {shown(state, window)[:SHORT]}")
+    return lines
 
 
 def waiting_text(gate: GateState, now: float) -> str:
@@ -209,7 +253,12 @@ def waiting_text(gate: GateState, now: float) -> str:
 
 
 def gate_lines(terminal: Terminal, state: State, number: int, now: float, whole: bool) -> list[str]:
-    """A gate as text; ``whole`` shows the evidence too."""
+    """A gate as text with the commands that decide it; ``whole`` shows the evidence too."""
+    lines = _question_lines(terminal, state, number, now, whole)
+    return [*lines, *(f"    {command}" for command in commands(terminal.program, state, number, now))]
+
+
+def _question_lines(terminal: Terminal, state: State, number: int, now: float, whole: bool) -> list[str]:
     gate, task = state.tasks[number].gate, label(state, number)
     assert gate is not None
     request = gate.request
@@ -226,7 +275,7 @@ def gate_lines(terminal: Terminal, state: State, number: int, now: float, whole:
     if whole:
         given = request.get("inputs", {}).items()
         lines += [f"    {name}: {harmless(cut(as_text(value, 300), 300))}" for name, value in given]
-    return [*lines, *(f"    {command}" for command in commands(terminal.program, state, number, now))]
+    return lines
 
 
 def _option_lines(option: dict[str, Json]) -> Iterator[str]:

@@ -11,18 +11,27 @@ from planrunner.app.history.state import stored_state
 from planrunner.app.runs.control import Steered, steer
 from planrunner.app.runs.doubts import DECIDED, rest
 from planrunner.caller import principal
-from planrunner.errors import Hint, NextStep, NotFound, UsageError
+from planrunner.errors import Hint, NextStep, NotFound, RecordMismatch, UsageError
 from planrunner.journal.records import Answer, Request
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.machine.admission import Wanted
 from planrunner.machine.gates import sentence
 from planrunner.machine.names import label
+from planrunner.machine.requests import SHORTEST
 from planrunner.machine.state import State
 from planrunner.machine.statuses import ended, said
+from planrunner.machine.windows import Window, shown, windows
 from planrunner.plan.nearest import nearest
 from planrunner.views.documents import document
-from planrunner.views.gates import gate_objects, suggestion, waiting_budgets, waiting_gates, waiting_watchdogs
+from planrunner.views.gates import (
+    gate_objects,
+    suggestion,
+    waiting_budgets,
+    waiting_gates,
+    waiting_watchdogs,
+    window_objects,
+)
 
 Json = Any
 
@@ -51,6 +60,7 @@ def waiting_document(found: list[Waiting], now: float) -> dict[str, Json]:
 
     return document(
         gates=[told(one, gate) for one in found for gate in gate_objects(one.state, now)],
+        windows=[told(one, window) for one in found for window in window_objects(one.state, one.gates)],
         decided=[
             told(one, {"gate": one.state.specs[number].id, "decision": words})
             for one in found
@@ -133,7 +143,8 @@ def _missing(state: State, name: str, names: list[str]) -> NotFound | UsageError
     ends = [waiting.rpartition("/")[2] for waiting in names if "/" in waiting]
     limits = [limit.name for limit in waiting_budgets(state, time.time())]
     asked = [task.id for task, run in zip(state.specs, state.tasks, strict=True) if run.gate is not None]
-    near = nearest(name.removesuffix("/gate"), [*names, *ends, *limits, *asked])
+    opened = windows(state, [state.index[each] for each in names])
+    near = nearest(name.removesuffix("/gate"), [*names, *ends, *limits, *opened, *asked])
     listed = f"waiting: {', '.join(names[:10])}" if names else "nothing waits in this run"
     hint = f"did you mean `{near}`?" if near else f"{listed};"
     way = Hint(f"{hint} ", NextStep("gates", state.run_id), " lists them")
@@ -170,10 +181,39 @@ def vote(run: str, gate: str, body: dict[str, Json], state: str | None) -> list[
         named = [limit for limit in waiting if limit.name == gate]
         if limits := named or [limit for limit in waiting if gate in limit.tasks]:
             return _decide_limits(found.row.run, limits, body, state)
+    opened = windows(found.state, waiting_gates(found.state))
+    if gate in opened and gate not in found.state.index:
+        return _approve_window(found, opened[gate], body, state)
     names = find_gates(found.state, gate)
     if "add" in body:
         raise UsageError(f"`{names[0]}` is not a budget: nothing can be added to it", NextStep("gates", found.row.run))
     return [Voted(name, steer(found.row.run, "vote", {**body, "gate": name}, state)) for name in names]
+
+
+def _approve_window(found: Look, window: Window, body: dict[str, Json], state: str | None) -> list[Voted]:
+    """Approve of every gate of a review window, each for what it shows now."""
+    run, name = found.row.run, window.name
+    gates = [found.state.specs[number].id for number in window.waiting]
+    if body["verdict"] == "reject":
+        hint = Hint(f"name the gate to reject ({', '.join(gates[:10])}): ", NextStep("reject", run, gates[0], "--reason", "TEXT"))
+        raise UsageError(f"`{name}` is a review window, which is approved as a whole", hint)
+    if body.get("choice") or body.get("fields") or body.get("add"):
+        raise UsageError(f"`{name}` is a review window: it is approved, not answered", NextStep("approve", run, name))
+    if window.coming:
+        more = f"{', '.join(window.coming[:10])} {'has' if len(window.coming) == 1 else 'have'} not reached their gates"
+        hint = Hint("wait for them, or decide gates one by one: ", NextStep("approve", run, gates[0]))
+        raise UsageError(f"the window `{name}` is not complete: {more}", hint)
+    wanted = str(body.get("shown") or "")
+    if wanted and (len(wanted) < SHORTEST or not shown(found.state, window).startswith(wanted)):
+        message = f"run {run}: what the window `{name}` shows has changed: look again"
+        raise RecordMismatch(message, NextStep("gates", run))
+    voted: list[Voted] = []
+    for number in window.waiting:
+        gate = found.state.tasks[number].gate
+        assert gate is not None, "it waits for people"
+        asked = {**body, "gate": found.state.specs[number].id, "shown": gate.shown}
+        voted.append(Voted(asked["gate"], steer(run, "vote", asked, state)))
+    return voted
 
 
 def _ended_hint(found: Look, gate: str, body: dict[str, Json]) -> NextStep | Hint:

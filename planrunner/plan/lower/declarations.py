@@ -367,6 +367,8 @@ def gate(low: Lowering, nodes: dict[str, Node]) -> Gate:
     _report_alike(low, fields.get("options", ()))
     if "choose" in nodes:
         _report_choice(low, nodes)
+    if "window" in nodes:
+        _report_window(low, nodes)
     return Gate(kind or "approval", **fields)
 
 
@@ -430,6 +432,14 @@ def _report_choice(low: Lowering, nodes: dict[str, Node]) -> None:
     elif "form" in nodes:
         message = "a gate with `choose` cannot have a `form`: without people it is not filled in"
         low.report("PLAN009", message, place, "ask for the values at another gate")
+
+
+def _report_window(low: Lowering, nodes: dict[str, Node]) -> None:
+    """A gate that asks for more than an approval cannot be approved together with others."""
+    key = next((key for key in ("options", "form") if key in nodes), "")
+    if key:
+        help_ = "take `window` out: the gate is answered by its own name"
+        low.report("PLAN009", f"a gate with `{key}` cannot be in a review window", nodes["window"].span, help_)
 
 
 def approvers(node: Node) -> Approvers:

@@ -36,6 +36,7 @@ from planrunner.plan.rules import (
     templates,
     timeouts,
     unused,
+    windows,
 )
 from planrunner.plan.rules.suppression import Suppression, suppress
 from planrunner.plan.rules.view import PlanView, Project, inside, view_of, written
@@ -82,6 +83,7 @@ TABLE: tuple[tuple[tuple[str, ...], Check], ...] = (
     (gates.LABEL_CODES, gates.check_labels),
     (gates.UNGATED_CODES, gates.check_ungated),
     (gates.APPROVER_CODES, gates.check_approvers),
+    (windows.CODES, windows.check),
     (sizes.CODES, sizes.check),
     (policy.CODES, policy.check),
     (policy.ENTRY_CODES, policy.check_entries),
