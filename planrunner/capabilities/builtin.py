@@ -49,6 +49,7 @@ _MODULES = {
     "memory.lessons": "advise learn",
     "python.run": "run",
     "python.scan": "scan",
+    "python.tests": "write_tests",
     "research.facts": "cite facts",
     "research.fetch": "fetch",
     "research.relevance": "dedupe rank",

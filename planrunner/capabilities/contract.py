@@ -118,7 +118,9 @@ class Services(Protocol):
 
     def memory(self, layer: str, part: Part, stopped: Callable[[], bool]) -> Layer: ...
 
-    def enclosed(self, arguments: Sequence[str], env: Mapping[str, str], directory: str) -> Enclosed | None: ...
+    def enclosed(
+        self, arguments: Sequence[str], env: Mapping[str, str], directory: str, made: str = ""
+    ) -> Enclosed | None: ...
 
     def planning(self) -> Planning: ...
 
@@ -246,10 +248,17 @@ class Context(NamedTuple):
         UsageError for an unknown one, and one without a place."""
         return self._served().memory(layer, part, self.cancelled)
 
-    def enclosed(self, arguments: Sequence[str], env: Mapping[str, str], directory: str) -> Enclosed | None:
-        """How a program has to be started where the policy shuts it in; None: as it is. Raises Failure (policy) where
-        that cannot be done. ``programs.run_program`` asks this itself."""
-        return None if self.services is None else self.services.enclosed(arguments, env, directory)
+    def enclosed(
+        self, arguments: Sequence[str], env: Mapping[str, str], directory: str, made: str = ""
+    ) -> Enclosed | None:
+        """How a program has to be started where the policy shuts it in, or where it runs code that was ``made`` while
+        the run went on and that no person saw; None: as it is. Raises Failure (policy) where that cannot be done.
+        ``programs.run_program`` asks this itself."""
+        if self.services is not None:
+            return self.services.enclosed(arguments, env, directory, made)
+        if made:
+            raise Failure(f"`{made}` was made while the run went on, and nothing shuts it in here", rule="sandbox")
+        return None
 
     def planning(self) -> Planning:
         """The plan language as the project may use it, and the run as it stands; for what writes plans."""

@@ -63,6 +63,8 @@ class Program(NamedTuple):
     own: bool = False
     """A program of planrunner's own choosing (git, docker, kubectl), which runs nothing of the project and whose hosts
     and files are judged before it is started: it is not shut in."""
+    made: str = ""
+    """The code that it runs, where that was made while the run went on and no person saw it: it is shut in."""
 
 
 def run_program(
@@ -91,7 +93,7 @@ def run(context: Context, program: Program) -> Ended:
     whole = {**context.environment(), **program.env}
     environment = {name: value for name, value in whole.items() if value is not None}
     folder = os.path.join(context.call.directory, program.cwd)
-    shut = None if program.own else context.enclosed(program.arguments, environment, folder)
+    shut = None if program.own else context.enclosed(program.arguments, environment, folder, program.made)
     try:
         process = subprocess.Popen(
             list(program.arguments if shut is None else shut.arguments),

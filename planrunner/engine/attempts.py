@@ -177,8 +177,10 @@ class Attempt:
     def memory(self, layer: str, part: Part, stopped: Callable[[], bool]) -> Layer:
         return self._served().memory(layer, part, stopped)
 
-    def enclosed(self, arguments: Sequence[str], env: Mapping[str, str], directory: str) -> Enclosed | None:
-        return self._served().enclosed(arguments, env, directory)
+    def enclosed(
+        self, arguments: Sequence[str], env: Mapping[str, str], directory: str, made: str = ""
+    ) -> Enclosed | None:
+        return self._served().enclosed(arguments, env, directory, made)
 
     def planning(self) -> Planning:
         return self._served().planning()

@@ -112,11 +112,15 @@ def is_bound(call: Call, settings: LiveSettings) -> bool:
     return (call.rights != () or settings.untrusted or call.made != "") and not settings.unconfined
 
 
+_MAKERS = frozenset({"python.run", "python.write_tests"})
+"""Capabilities that may run code that was made while the run went on."""
+
+
 def apart(call: Call, settings: LiveSettings) -> Call:
     """The call with a folder for scratch files of its own where its processes are shut in, or may be: what Python runs
     is looked at when it is called."""
     if not is_bound(call, settings):
-        if settings.unconfined or call.task.uses != "python.run":
+        if settings.unconfined or call.task.uses not in _MAKERS:
             return call
         from planrunner.capabilities.python.scan import may_be_made
 
@@ -147,7 +151,7 @@ def services(settings: LiveSettings, secrecy: Secrecy, call: Call) -> AttemptSer
     attempt_services = AttemptServices(settings.state_dir, settings.directory, given, own, settings.vault)
     attempt_services.secrecy = secrecy
     attempt_services.planner = settings.planner
-    if is_bound(call, settings):
+    if is_bound(call, settings) or (call.task.uses in _MAKERS and not settings.unconfined):
         attempt_services.refused = Tally()
         sandbox = _sandbox()
         attempt_services.enclose = partial(

@@ -305,12 +305,14 @@ class Around(NamedTuple):
     tally: Tally
 
 
-def enclosed(around: Around, arguments: Sequence[str], env: Mapping[str, str], directory: str) -> Enclosure | None:
-    """How a capability has to start a program of its own; None: as it is. Raises Failure (policy) where the sandbox
-    that the policy demands cannot be set up."""
+def enclosed(
+    around: Around, arguments: Sequence[str], env: Mapping[str, str], directory: str, made: str = ""
+) -> Enclosure | None:
+    """How a capability has to start a program of its own, which runs the code ``made`` while the run went on; None: as
+    it is. Raises Failure (policy) where the sandbox that the policy demands cannot be set up."""
     call, grounds, tally = around
     try:
-        shut = confined(call, grounds, env.get("PATH", os.defpath), call.made)
+        shut = confined(call, grounds, env.get("PATH", os.defpath), call.made or made)
         if shut.kind == "none":
             return None
         given = {name: text for name, text in env.items() if name not in ("HOME", "TMPDIR", "USER", "LOGNAME")}

@@ -54,7 +54,7 @@ class AttemptServices:
         self._vault = vault
         self._chain: Chain | None = None
         self.kept: list[dict[str, Json]] = []
-        self.enclose: Callable[[Sequence[str], Mapping[str, str], str], Enclosed | None] | None = None
+        self.enclose: Callable[[Sequence[str], Mapping[str, str], str, str], Enclosed | None] | None = None
         """How a program has to be started to be shut in; None where no policy says so."""
         self.secrecy: Secrecy | None = None
         """What is masked in all that the run keeps or shows; None without secrets."""
@@ -150,8 +150,10 @@ class AttemptServices:
             raise Failure("plans are written in a run only")
         return self.planner()
 
-    def enclosed(self, arguments: Sequence[str], env: Mapping[str, str], directory: str) -> Enclosed | None:
-        return None if self.enclose is None else self.enclose(arguments, env, directory)
+    def enclosed(
+        self, arguments: Sequence[str], env: Mapping[str, str], directory: str, made: str = ""
+    ) -> Enclosed | None:
+        return None if self.enclose is None else self.enclose(arguments, env, directory, made)
 
 
 def _require_name(name: str) -> None:

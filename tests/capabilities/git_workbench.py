@@ -95,7 +95,7 @@ class Desk:
     def memory(self, layer: str, part: str, stopped: object) -> Any:
         raise NotImplementedError
 
-    def enclosed(self, arguments: Sequence[str], env: Mapping[str, str], directory: str) -> None:
+    def enclosed(self, arguments: Sequence[str], env: Mapping[str, str], directory: str, made: str = "") -> None:
         """No policy shuts anything in here."""
 
 

@@ -128,12 +128,13 @@ def encoded(text: str, encoding: str) -> bytes:
         raise Failure(f"the content cannot be written as {encoding}: {error}") from None
 
 
-def _write(path: str, content: str, encoding: str = "utf-8", mode: str | int = "", parents: bool = False) -> Plan:
+def to_write(path: str, content: str, encoding: str = "utf-8", mode: str | int = "", parents: bool = False) -> Plan:
+    """The plan to put a text at a path."""
     data = encoded(content, encoding)
     return _planned(Text(path, encoding, mode, parents), lambda *_: data)
 
 
-_WRITE = Verb("files.write", _write)
+_WRITE = Verb("files.write", to_write)
 
 
 @capability(

@@ -73,11 +73,7 @@ class Verb:
             ):
                 return earlier.outputs
             planned = self._planned(inputs)(context, tree)
-            changes = merged(planned.changes)
-            if changes:
-                if records.load(context, name + _LATE) is not None:
-                    _keep_replaced(context, tree, changes)
-                carry_out(context, tree, (name, self._name), Planned(changes, planned.outputs))
+            carry_out_late(context, tree, (name, self._name), planned)
             return planned.outputs
 
     def preview(self, context: Context, **inputs: Json) -> Preview:
@@ -98,8 +94,7 @@ class Verb:
             try:
                 changes = merged(self._planned(inputs)(context, tree).changes)
             except Failure as failure:
-                records.save(context, name + _LATE, records.Record((), {}))
-                return {**capture, "late": str(failure)}
+                return late(context, name, str(failure))
             _keep_replaced(context, tree, changes)
         rows = records.rows_of(changes)
         if len(rows) <= _INLINE:
@@ -113,6 +108,22 @@ class Verb:
 
     def _record(self, context: Context, inputs: Mapping[str, Json]) -> str:
         return records.name_of(context, self._name, {**self._defaults, **inputs})
+
+
+def late(context: Context, name: str, why: str) -> dict[str, Json]:
+    """What is captured of an act whose changes are not known before it: it keeps what it replaces itself, by
+    ``carry_out_late`` under the same name."""
+    records.save(context, name + _LATE, records.Record((), {}))
+    return {"format": _FORMAT, "record": name, "late": why}
+
+
+def carry_out_late(context: Context, tree: Beneath, record: tuple[str, str], planned: Planned) -> None:
+    """As ``carry_out``, of what may not have been captured: then what is replaced is kept now."""
+    changes = merged(planned.changes)
+    if changes:
+        if records.load(context, record[0] + _LATE) is not None:
+            _keep_replaced(context, tree, changes)
+        carry_out(context, tree, record, Planned(changes, planned.outputs))
 
 
 def carry_out(context: Context, tree: Beneath, record: tuple[str, str], planned: Planned) -> None:

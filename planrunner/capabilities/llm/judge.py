@@ -103,10 +103,15 @@ def judge(
 
 
 def question(criteria: list[str], material: str) -> str:
-    """What the judge is asked. The marks around the material are made from it, so nothing inside it can end it."""
-    mark = f"material-{sha256(material.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
+    """What the judge is asked."""
     listed = "\n".join(f"{number}. {criterion}" for number, criterion in enumerate(criteria, 1))
-    return f"Criteria:\n{listed}\n\n<{mark}>\n{material}\n</{mark}>\n\nJudge every criterion by the material alone."
+    return f"Criteria:\n{listed}\n\n{marked(material)}\n\nJudge every criterion by the material alone."
+
+
+def marked(material: str) -> str:
+    """A text between marks that are made from it, so that nothing inside can end it."""
+    mark = f"material-{sha256(material.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
+    return f"<{mark}>\n{material}\n</{mark}>"
 
 
 def checked(criteria: list[str], material: str, verdicts: list[dict[str, Json]]) -> list[dict[str, Json]]:

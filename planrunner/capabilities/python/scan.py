@@ -115,13 +115,7 @@ def scan(
     if bool(file) == bool(code):
         raise Failure("give one of `file` and `code`")
     data = content(context, file) if file else code.encode("utf-8", "surrogatepass")
-    levels = levels_of(context.call.rights)
-    text = decoded(data)
-    findings = judge(text, levels)
-    tools = ["rules"]
-    if bandit and not any(finding.rule == "unreadable" for finding in findings) and (words := bandit_command(context)):
-        findings = worst_first([*findings, *_told(context, words, data, levels)])
-        tools.append("bandit")
+    findings, tools = looked_at(context, data, bandit)
     counts = {word: sum(finding.verdict == word for finding in findings) for word in ("deny", "ask", "allow")}
     shown: list[Any] = [
         {key: value for key, value in finding._asdict().items() if key != "by"} for finding in findings[:_MOST]
@@ -133,6 +127,16 @@ def scan(
     if fail and report.worst == "deny":
         raise Failure(denied(file or "the code", findings), "policy", report._asdict(), rule=f"scan.{findings[0].rule}")
     return report
+
+
+def looked_at(context: Context, data: bytes, bandit: bool = True) -> tuple[list[Judged], list[str]]:
+    """What the rules find in code, and Bandit where it is installed, the worst first; and what looked."""
+    levels = levels_of(context.call.rights)
+    findings = judge(decoded(data), levels)
+    unreadable = any(finding.rule == "unreadable" for finding in findings)
+    if not bandit or unreadable or not (words := bandit_command(context)):
+        return findings, ["rules"]
+    return worst_first([*findings, *_told(context, words, data, levels)]), ["rules", "bandit"]
 
 
 def content(context: Context, path: str) -> bytes:
@@ -230,7 +234,10 @@ def _gate(context: Context, path: str) -> str:
 
 
 def may_be_made(call: Call) -> bool:
-    """Whether what a call of ``python.run`` runs is said to be made while the run goes on, or looks like it."""
+    """Whether what a call of ``python.run`` runs is said to be made while the run goes on, or looks like it; of
+    ``python.write_tests`` whether a model writes them."""
+    if call.task.uses == "python.write_tests":
+        return bool(call.inputs.get("by") == "model")
     said = call.inputs.get("generated")
     if said is not None:
         return said is not False

@@ -167,36 +167,45 @@ def pytest(
 ) -> Tested:
     """Run tests with pytest and read its report, with the failing examples of hypothesis."""
     tool = find(context, "pytest", python)
-    chosen = [*_WITHOUT_OURS] if tool.borrowed else []
-    chosen += [f"-k{keyword}"] if keyword else []
+    chosen = [f"-k{keyword}"] if keyword else []
     chosen += [f"-m{markers}"] if markers else []
     chosen += [f"--maxfail={max_failures}"] if max_failures else []
     chosen += [f"--hypothesis-profile={profile}"] if profile else []
     chosen += [f"--hypothesis-seed={seed}"] if seed is not None else []
-    code, said, cases = _ran(context, tool, [*chosen, "--", *names(paths or [])], keep)
+    tested = tested_with(context, tool, [*chosen, "--", *names(paths or [])], max_findings, keep=keep)
+    return judged(tested, fail)
+
+
+def tested_with(
+    context: Context, tool: Tool, arguments: list[str], most: int, *, keep: str = "", made: str = ""
+) -> Tested:
+    """The evidence of a run of pytest; ``made`` as in ``Program``. Raises Failure where there is none."""
+    code, said, cases = _ran(context, tool, arguments, keep, made)
     if code not in (0, 1, 5) and not _bad(cases):
         raise Failure(f"pytest ended with {code}: {said}")
-    tested = told("pytest", tool.version, context, cases, max_findings)
+    tested = told("pytest", tool.version, context, cases, most)
     if not tested.ok or (code == 0 and cases):
-        return _judged(tested, fail)
+        return tested
     why = "no tests were found" if code == 5 or not cases else f"pytest ended with {code}: {said}"
-    return _judged(tested._replace(ok=False, findings=[finding(why)]), fail)
+    return tested._replace(ok=False, findings=[finding(why)])
 
 
-def _ran(context: Context, tool: Tool, arguments: list[str], keep: str) -> tuple[int, str, list[Case]]:
-    """Exit code, last line and tests of a run of pytest; what it remembers lies in planrunner's cache."""
+def _ran(context: Context, tool: Tool, arguments: list[str], keep: str, made: str) -> tuple[int, str, list[Case]]:
+    """Exit code, last line and tests of a run of pytest; what it remembers lies in planrunner's cache, but what code
+    that is shut in writes."""
     folder = context.call.scratch or tempfile.mkdtemp(prefix="planrunner-")
     os.makedirs(folder, mode=0o700, exist_ok=True)
     report = os.path.join(folder, "junit.xml")
     options, env = ["-o", "junit_family=xunit1", f"--junitxml={report}"], {"PYTHONDONTWRITEBYTECODE": "1"}
-    if context.services is None:
+    options += [*_WITHOUT_OURS] if tool.borrowed else []
+    if context.services is None or made:
         options += ["-p", "no:cacheprovider"]
         env["HYPOTHESIS_STORAGE_DIRECTORY"] = os.path.join(folder, "hypothesis")
     else:
         options += ["-o", f"cache_dir={cache(context, 'pytest')}"]
         env["HYPOTHESIS_STORAGE_DIRECTORY"] = cache(context, "hypothesis")
     try:
-        ended = run(context, Program((*tool.words, *options, *arguments), env=env, loud=True))
+        ended = run(context, Program((*tool.words, *options, *arguments), env=env, loud=True, made=made))
         whole = os.path.exists(report)
         if whole and keep:
             context.keep_file(report, keep, "junit")
@@ -219,7 +228,7 @@ def junit(
     tested = told("junit", "", context, cases, max_findings)
     if not cases:
         tested = tested._replace(ok=False, findings=[finding("the reports hold no tests")])
-    return _judged(tested, fail)
+    return judged(tested, fail)
 
 
 def _read(path: str) -> list[Case]:
@@ -278,7 +287,8 @@ def example(case: Case) -> str:
     return "\n".join([first, *(line[margin:] for line in rest)])[:_TEXT]
 
 
-def _judged(tested: Tested, fail: bool) -> Tested:
+def judged(tested: Tested, fail: bool) -> Tested:
+    """The evidence again, or a Failure that carries it where a test failed and that is to count."""
     if tested.ok or not fail:
         return tested
     counts = tested.counts
