@@ -12,7 +12,8 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, Literal, NamedTuple
 
 from planrunner.capabilities.contract import Context, Doc, Failure, Preview, capability
@@ -23,7 +24,7 @@ from planrunner.capabilities.programs import Program, run
 from planrunner.capabilities.python.scan import content, decoded, denied, looked_at
 from planrunner.capabilities.validate.code import find
 from planrunner.capabilities.validate.evidence import Finding
-from planrunner.capabilities.validate.tests import FailedTest, Tested, judged, tested_with
+from planrunner.capabilities.validate.tests import WITHOUT_OURS, FailedTest, Tested, judged, tested_with
 from planrunner.files.staged import settle
 
 Json = Any
@@ -33,7 +34,6 @@ MOST_REPAIRS = 5
 _GHOST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ghost.py")
 _LARGEST = 1 << 20
 """Bytes of a text that a model is shown or gives."""
-_QUIET = {"PYTHONDONTWRITEBYTECODE": "1"}
 
 _SYSTEM = """\
 You write tests for Python code. Answer with one complete Python file for pytest and nothing else, in one fenced block.
@@ -145,7 +145,7 @@ def write_tests(
             raise Failure(f"`{name}` has no effect on tests by {by}: add `by: model`")
     order = Order(file, tuple(functions or ()), path, python)
     written = _written(context, order, lambda: _draft(context, order, by == "model", (model, goal, repairs)))
-    chosen = [f"--hypothesis-seed={seed}"] if seed is not None else []
+    chosen = [*WITHOUT_OURS, *([f"--hypothesis-seed={seed}"] if seed is not None else [])]
     made = path if by == "model" else ""
     tested = tested_with(context, find(context, "pytest", python), [*chosen, "--", path], max_findings, made=made)
     return _told(tested, written, fail)
@@ -188,7 +188,9 @@ def _draft(context: Context, order: Order, by_model: bool, asked: tuple[str, str
     for tool in ("hypothesis", "black"):  # with which it formats what it writes
         words = find(context, tool, order.python).words
     task = {"directory": context.call.directory, "module": order.module, "functions": list(order.functions)}
-    ended = run(context, Program((words[0], _GHOST), stdin=json.dumps(task).encode(), env=_QUIET, limit=_LARGEST))
+    with _scratch(context) as folder:
+        program = Program((words[0], _GHOST), stdin=json.dumps(task).encode(), env=_quiet(folder), limit=_LARGEST)
+        ended = run(context, program)
     if ended.code:
         raise Failure(f"hypothesis cannot write tests of {order.file}: {ended.said}")
     text = str(json.loads(ended.text))
@@ -197,6 +199,21 @@ def _draft(context: Context, order: Order, by_model: bool, asked: tuple[str, str
         way = "annotate its parameters, leave it out by `functions`, or have them written `by: model`"
         raise Failure(f"hypothesis cannot tell what the function of `{blind[0]}` takes: {way}")
     return Draft(text, "hypothesis", {"input": 0, "output": 0, "cost": 0}, [])
+
+
+@contextmanager
+def _scratch(context: Context) -> Iterator[str]:
+    folder = context.call.scratch or tempfile.mkdtemp(prefix="planrunner-")
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _quiet(folder: str) -> dict[str, str | None]:
+    """Variables with which Python and hypothesis leave nothing in the project."""
+    return {"PYTHONDONTWRITEBYTECODE": "1", "HYPOTHESIS_STORAGE_DIRECTORY": os.path.join(folder, "hypothesis")}
 
 
 def _by_model(context: Context, order: Order, source: str, asked: tuple[str, str, int]) -> Draft:
@@ -262,18 +279,14 @@ def _wrong(context: Context, order: Order, text: str) -> str:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return f"{type(error).__name__}: {error}"
     _require_allowed(context, order, text.encode("utf-8", "surrogatepass"))
-    folder = context.call.scratch or tempfile.mkdtemp(prefix="planrunner-")
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    draft = os.path.join(folder, os.path.basename(order.path))
-    try:
+    with _scratch(context) as folder:
+        draft = os.path.join(folder, os.path.basename(order.path))
         with open(draft, "w", encoding="utf-8", errors="surrogatepass") as file:
             file.write(text)
         words = find(context, "pytest", order.python).words
-        options = ("--collect-only", "-q", "-p", "no:cacheprovider", f"--rootdir={context.call.directory}", "--", draft)
-        env = {**_QUIET, "HYPOTHESIS_STORAGE_DIRECTORY": os.path.join(folder, "hypothesis")}
-        ended = run(context, Program((*words, *options), env=env, made=order.path))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        options = ("-q", "-p", "no:cacheprovider", *WITHOUT_OURS, f"--rootdir={context.call.directory}")
+        program = Program((*words, "--collect-only", *options, "--", draft), env=_quiet(folder), made=order.path)
+        ended = run(context, program)
     if ended.code == 5:
         return "it holds no tests"
     return "" if ended.code == 0 else ended.text[-4000:].strip() or ended.said

@@ -1,4 +1,4 @@
-"""python.run, python.scan."""
+"""python.run, python.scan, python.write_tests."""
 
 from __future__ import annotations
 
@@ -35,9 +35,25 @@ def _made(text: str) -> Any:
     return given
 
 
+def _tested(**inputs: Any) -> Any:
+    def given(directory: Path) -> dict[str, Any]:
+        (directory / "pytest.ini").write_text("[pytest]\n")
+        (directory / "sums.py").write_text("def total(prices: list[int]) -> int:\n    return sum(prices)\n")
+        (directory / "gone.py").write_text("def part(people: int) -> int:\n    return 10 // people\n")
+        (directory / "slow.py").write_text("import time\n\ntime.sleep(30)\n")
+        return {"path": "tests/test_it.py", "seed": 1, "python": sys.executable, **inputs}
+
+    return given
+
+
 CASES = [
     Case("python.scan", _made("import socket\nresult = 1\n"), name="looking"),
     Case("python.scan", _made("eval(args['x'])\n"), name="denied", fails="policy"),
+    Case("python.write_tests", _tested(file="sums.py"), volatile=["duration"]),
+    Case(
+        "python.write_tests", _tested(file="gone.py"), name="failing", fails="tests", volatile=["duration", "failures"]
+    ),
+    Case("python.write_tests", _tested(file="slow.py"), name="long", waits=True),
     Case("python.run", _function, name="function"),
     Case("python.run", _script, name="script"),
     Case("python.run", _lines("result = {'made': open('made.txt', 'w').write('x')}"), name="writing"),
