@@ -39,6 +39,8 @@ _MODULES = {
     "http.pages": "pages",
     "http.poll": "poll",
     "http.verbs": "delete get head patch post put request",
+    "kb.notes": "claim note",
+    "kb.views": "export search",
     "kubectl.objects": "apply delete get",
     "kubectl.rollout": "rollout_status rollout_undo",
     "llm.complete": "complete",

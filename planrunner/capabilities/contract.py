@@ -78,6 +78,9 @@ class Call(NamedTuple):
     ready: str = ""
     """What tells that the process is ready, where it is a service; empty for any other call."""
     """What the process of the call reads from its standard input."""
+    completed: Mapping[str, str] = {}
+    """The tasks that the task of the call needs and that completed, with the command or capability of each; empty for
+    whatever does not record tests."""
     made: str = ""
     """A file of code with text from outside, written by a task of the run and seen by no person: programs of the call
     may run it. Empty without one."""

@@ -155,9 +155,22 @@ def call_of(state: State, task: Task, start: Start, place: Place, key: str, undo
         stdin=text_of(rendered(task.stdin, scope)) if task.stdin else "",
         ready=text_of(rendered(task.ready, scope)) if task.ready else "",
         approved=approved(state, start.number) if task.uses == "python.run" else (),
+        completed=_completed(state, start.number) if task.uses == "kb.claim" else {},
         made=_taint().made(state, start.number) if state.foreign else "",
         purpose="undo" if undoes else "act",
     )
+
+
+def _completed(state: State, number: int) -> dict[str, str]:
+    """The tasks before this one that completed, by id as the plan writes it, with what each carries out."""
+    needs = [state.specs[need] for need in state.shape.needs[number] if state.tasks[need].status == "completed"]
+    return {spec.id.rpartition("/")[2]: _command(spec) for spec in needs}
+
+
+def _command(task: Task) -> str:
+    if task.run is None:
+        return task.uses
+    return task.run if isinstance(task.run, str) else " ".join(task.run)
 
 
 def _taint() -> ModuleType:

@@ -89,7 +89,7 @@ class Written(NamedTuple):
 
 
 class Text(NamedTuple):
-    """What all three are told alike."""
+    """The file that is to be written: what all three are told alike."""
 
     path: str
     encoding: str
@@ -97,7 +97,7 @@ class Text(NamedTuple):
     parents: bool
 
 
-def _planned(text: Text, make: Callable[[Beneath, list[str], FileState | None], bytes]) -> Plan:
+def planned(text: Text, make: Callable[[Beneath, list[str], FileState | None], bytes]) -> Plan:
     """A plan that puts what ``make`` gives at the path."""
 
     def plan(_: Context, tree: Beneath) -> Planned:
@@ -131,7 +131,7 @@ def encoded(text: str, encoding: str) -> bytes:
 def to_write(path: str, content: str, encoding: str = "utf-8", mode: str | int = "", parents: bool = False) -> Plan:
     """The plan to put a text at a path."""
     data = encoded(content, encoding)
-    return _planned(Text(path, encoding, mode, parents), lambda *_: data)
+    return planned(Text(path, encoding, mode, parents), lambda *_: data)
 
 
 _WRITE = Verb("files.write", to_write)
@@ -171,7 +171,7 @@ def _append(path: str, content: str, encoding: str = "utf-8", parents: bool = Fa
     def make(tree: Beneath, parts: list[str], before: FileState | None) -> bytes:
         return (content_of(tree, parts, _LARGEST) if before else b"") + data
 
-    return _planned(Text(path, encoding, "", parents), make)
+    return planned(Text(path, encoding, "", parents), make)
 
 
 def _still_appended(tree: Beneath, steps: Sequence[Step]) -> bool:
@@ -239,7 +239,7 @@ def _template(
         except TemplateError as error:
             raise Failure(f"{template or 'the text'} cannot be rendered: {error.message}") from None
 
-    return _planned(Text(path, "utf-8", mode, parents), make)
+    return planned(Text(path, "utf-8", mode, parents), make)
 
 
 _TEMPLATE = Verb("files.template", _template)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import ipaddress
 import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any, NamedTuple
 from urllib.parse import quote as percent
 
-from tld import get_tld
-
 from planrunner.capabilities.contract import Context, Doc, Failure, capability
 from planrunner.capabilities.jsonschema import faults
 from planrunner.capabilities.research.relevance import Index, scores, sentences, words
-from planrunner.capabilities.research.source import Item, given, host, text_of, texts_of
+from planrunner.capabilities.research.source import Item, given, quoted, texts_of
+from planrunner.knowledge.sources import owner
 from planrunner.plan.expressions.patterns import compiled
 from planrunner.plan.expressions.values import EvaluationError
 
@@ -256,19 +254,6 @@ def _fact(item: Item, text: str, span: tuple[int, int]) -> Fact:
     return Fact(" ".join(quote.split()), evidence)
 
 
-def owner(url: str) -> str:
-    """The registered part of the host: ``bbc.co.uk`` for ``www.bbc.co.uk``, the last two parts where
-    no public suffix is known, and an IP address as a whole. Two sources are independent only where owners differ."""
-    name = host(url)
-    try:
-        return str(ipaddress.ip_address(name))
-    except ValueError:
-        pass
-    domain = get_tld(f"http://{name}/", as_object=True, fail_silently=True, search_private=True)
-    registered = getattr(domain, "fld", None)
-    return str(registered) if registered else ".".join(name.split(".")[-2:])
-
-
 _MOST_SHOWN = 20_000
 
 
@@ -300,7 +285,7 @@ def cite(
     for item in source.items:
         evidence = item.get("evidence")
         if isinstance(evidence, list):
-            numbers = sorted({_number(sources, _checked(context, place)) for place in evidence})
+            numbers = sorted({_number(sources, quoted(context, place)) for place in evidence})
             kept: Item = {key: item[key] for key in ("id", "statement", "confidence", "cross_checked") if key in item}
             statements.append({**kept, "cites": numbers})
         else:
@@ -340,19 +325,6 @@ def _as_items(facts: Any) -> Any:
             raise Failure("`facts`: expected entries with `evidence`, each with url, start, end and quote")
         entries.append({"url": places[0]["url"], **item})
     return {"query": facts.get("query", ""), "facts": entries} if isinstance(facts, dict) else entries
-
-
-def _checked(context: Context, place: Item) -> Item:
-    """The place, after its quote was found where it says. What has no digest was never kept, and cannot be checked."""
-    if context.cancelled():
-        raise Failure("stopped", "interrupted")
-    if not place.get("text_sha256"):
-        return place
-    text = text_of(context, {**place, "text": "", "truncated": True})
-    if text[place["start"] : place["end"]] != place["quote"]:
-        span = f"{place['start']}–{place['end']}"
-        raise Failure(f"the quote at {span} of {place['url']} is not what stands there: {place['quote'][:80]}")
-    return place
 
 
 def _number(sources: dict[str, Item], item: Item) -> int:

@@ -83,6 +83,20 @@ def text_of(context: Context, item: Item) -> str:
     return data.decode("utf-8", "replace")
 
 
+def quoted(context: Context, place: Item) -> Item:
+    """A place, after its quote was looked up where it says. What has no digest was never kept, and cannot be checked.
+    Raises Failure where something else stands there, and where the text is not kept."""
+    if context.cancelled():
+        raise Failure("stopped", "interrupted")
+    if not place.get("text_sha256"):
+        return place
+    text = text_of(context, {**place, "text": "", "truncated": True})
+    if text[place["start"] : place["end"]] != place["quote"]:
+        span = f"{place['start']}–{place['end']}"
+        raise Failure(f"the quote at {span} of {place['url']} is not what stands there: {place['quote'][:80]}")
+    return place
+
+
 _PORTS = {"http": 80, "https": 443}
 _SAFE = "/%:@!$&'()*+,;=~-._"
 _LONGEST = 4_096

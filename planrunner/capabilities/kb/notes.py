@@ -1,0 +1,262 @@
+"""``kb.note`` and ``kb.claim``."""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+import time
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, NamedTuple
+
+from planrunner.capabilities.contract import Context, Doc, Failure, capability
+from planrunner.capabilities.files.text import Text, planned
+from planrunner.capabilities.files.verb import Plan, Verb, undone
+from planrunner.capabilities.research.source import quoted
+from planrunner.files.beneath import Beneath
+from planrunner.files.changes import Planned
+from planrunner.files.walk import CHUNK, contents
+from planrunner.knowledge.claims import joined, verdicts
+from planrunner.knowledge.notes import (
+    FOLDER,
+    LARGEST,
+    Citation,
+    Note,
+    Tested,
+    id_of,
+    note_from,
+    note_text,
+    read_notes,
+)
+from planrunner.plan.nearest import nearest
+
+Json = Any
+
+_LONGEST_TITLE = 500
+_LARGEST_SOURCE = 8 << 20
+_FOLDER = "folder of the knowledge base, inside the working directory"
+_CITATIONS = "where it is said: maps with `url`, `file` or `artifact`, such as the `evidence` of research.facts"
+
+
+class Kept(NamedTuple):
+    id: Annotated[str, Doc("its id, made of the title")]
+    path: Annotated[str, Doc("its file")]
+    changed: Annotated[bool, Doc("false where everything was as it should be already")]
+
+
+def _said(context: Context) -> dict[str, str]:
+    """Who writes, and on which day: that of the start of the run, so that all attempts write the same."""
+    call = context.call
+    day = time.strftime("%Y-%m-%d", time.gmtime(call.began)) if call.began else ""
+    who = "the model of task" if call.task.uses.startswith("agent.") else "task"
+    return {"by": f"{who} {call.task.id} of run {call.run_id}", "created": day}
+
+
+def _title(title: str) -> str:
+    """A title on one line. Raises Failure for what is none."""
+    text = " ".join(title.split())
+    if not text or len(text) > _LONGEST_TITLE:
+        raise Failure(f"a title has 1 to {_LONGEST_TITLE} characters")
+    return text
+
+
+def _written(context: Context, tree: Beneath, path: str, text: str) -> Planned:
+    data = text.encode("utf-8", "replace")
+    if len(data) > LARGEST:
+        raise Failure(f"{path} would have {len(data):,} bytes, above {LARGEST:,}")
+    return planned(Text(path, "utf-8", "", True), lambda *_: data)(context, tree)
+
+
+def _note(
+    title: str, text: str, tags: list[str] | None = None, citations: list[Json] | None = None, folder: str = FOLDER
+) -> Plan:
+    def plan(context: Context, tree: Beneath) -> Planned:
+        name = id_of(_title(title))
+        path = posixpath.join(folder, f"{name}.yaml")
+        cited = _citations(context, tree, citations)
+        note = Note("note", name, _title(title), text, _tags(tags), citations=cited, **_said(context))
+        earlier = _there(tree, path)
+        if earlier is not None:
+            note = note._replace(created=earlier.created, by=earlier.by)
+        inner = _written(context, tree, path, note_text(note))
+        return Planned(inner.changes, {"id": name, "path": path, "changed": inner.outputs["changed"]})
+
+    return plan
+
+
+def _there(tree: Beneath, path: str) -> Note | None:
+    try:
+        handle = tree.open_to_read(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise Failure(f"{path} cannot be read: {error.strerror}") from None
+    with open(handle, "rb") as file:
+        return note_from(contents(file.fileno(), path, LARGEST), path)
+
+
+def _tags(tags: list[str] | None) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(" ".join(tag.split()) for tag in tags or ()))
+
+
+_NOTE = Verb("kb.note", _note)
+
+
+@capability(
+    "kb.note", effect="idempotent", preview=_NOTE.preview, capture=_NOTE.capture, undo=undone, writes=("folder",),
+)  # fmt: skip
+def note(
+    context: Context,
+    title: Annotated[str, Doc("what it is about; a note with the same title gets the new text")],
+    text: Annotated[str, Doc("the note, in Markdown or plain words")],
+    tags: Annotated[list[str] | None, Doc("words by which it is picked")] = None,
+    citations: Annotated[list[Any] | None, Doc(_CITATIONS)] = None,
+    folder: Annotated[str, Doc(_FOLDER, form="file-written")] = FOLDER,
+) -> Kept:
+    """Keep a note in the knowledge base."""
+    inputs = {"title": title, "text": text, "tags": tags, "citations": citations, "folder": folder}
+    return Kept(**_NOTE.act(context, **inputs))
+
+
+class Claimed(NamedTuple):
+    id: Annotated[str, Doc("its id, made of the statement")]
+    path: Annotated[str, Doc("its file")]
+    changed: Annotated[bool, Doc("false where all of it was known already")]
+    status: Annotated[
+        Literal["confirmed", "supported", "open", "disputed"],
+        Doc("confirmed: by two independent sources or a test; disputed: a claim against it has a source or a test"),
+    ]
+    sources: Annotated[int, Doc("checked citations of different owners or authors, and of different texts")]
+    tests: Annotated[int, Doc("tests that came out well")]
+    confidence: Annotated[float, Doc("from 0 to 1: the stated one, else 1 − ½ⁿ, where a test counts as two sources")]
+    contradicted_by: Annotated[list[str], Doc("ids of the claims against it")]
+
+
+def _claim(
+    statement: str,
+    citations: list[Json] | None = None,
+    tests: list[str] | None = None,
+    contradicts: list[str] | None = None,
+    confidence: float | None = None,
+    text: str = "",
+    tags: list[str] | None = None,
+    folder: str = FOLDER,
+) -> Plan:
+    def plan(context: Context, tree: Beneath) -> Planned:
+        claim = Note(
+            "claim",
+            id_of(_title(statement)),
+            _title(statement),
+            text,
+            _tags(tags),
+            confidence=confidence,
+            citations=_citations(context, tree, citations),
+            tests=_tests(context, tests),
+            contradicts=tuple(contradicts or ()),
+            **_said(context),
+        )
+        others = {each.id: each for each in read_notes(tree, folder)}
+        _require_known(claim, others)
+        earlier = others.get(claim.id)
+        whole = claim if earlier is None else joined(earlier, claim)
+        path = posixpath.join(folder, f"{claim.id}.yaml")
+        inner = _written(context, tree, path, note_text(whole))
+        verdict = verdicts({**others, claim.id: whole}.values())[claim.id]
+        told = {**verdict._asdict(), "contradicted_by": [*verdict.contradicted_by]}
+        return Planned(inner.changes, {"id": claim.id, "path": path, "changed": inner.outputs["changed"], **told})
+
+    return plan
+
+
+def _require_known(claim: Note, others: Mapping[str, Note]) -> None:
+    claims = [name for name, other in others.items() if other.kind == "claim"]
+    for name in claim.contradicts:
+        if name == claim.id:
+            raise Failure("a claim does not contradict itself")
+        if name not in claims:
+            close = nearest(name, claims)
+            raise Failure(
+                f"`contradicts` names `{name}`, which is not a claim" + (f", did you mean `{close}`?" if close else "")
+            )
+
+
+def _tests(context: Context, tests: list[str] | None) -> tuple[Tested, ...]:
+    """The tests that the run has carried out before. Raises Failure for one that it has not."""
+    done = context.call.completed
+    for name in tests or ():
+        if name not in done:
+            before = f"it needs {', '.join(f'`{each}`' for each in done)}" if done else "it needs none that completed"
+            raise Failure(f"`tests` names `{name}`, which is not a completed task that this one needs: {before}")
+    return tuple(Tested(name, context.call.run_id, done[name]) for name in tests or ())
+
+
+_CLAIM = Verb("kb.claim", _claim)
+
+
+@capability(
+    "kb.claim", effect="idempotent", preview=_CLAIM.preview, capture=_CLAIM.capture, undo=undone, writes=("folder",),
+)  # fmt: skip
+def claim(
+    context: Context,
+    statement: Annotated[str, Doc("what is claimed, in one sentence")],
+    citations: Annotated[list[Any] | None, Doc(_CITATIONS)] = None,
+    tests: Annotated[list[str] | None, Doc("tasks that this one needs and whose success shows it")] = None,
+    contradicts: Annotated[list[str] | None, Doc("ids of claims that cannot be true together with it")] = None,
+    confidence: Annotated[float | None, Doc("from 0 to 1, where somebody states it; default: counted")] = None,
+    text: Annotated[str, Doc("more about it")] = "",
+    tags: Annotated[list[str] | None, Doc("words by which it is picked")] = None,
+    folder: Annotated[str, Doc(_FOLDER, form="file-written")] = FOLDER,
+) -> Claimed:
+    """Keep a claim in the knowledge base, with what speaks for it.
+
+    A claim that is made again gets the new citations and tests beside those it has; one that contradicts others stands
+    beside them. A citation counts where its quote stands in the text that research.fetch kept, or its file or artifact
+    is there; two that count, of different owners and texts, or a test confirm the claim.
+    """
+    if confidence is not None and not 0 <= confidence <= 1:
+        raise Failure("`confidence` is from 0 to 1")
+    inputs = {
+        "statement": statement, "citations": citations, "tests": tests, "contradicts": contradicts,
+        "confidence": confidence, "text": text, "tags": tags, "folder": folder,
+    }  # fmt: skip
+    return Claimed(**_CLAIM.act(context, **inputs))
+
+
+def _citations(context: Context, tree: Beneath, given: list[Json] | None) -> tuple[Citation, ...]:
+    return tuple(_citation(context, tree, each) for each in given or ())
+
+
+def _citation(context: Context, tree: Beneath, given: Json) -> Citation:
+    """A citation, checked as far as it can be. Raises Failure for one whose quote stands elsewhere, and whose file or
+    artifact there is not."""
+    kinds = [kind for kind in ("url", "file", "artifact") if isinstance(given, dict) and given.get(kind)]
+    if len(kinds) != 1:
+        raise Failure("`citations`: each is a map with one of `url`, `file` and `artifact`")
+    texts = {name: str(given.get(name) or "") for name in Citation._fields if name != "checked"}
+    texts["date"] = texts["date"] or str(given.get("fetched_at") or "")
+    citation = Citation(**texts)
+    if kinds == ["url"]:
+        is_kept = bool(citation.text_sha256) and {"quote", "start", "end"} <= given.keys()
+        return citation._replace(checked=is_kept and bool(quoted(context, given)))
+    digest, data = _content(context, tree, citation)
+    if citation.sha256 not in ("", digest):
+        raise Failure(f"`{citation.file or citation.artifact}` has not the content that is cited, {citation.sha256}")
+    if citation.quote and " ".join(citation.quote.split()) not in " ".join(data.decode("utf-8", "replace").split()):
+        raise Failure(f"the quote does not stand in {citation.file or citation.artifact}: {citation.quote[:80]}")
+    return citation._replace(sha256=digest, checked=True)
+
+
+def _content(context: Context, tree: Beneath, citation: Citation) -> tuple[str, bytes]:
+    """The digest of a file or an artifact, and its beginning, in which a quote is looked for."""
+    if citation.file:
+        try:
+            handle = tree.open_to_read(citation.file)
+        except OSError as error:
+            raise Failure(f"{citation.file} cannot be read: {error.strerror}") from None
+        with open(handle, "rb") as file:
+            data = contents(file.fileno(), citation.file, _LARGEST_SOURCE)
+        return hashlib.sha256(data).hexdigest(), data
+    start = b""
+    with context.artifact(citation.artifact) as artifact:
+        while len(start) < _LARGEST_SOURCE and (part := artifact.read(CHUNK)):
+            start += part
+    return citation.artifact, start
