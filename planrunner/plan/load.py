@@ -71,15 +71,16 @@ def load(source: Source, capabilities: Capabilities, project: Project = _NOTHING
             gc.enable()
 
 
-def load_stored(source: Source, capabilities: Capabilities) -> Plan:
+def load_stored(source: Source, capabilities: Capabilities, project: Project = _NOTHING) -> Plan:
     """The plan of a text that was accepted once, whatever its findings are today: keys that no longer exist have no
     effect."""
-    loaded = load(source, capabilities)
+    loaded = load(source, capabilities, project)
     if loaded.plan is not None:
         return loaded.plan
     assert isinstance(loaded.tree, Mapping), "only what is a plan was accepted"
-    library = Library(source.name, lambda inner, links: _load(inner, capabilities, links))
-    lowered = lower(loaded.tree, Links(library, (os.path.basename(source.name),)), _Table(capabilities))
+    library = Library(source.name, lambda inner, links: _load(inner, capabilities, links, project))
+    links = Links(library, (os.path.basename(source.name),))
+    lowered = lower(loaded.tree, links, _Table(capabilities), project.roster)
     return lowered.plan
 
 

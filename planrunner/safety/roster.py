@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from planrunner.errors import UsageError
+from planrunner.errors import PlanInvalid, UsageError
 from planrunner.fileio import read_regular
 from planrunner.plan.agents import Roster
 from planrunner.safety.project import read_data
@@ -22,6 +22,14 @@ def read_roster(directory: str) -> Roster:
     data = read_data(directory)
     agents = {name: _agent(name, said, directory) for name, said in _named(data.get("agents")).items()}
     return Roster(agents, _named(data.get("tools")), directory)
+
+
+def roster_or_none(directory: str) -> Roster | None:
+    """The same, None where the settings are not sound."""
+    try:
+        return read_roster(directory)
+    except (UsageError, PlanInvalid):
+        return None
 
 
 def _named(section: Json) -> dict[str, Json]:

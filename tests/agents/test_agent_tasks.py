@@ -106,6 +106,7 @@ def test_the_same_call_again_and_again_ends_it(make: Make) -> None:
     told = bench.run(PLAN)
     assert told["tasks"]["fix"]["status"] == "failed"
     assert "5 times" in told["tasks"]["fix"]["detail"]
+    assert "You have made this call 3 times" in bench.model.heard[3].last()
 
 
 def test_a_conversation_goes_on_across_tasks_and_rounds(make: Make) -> None:
@@ -198,3 +199,27 @@ def test_a_policy_reads_the_commands_that_a_model_chooses(make: Make) -> None:
     assert bench.call("reject", "last", "fix#2/calls[1]", "--reason", "not today", "--resume").returncode == 0
     told = [text for role, text in bench.model.heard[1].turns if role == "tool"]
     assert "rm *" in told[0] and "not today" in told[1] and "{{ 7 * 7 }}" in told[2]
+
+
+def test_the_long_form_says_the_same(make: Make) -> None:
+    bench = make([[("answer", {"ok": True})]])
+    told = bench.run("""
+plan: mend
+tasks:
+  - {id: fix, uses: agent.react, with: {agent: coder, prompt: Mend it., schema: {ok: bool}}}
+""")
+    assert bench.outputs(told, "fix")["ok"] is True
+
+
+def test_two_agents_that_share_a_conversation_side_by_side_are_found(make: Make) -> None:
+    bench = make(["Done."])
+    bench.write("""
+plan: talk
+tasks:
+  - {id: a, agent: coder, session: s, prompt: One.}
+  - {id: b, agent: coder, session: s, prompt: Two.}
+  - {id: c, agent: coder, session: s, prompt: Three., needs: [a, b]}
+""")
+    lines = bench.call("lint", "plan.yaml", "--format", "concise").stdout.splitlines()
+    assert [line for line in lines if "PLAN851" in line] == [lines[0]]
+    assert "`a` and `b` go on with the conversation `s`" in lines[0]

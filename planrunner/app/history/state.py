@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from planrunner.errors import Hint, NextStep, NotFound
 from planrunner.journal.ports import JournalPort
 from planrunner.journal.records import StoredPlan
+from planrunner.journal.workspace import find_project
 from planrunner.machine.events import Entry, RunRevised, RunStarted
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
@@ -15,7 +16,9 @@ from planrunner.plan.identity import digest
 from planrunner.plan.load import load_stored
 from planrunner.plan.lower.plan import without_done
 from planrunner.plan.model import Plan
+from planrunner.plan.rules.view import Project
 from planrunner.plugins.registry import Registry
+from planrunner.safety.roster import roster_or_none
 
 
 def stored_plan(journal: JournalPort, digest: str) -> Plan:
@@ -33,7 +36,8 @@ def plan_of(stored: StoredPlan) -> Plan:
             return compiled.load(stored.compiled.decode())
         except ValueError:
             pass  # written by another version in its own layout: the text says the same
-    return _as_stored(load_stored(stored.source(), Registry()), stored.digest.partition("+")[0])
+    plan = load_stored(stored.source(), Registry(), Project(roster=roster_or_none(find_project(stored.name))))
+    return _as_stored(plan, stored.digest.partition("+")[0])
 
 
 def _as_stored(plan: Plan, known: str) -> Plan:

@@ -37,6 +37,8 @@ Json = Any
 
 KEYS = frozenset({"agent", "prompt", "tools", "denied", "schema", "rounds", "session", "until", "context"})
 
+LONG = "agent.react"
+"""The capability that a task with `agent` is, as one may write it too: with the keys of such a task as its inputs."""
 ROUNDS = 30
 """Requests to the model of one attempt, where the task does not say how many."""
 SIDE_BY_SIDE = 4
@@ -60,6 +62,21 @@ def carried_out(draft: Draft, lower_task: Callable[[Lowering, Mapping, dict[str,
     draft.fields["agent"] = made.agent()
     draft.fields["loop"] = made.loop()
     draft.fields["outputs"] = (*draft.fields.get("outputs", ()), *made.outputs())
+
+
+def read_long(draft: Draft, given: Node | None) -> None:
+    """Read a task that says `uses: agent.react` as one with `agent`."""
+    del draft.fields["uses"]
+    draft.fields.pop("inputs", None)
+    entries = given.entries if isinstance(given, Mapping) else []
+    for key, _ in entries:
+        if key.value not in KEYS:
+            near = nearest(str(key.value), KEYS)
+            way = f", did you mean `{near}`?" if near else ""
+            draft.low.report("PLAN003", f"`{LONG}` has no input `{key.value}`{way}", key.span)
+    draft.read([entry for entry in entries if entry[0].value in KEYS])
+    if "agent" not in draft.nodes:
+        draft.low.report("PLAN004", f"`{LONG}` needs the input `agent`", draft.span("uses"))
 
 
 def _definition(low: Lowering, node: Node) -> dict[str, Json]:

@@ -41,6 +41,8 @@ def lower_task(low: Lowering, node: Mapping, defaults: dict[str, Any], extra: tu
     draft.read(node.entries)
     for entry in extra:
         _add_gate(draft, entry)
+    if draft.fields.get("uses") == agents.LONG:
+        agents.read_long(draft, node.get("with"))
     if "run" in draft.fields:
         _finish_run(draft)
     if "stdin" in draft.fields and "run" not in draft.fields:

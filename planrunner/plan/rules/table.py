@@ -30,6 +30,7 @@ from planrunner.plan.rules import (
     rollback,
     scripts,
     secrets,
+    sessions,
     sizes,
     taint,
     targets,
@@ -89,6 +90,7 @@ TABLE: tuple[tuple[tuple[str, ...], Check], ...] = (
     (policy.ENTRY_CODES, policy.check_entries),
     (taint.CODES, taint.check),
     (secrets.CODES, secrets.check),
+    (sessions.CODES, sessions.check),
 )
 _NOTHING = Project()
 
