@@ -49,6 +49,8 @@ _MODULES = {
     "llm.vote": "vote",
     "memory.entries": "forget get put search",
     "memory.lessons": "advise learn",
+    "mcp.call": "call",
+    "mcp.tools": "tools",
     "python.run": "run",
     "python.scan": "scan",
     "python.tests": "write_tests",
@@ -76,7 +78,7 @@ SEAMS: dict[str, tuple[str, str]] = {
 """Capabilities to which plugins add something: the hook that is called before the first use, and what it is given."""
 
 
-EXTRAS = {"agent": "llm", "llm": "llm", "research": "web", "sql": "sql"}
+EXTRAS = {"agent": "llm", "llm": "llm", "mcp": "mcp", "research": "web", "sql": "sql"}
 """Families whose libraries an extra of planrunner brings, with its name."""
 
 

@@ -127,6 +127,8 @@ class Services(Protocol):
 
     def planning(self) -> Planning: ...
 
+    def lasting(self, name: str, make: Callable[[], Lasting]) -> Lasting: ...
+
 
 class Planning(Protocol):
     """What a capability that writes plans is told: see ``engine/planning.py``."""
@@ -138,6 +140,24 @@ class Planning(Protocol):
     def current(self) -> tuple[str, str]: ...
 
     def progress(self) -> str: ...
+
+
+class Lasting(Protocol):
+    """What a capability keeps open beyond its call, such as the connection to a server; any thread may use it."""
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing of it is left."""
+
+    @property
+    def pid(self) -> int:
+        """The process that it has started; 0 where there is none."""
+
+    def end(self, forced: bool) -> None:
+        """Begin to end it, in order or, where ``forced``, at once; comes back without waiting."""
+
+    def wait(self) -> None:
+        """Until nothing of it is left."""
 
 
 class Enclosed(Protocol):
@@ -154,6 +174,9 @@ class Enclosed(Protocol):
     def check(self, pid: int, printed: int) -> None: ...
 
     def over(self) -> None: ...
+
+
+Kept = TypeVar("Kept", bound=Lasting)
 
 
 class Context(NamedTuple):
@@ -266,6 +289,11 @@ class Context(NamedTuple):
     def planning(self) -> Planning:
         """The plan language as the project may use it, and the run as it stands; for what writes plans."""
         return self._served().planning()
+
+    def lasting(self, name: str, make: Callable[[], Kept]) -> Kept:
+        """What stays open until the run ends, by a name: made by the first call that asks for it, and again once it is
+        over. The name has to tell apart whatever may not be shared. Raises Failure while the run ends."""
+        return self._served().lasting(name, make)  # type: ignore[return-value]
 
     def _served(self) -> Services:
         if self.services is None:

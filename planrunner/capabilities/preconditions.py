@@ -8,6 +8,7 @@ without running anything.
     model model                       the model that the input names, with its key
     model model judge                 the same; without the input the one that judges (`hash`: none)
     database database                 the database that the input names, with its address
+    server server                     the MCP server that the input names, with its credentials
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.llm import models
+from planrunner.capabilities.mcp import servers
 from planrunner.capabilities.sql import databases
 from planrunner.plan.templates import holds_template
 
 Json = Any
 
 _WORDS = {"program": (1, 2), "package": (1, 2), "variable": (1, 1), "model": (1, 2), "database": (1, 1)}
+_WORDS["server"] = (1, 1)
 """The kinds, and how many words follow: at least, at most."""
 
 
@@ -57,7 +60,7 @@ def misdeclared(declared: str) -> str:
 def input_of(declared: str) -> str:
     """The input by which a precondition goes; empty for none."""
     kind, *words = declared.split()
-    if kind in ("model", "database"):
+    if kind in ("model", "database", "server"):
         return words[0]
     return words[1] if kind == "program" and len(words) > 1 else ""
 
@@ -72,7 +75,8 @@ def described(declared: str) -> str:
         return f"the Python package `{words[0]}`" + (f" (`pip install 'planrunner[{words[1]}]'`)" if words[1:] else "")
     if kind == "variable":
         return f"the environment variable `{words[0]}`"
-    return f"the {kind} that `{words[0]}` names, with its {'key' if kind == 'model' else 'address'}"
+    what = {"model": "key", "database": "address", "server": "credentials"}[kind]
+    return f"the {kind} that `{words[0]}` names, with its {what}"
 
 
 def require(declared: Iterable[str], inputs: Mapping[str, Json], ground: Ground) -> None:
@@ -140,12 +144,26 @@ def _database(words: list[str], inputs: Mapping[str, Json], ground: Ground) -> N
         raise Unmet(why, lasting=True)
 
 
+def _server(words: list[str], inputs: Mapping[str, Json], ground: Ground) -> None:
+    name = inputs.get(words[0])
+    if not isinstance(name, str):
+        return
+    try:
+        server = servers.entry(ground.settings("tools"), name)
+    except Failure as failure:
+        raise Unmet(str(failure), lasting=True) from None
+    for credential in server.secrets.values():
+        if why := ground.credential(credential):
+            raise Unmet(why, rule="secret.missing")
+
+
 _KINDS: dict[str, Callable[[list[str], Mapping[str, Json], Ground], None]] = {
     "program": _program,
     "package": _package,
     "variable": _variable,
     "model": _model,
     "database": _database,
+    "server": _server,
 }
 
 

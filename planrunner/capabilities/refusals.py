@@ -101,6 +101,9 @@ REFUSALS: dict[str, Refusal] = {
     ),
     "secret.descriptor": Refusal("`as: fd` for what is not one process", "Write `as: file`."),
     "secret.line": Refusal("a credential that is more than a line and cannot stand in a header", "Name another one."),
+    "mcp.tools": Refusal(
+        "a tool of an MCP server that the project does not list", "`tools: {SERVER: {tools: […]}}` in planrunner.yaml."
+    ),
     "sql.readonly": Refusal("a statement in `sql.query` that writes", "Use `sql.execute`."),
     "sql.transaction": Refusal("statements that begin or end transactions: a task is one", "Leave them out."),
     "sql.database": Refusal("a database that planrunner.yaml does not name", "`sql: {databases: {NAME: …}}`."),

@@ -22,7 +22,7 @@ from planrunner.process import plugin_code
 
 if TYPE_CHECKING:
     from planrunner.capabilities.binding import Result
-    from planrunner.capabilities.contract import Enclosed, Planning
+    from planrunner.capabilities.contract import Enclosed, Lasting, Planning
     from planrunner.engine.poller import Job, Workers
     from planrunner.engine.processes import Process
     from planrunner.engine.secrets import Grant
@@ -184,6 +184,9 @@ class Attempt:
 
     def planning(self) -> Planning:
         return self._served().planning()
+
+    def lasting(self, name: str, make: Callable[[], Lasting]) -> Lasting:
+        return self._served().lasting(name, make)
 
     def directory(self) -> str:
         return self._served().directory()

@@ -28,6 +28,7 @@ from planrunner.engine.attempts import (
     work_of,
 )
 from planrunner.engine.background import Background, is_of
+from planrunner.engine.lasting import Open
 from planrunner.engine.output import Record, Secrecy
 from planrunner.engine.poller import Clock, Poller, StopSwitch, Workers
 from planrunner.engine.processes import GRACE, Launch, SpawnFailed, Supervisor
@@ -140,8 +141,8 @@ def begin(attempt: Attempt, launch: Launch, settings: LiveSettings, supervisor: 
     attempt.process, attempt.shut = _sandbox().start(attempt.call, launch, settings.grounds, supervisor, poller)
 
 
-def services(settings: LiveSettings, secrecy: Secrecy, call: Call) -> AttemptServices:
-    """What the engine does for the capability of a call."""
+def services(settings: LiveSettings, secrecy: Secrecy, call: Call, lasts: Open | None = None) -> AttemptServices:
+    """What the engine does for the capability of a call; ``lasts`` is what stays open until the run ends."""
     from planrunner.engine.services import AttemptServices
 
     own = {**call.env, **markers(call, settings.epoch)}
@@ -151,6 +152,7 @@ def services(settings: LiveSettings, secrecy: Secrecy, call: Call) -> AttemptSer
     attempt_services = AttemptServices(settings.state_dir, settings.directory, given, own, settings.vault)
     attempt_services.secrecy = secrecy
     attempt_services.planner = settings.planner
+    attempt_services.open = lasts
     if is_bound(call, settings) or (call.task.uses in _MAKERS and not settings.unconfined):
         attempt_services.refused = Tally()
         sandbox = _sandbox()
@@ -180,6 +182,8 @@ class Resources:
         self.supervisor = Supervisor(self.poller, variables(settings), settings.grace, adopts=settings.own_process)
         self.workers = Workers(self.poller.wake)
         self.poller.on_wake = lambda _: self.workers.collect()
+        self.open = Open()
+        self.supervisor.beside = self.open.pids
 
     def threads(self) -> Workers:
         """The threads, of which one is about to be used."""
@@ -199,7 +203,7 @@ class LocalExecutor:
         self._settings = settings
         self._resources = resources
         self._secrecy = secrecy
-        self._serve = partial(services, settings, secrecy)
+        self._serve = partial(services, settings, secrecy, lasts=resources.open)
         self._bindings: dict[str, Binding] = {}
         self._attempts: dict[str, Attempt] = {}
         self.background: Background | None = None

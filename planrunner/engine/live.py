@@ -239,7 +239,9 @@ class LiveEffects:
         deadline = time.monotonic() + self._settings.grace + 5
         while self._resources.supervisor.running and time.monotonic() < deadline:
             self._resources.poller.turn(0.1)
-        left = self._resources.supervisor.sweep_run(self._settings.run_id, self._settings.epoch)
+        lasted = self._resources.open
+        lasted.close(self.forced)
+        left = self._resources.supervisor.sweep_run(self._settings.run_id, self._settings.epoch, every=bool(lasted))
         for (task, number), names in left.items():
             words = left_behind(names, "run")
             if words and task and number.isascii() and number.isdigit() and len(number) < 9:

@@ -256,6 +256,8 @@ class Supervisor:
         self.problems: list[str] = []
         self.foreign_children = False
         """True while capabilities run in threads: they may have children that are not ours to reap or end."""
+        self.beside: Callable[[], list[int]] = list
+        """The processes that capabilities keep until the run ends."""
         self._poller = poller
         self._grace = grace
         self.programs = Programs(environment)
@@ -410,7 +412,7 @@ class Supervisor:
             self._sweep(process)
 
     def _left_orphans(self) -> bool:
-        return self._subreaper and bool(orphans.adopted(self.running))
+        return self._subreaper and bool(orphans.adopted((*self.running, *self.beside())))
 
     def _sweep(self, process: Process) -> None:
         """End what left the group; look again until it is gone."""
@@ -427,7 +429,7 @@ class Supervisor:
 
     def _sweep_adopted(self, process: Process) -> int:
         """Orphans without our variables are ended when no attempt but those ended by force can have left them."""
-        adopted = orphans.adopted(self.running)
+        adopted = orphans.adopted((*self.running, *self.beside()))
         if self.foreign_children:
             return 0
         orphans.reap(adopted)
@@ -458,13 +460,13 @@ class Supervisor:
         self._spare = None
         self.programs.close()
 
-    def sweep_run(self, run_id: str, epoch: int) -> dict[tuple[str, str], list[str]]:
+    def sweep_run(self, run_id: str, epoch: int, every: bool = False) -> dict[tuple[str, str], list[str]]:
         """End what finished attempts of this runner left behind in sessions of their own; gives the names of the
-        programs by task and attempt."""
+        programs by task and attempt. ``every``: others than this may have started processes for the run."""
         programs: dict[tuple[str, str], list[str]] = {}
-        if self._first:
+        if self._first or every:
             carried = [os.fsencode(f"PLANRUNNER_{name}") for name in (f"RUN_ID={run_id}", f"EPOCH={epoch}")]
-            among = orphans.since(self._first)
+            among = orphans.pids() if every else orphans.since(self._first)
             for pid in orphans.carriers(*carried, among=among):
                 said = orphans.marks(pid)
                 attempt = (said.get("PLANRUNNER_TASK", ""), said.get("PLANRUNNER_ATTEMPT", ""))

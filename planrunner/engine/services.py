@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from planrunner.capabilities.contract import Call, Enclosed, Failure, Planning, basic_environment
+from planrunner.capabilities.contract import Call, Enclosed, Failure, Lasting, Planning, basic_environment
 from planrunner.capabilities.files.scope import require_within
 from planrunner.engine.secrets import Grant, conceal, grant, needed
 from planrunner.errors import NotFound, PlanInvalid, UsageError
@@ -23,8 +23,10 @@ from planrunner.machine.events import Outcome
 from planrunner.plan.access import taken
 from planrunner.plan.model import Artifact
 from planrunner.safety.project import read_data, unsound
+from planrunner.safety.roster import named
 
 if TYPE_CHECKING:
+    from planrunner.engine.lasting import Open
     from planrunner.engine.output import Secrecy
     from planrunner.engine.secrets import Vault
     from planrunner.redaction import Redactor
@@ -62,6 +64,8 @@ class AttemptServices:
         """What was refused to such programs."""
         self.planner: Callable[[], Planning] | None = None
         """For what writes plans; None where the plan of the run names nothing of the kind."""
+        self.open: Open | None = None
+        """What lasts until the run ends; None where nothing may."""
 
     def settings(self, section: str) -> dict[str, Json]:
         try:
@@ -70,6 +74,8 @@ class AttemptServices:
             raise Failure(unsound(error), "policy", rule="settings") from None
         except UsageError as error:
             raise Failure(error.message, "policy", rule="settings") from None
+        if section == "tools":
+            return named(values)
         return values if isinstance(values, dict) else {}
 
     def keep(self, content: bytes | str | int, name: str, type: str) -> dict[str, Json]:
@@ -154,6 +160,11 @@ class AttemptServices:
         self, arguments: Sequence[str], env: Mapping[str, str], directory: str, made: str = ""
     ) -> Enclosed | None:
         return None if self.enclose is None else self.enclose(arguments, env, directory, made)
+
+    def lasting(self, name: str, make: Callable[[], Lasting]) -> Lasting:
+        if self.open is None:
+            raise Failure("only the work of a task keeps something open")
+        return self.open.get(name, make)
 
 
 def _require_name(name: str) -> None:

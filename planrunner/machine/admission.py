@@ -34,11 +34,12 @@ from planrunner.machine.events import (
 )
 from planrunner.machine.graph import Frame
 from planrunner.machine.ledger import PLAN, amount, units
-from planrunner.machine.scope import plan_of
+from planrunner.machine.scope import TaskScope, plan_of
 from planrunner.machine.state import Circuit, Governed, State
 from planrunner.machine.statuses import SETTLED, IllegalMove, move
 from planrunner.plan import compiled
-from planrunner.plan.model import Breaker, Budgets
+from planrunner.plan.expressions.values import EvaluationError, TemplateError
+from planrunner.plan.model import Breaker, Budgets, Task
 from planrunner.plan.rights import Level, Right, narrows
 
 Json = Any
@@ -470,8 +471,23 @@ def policy_asks(state: State, number: int) -> Right | None:
     from planrunner.plan.policy_checks import judged
 
     env = state.plan.env if frame.owner < 0 else plan_of(state, frame)[0].env
-    said = [right for _, right in judged(levels, task, env) if right.verdict == "ask"]
+    said = [right for _, right in judged(levels, _as_wanted(state, number, task), env) if right.verdict == "ask"]
     return said[0] if said else None
+
+
+def _as_wanted(state: State, number: int, task: Task) -> Task:
+    """A call that a model wants, with the values that it gave: they do not change any more. What is asked about one
+    tool of a server is not asked about all of them."""
+    frame = state.tasks[number].frame
+    fanout = state.specs[frame.owner].fanout if frame.kind == "items" else None
+    if fanout is None or not fanout.tools:
+        return task
+    from planrunner.plan.templates import render
+
+    try:
+        return task._replace(inputs=render(task.inputs, TaskScope(state, number)))
+    except (TemplateError, EvaluationError):  # the attempt fails of it, and says so
+        return task
 
 
 def policy_changed(state: State, event: PolicyChanged, at: float) -> None:

@@ -174,6 +174,14 @@ def _excluded(fault: Fault) -> Iterator[Diagnostic]:
         yield wording.makes_a_gate(what, key.span, str(act.value), act.span)
 
 
+def _none_of(fault: Fault) -> Diagnostic:
+    """None of several alternatives fits: one of these keys, or one of these types, has to be there."""
+    if "required" in fault.value[0]:
+        return wording.missing(fault.title, fault.node, fault.value[0]["required"][0])
+    types = tuple(each.get("type", "object") for each in fault.value)
+    return wording.wrong_type(fault.name, fault.node, types)
+
+
 WORDINGS: dict[str, Callable[[Fault], Iterator[Diagnostic] | tuple[Diagnostic, ...]]] = {
     "type": lambda f: (wording.wrong_type(f.name, f.node, (f.value,) if isinstance(f.value, str) else tuple(f.value)),),
     "enum": lambda f: (wording.not_among(f.name, f.node, tuple(f.value)),),
@@ -186,7 +194,7 @@ WORDINGS: dict[str, Callable[[Fault], Iterator[Diagnostic] | tuple[Diagnostic, .
     "maxProperties": lambda f: (wording.too_many(f.title, f.node, f.value),),
     "required": _missing_keys,
     "additionalProperties": _unknown_keys,
-    "anyOf": lambda f: (wording.missing(f.title, f.node, f.value[0]["required"][0]),),
+    "anyOf": lambda f: (_none_of(f),),
     "not": _excluded,
 }
 """Each keyword that a published schema uses, with the findings of a fault against it."""

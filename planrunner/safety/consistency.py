@@ -4,6 +4,7 @@ not done yet."""
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -139,6 +140,9 @@ def _references(section: str, value: Node, known: dict[str, Names], directory: s
         for model, body in entries(value):
             yield from _named(f"the model `{model}`", _value(body, "fallback"), "models", known)
             yield from _named(f"the model `{model}`", _value(body, "credential"), "provider_credentials", known)
+    elif section == "tools":
+        for tool, body in entries(value):
+            yield from _tool(tool, body, known)
     elif section == "forge":
         yield from _named("`forge`", _value(value, "credential"), "provider_credentials", known)
     elif section == "profile" and isinstance(value, Scalar) and value.value != caller.NO_PROFILE:
@@ -150,6 +154,47 @@ def _references(section: str, value: Node, known: dict[str, Names], directory: s
 def _not_of_the_project(word: str) -> bool:
     """Whether a word for a tool names what every project has, or something that plans are checked for."""
     return word in ("ask", "shell") or not {".", "*"}.isdisjoint(word)
+
+
+_BESIDE_A_SERVER = ("uses", "plan", "with", "description")
+_OF_A_COMMAND, _OF_AN_ADDRESS = ("env", "secrets"), ("headers", "credential", "header")
+"""Keys of an MCP server that is started, and of one that is reached."""
+
+
+def _tool(name: str, body: Node, known: dict[str, Names]) -> Iterator[Diagnostic]:
+    """What has no effect in an entry of ``tools``, and the credentials that an MCP server names."""
+    server = _value(body, "mcp")
+    idle = ["tools"] if server is None else list(_BESIDE_A_SERVER)
+    yield from _without_effect(body, idle, f"the tool `{name}` is {'not ' if server is None else ''}an MCP server")
+    if isinstance(server, Scalar):
+        yield from _command(server)
+    if not isinstance(server, Mapping):
+        return
+    reached = server.key("url") is not None
+    other = "is reached at its address" if reached else "is started by a command"
+    yield from _without_effect(server, _OF_A_COMMAND if reached else _OF_AN_ADDRESS, f"the server `{name}` {other}")
+    if server.key("credential") is None:
+        yield from _without_effect(server, ["header"], f"the server `{name}` has no `credential`")
+    whose, secrets = f"the MCP server `{name}`", server.get("secrets")
+    named = [value for _, value in secrets.entries] if isinstance(secrets, Mapping) else []
+    for each in [server.get("credential"), *named]:
+        yield from _named(whose, each, "provider_credentials", known)
+    if isinstance(command := server.get("command"), Scalar):
+        yield from _command(command)
+
+
+def _without_effect(node: Node, keys: Iterable[str], why: str) -> Iterator[Diagnostic]:
+    for key, _ in node.entries if isinstance(node, Mapping) else ():
+        if key.value in keys:
+            yield Diagnostic("PLAN009", f"`{key.value}` has no effect: {why}", key.span, help=f"remove `{key.value}`")
+
+
+def _command(node: Scalar) -> Iterator[Diagnostic]:
+    """A command in one text that cannot be split into words."""
+    try:
+        shlex.split(node.value if isinstance(node.value, str) else "")
+    except ValueError as error:
+        yield Diagnostic("PLAN005", f"the command cannot be split into words: {str(error).lower()}", node.span)
 
 
 def _value(node: Node, key: str) -> Node | None:

@@ -20,8 +20,8 @@ def read_roster(directory: str) -> Roster:
     """The agents and tools of the project in a directory. Raises as ``read_data``, and UsageError for a file that an
     agent names and that cannot be read."""
     data = read_data(directory)
-    agents = {name: _agent(name, said, directory) for name, said in _named(data.get("agents")).items()}
-    return Roster(agents, _named(data.get("tools")), directory)
+    agents = {name: _agent(name, said, directory) for name, said in named(data.get("agents")).items()}
+    return Roster(agents, named(data.get("tools")), directory)
 
 
 def roster_or_none(directory: str) -> Roster | None:
@@ -32,7 +32,7 @@ def roster_or_none(directory: str) -> Roster | None:
         return None
 
 
-def _named(section: Json) -> dict[str, Json]:
+def named(section: Json) -> dict[str, Json]:
     """A section by name, whether it is written as a mapping or as a list of entries with an id."""
     if isinstance(section, list):
         return {each["id"]: {key: value for key, value in each.items() if key != "id"} for each in section}

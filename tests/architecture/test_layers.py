@@ -375,6 +375,7 @@ OWN_LIBRARIES = {
     "git": {"httpx2"},
     "http": {"httpx2", "httpcore2", "anyio"},
     "llm": {"httpx2", "pydantic_ai", "genai_prices"},
+    "mcp": {"mcp", "httpx2", "anyio"},
     "safety": {"keyring"},
     "knowledge": {"numpy", "tld"},
     "research": {"httpx2", "protego", "trafilatura", "tld"},

@@ -17,6 +17,7 @@ from planrunner.plan.model import Action, Plan, Task
 from planrunner.plan.tasks import declared_secrets, inner
 from planrunner.safety.credentials import lacking, read_credentials
 from planrunner.safety.project import read_data
+from planrunner.safety.roster import named
 
 if TYPE_CHECKING:
     from planrunner.app.proof.envelope import KnownPlan
@@ -151,7 +152,7 @@ class _Look:
             return
         data = read_data(self._needs.directory)
         path = os.environ.get("PATH", os.defpath)
-        ground = Ground(path, lambda name: data.get(name) or {}, os.environ, lambda name: self._why_not(name)[0])
+        ground = Ground(path, lambda name: named(data.get(name)), os.environ, lambda name: self._why_not(name)[0])
         given = each.inputs if isinstance(each.inputs, dict) else {}
         for text in declared:
             name = input_of(text)

@@ -73,7 +73,7 @@ def ask(
     """Ask the model of an agent what to do next. It is the inner step of a task with `agent`, which makes the calls."""
     said = conversation(context, transcript)
     new = _news(context, said, results or [], _asked_for(prompt, objections or []), until)
-    offers = Offers([] if last else offered(tools or []))
+    offers = Offers([] if last else offered(context, tools or []))
     rules = [system, *(_RULES if tools else ())]
     if last and tools:
         new.append(Message("user", "This is the last round. Answer now with what you have."))

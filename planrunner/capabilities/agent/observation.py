@@ -26,6 +26,18 @@ def observation(context: Context, record: dict[str, Json]) -> str:
     return whole[:half] + middle + whole[-half:]
 
 
+_OF_A_SERVER = {"text", "result", "artifacts"}
+"""What the call of a tool of an MCP server gives; its text names the artifacts."""
+
+
+def _says(text: str, result: Json) -> bool:
+    """Whether a text is the result as JSON, which servers give for those that read texts alone."""
+    try:
+        return bool(json.loads(text) == result)
+    except (ValueError, RecursionError):
+        return False
+
+
 def _parts(record: dict[str, Json]) -> Iterator[str]:
     if record.get("status") != "completed":
         failure = f" ({record['failure']})" if record.get("failure") else ""
@@ -38,6 +50,10 @@ def _parts(record: dict[str, Json]) -> Iterator[str]:
         or ("answer" in outputs and "decision" in outputs)
     ):
         yield str(outputs["answer"])
+    elif "text" in outputs and outputs.keys() <= _OF_A_SERVER:
+        yield outputs["text"]
+        if "result" in outputs and not _says(outputs["text"], outputs["result"]):
+            yield json.dumps(outputs["result"], ensure_ascii=False, default=str)
     elif outputs:
         yield json.dumps(outputs, ensure_ascii=False, default=str)
     if record.get("exit_code") is not None:

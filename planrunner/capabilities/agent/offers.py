@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
+from planrunner.capabilities.contract import Context
 from planrunner.capabilities.jsonschema import faults
 from planrunner.capabilities.llm.messages import Tool, ToolCall
 from planrunner.plan.agents import ANSWER
 from planrunner.plan.nearest import nearest
+from planrunner.plan.rights import Use, capability
 
 Json = Any
 
@@ -62,7 +64,7 @@ class Offers:
             return f"There is no tool `{call.name}`{way} You have {', '.join(sorted(self._by_name)) or 'none'}."
         if len(str(call.arguments)) > LARGEST_CALL:
             return f"The arguments are longer than {LARGEST_CALL:,} characters."
-        wrong = faults(offer.wire.schema, call.arguments)
+        wrong = [] if offer.inner else faults(offer.wire.schema, call.arguments)  # that one its server looks at
         if wrong:
             return "The call was not made: its arguments do not fit. " + "; ".join(wrong[:5])
         if offer.inner:
@@ -70,13 +72,30 @@ class Offers:
         return Wanted(call.id, offer.tool, call.arguments)
 
 
-def offered(given: list[Json]) -> list[Offer]:
-    """The tools that a task has, but for those of MCP servers."""
-    return [
-        Offer(Tool(wire_name(each["name"]), each.get("description", ""), each["schema"]), each["name"])
-        for each in given
-        if "server" not in each
-    ]
+def offered(context: Context, given: list[Json]) -> list[Offer]:
+    """The tools that a task has; those of an MCP server are asked of it. Raises Failure where it does not tell them."""
+    offers: list[Offer] = []
+    for each in given:
+        name = each["name"]
+        if "server" in each:
+            offers += _of_server(context, each)
+        else:
+            offers.append(Offer(Tool(wire_name(name), each.get("description", ""), each["schema"]), name))
+    return offers
+
+
+def _of_server(context: Context, given: Json) -> list[Offer]:
+    """The tools of a server, which a call of ``mcp.call`` reaches; none where the policy lets no plan list them."""
+    from planrunner.capabilities.mcp.tools import listed  # late: most agents use no server
+
+    name, server = given["name"], given["server"]
+    right = capability(context.call.rights, Use("mcp.tools", {"server": server}, final=True))
+    if right.verdict == "deny":
+        context.log.write(f"the tools of `{server}` are not offered: {right.rule}\n".encode(), "stderr")
+        return []
+    tools = listed(context, server, given.get("only") or ("*",), given.get("denied") or ())
+    wires = [Tool(wire_name(f"{name}_{tool.name}"), tool.description, tool.schema) for tool in tools]
+    return [Offer(wire, name, tool.name) for wire, tool in zip(wires, tools)]
 
 
 def answering(schema: dict[str, Json]) -> Tool:

@@ -1,0 +1,1 @@
+"""MCP servers: what tools they have, and calling one."""
