@@ -7,14 +7,16 @@ from typing import Any
 
 import click
 
+from planrunner.app.history.digest import DigestRequest, digest, worded
 from planrunner.app.history.prune import prune
-from planrunner.app.history.show import STATUSES, RunQuery, digest, recent_runs
+from planrunner.app.history.show import STATUSES, RunQuery, recent_runs
+from planrunner.cli.completion import RUN
 from planrunner.cli.group import CommandGroup, given_settings
 from planrunner.cli.options import Duration, Time, json_option
 from planrunner.cli.output import print_document
 from planrunner.cli.settings import note_stranger, output
 from planrunner.views.artifacts import pruned as lines
-from planrunner.views.digest import digest_lines, digest_object
+from planrunner.views.digest import digest_lines, digest_object, worded_lines
 from planrunner.views.documents import document_of, listing
 from planrunner.views.run import listed_object
 from planrunner.views.terminal import duration_text, table
@@ -72,20 +74,32 @@ def list_runs(ctx: click.Context, /, as_json: bool, **options: Any) -> int:
 
 
 @runs_command.command("digest")
+@click.argument("runs", nargs=-1, shell_complete=RUN, metavar="[RUN]...")
 @click.option("--since", type=Time(), metavar="TIME", help="The start of the period (1d ago): `2h` ago, or a date.")
+@click.option("--model", metavar="NAME", default="", help="Let a model of planrunner.yaml word it, beside the facts.")
 @json_option
 @click.pass_context
-def digest_runs(ctx: click.Context, /, since: float | None, as_json: bool) -> int:
-    """Summarize progress and blockers of open runs, and of runs that started or ended in the period."""
+def digest_runs(
+    ctx: click.Context, /, runs: tuple[str, ...], since: float | None, model: str, as_json: bool
+) -> int:
+    """Summarize progress and blockers: what waits for whom and for how long, what failed and why, what was done, what
+    is next.
+
+    Without RUN, of all open runs and of those that started or ended in the period. The facts come from the journal;
+    with --model a model words them, in a run of its own, and decides nothing.
+    """
     settings, now = given_settings(ctx), time.time()
-    start = now - _DAY if since is None else since
-    runs = digest(start, settings.state)
+    request = DigestRequest(now - _DAY if since is None else since, runs, settings.state)
+    digested = digest(request)
     note_stranger(settings)
+    told = worded(request, digested, model) if model else None
     if as_json:
-        print_document(digest_object(runs, start))
-    else:
-        screen = output(settings)
-        screen.write("\n".join(digest_lines(screen, runs, start, now)) + "\n")
+        words = {} if told is None else {"words": told._asdict()}
+        print_document({**digest_object(digested, request.since), **words})
+        return 0
+    screen = output(settings)
+    lines = digest_lines(screen, digested, request.since, now)
+    screen.write("\n".join([*lines, *(worded_lines(screen, told) if told is not None else ())]) + "\n")
     return 0
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from planrunner.escapes import harmless
-from planrunner.views.status import counts_text, rfc3339
+from planrunner.plan.expressions.quantities import format_percent
+from planrunner.views.status import counts_text, listed, rfc3339
 from planrunner.views.terminal import Terminal, cut, duration_text
 
 Json = Any
@@ -27,22 +28,40 @@ class RunSummary(NamedTuple):
 
 
 class Blocker(NamedTuple):
-    """What a run waits for: the name that people answer to, what is asked, and since when (seconds since 1970, None:
-    not known)."""
+    """What a run waits for: the name that people answer to, what is asked, since when (seconds since 1970, None: not
+    known), and who may decide (empty: anybody)."""
 
     name: str
     ask: str
     since: float | None = None
+    who: str = ""
 
 
 class Digested(NamedTuple):
-    """A run of a digest. ``counts`` are its tasks by status (empty for one that completed), ``failures`` the tasks that
-    failed, each with the reason."""
+    """A run of a digest. ``counts`` are its tasks by status (empty for one that completed and is told of in short),
+    ``failures`` the tasks that failed, each with the reason; ``done`` those that completed in the period, ``running``
+    those under way, each with the start of its attempt (seconds since 1970), ``following`` those that come next."""
 
     run: RunSummary
     counts: dict[str, int] = {}
     blockers: tuple[Blocker, ...] = ()
     failures: tuple[tuple[str, str], ...] = ()
+    done: tuple[str, ...] = ()
+    running: tuple[tuple[str, float], ...] = ()
+    following: tuple[str, ...] = ()
+    spent: str = ""
+    """What is used of the budget of the run."""
+    hypotheses: tuple[dict[str, Json], ...] = ()
+    whole: bool = False
+    """Whether the run was named, so that it is listed however it ended."""
+
+
+class Worded(NamedTuple):
+    """The facts in the words of a ``model``, and the run in which it was asked."""
+
+    text: str
+    model: str
+    run_id: str
 
 
 _WIDEST = 160
@@ -64,8 +83,15 @@ def _object(each: Digested) -> dict[str, Json]:
         "started": rfc3339(run.created),
         "ended": rfc3339(run.ended),
         "tasks": each.counts,
-        "blockers": [{"gate": one.name, "ask": one.ask, "since": rfc3339(one.since)} for one in each.blockers],
+        "blockers": [
+            {"gate": one.name, "ask": one.ask, "since": rfc3339(one.since), "who": one.who} for one in each.blockers
+        ],
         "failures": [{"task": task, "detail": detail} for task, detail in each.failures],
+        "done": list(each.done),
+        "running": [{"task": task, "since": rfc3339(since)} for task, since in each.running],
+        "next": list(each.following),
+        "spent": each.spent,
+        "hypotheses": list(each.hypotheses),
     }
 
 
@@ -80,13 +106,14 @@ def digest_lines(terminal: Terminal, runs: Sequence[Digested], since: float, now
     """A line with the totals, then the runs that are open, those that did not complete, and the completed by plan."""
     moment = time.strftime("%Y-%m-%d %H:%M", time.localtime(since))
     totals = ", ".join(f"{count} {status}" for status, count in sorted(_totals(runs).items())) or "no runs"
-    lines = [f"open, or since {moment}: {totals}"]
+    period = "since" if runs and all(each.whole for each in runs) else "open, or since"
+    lines = [f"{period} {moment}: {totals}"]
     for each in sorted(runs, key=lambda one: one.run.ended is not None):
-        if each.run.status != "completed":
+        if each.run.status != "completed" or each.whole:
             lines += _run_lines(terminal, each, now)
     completed: dict[str, int] = {}
     for each in runs:
-        if each.run.status == "completed":
+        if each.run.status == "completed" and not each.whole:
             completed[each.run.plan_id] = completed.get(each.run.plan_id, 0) + 1
     if completed:
         named = ", ".join(f"{plan} ×{count}" if count > 1 else plan for plan, count in completed.items())
@@ -103,8 +130,26 @@ def _run_lines(terminal: Terminal, each: Digested, now: float) -> Iterator[str]:
     yield f"{head}: {counts_text(each.counts)} (run {run.run})" if each.counts else f"{head} (run {run.run})"
     for one in each.blockers:
         waited = "" if one.since is None else f" for {duration_text(max(0.0, now - one.since))}"
-        yield f"    waits{waited}: {one.name}  {cut(harmless(one.ask), _WIDEST)}"
+        who = f" ({one.who})" if one.who else ""
+        yield f"    waits{waited}: {one.name}  {cut(harmless(one.ask), _WIDEST)}{who}"
     for task, detail in each.failures[:5]:
         yield f"    failed: {task}  {cut(harmless(detail), _WIDEST)}"
     if len(each.failures) > 5:
         yield f"    … {len(each.failures) - 5} more failed"
+    if each.running:
+        names = [f"{task} for {duration_text(max(0.0, now - since))}" for task, since in each.running]
+        yield f"    running: {listed(names)}"
+    for what, tasks in (("done", each.done), ("next", each.following)):
+        if tasks:
+            yield f"    {what}: {listed(tasks)}"
+    if each.spent:
+        yield f"    spent: {each.spent}"
+    if each.hypotheses:
+        known = [f"{row['hypothesis']} {format_percent(row['confidence'])} {row['status']}" for row in each.hypotheses]
+        yield f"    hypotheses: {listed(known)}"
+
+
+def worded_lines(terminal: Terminal, told: Worded) -> list[str]:
+    """The words of a model, marked as such: text from outside that decides nothing."""
+    lines = [f"    {harmless(line)}" for line in told.text.splitlines()]
+    return [f"in the words of the model `{told.model}` (run {told.run_id}):", *lines]

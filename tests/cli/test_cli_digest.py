@@ -41,3 +41,37 @@ def test_a_place_without_runs_has_an_empty_digest(run):
     done = run("runs", "digest")
     assert (done.code, done.out.endswith(": no runs\n")) == (0, True)
     assert run("runs", "digest", "--keep", "1").code == 2
+
+
+WEIGHED = """
+plan: outage
+defaults: {timeout: 1m}
+budgets: {attempts: 9}
+hypotheses: {race: {statement: Two writers race, prior: 40%}}
+tasks:
+  - {id: load, run: exit 1, allow_failure: true, evidence: [{hypothesis: race, supports: exit_code == 1}]}
+  - {id: go, needs: [load], gate: approval, ask: "Guard it?", approvers: {roles: [lead]}}
+  - {id: guard, needs: [go], run: ls}
+  - {id: later, needs: [guard], run: ls}
+"""
+
+
+def test_a_run_is_told_of_with_what_was_done_what_is_next_and_what_it_found(run, plan):
+    assert run("exec", plan(GOOD)).code == 0
+    assert run("exec", plan(WEIGHED), "--no-wait").code == 8
+    lines = [line.strip() for line in run("runs", "digest", "last").out.splitlines()]
+    assert lines[0].startswith("since ")
+    assert len([line for line in lines if "(run " in line]) == 1
+    assert any("go  Guard it? (role `lead`, except the person who started the run)" in line for line in lines)
+    assert "next: guard" in lines
+    assert "spent: 1 of 9 attempts" in lines
+    assert "hypotheses: race 76.9% open" in lines
+    (told,) = json.loads(run("runs", "digest", "last", "--json").out)["runs"]
+    assert (told["next"], told["failures"][0]["task"], told["hypotheses"][0]["confidence"]) == (["guard"], "load", 0.769)
+
+
+def test_a_completed_run_that_is_named_is_told_of_in_full(run, plan):
+    assert run("exec", plan(GOOD)).code == 0
+    assert "    done: a" in run("runs", "digest", "last").out.splitlines()
+    unknown = run("runs", "digest", "2020")
+    assert (unknown.code, "2020" in unknown.err) == (3, True)

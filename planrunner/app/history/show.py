@@ -1,5 +1,4 @@
-"""Look at runs: lists page by page, status, output of tasks, journal, explanations, and a digest of progress and
-blockers."""
+"""Look at runs: lists page by page, status, output of tasks, journal and explanations."""
 
 from __future__ import annotations
 
@@ -40,11 +39,10 @@ from planrunner.machine.names import label, labelled, named, picked
 from planrunner.machine.state import State
 from planrunner.plan.nearest import nearest
 from planrunner.source import Source
-from planrunner.views.digest import Blocker, Digested, RunSummary
-from planrunner.views.gates import gate_facts
+from planrunner.views.digest import RunSummary
 from planrunner.views.revision import revisions
 from planrunner.views.run import run_object
-from planrunner.views.status import pairs, shown_counts, shown_status
+from planrunner.views.status import shown_status
 
 STATUSES = ("running", "paused", "blocked", "completed", "failed", "cancelled")
 """How a run may stand."""
@@ -364,37 +362,3 @@ def _seek_tail(file: Any, lines: int) -> None:
                 file.seek(at + stop + 1)
                 return
     file.seek(0)
-
-
-def digest(since: float, state: str | None) -> list[Digested]:
-    """The runs that are not over, and those that began or ended from ``since`` on, the newest first. A place without
-    runs gives an empty list."""
-    try:
-        journal = open_journal(find_state(None, state), readonly=True)
-    except NotFound:
-        return []
-    try:
-        runs = [summary(journal, row) for row in all_rows(journal)]
-        wanted = [run for run in runs if run.ended is None or max(run.created, run.ended) >= since]
-        return [_digested(journal, run) for run in wanted]
-    finally:
-        journal.close()
-
-
-def _digested(journal: Journal, run: RunSummary) -> Digested:
-    if run.status == "completed":
-        return Digested(run)
-    state = stored_state(journal, run.run)
-    if run.status not in ("running", "failed", "cancelled"):
-        rest(state)
-    failures = tuple((task.id, task_state.detail) for task, task_state in pairs(state) if task_state.status == "failed")
-    counts = {status: count for status, count in shown_counts(state).items() if count}
-    return Digested(run, counts, tuple(_blockers(state)) if run.ended is None else (), failures)
-
-
-def _blockers(state: State) -> list[Blocker]:
-    asked = [Blocker(each["gate"], each["ask"], each.get("since")) for each in gate_facts(state, time.time())]
-    doubts = [
-        Blocker(task.id, task_state.detail) for task, task_state in pairs(state) if task_state.status == "in_doubt"
-    ]
-    return asked + doubts

@@ -1,0 +1,162 @@
+"""A digest of progress and blockers: facts from the journal, and on request a model's words for them."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from planrunner.app.history.show import all_rows, summary
+from planrunner.app.history.state import stored_state
+from planrunner.app.runs.doubts import rest
+from planrunner.app.runs.execute import ExecRequest, Silent, execute
+from planrunner.errors import Hint, NextStep, NotFound, UsageError
+from planrunner.journal.ports import Journal
+from planrunner.journal.stores import open_journal
+from planrunner.journal.workspace import find_project, find_state
+from planrunner.machine.hypotheses import belief_object, beliefs, ranked
+from planrunner.machine.names import label
+from planrunner.machine.state import State
+from planrunner.machine.statuses import SETTLED
+from planrunner.views.budget import budget_line
+from planrunner.views.digest import Blocker, Digested, RunSummary, Worded, digest_object
+from planrunner.views.gates import gate_facts
+from planrunner.views.status import pairs, shown_counts
+
+Json = Any
+
+_UNDER_WAY = ("running", "queued", "blocked", "in_doubt")
+
+
+class DigestRequest(NamedTuple):
+    """The runs by their ids, the starts of them or `last` (none: those that are open, and those that began or ended
+    from ``since`` on, seconds since 1970)."""
+
+    since: float
+    runs: tuple[str, ...] = ()
+    state: str | None = None
+
+
+def digest(request: DigestRequest) -> list[Digested]:
+    """The runs of a digest, the newest first. A place without runs gives an empty list; raises NotFound for a run that
+    is named and not there."""
+    try:
+        journal = open_journal(find_state(None, request.state), readonly=True)
+    except NotFound:
+        if request.runs:
+            raise
+        return []
+    try:
+        if request.runs:
+            named = dict.fromkeys(journal.find_run(each) for each in request.runs)
+            return [_digested(journal, summary(journal, journal.run(run)), request.since, True) for run in named]
+        runs = [summary(journal, row) for row in all_rows(journal)]
+        wanted = [run for run in runs if run.ended is None or max(run.created, run.ended) >= request.since]
+        return [_digested(journal, run, request.since, False) for run in wanted]
+    finally:
+        journal.close()
+
+
+def _digested(journal: Journal, run: RunSummary, since: float, whole: bool) -> Digested:
+    """A run that completed is told of in short, unless the ``whole`` of it is wanted."""
+    if run.status == "completed" and not whole:
+        return Digested(run)
+    state = stored_state(journal, run.run)
+    if run.status not in ("running", "failed", "cancelled", "completed"):
+        rest(state)
+    now = time.time()
+    failures = tuple((task.id, task_state.detail) for task, task_state in pairs(state) if task_state.status == "failed")
+    return Digested(
+        run,
+        {status: count for status, count in shown_counts(state).items() if count},
+        tuple(_blockers(state)) if run.ended is None else (),
+        failures,
+        tuple(_done(state, since)),
+        tuple(_running(state)),
+        tuple(_next(state)) if run.ended is None else (),
+        budget_line(state, run.ended or now).removeprefix("budget: "),
+        tuple(belief_object(state, each) for each in ranked(beliefs(state))) if state.evidence else (),
+        whole,
+    )
+
+
+def _blockers(state: State) -> Iterator[Blocker]:
+    for fact in gate_facts(state, time.time()):
+        yield Blocker(fact["gate"], fact["ask"], fact.get("since"), _deciders(fact))
+    for task, task_state in pairs(state):
+        if task_state.status == "in_doubt":
+            yield Blocker(task.id, task_state.detail)
+
+
+def _deciders(fact: dict[str, Json]) -> str:
+    """Who may decide; empty for anybody."""
+    who = " or ".join([*(f"role `{role}`" for role in fact["roles"]), *fact["people"]])
+    return f"{who}, except the person who started the run" if who and fact["not_starter"] else who
+
+
+def _done(state: State, since: float) -> Iterator[str]:
+    """Tasks that completed in the period; what holds others stands for nothing of its own."""
+    for number, task_state in enumerate(state.tasks):
+        ended = task_state.ended or 0.0
+        if task_state.status == "completed" and ended >= since and number not in state.containers:
+            yield label(state, number)
+
+
+def _running(state: State) -> Iterator[tuple[str, float]]:
+    for number in state.running:
+        if number not in state.containers:
+            yield label(state, number), state.tasks[number].began
+
+
+def _next(state: State) -> Iterator[str]:
+    """Pending tasks for which nothing but what is under way has to be done first."""
+    for number, task_state in enumerate(state.tasks):
+        if task_state.status != "pending":
+            continue
+        before = (*state.shape.needs[number], *(route.source for route in state.shape.routes_in.get(number, ())))
+        waits = [state.tasks[other].status for other in before if state.tasks[other].status not in SETTLED]
+        if all(status in _UNDER_WAY for status in waits):
+            yield label(state, number)
+
+
+# In a model's words
+
+_PROMPT = """Write a short digest for people who follow these runs: at most 12 lines of plain text, without headings.
+Say first what waits for people and for how long, then what failed and why, then what was done and what is next.
+Use only the facts below; do not guess at causes, and do not say what should be decided.
+
+{facts}
+"""
+
+
+def worded(request: DigestRequest, runs: Sequence[Digested], model: str) -> Worded:
+    """What a model makes of the facts, in a run of its own that records the request and the reply. It decides nothing.
+    Raises UsageError where the model gives no text, and whatever a run raises that asks one."""
+    facts = json.dumps(digest_object(runs, request.since), ensure_ascii=False)
+    inputs = {"prompt": "{{ params.prompt }}", **({"model": model} if model != "default" else {})}
+    plan = {
+        "plan": "digest",
+        "title": "Word a digest",
+        "params": {"prompt": {"type": "string", "description": "the facts and what to make of them"}},
+        "budgets": {"time": "5m", "calls": 4},
+        "tasks": [{"id": "word", "uses": "llm.complete", "with": inputs, "timeout": "5m", "budgets": {"calls": 4}}],
+    }
+    result = execute(
+        ExecRequest(
+            os.path.join(find_project(None), "digest.json"),
+            (("prompt", _PROMPT.format(facts=facts)),),
+            state=request.state,
+            vouched=True,
+            text=json.dumps(plan).encode(),
+        ),
+        Silent(),
+    )
+    task = result.state.tasks[result.state.index["word"]]
+    text = "" if task.outcome is None else str(task.outcome.outputs.get("text") or "").strip()
+    if task.status != "completed" or not text:
+        why = task.detail or task.status
+        raise UsageError(f"the model `{model}` did not word the digest: {why}", Hint(NextStep("show", result.run_id)))
+    assert task.outcome is not None
+    return Worded(text, str(task.outcome.outputs.get("model") or model), result.run_id)
