@@ -55,6 +55,7 @@ def draft_command(ctx: click.Context, /, goal: str, **options: Any) -> int:
       planrunner draft "split the release plan in two" -o plans/release.yaml --model planner --budget 'cost=$0.50'
     """
     given = given_settings(ctx)
+    options["json"] = options.pop("as_json")
     if options["no_model"] and options["model"]:
         raise UsageError("--model and --no-model contradict each other")
     if options["file"] and os.path.exists(options["file"]) and not (options["yes"] or _is_attended(given, options)):
@@ -73,7 +74,6 @@ def _is_attended(given: Settings, options: dict[str, Any]) -> bool:
 
 def _shown(given: Settings, made: Draft, options: dict[str, Any]) -> int:
     """Show the draft, write it, and run it where a person at the terminal says so."""
-    options["json"] = options.pop("as_json", options.get("json", False))
     screen, attended = output(given), _is_attended(given, options)
     if not options["json"]:
         screen.write("".join(f"{line}\n" for line in draft_lines(screen, _view(made))))

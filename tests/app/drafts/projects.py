@@ -62,7 +62,7 @@ class Project:
             self.git("init", "-q", "-b", "main")
             self.git("config", "user.name", "Ana")
             self.git("config", "user.email", "ana@example.org")
-            (self.work / ".gitignore").write_text(".planrunner/\n__pycache__/\nbuild/\n")
+            (self.work / ".gitignore").write_text(".planrunner/\nplanrunner.yaml\n__pycache__/\nbuild/\n")
         self.git("add", "-A")
         self.git("commit", "-q", "-m", message)
 
