@@ -20,6 +20,9 @@ from planrunner.process import plugin_code
 _MODULES = {
     "agent.ask": "ask",
     "agent.plan": "plan",
+    "branch.change": "apply change",
+    "branch.pick": "pick",
+    "branch.trees": "base drop fork",
     "core": "fail noop shell sleep",
     "docker.images": "build image_remove push tag",
     "docker.run": "run",

@@ -134,12 +134,15 @@ class LiveEffects:
         if self._background is not None and not self._background.admits(call):
             return
         if call.rights or call.task.cwd or call.task.outputs:
-            from planrunner.engine.permission import denied, outside_directory
+            from planrunner.engine.permission import denied, is_gone, outside_directory
 
             directory = self._settings.directory
             refusal = denied(call, directory) if call.rights else None
             if refusal := refusal or outside_directory(call, directory, self._settings.outside):
                 self.report(call, refusal._replace(acted=False))
+                return
+            if call.purpose == "undo" and is_gone(call, directory):
+                self.report(call, Outcome(outputs={"changed": False}))
                 return
         self._calls[call.key] = call, None
         handle = self._executor.submit(call, partial(self._sink, call))

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 
 from planrunner.capabilities.contract import Call
+from planrunner.capabilities.files.scope import BRANCHES
 from planrunner.files.match import path_matches
 from planrunner.machine.events import Outcome
 from planrunner.plan.policy_checks import assigned, placed, refusal, uses, variables
@@ -30,6 +31,12 @@ def denied(call: Call, top: str) -> Outcome | None:
         if right.verdict == "deny":
             return Outcome("policy", refusal(wanted, right), rule=right.rule)
     return None
+
+
+def is_gone(call: Call, top: str) -> bool:
+    """Whether a call works in the tree of a candidate (``branch.fork``) that was removed, with all that was done
+    there."""
+    return os.path.relpath(call.directory, top).split("/")[0] == BRANCHES and not os.path.isdir(call.directory)
 
 
 def outside_directory(call: Call, root: str, allowed: Sequence[str]) -> Outcome | None:

@@ -13,6 +13,19 @@ from planrunner.plan.rights import Level, restricts
 from planrunner.plan.rights import path as right_to
 
 
+BRANCHES = ".branches"
+"""The folder of the working trees of candidates (``branch.fork``)."""
+
+
+def ground(context: Context) -> str:
+    """The folder from which the scopes of a policy count: the working directory of the run or, for a call that works in
+    the tree of a candidate, that tree."""
+    here = context.call.directory
+    top = context.services.directory() if context.services is not None else here
+    first, *rest = os.path.relpath(os.path.abspath(here), os.path.abspath(top)).split("/")
+    return os.path.join(top, first, rest[0]) if first == BRANCHES and rest else top
+
+
 class Scope(NamedTuple):
     """``levels`` judge paths from the working directory of the run. ``grounds`` are that directory and the one of the
     call, as they are named and, where that differs, as links lead to them: a path has to be let by both, so that what
@@ -37,10 +50,7 @@ class Scope(NamedTuple):
 
 def scope_in(context: Context) -> Scope | None:
     """What a policy leaves of the files to a call; None where it says nothing about them."""
-    here = context.call.directory
-    return scope_between(
-        context.call.rights, context.services.directory() if context.services is not None else here, here
-    )
+    return scope_between(context.call.rights, ground(context), context.call.directory)
 
 
 def scope_between(rights: Iterable[Level], top: str, here: str) -> Scope | None:
@@ -62,9 +72,8 @@ def require_let(context: Context, path: str, way: Way = "read", whole: bool = Tr
     """Raises Failure (policy) where a call may not read, or write, what stands at a path, relative to its directory;
     with ``whole`` all that lies in a folder counts."""
     if context.call.rights:
-        directory = context.call.directory
-        top = context.services.directory() if context.services is not None else directory
-        require_within(context.call.rights, (top, os.path.join(directory, path)), way, whole)
+        place = os.path.join(context.call.directory, path)
+        require_within(context.call.rights, (ground(context), place), way, whole)
 
 
 def require_within(rights: Iterable[Level], place: tuple[str, str], way: Way = "read", whole: bool = True) -> None:

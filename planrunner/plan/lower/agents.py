@@ -51,6 +51,10 @@ _KEYS_OF_AN_AGENT = frozenset(
 )
 
 
+_HANDED_DOWN = ("env", "cwd", "shell", "on_doubt")
+"""What the task says for the calls of its agent, and for the check of its work."""
+
+
 def carried_out(draft: Draft, lower_task: Callable[[Lowering, Mapping, dict[str, Any]], Task]) -> None:
     """Make the task of a draft the loop by which its agent works; ``lower_task`` reads the one of ``until``."""
     nodes, low = draft.nodes, draft.low
@@ -108,6 +112,7 @@ class _Agent:
         self._lower = lower_task
         self._low, self._nodes, self._definition = draft.low, draft.nodes, definition
         self._place = draft.span("agent")
+        self._handed = {name: draft.fields[name] for name in _HANDED_DOWN if name in draft.fields}
         self.name = str(definition["name"]) or "agent"
         self._tools = self._granted()
         self._schema = self._answer()
@@ -203,13 +208,14 @@ class _Agent:
             retry=again,
             timeout=REQUEST_TIMEOUT,
             span=self._place,
+            **{name: given for name, given in self._handed.items() if name == "cwd"},
         )
 
     def _checked(self, until: Mapping) -> Task:
         """The task that ``until`` says in place of an expression: the work is over when it goes well."""
         inner = self._low.scope(frozenset({"calls", "model"}), frozenset({"loop", "carry"}))
         inner.inside = True
-        made = self._lower(inner, until, {})
+        made = self._lower(inner, until, self._handed)
         when = self._expression("tasks.model.outputs.done")
         limit = made.timeout or CALL_TIMEOUT
         return made._replace(
@@ -289,7 +295,7 @@ class _Agent:
     def _task(self, tool: Tool) -> Task | None:
         """The task that a call of a tool is."""
         policy = self._definition.get("policy")
-        made = Task(tool.name, timeout=CALL_TIMEOUT, policy=policy, span=self._place)
+        made = Task(tool.name, timeout=CALL_TIMEOUT, policy=policy, span=self._place, **self._handed)
         if tool.server:
             inputs = {"server": tool.server, "tool": _argument("tool"), "arguments": _argument("arguments")}
             return made._replace(uses="mcp.call", inputs=inputs)

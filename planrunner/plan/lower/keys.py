@@ -265,6 +265,8 @@ KEYS = (
     Key("rounds", _together),
     Key("session", _together),
     Key("context", _together),
+    Key("branches", _together),
+    Key("score", _together, inside="task"),
     Key("loop", _together, inside="loop"),
     Key("subplan", _together, inside="tasks"),
     Key("params", _together),

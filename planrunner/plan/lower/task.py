@@ -10,7 +10,7 @@ from typing import Any
 from planrunner.diagnostics import Label
 from planrunner.plan.commands.lower import BOUND, with_calls
 from planrunner.plan.commands.statements import looks_like_calls
-from planrunner.plan.lower import actions, agents, declarations, flow, hypotheses, values
+from planrunner.plan.lower import actions, agents, branches, declarations, flow, hypotheses, values
 from planrunner.plan.lower.actions import check_params, linked
 from planrunner.plan.lower.declarations import GATE_KEYS, gate, routes
 from planrunner.plan.lower.flow import joined, with_items
@@ -277,6 +277,8 @@ def _finish_fanout(draft: Draft) -> None:
 
 
 def _finish_agent(draft: Draft) -> None:
+    if not branches.KEYS.isdisjoint(draft.nodes):
+        branches.spread(draft)
     if "agent" in draft.nodes:
         agents.carried_out(draft, lower_task)
         return
@@ -286,7 +288,7 @@ def _finish_agent(draft: Draft) -> None:
 
 
 _FINISHERS: tuple[tuple[frozenset[str], Callable[[Draft], None]], ...] = (
-    (agents.KEYS, _finish_agent),
+    (agents.KEYS | branches.KEYS, _finish_agent),
     (frozenset({"loop", "subplan", "params", "rollback", "command"}), _finish_action),
     (GATE_KEYS | {"evidence"}, _finish_gate),
     (frozenset({"timeout", "retry", "budgets", "timebox", "heartbeat", "watchdog"}), _finish_times),

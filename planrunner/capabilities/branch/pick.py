@@ -1,0 +1,95 @@
+"""``branch.pick``: the best of several candidates, by their scores or by what most of them answer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Annotated, Any, NamedTuple
+
+from planrunner.capabilities.contract import Doc, Failure, capability
+from planrunner.capabilities.llm.vote import normal
+
+Json = Any
+
+_BESIDE = ("transcript", "usage", "rounds", "scored", "text")
+"""Outputs of an agent beside the data of its answer."""
+_QUOTED = 500
+"""Characters of what a check printed that a reason quotes."""
+
+
+class Picked(NamedTuple):
+    best: Annotated[str, Doc("name of the candidate that is kept")]
+    score: Annotated[float, Doc("its score; with `vote` the share of all candidates that answer the same")]
+    answer: Annotated[dict[str, Any], Doc("its outputs")]
+    files: Annotated[list[dict[str, Any]], Doc("what it changed")]
+    candidates: Annotated[list[dict[str, Any]], Doc("each as {name, kept, score, reason, answer, number, diff}")]
+
+
+class _Candidate(NamedTuple):
+    """A candidate; ``reason`` says why it is out, empty where it is not."""
+
+    name: str
+    answer: dict[str, Json]
+    change: dict[str, Json]
+    score: float = 0.0
+    reason: str = ""
+
+    def row(self, best: str) -> dict[str, Json]:
+        row = {"name": self.name, "kept": self.name == best, "score": self.score, "reason": self.reason}
+        return {**row, "answer": self.answer, "number": self.change.get("number", 0), "diff": self.change.get("sha256", "")}
+
+
+@capability("branch.pick", effect="pure", foreign=("*",), own=("best", "score", "candidates.*.kept"))
+def pick(
+    candidates: Annotated[dict[str, Any], Doc("by name the record of each candidate")],
+    vote: Annotated[bool, Doc("score each by how many candidates answer the same")] = False,
+) -> Picked:
+    """Pick the best of several candidates: the highest score, of equal ones the first.
+
+    A candidate that failed is out. Where all are, it fails and says why of each.
+    """
+    read = [_read(name, record, vote) for name, record in candidates.items()]
+    left = [each for each in read if not each.reason]
+    if not left:
+        why = "; ".join(f"{each.name}: {each.reason}" for each in read)
+        raise Failure(f"none of {len(read)} candidates is left: {why}", outputs={"candidates": [c.row("") for c in read]})
+    if vote:
+        counts = Counter(_key(each.answer) for each in left)
+        read = [each if each.reason else each._replace(score=_share(counts, each, len(read))) for each in read]
+        left = [each for each in read if not each.reason]
+    best = max(left, key=lambda each: each.score)
+    return Picked(best.name, best.score, best.answer, best.change.get("files") or [], [each.row(best.name) for each in read])
+
+
+def _read(name: str, record: dict[str, Json], vote: bool) -> _Candidate:
+    given = record.get("outputs") or {}
+    work, check = (given.get(each) or {} for each in ("work", "check"))
+    answer, change = work.get("outputs") or {}, given.get("change") or {}
+    reason = "" if record.get("status") == "completed" else str(record.get("reason") or "it did not end")
+    if not reason and not work.get("ok"):
+        reason = str(work.get("reason") or "its agent did not end")
+    if not reason and not change:
+        reason = "what it changed could not be taken down"
+    if not reason and check and not check.get("ok"):
+        reason = _failed(check)
+    if reason or vote:
+        return _Candidate(name, answer, change, 0.0, reason)
+    score = (check.get("outputs") or {}).get("score", 1) if check else answer.get("scored")
+    if not isinstance(score, (bool, int, float)):
+        return _Candidate(name, answer, change, 0.0, f"its score is not a number: {score!r:.60}")
+    return _Candidate(name, answer, change, float(score))
+
+
+def _failed(check: dict[str, Json]) -> str:
+    """Why a check failed, with the end of what it printed."""
+    printed = "\n".join(filter(None, (str(check.get(each) or "").strip() for each in ("stdout", "stderr"))))
+    return "\n".join(filter(None, (f"its check failed: {check.get('reason') or ''}".strip(), printed[-_QUOTED:])))
+
+
+def _key(answer: dict[str, Json]) -> str:
+    """What is compared: the data of an answer, else its text."""
+    data = {name: value for name, value in answer.items() if name not in _BESIDE}
+    return normal(data or str(answer.get("text", "")))
+
+
+def _share(counts: Counter[str], candidate: _Candidate, number: int) -> float:
+    return round(counts[_key(candidate.answer)] / number, 6)

@@ -1,0 +1,207 @@
+"""A task whose agent tries several ways side by side: the tasks that make the candidates, score them and keep the best.
+
+Each candidate works in a working tree of its own (``branch.fork``). What it changed is taken down before it is scored;
+the change of the best is applied to the working directory as one step, which a rollback takes back.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planrunner.plan.agents import Unreadable, schema_of
+from planrunner.plan.lower import agents, values
+from planrunner.plan.lower.keys import Draft
+from planrunner.plan.lower.values import condition
+from planrunner.plan.model import Output
+from planrunner.source import Span
+from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
+
+Json = Any
+
+KEYS = frozenset({"branches", "score"})
+
+MOST = 8
+"""Candidates of one task."""
+_PARTS = ("candidates", "agents", "prompts")
+_BESIDE = ("text", "transcript", "usage")
+VOTE = "vote"
+
+
+def spread(draft: Draft) -> None:
+    """Put the tasks of its candidates in place of the agent of a draft."""
+    nodes, low = draft.nodes, draft.low
+    missing = next((name for name in ("agent", "branches", "score") if name not in nodes), "")
+    if missing:
+        given = next(name for name in ("score", "branches") if name in nodes)
+        help_ = {
+            "agent": "an agent works in them: `agent: …`",
+            "branches": "say how many candidates are scored: `branches: 3`",
+            "score": "say which is the best: `score: {run: python -m pytest -q}`, `score: outputs.confidence`,"
+            " `score: {judge: …}` or `score: vote`",
+        }[missing]
+        low.report("PLAN004", f"`{given}` of a task needs `{missing}`", draft.span(given), help_)
+        for name in KEYS:
+            nodes.pop(name, None)
+        return
+    if "session" in nodes:
+        help_ = "take `session` out, or let a task after it go on with the conversation"
+        message = "candidates have a conversation each, so a task with `branches` has no `session`"
+        low.report("PLAN009", message, draft.span("session"), help_)
+    made = _Branches(draft)
+    outputs = made.outputs()
+    given = made.tasks()
+    for name in (*agents.KEYS, *KEYS):
+        nodes.pop(name, None)
+    draft.fields.pop("cwd", None)
+    nodes["subplan"] = given
+    draft.fields["outputs"] = (*draft.fields.get("outputs", ()), *outputs)
+
+
+class _Branches:
+    """The candidates of one task."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft, self._nodes = draft, draft.nodes
+        self._span = draft.span("branches")
+        self._score = draft.nodes["score"]
+        self._vote = values.text(self._score) == VOTE
+        self._agents, self._prompts, self._count = self._read(draft.nodes["branches"])
+
+    def tasks(self) -> Node:
+        """The tasks that the task holds, as its author would have written them."""
+        names = [f"candidate-{at + 1}" for at in range(self._count)]
+        records = {name: f"{{{{ tasks['{name}'] }}}}" for name in names}
+        pick = {
+            "id": "pick",
+            "needs": names,
+            "join": "always",
+            "uses": "branch.pick",
+            "with": {"candidates": records, **({"vote": True} if self._vote else {})},
+        }
+        apply = {"id": "apply", "needs": ["pick"], "uses": "branch.apply"}
+        apply["with"] = {"files": "{{ tasks.pick.outputs.files }}"}
+        whole = [{"id": "base", "uses": "branch.base"}, *map(self._candidate, range(self._count)), pick, apply]
+        return _node(whole, self._span)
+
+    def outputs(self) -> tuple[Output, ...]:
+        """What the task gives: the outputs of the best, and what was made of all."""
+        answer = "{{ default(tasks.pick.outputs.answer.%s, none) }}"
+        picked = "{{ tasks.pick.outputs.%s }}"
+        named = [Output(name, value=answer % name) for name in self._names()]
+        return (*named, *(Output(name, value=picked % name) for name in ("best", "score", "candidates")))
+
+    def _names(self) -> list[str]:
+        try:
+            schema = schema_of(values.data(self._nodes["schema"])) if "schema" in self._nodes else {}
+        except Unreadable:
+            schema = {}
+        own = [*schema.get("properties", {}), *_BESIDE[0 if not schema else 1 :]]
+        return [name for name in own if name not in ("best", "score", "candidates")]
+
+    def _candidate(self, at: int) -> Json:
+        work = self._work(at)
+        steps = [
+            {"id": "tree", "uses": "branch.fork", "with": {"commit": "{{ tasks.base.outputs.commit }}"}},
+            work,
+            {
+                "id": "change",
+                "needs": ["tree", "work"],
+                "join": "all_done",
+                "uses": "branch.change",
+                "with": {name: f"{{{{ tasks.tree.outputs.{name} }}}}" for name in ("path", "manifest")},
+            },
+            *self._scored(work),
+            {"id": "drop", "needs": ["change"], "join": "always", "uses": "branch.drop"},
+        ]
+        last = steps[-2]["id"]
+        steps[-1]["needs"] = [last] if last == "change" else ["change", last]
+        return {
+            "id": f"candidate-{at + 1}",
+            "needs": ["base"],
+            "allow_failure": True,
+            "rollback": {"uses": "branch.drop"},
+            "subplan": steps,
+            "outputs": {
+                "work": {"value": "{{ tasks.work }}"},
+                "change": {"value": "{{ tasks.change.outputs }}"},
+                "check": {"value": "{{ tasks.score }}" if last == "score" else ""},
+            },
+        }
+
+    def _work(self, at: int) -> dict[str, Json]:
+        """The agent of a candidate, in its tree."""
+        nodes = {name: self._nodes[name] for name in agents.KEYS if name in self._nodes and name != "session"}
+        if self._agents:
+            nodes["agent"] = self._agents[at % len(self._agents)]
+        if self._prompts and "prompt" in nodes:
+            nodes["prompt"] = _joined(nodes["prompt"], self._prompts[at % len(self._prompts)])
+        work = {"id": "work", "needs": ["tree"], "allow_failure": True, "on_doubt": "retry", "cwd": self._cwd(), **nodes}
+        if isinstance(self._score, Scalar) and not self._vote:
+            parsed = condition(self._draft.low, self._score) if at == 0 else None
+            said = parsed.text if parsed is not None else values.text(self._score)
+            work["outputs"] = {"scored": {"value": _at(f"{{{{ {said} }}}}", self._score.span)}}
+        return work
+
+    def _cwd(self) -> str:
+        below = self._draft.fields.get("cwd", "")
+        return "{{ tasks.tree.outputs.path }}" + (f"/{below}" if below else "")
+
+    def _scored(self, work: dict[str, Json]) -> list[dict[str, Json]]:
+        """The task that scores a candidate, where one does."""
+        if not isinstance(self._score, Mapping):
+            return []
+        base = {"id": "score", "needs": ["work", "change"], "when": "tasks.work.ok", "allow_failure": True}
+        judge = self._score.get("judge")
+        if judge is None:
+            own = {str(key.value): value for key, value in self._score.entries}
+            return [{**base, "cwd": self._cwd(), "on_doubt": "retry", **own, **base}]
+        inputs: dict[str, Json] = {
+            "rubric": judge,
+            "about": work.get("prompt", ""),
+            "outputs": "{{ tasks.work.outputs }}",
+            "diff": "{{ tasks.change.outputs.diff }}",
+        }
+        model = self._score.get("model")
+        if model is not None:
+            inputs["model"] = model
+        return [{**base, "uses": "agent.critique", "with": inputs}]
+
+    def _read(self, node: Node) -> tuple[list[Node], list[Node], int]:
+        """Agents, prompts, and the number of candidates."""
+        parts = {str(key.value): value for key, value in node.entries} if isinstance(node, Mapping) else {}
+        parts = {"prompts": node} if isinstance(node, Sequence) else parts
+        agents_, prompts = (_listed(parts.get(name)) for name in ("agents", "prompts"))
+        count = parts.get("candidates", node if isinstance(node, Scalar) else None)
+        number = values.whole(count) if count is not None else max(len(agents_), len(prompts))
+        if number is None or not 2 <= number <= MOST:
+            said = values.text(count) if count is not None else str(number)
+            help_ = f"a task has 2 to {MOST} candidates: `branches: 3`"
+            self._draft.low.report("PLAN006", f"`{said}` is not a number of candidates", node.span, help_)
+            number = 2
+        return agents_, prompts, number
+
+
+def _listed(node: Node | None) -> list[Node]:
+    return list(node.items) if isinstance(node, Sequence) else [] if node is None else [node]
+
+
+def _joined(prompt: Node, more: Node) -> Node:
+    """A prompt with what one candidate is told beside it."""
+    text = f"{values.plain_text(prompt).rstrip()}\n\n{values.plain_text(more)}"
+    return _at(text, more.span)
+
+
+def _at(text: str, span: Span) -> Scalar:
+    return Scalar(text, span.start, span.end, text)
+
+
+def _node(value: Json, span: Span) -> Node:
+    """Data as a tree at one place of the text; what is part of a tree already stays."""
+    if isinstance(value, (Scalar, Sequence, Mapping)):
+        return value
+    if isinstance(value, dict):
+        entries = [(Scalar(name, span.start, span.end, name), _node(each, span)) for name, each in value.items()]
+        return Mapping(entries, span.start, span.end)
+    if isinstance(value, list):
+        return Sequence([_node(each, span) for each in value], span.start, span.end)
+    return Scalar(value, span.start, span.end, str(value))
