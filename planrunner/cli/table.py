@@ -48,6 +48,8 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("checkpoints", "checkpoints", "List checkpoints that a run can continue from.", "look"),
     ("hypotheses", "hypotheses", "Show how confident a run is in each hypothesis, and why.", "look"),
     ("artifacts", "artifacts", "List, read and delete artifacts of runs.", "look"),
+    ("memory", "memory", "List, search and change what runs remember.", "look"),
+    ("kb", "kb", "List and export the knowledge base of the project.", "look"),
     ("audit", "audit", "Verify that the journal was not changed.", "look"),
     ("replay", "proof", "Replay the decisions of a run and report the first difference.", "look"),
     ("trust", "trust", "Allow plans from outside the project.", "surroundings"),

@@ -54,7 +54,7 @@ def adopt(connection: Connection, chain: Chain, row: Sealed) -> tuple[int, bytes
     return seq, link
 
 
-_BELIEVED = ("artifacts", "cache", "tmp")
+_BELIEVED = ("artifacts", "cache", "memory", "tmp")
 """Folders whose files count when they are found again; locks mean nothing without a process, logs are for people."""
 
 _SEALED = (

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from planrunner.errors import UsageError
 from planrunner.failures import Failure
-from planrunner.files.beneath import Beneath
+from planrunner.files.beneath import Beneath, steps
 from planrunner.files.walk import contents, entries
 from planrunner.knowledge.sources import owner
 from planrunner.source import Source
@@ -58,7 +58,7 @@ class Citation(NamedTuple):
         return self.author.casefold() or (owner(self.url) if self.url else "this project")
 
 
-class Tested(NamedTuple):
+class PassedTest(NamedTuple):
     """A test that came out well: the task of a run, and what it carries out."""
 
     task: str
@@ -79,7 +79,7 @@ class Note(NamedTuple):
     by: str = ""
     confidence: float | None = None
     citations: tuple[Citation, ...] = ()
-    tests: tuple[Tested, ...] = ()
+    tests: tuple[PassedTest, ...] = ()
     contradicts: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Json]:
@@ -99,8 +99,8 @@ def id_of(title: str) -> str:
 
 def read_notes(tree: Beneath, folder: str) -> list[Note]:
     """All notes of a base, in the order of their ids; none where there is no such folder. Raises Failure for a file
-    that is not one, or that the policy keeps from the reader."""
-    parts = [step for step in folder.split("/") if step not in ("", ".")]
+    that is not one, policy for a folder outside the directory and what may not be read."""
+    parts = steps(tree.directory, folder)
     try:
         paths = sorted(e.path for e in entries(tree, parts, lambda _: False) if e.name.endswith(".yaml"))
     except Failure as failure:
@@ -157,7 +157,7 @@ def _note(data: Json, name: str) -> Note:
     if note.confidence is not None and not (isinstance(note.confidence, (int, float)) and 0 <= note.confidence <= 1):
         raise UsageError("`confidence` is a number from 0 to 1")
     citations = tuple(Citation(**each) for each in data.get("citations") or ())
-    tests = tuple(Tested(**each) for each in data.get("tests") or ())
+    tests = tuple(PassedTest(**each) for each in data.get("tests") or ())
     return note._replace(citations=citations, tests=tests)
 
 

@@ -21,7 +21,7 @@ from planrunner.knowledge.notes import (
     LARGEST,
     Citation,
     Note,
-    Tested,
+    PassedTest,
     id_of,
     note_from,
     note_text,
@@ -179,14 +179,14 @@ def _require_known(claim: Note, others: Mapping[str, Note]) -> None:
             )
 
 
-def _tests(context: Context, tests: list[str] | None) -> tuple[Tested, ...]:
+def _tests(context: Context, tests: list[str] | None) -> tuple[PassedTest, ...]:
     """The tests that the run has carried out before. Raises Failure for one that it has not."""
     done = context.call.completed
     for name in tests or ():
         if name not in done:
             before = f"it needs {', '.join(f'`{each}`' for each in done)}" if done else "it needs none that completed"
             raise Failure(f"`tests` names `{name}`, which is not a completed task that this one needs: {before}")
-    return tuple(Tested(name, context.call.run_id, done[name]) for name in tests or ())
+    return tuple(PassedTest(name, context.call.run_id, done[name]) for name in tests or ())
 
 
 _CLAIM = Verb("kb.claim", _claim)

@@ -1,0 +1,89 @@
+"""``planrunner kb``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from planrunner.app.project import knowledge
+from planrunner.cli.group import CommandGroup, given_settings
+from planrunner.cli.options import json_option
+from planrunner.cli.output import print_document
+from planrunner.cli.settings import output
+from planrunner.knowledge.claims import found
+from planrunner.knowledge.notes import FOLDER
+from planrunner.views.documents import document, document_of, listing
+from planrunner.views.knowledge import details, rows
+
+folder_option = click.option("--folder", default=FOLDER, metavar="DIR", help="Where the base lies (kb).")
+
+
+@click.group("kb", cls=CommandGroup, default="list")
+def kb_command() -> None:
+    """Look through the knowledge base of the project: notes, and claims with what speaks for them.
+
+    \b
+    Examples:
+      planrunner kb --status disputed
+      planrunner kb list "transport of http/3"
+      planrunner kb export -o docs/knowledge.md
+    """
+
+
+@kb_command.command("list")
+@click.argument("query", default="")
+@click.option("--kind", type=click.Choice(("note", "claim")), help="Only notes, or only claims.")
+@click.option(
+    "--status", type=click.Choice(("confirmed", "supported", "open", "disputed")), help="Only claims that come to this."
+)
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only with this tag.")
+@folder_option
+@json_option
+@click.pass_context
+def list_notes(
+    ctx: click.Context, /, query: str, kind: str | None, status: Any, tags: tuple[str, ...], folder: str, as_json: bool
+) -> int:
+    """List notes and claims; with QUERY those that it fits, the best first."""
+    notes = found(knowledge.all_notes(folder), query, kind or "", status, [*tags])
+    if as_json:
+        print_document(listing("notes", notes, total=len(notes)))
+    elif notes:
+        screen = output(given_settings(ctx))
+        screen.write("\n".join(rows(screen, notes)) + "\n")
+    else:
+        click.echo(f"the knowledge base `{folder}` has nothing that fits", err=True)
+    return 0
+
+
+@kb_command.command("show")
+@click.argument("id")
+@folder_option
+@json_option
+@click.pass_context
+def show_note(ctx: click.Context, /, id: str, folder: str, as_json: bool) -> int:
+    """Show a note, or a claim with what speaks for and against it."""
+    note = knowledge.one(folder, id)
+    if as_json:
+        print_document(document_of(note))
+    else:
+        output(given_settings(ctx)).write("\n".join(details(note)) + "\n")
+    return 0
+
+
+@kb_command.command("export")
+@click.option("-o", "--output", "target", default="", metavar="FILE", help="Where to write (standard output).")
+@click.option("--title", default="Knowledge base", help="Its heading.")
+@folder_option
+@json_option
+@click.pass_context
+def export_notes(ctx: click.Context, /, target: str, title: str, folder: str, as_json: bool) -> int:
+    """Write the base as Markdown."""
+    text = knowledge.exported(folder, title, target)
+    if as_json:
+        print_document(document(file=target, markdown=text))
+    elif target:
+        click.echo(f"the knowledge base is in {target}", err=True)
+    else:
+        output(given_settings(ctx)).write(text)
+    return 0

@@ -1,0 +1,203 @@
+"""``planrunner memory``."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from planrunner.app.project import memory
+from planrunner.app.project.memory import Where
+from planrunner.cli.group import CommandGroup, given_settings
+from planrunner.cli.options import json_option, options
+from planrunner.cli.output import print_document
+from planrunner.cli.settings import note_stranger, output
+from planrunner.errors import UsageError
+from planrunner.jsontext import read_json, write_json
+from planrunner.knowledge.memory.entries import LAYERS
+from planrunner.views.documents import document, document_of, listing
+from planrunner.views.memory import details, rows
+
+Json = Any
+
+place_options = options(
+    click.option("--layer", type=click.Choice(LAYERS), default="project", help="Which memory (project)."),
+    click.option("--run", metavar="RUN", default="", help="The run whose task memory is meant."),
+    click.option("--lessons", is_flag=True, help="What was learnt of failures and patterns."),
+)
+
+
+def _where(ctx: click.Context, chosen: dict[str, Json]) -> Where:
+    settings = given_settings(ctx)
+    note_stranger(settings)
+    return Where(chosen["layer"], chosen["run"], chosen["lessons"], settings.state)
+
+
+@click.group("memory", cls=CommandGroup, default="list")
+def memory_command() -> None:
+    """Look through what runs remember, and change it.
+
+    \b
+    Examples:
+      planrunner memory search "how was the port chosen"
+      planrunner memory put deploy/region eu-west-1 --trusted
+      planrunner memory list --lessons
+      planrunner memory export > memory.jsonl
+    """
+
+
+@memory_command.command("list")
+@place_options
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only entries with this tag.")
+@click.option("--prefix", default="", metavar="TEXT", help="Only entries whose key begins so.")
+@click.option("--limit", type=click.IntRange(1), default=50, metavar="N", help="At most N (50).")
+@json_option
+@click.pass_context
+def list_entries(
+    ctx: click.Context, /, tags: tuple[str, ...], prefix: str, limit: int, as_json: bool, **chosen: Json
+) -> int:
+    """List entries, those that changed last first."""
+    with memory.opened(_where(ctx, chosen)) as layer:
+        entries, total = layer.list(memory.picked(prefix, tags), limit)
+    data = [entry.as_json() for entry in entries]
+    if as_json:
+        print_document(listing("entries", data, layer=chosen["layer"], total=total))
+        return 0
+    _print_table(ctx, data, "nothing is remembered here")
+    if total > limit:
+        click.echo(f"{total - limit} more: --limit {total} lists all", err=True)
+    return 0
+
+
+@memory_command.command("search")
+@click.argument("query")
+@place_options
+@click.option("--by", type=click.Choice(("both", "text", "vector")), default="both", help="What counts (both).")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only entries with this tag.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=10, metavar="N", help="At most N (10).")
+@json_option
+@click.pass_context
+def search_entries(
+    ctx: click.Context, /, query: str, by: Any, tags: tuple[str, ...], limit: int, as_json: bool, **chosen: Json
+) -> int:
+    """Find entries by what they are about, the best first."""
+    with memory.opened(_where(ctx, chosen)) as layer:
+        hits = layer.search(query, by, limit, memory.picked("", tags))
+    data = [{**hit.entry.as_json(), "score": round(hit.score, 4)} for hit in hits]
+    if as_json:
+        print_document(listing("entries", data, layer=chosen["layer"], total=len(data)))
+        return 0
+    _print_table(ctx, data, "nothing similar is remembered here")
+    return 0
+
+
+def _print_table(ctx: click.Context, data: list[dict[str, Json]], none: str) -> None:
+    screen = output(given_settings(ctx))
+    if data:
+        screen.write("\n".join(rows(screen, data)) + "\n")
+    else:
+        click.echo(none, err=True)
+
+
+@memory_command.command("show")
+@click.argument("key")
+@place_options
+@json_option
+@click.pass_context
+def show_entry(ctx: click.Context, /, key: str, as_json: bool, **chosen: Json) -> int:
+    """Show one entry with where it came from."""
+    with memory.opened(_where(ctx, chosen)) as layer:
+        data = memory.got(layer, key).as_json()
+    if as_json:
+        print_document(document_of(data))
+    else:
+        output(given_settings(ctx)).write("\n".join(details(data)) + "\n")
+    return 0
+
+
+@memory_command.command("put")
+@click.argument("key")
+@click.argument("value")
+@place_options
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="A word by which it is picked.")
+@click.option("--data", is_flag=True, help="VALUE is JSON; without this it is text.")
+@click.option("--trusted", is_flag=True, help="Vouch for it: plans may use it as their own text.")
+@json_option
+@click.pass_context
+def put_entry(ctx: click.Context, /, key: str, value: str, tags: tuple[str, ...], as_json: bool, **chosen: Json) -> int:
+    """Remember a value under a key; `-` reads it from standard input."""
+    text = sys.stdin.read() if value == "-" else value
+    with memory.opened(_where(ctx, chosen), writes=True) as layer:
+        entry = memory.put(layer, key, _data(text) if chosen["data"] else text, tags, chosen["trusted"])
+    if as_json:
+        print_document(document_of(entry.as_json()))
+    else:
+        click.echo(f"remembered `{key}` in the {chosen['layer']} memory", err=True)
+    return 0
+
+
+def _data(text: str) -> Json:
+    try:
+        return read_json(text)
+    except ValueError as error:
+        raise UsageError(f"the value is not JSON: {error}", "leave `--data` out to remember it as text") from None
+
+
+@memory_command.command("forget")
+@click.argument("key")
+@place_options
+@json_option
+@click.pass_context
+def forget_entry(ctx: click.Context, /, key: str, as_json: bool, **chosen: Json) -> int:
+    """Forget an entry."""
+    with memory.opened(_where(ctx, chosen), writes=True) as layer:
+        memory.forget(layer, key)
+    if as_json:
+        print_document(document(key=key, layer=chosen["layer"]))
+    else:
+        click.echo(f"forgot `{key}` of the {chosen['layer']} memory", err=True)
+    return 0
+
+
+@memory_command.command("export")
+@place_options
+@click.pass_context
+def export_entries(ctx: click.Context, /, **chosen: Json) -> int:
+    """Print all entries as lines of JSON, which `import` takes."""
+    screen = output(given_settings(ctx))
+    with memory.opened(_where(ctx, chosen)) as layer:
+        for entry in memory.exported(layer):
+            screen.write(write_json(entry) + "\n")
+    return 0
+
+
+@memory_command.command("import")
+@click.argument("file", type=click.File("r", encoding="utf-8"))
+@place_options
+@json_option
+@click.pass_context
+def import_entries(ctx: click.Context, /, file: Any, as_json: bool, **chosen: Json) -> int:
+    """Take in entries that `export` has written, in place of those with the same keys; none is trusted by that."""
+    with memory.opened(_where(ctx, chosen), writes=True) as layer:
+        count = memory.imported(layer, file)
+    if as_json:
+        print_document(document(imported=count, layer=chosen["layer"]))
+    else:
+        click.echo(f"{count} entries are in the {chosen['layer']} memory", err=True)
+    return 0
+
+
+@memory_command.command("reindex")
+@place_options
+@json_option
+@click.pass_context
+def reindex_entries(ctx: click.Context, /, as_json: bool, **chosen: Json) -> int:
+    """Make the vectors of all entries again, without a model."""
+    with memory.opened(_where(ctx, chosen), writes=True) as layer:
+        count = memory.reindexed(layer)
+    if as_json:
+        print_document(document(reindexed=count, layer=chosen["layer"]))
+    else:
+        click.echo(f"{count} entries of the {chosen['layer']} memory have new vectors", err=True)
+    return 0
