@@ -40,7 +40,7 @@ def evaluation_lines(screen: Terminal, document: dict[str, Json]) -> Iterator[st
 
 
 def _rows(screen: Terminal, cases: list[dict[str, Json]]) -> list[tuple[str, ...]]:
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for case in cases:
         sign = screen.sign({True: "completed", False: "failed", None: "paused"}[case["passed"]])
         passed = f"{case['good']}/{len(case['scores'])}"

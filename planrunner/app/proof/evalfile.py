@@ -275,7 +275,7 @@ def names_of(plan: Plan, source: Source) -> Mapping[str, Type]:
 
 
 def _no_status(expression: Expression) -> Iterator[Problem]:
-    """Comparisons of the status of the run with a word that is none."""
+    """Comparisons of the status of the run with a word that is not a status."""
     waiting = [expression.tree]
     while waiting:
         tree = waiting.pop()
@@ -286,7 +286,9 @@ def _no_status(expression: Expression) -> Iterator[Problem]:
             if path_of(side) == ("status",) and other[0] == "const" and other[3] not in STATUSES:
                 near = nearest(str(other[3]), STATUSES)
                 help_ = f"did you mean `{near}`?" if near else f"a run is {', '.join(STATUSES)}"
-                yield Problem("PLAN006", f"the status of a run is never `{str(other[3])[:40]}`", *other[1:3], help_)
+                yield Problem(
+                    "PLAN006", f"the status of a run is never `{str(other[3])[:40]}`", other[1], other[2], help_
+                )
 
 
 def _findings(problems: Iterable[Problem], expression: Expression, node: Node) -> Iterator[Diagnostic]:

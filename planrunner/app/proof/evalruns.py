@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextvars import copy_context
+from functools import partial
 from typing import Any, NamedTuple
 
 from planrunner.app.history.replay import SUFFIX, History, history, written
@@ -171,9 +172,10 @@ class _Evaluation:
         for case, _ in rows:
             self._place(case)  # what cannot be had is told before anything runs
         with ThreadPoolExecutor(suite.parallel, "planrunner-eval") as pool:
-            waiting = {
-                pool.submit(copy_context().run, self._score, *rows[row], number): (row, number) for row, number in jobs
-            }
+            waiting = {}
+            for row, number in jobs:
+                score = partial(self._score, *rows[row], number)
+                waiting[pool.submit(copy_context().run, score)] = row, number
             try:
                 for done, future in enumerate(as_completed(waiting), 1):
                     row, number = waiting[future]

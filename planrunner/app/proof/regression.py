@@ -80,7 +80,7 @@ def _mean(used: list[Any], what: str) -> float | None:
     """What a run used on average; None where one of them does not tell."""
     if not used or any(what not in amounts for amounts in used):
         return None
-    return round(sum(amounts[what] for amounts in used) / len(used), 9)
+    return round(float(sum(amounts[what] for amounts in used)) / len(used), 9)
 
 
 def _total(used: list[Any]) -> Document:

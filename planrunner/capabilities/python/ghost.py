@@ -17,8 +17,7 @@ def main() -> int:
     sys.path[0] = order["directory"]
     with contextlib.redirect_stdout(sys.stderr):
         try:
-            from hypothesis.extra import ghostwriter
-
+            ghostwriter = importlib.import_module("hypothesis.extra.ghostwriter")
             text = ghostwriter.magic(*_targets(order["module"], order["functions"]), style="pytest")
         except BaseException as error:  # whatever the project's code raises, SystemExit included
             sys.stderr.write(f"{type(error).__name__}: {' '.join(str(error).split())[:2000]}\n")
