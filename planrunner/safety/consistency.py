@@ -185,7 +185,7 @@ def _tool(name: str, body: Node, known: dict[str, Names]) -> Iterator[Diagnostic
 
 def _without_effect(node: Node, keys: Iterable[str], why: str) -> Iterator[Diagnostic]:
     for key, _ in node.entries if isinstance(node, Mapping) else ():
-        if key.value in keys:
+        if str(key.value) in keys:
             yield Diagnostic("PLAN009", f"`{key.value}` has no effect: {why}", key.span, help=f"remove `{key.value}`")
 
 
