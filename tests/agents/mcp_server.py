@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ImageContent, TextContent
 
@@ -61,6 +62,12 @@ def long(size: int) -> str:
 def environment(name: str) -> str:
     """A variable of the server."""
     return os.environ.get(name, "not set")
+
+
+@server.tool(structured_output=False)
+def header(name: str, context: Context) -> str:
+    """A header of the request, where the server is reached over HTTP."""
+    return (context.headers or {}).get(name, "not sent")
 
 
 @server.tool(structured_output=False)

@@ -109,7 +109,7 @@ def test_a_server_that_lists_too_many_tools_is_a_clear_failure(make: Make) -> No
     bench = make(["Done."], server={"mcp": {"command": COMMAND, "env": {"MANY_TOOLS": "150"}}})
     told = bench.run(PLAN)
     assert told["tasks"]["fix"]["status"] == "failed"
-    assert "the server `notes` has 159 tools, and 100 are the most" in str(told)
+    assert "the server `notes` has 160 tools, and 100 are the most" in str(told)
 
 
 def test_the_tools_of_a_server_that_a_policy_denies_are_not_listed(make: Make) -> None:

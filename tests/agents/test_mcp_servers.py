@@ -47,7 +47,7 @@ def called(folder: Path, tool: str, settings: dict[str, Json] | None = None, /, 
     return once(folder, "mcp.call", given, settings or {"tools": {"notes": {"mcp": COMMAND}}})
 
 
-def project(folder: Path, *tasks: Json, **settings: Json) -> Callable[..., subprocess.CompletedProcess[str]]:
+def project(folder: Path, *tasks: Json, plan: Json = None, **settings: Json) -> Callable[..., subprocess.CompletedProcess[str]]:
     """A project whose plan calls tools of `notes`: (id, tool, arguments), or a task as it is."""
     listed = []
     for task in tasks:
@@ -55,8 +55,8 @@ def project(folder: Path, *tasks: Json, **settings: Json) -> Callable[..., subpr
             id_, tool, arguments = task
             task = {"id": id_, "uses": "mcp.call", "with": {"server": "notes", "tool": tool, "arguments": arguments}}
         listed.append({**task, **({"needs": [listed[-1]["id"]]} if listed else {})})
-    plan = {"plan": "p", "defaults": {"timeout": "1m"}, "tasks": listed}
-    (folder / "plan.json").write_text(json.dumps(plan))
+    whole = {"plan": "p", "defaults": {"timeout": "1m"}, "tasks": listed, **(plan or {})}
+    (folder / "plan.json").write_text(json.dumps(whole))
     (folder / "planrunner.yaml").write_text(json.dumps({"tools": {"notes": {"mcp": COMMAND}}, **settings}))
     return lambda *words, **variables: planrunner(folder, *words, **variables)
 
@@ -218,12 +218,40 @@ def test_a_policy_shuts_the_program_of_a_server_in(tmp_path: Path) -> None:
     assert tasks["a"]["outputs"]["text"] == "/tmp/home"
 
 
+def test_tasks_under_other_policies_do_not_share_a_server(tmp_path: Path) -> None:
+    call = {"server": "notes", "tool": "note", "arguments": {"name": "n"}}
+    other = {"id": "c", "uses": "mcp.call", "with": call, "policy": {"env": {"deny": ["X"]}}, "allow_failure": True}
+    act = project(tmp_path, ("a", "keep", {"name": "n", "text": "x"}), ("b", "note", {"name": "n"}), other)
+    tasks = json.loads(act("exec", "plan.json", "--json").stdout)["tasks"]
+    assert tasks["b"]["outputs"]["result"]["text"] == "x"
+    assert "there is no note `n`" in tasks["c"]["attempt_history"][0]["message"]
+
+
+def test_a_credential_passes_by_a_header(tmp_path: Path) -> None:
+    secret = canary("mcp-header")
+    credentials = [{"id": "notes", "auth": {"source": "env", "env_var": "FROM_HERE"}}]
+    with over_http() as url:
+        tools = {"notes": {"mcp": {"url": url, "credential": "notes", "headers": {"X-Who": "me"}}}}
+        calls = [("who", "header", {"name": "x-who"}), ("key", "header", {"name": "authorization"})]
+        act = project(tmp_path, *calls, tools=tools, network=NETWORK, provider_credentials=credentials)
+        tasks = json.loads(act("exec", "plan.json", "--json", FROM_HERE=secret).stdout)["tasks"]
+    assert [tasks[id_]["outputs"]["text"] for id_ in ("who", "key")] == ["me", "Bearer [secret:notes]"]
+
+
 def test_an_unknown_server_is_told_before_the_run(tmp_path: Path) -> None:
     task = {"id": "a", "uses": "mcp.call", "with": {"server": "nots", "tool": "keep"}, "timeout": "1m"}
     act = project(tmp_path, task)
+    for words in (("exec", "plan.json"), ("lint", "plan.json")):
+        ran = act(*words)
+        assert ran.returncode != 0
+        assert "there is no MCP server `nots`, did you mean `notes`?" in ran.stdout + ran.stderr
+
+
+def test_a_server_that_a_template_names_wrongly_is_told_at_the_call(tmp_path: Path) -> None:
+    call = {"server": "{{ params.server }}", "tool": "keep"}
+    act = project(tmp_path, {"id": "a", "uses": "mcp.call", "with": call}, plan={"params": {"server": "nots"}})
     ran = act("exec", "plan.json")
-    assert ran.returncode not in (0, 1)
-    assert "did you mean `notes`?" in ran.stderr
+    assert ran.returncode != 0 and "has no MCP server `nots` under `tools`: did you mean `notes`?" in ran.stderr
 
 
 @pytest.mark.parametrize(

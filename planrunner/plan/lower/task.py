@@ -15,6 +15,7 @@ from planrunner.plan.lower.actions import check_params, linked
 from planrunner.plan.lower.declarations import GATE_KEYS, gate, routes
 from planrunner.plan.lower.flow import joined, with_items
 from planrunner.plan.lower.keys import CRITERIA, Draft, computes
+from planrunner.plan.lower.servers import FAMILY, check_server
 from planrunner.plan.lower.values import Lowering, Pending, condition, criteria
 from planrunner.plan.model import Budgets, Loop, Retry, Task
 from planrunner.plan.nearest import nearest
@@ -89,6 +90,8 @@ def _built(draft: Draft, node: Mapping) -> Task:
         fields["script"] = actions.made_ready(fields["run"])
     if draft.low.inputs and fields.get("uses"):
         fields["inputs"] = draft.low.with_defaults(fields["uses"], fields.get("inputs"))
+    if str(fields.get("uses", "")).startswith(FAMILY):
+        check_server(draft.low, node)
     if fields.get("ends_plan") and (draft.low.inside or fields.get("finally_")):
         where = "inside another task" if draft.low.inside else "under `finally`"
         help_ = "let it decide there, and end the plan by a task of the plan itself that needs it"
