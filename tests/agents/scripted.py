@@ -43,6 +43,8 @@ class ScriptedModel:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            wbufsize = -1  # one packet: the end of a reply is not held back
+            disable_nagle_algorithm = True
 
             def do_POST(self) -> None:
                 model._answer(self)

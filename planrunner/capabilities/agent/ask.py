@@ -86,7 +86,7 @@ def ask(
         models = {each.name: each for each in (*chains[0], *others)}
         talk = _Talk(asker, list(models.values()), asked, offers, schema, bool(tools))
         reply, answer, calls = await talk.next()
-        link = keep(context, transcript, [*new, *talk.said])
+        link = keep(context, transcript, said, [*new, *talk.said])
         return Next(
             text=reply.text,
             done=not calls and not talk.refused,

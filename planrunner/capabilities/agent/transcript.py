@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from hashlib import sha256
 from typing import Any
 
 from planrunner.capabilities.contract import Context, Failure
@@ -14,28 +15,42 @@ Json = Any
 MOST_LINKS = 10_000
 """Requests of one conversation."""
 
+RECENT = 64
+"""Conversations that are kept in memory."""
+
+_recent: dict[str, list[Message]] = {}
+"""What was said up to a link, by its digest, which says the same everywhere."""
+
 _NOT_CARRIED_OUT = "This call was not carried out: the work was interrupted before."
 
 
 def conversation(context: Context, last: str) -> list[Message]:
     """What was said so far; ``last`` is the digest of the newest link, empty for none. Raises Failure where a link is
     gone."""
-    links: list[list[Json]] = []
+    links: list[list[Message]] = []
     while last:
+        if (known := _recent.get(last)) is not None:
+            links.append(known)
+            break
         if len(links) == MOST_LINKS:
             raise Failure(f"the conversation has more than {MOST_LINKS:,} requests")
         with context.artifact(last) as file:
             link = json.load(file)
-        links.append(link["messages"])
+        links.append([_read(said) for said in link["messages"]])
         last = link["before"]
-    return [_read(said) for link in reversed(links) for said in link]
+    return [message for link in reversed(links) for message in link]
 
 
-def keep(context: Context, before: str, said: list[Message]) -> str:
-    """Add a link to a conversation; gives its digest."""
+def keep(context: Context, before: str, earlier: list[Message], said: list[Message]) -> str:
+    """Add a link to a conversation, behind what was said ``earlier``; gives its digest."""
     link = {"before": before, "messages": [_written(message) for message in said]}
     data = json.dumps(link, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-    return str(context.keep(data, "transcript.json", "json")["sha256"])
+    digest = str(context.keep(data, "transcript.json", "json")["sha256"])
+    if digest == sha256(data).hexdigest():  # no secret was taken out of it
+        _recent[digest] = [*earlier, *said]
+    while len(_recent) > RECENT:
+        _recent.pop(next(iter(_recent)), None)
+    return digest
 
 
 def unanswered(said: list[Message]) -> Iterator[Message]:
