@@ -68,12 +68,14 @@ def _bound(given: dict[str, Json]) -> str:
 
 
 def _reasons(row: dict[str, Json]) -> Iterator[str]:
-    """What each task said, and by which condition."""
+    """What each task said: by which condition, or how often where it did so as rounds or items."""
     for given in row["evidence"]:
-        counts = ", ".join(f"{given[word]} {_verb(word)}" for word in _SAID if given[word])
-        said = next(word for word in _SAID if given[word]) if "why" in given else counts
-        why = f": {given['why']}" if "why" in given else ""
-        yield f"    {harmless(given['task'])} {_verb(said) if 'why' in given else said}{harmless(why)}"
+        said = [(word, given[word]) for word in _SAID if given[word]]
+        if "why" in given:
+            yield f"    {harmless(given['task'])} {_verb(said[0][0])}: {harmless(given['why'])}"
+        else:
+            counts = ", ".join(f"{_verb(word)} {count} time{'s' if count > 1 else ''}" for word, count in said)
+            yield f"    {harmless(given['task'])} {counts}"
 
 
 def _verb(word: str) -> str:

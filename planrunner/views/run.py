@@ -10,6 +10,7 @@ from planrunner.escapes import harmless
 from planrunner.jsontext import stable_json
 from planrunner.machine.budgets import budget_state, scope_of, time_limit
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, Outcome, RunEnded
+from planrunner.machine.hypotheses import belief_object, beliefs
 from planrunner.machine.names import is_gone, label
 from planrunner.machine.state import State, TaskState
 from planrunner.machine.verdicts import judge_unsure
@@ -84,6 +85,8 @@ def run_object(
         "budget": budget_object(state, now),
         "outputs": state.outputs,
     }
+    if state.plan.hypotheses:
+        document["hypotheses"] = [belief_object(state, each) for each in beliefs(state)]
     if state.plan.artifacts:
         document["artifacts"] = [_artifact(state, each) for each in state.plan.artifacts]
     if state.compensation_log is not None and (report := rollback_object(state)):

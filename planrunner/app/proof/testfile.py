@@ -17,7 +17,7 @@ from planrunner.plan.expressions.evaluate import FACTS
 from planrunner.plan.expressions.parse import parse as parse_expression
 from planrunner.plan.expressions.quantities import parse_duration, parse_size
 from planrunner.plan.expressions.values import ExpressionError
-from planrunner.plan.model import Plan, Task
+from planrunner.plan.model import BEST, RANKED, Plan, Task
 from planrunner.plan.nearest import nearest
 from planrunner.plan.params import bind_params
 from planrunner.plan.schema import document_check
@@ -121,12 +121,21 @@ class Names:
             yield Diagnostic(error.code, error.message, _inside(node, error.start, error.end), help=error.help)
             return
         for path in parsed.paths:
-            if path[0] not in ("tasks", "params", "env", "plan", "run"):
-                near = nearest(path[0], ("tasks", "params", "env", "plan", "run"))
+            if path[0] not in _READ_AFTER:
+                near = nearest(path[0], _READ_AFTER)
                 yield Diagnostic("PLAN201", f"`{path[0]}` is not defined here" + _meant(near), node.span)
             elif path[0] == "tasks" and len(path) > 1 and not known(path[1], self._plan):
                 near = nearest(path[1], self._paths)
                 yield Diagnostic("PLAN201", f"plan `{self._plan.id}` has no task `{path[1]}`" + _meant(near), node.span)
+
+            elif path[0] == "hypotheses" and len(path) > 1 and path[1] not in self._hypotheses:
+                near = nearest(path[1], self._hypotheses)
+                message = f"plan `{self._plan.id}` has no hypothesis `{path[1]}`"
+                yield Diagnostic("PLAN201", message + _meant(near), node.span)
+
+    @property
+    def _hypotheses(self) -> list[str]:
+        return [*(each.name for each in self._plan.hypotheses), BEST, RANKED]
 
     def _meant(self, name: str) -> list[Task]:
         return [task for path, task in self._paths.items() if matches(written(name), path)]
@@ -176,6 +185,9 @@ def _inside(node: Scalar, start: int, end: int) -> Span:
 
 LoadPlan = Callable[[str], Plan]
 """Gives the plan of a path; raises NotFound or PlanInvalid."""
+
+_READ_AFTER = ("tasks", "params", "env", "plan", "run", "hypotheses")
+"""What expressions about an ended run read."""
 
 _INHERITED = ("params", "env", "facts", "mocks", "gates")
 
