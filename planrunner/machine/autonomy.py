@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from planrunner.machine.state import State
-from planrunner.plan.identity import Difference, differences
+from planrunner.plan.identity import Difference, differences, digest
 from planrunner.plan.model import Plan, Task
 from planrunner.plan.rights import Level
 from planrunner.plan.tasks import declared_secrets, inside
@@ -48,7 +48,7 @@ def beyond(state: State, before: Plan, after: Plan) -> list[str]:
     touched = {
         change.what.removeprefix("task ").partition("/")[0] for change in changes if change.what.startswith("task ")
     }
-    why = [*_of_plan(changes), *_of_done(state, touched), *_of_tasks(changes, then)]
+    why = [*_of_plan(changes), *_of_done(state, touched), *_of_tasks(changes, then), *_of_edges(then, now)]
     why += _of_rights(then, [now[name] for name in now if name in touched or name not in then])
     why += _of_gates(state, then, now, touched)
     return list(dict.fromkeys(why))
@@ -88,13 +88,20 @@ def _of_tasks(changes: Iterable[Difference], then: Mapping[str, Task]) -> Iterat
             yield f"it removes `{name}`" + (", which guards the run" if guards else "")
 
 
+def _of_edges(then: Mapping[str, Task], now: Mapping[str, Task]) -> Iterator[str]:
+    for name in then.keys() & now.keys():
+        before, after = (digest(Task(name, edges=each[name].edges)) for each in (then, now))
+        if before != after:
+            yield f"it changes where `{name}` leads"
+
+
 def _of_rights(then: Mapping[str, Task], changed: Iterable[Task]) -> Iterator[str]:
     known = {name for task in then.values() for name in _called(task)}
     for task in changed:
         yield from (
             f"`{task.id}` calls `{name}`, which no task did before" for name in _called(task) if name not in known
         )
-        if task.id not in then and any(declared_secrets(each.secrets) for each in _every(task)):
+        if task.id not in then and any(list(declared_secrets(each.secrets)) for each in _every(task)):
             yield f"`{task.id}` is given secrets"
 
 

@@ -99,7 +99,7 @@ from planrunner.machine.statuses import (
     tell_recovering,
 )
 from planrunner.machine.verdicts import judge, judge_failed
-from planrunner.plan.agents import ASKING
+from planrunner.plan.agents import ASKING, PLANNING
 from planrunner.plan.model import Plan
 
 _REMEMBERED = 9
@@ -336,7 +336,7 @@ def _task_settled(state: State, event: TaskSettled, at: float) -> None:
         _next_item(state, frame)
     if not frame.open or (frame.open == 1 and frame.last >= 0):
         after_settling(state, frame)
-    if task.uses == proposals.PLANNING:
+    if task.uses == PLANNING:
         proposals.settled(state, event)
     if state.restarts:
         recovery.service_settled(state, number)

@@ -6,9 +6,6 @@ from __future__ import annotations
 from planrunner.machine.events import RevisionDeclined, TaskSettled
 from planrunner.machine.state import State
 
-PLANNING = "agent.plan"
-"""The capability whose output ``proposes`` tells that its ``plan`` is to become the plan of the run."""
-
 
 def proposed(state: State) -> int | None:
     """The number of the task whose proposal is open; None where there is none."""

@@ -13,6 +13,8 @@ Json = Any
 
 ASKING = "agent.ask"
 """The capability by which an agent asks its model, once a round."""
+PLANNING = "agent.plan"
+"""The capability that writes plans, and may propose one to its run."""
 ASK = "ask"
 """The tool by which a model asks a person."""
 ANSWER = "answer"

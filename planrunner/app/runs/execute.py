@@ -46,8 +46,8 @@ from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_project, find_state
 from planrunner.machine.events import EDITION, Entry, Event, RunStarted
 from planrunner.machine.evolve import evolve
-from planrunner.machine.proposals import PLANNING
 from planrunner.machine.state import State
+from planrunner.plan.agents import PLANNING
 from planrunner.plan.model import Plan
 from planrunner.plan.params import bind_params
 from planrunner.plugins.registry import Registry

@@ -8,6 +8,7 @@ from collections.abc import Sequence as Row
 from typing import Any
 
 from planrunner.diagnostics import Label
+from planrunner.plan.agents import PLANNING
 from planrunner.plan.commands.lower import BOUND, with_calls
 from planrunner.plan.commands.statements import looks_like_calls
 from planrunner.plan.lower import actions, agents, branches, declarations, flow, hypotheses, values
@@ -42,6 +43,8 @@ def lower_task(low: Lowering, node: Mapping, defaults: dict[str, Any], extra: tu
     draft.read(node.entries)
     for entry in extra:
         _add_gate(draft, entry)
+    if draft.fields.get("uses") == PLANNING:
+        draft.fields.setdefault("renewed", True)  # what it goes by is the run as it stands, which no call shows
     if draft.fields.get("uses") == agents.LONG:
         agents.read_long(draft, node.get("with"))
     if "run" in draft.fields:
