@@ -262,8 +262,9 @@ def _change(known: KnownPlan, ground: Ground, task: Task, binding: Binding) -> d
     except (TemplateError, EvaluationError):
         return {**change, "problem": "only the run has the values that it needs"}
     call = Call(
-        "preview", task, 1, "preview", inputs, script, arguments, values, env, directory, "", task.timeout, dry=True
-    )
+        "preview", task, 1, "preview", inputs, script, arguments, values, env, directory, "", task.timeout, dry=True,
+        completed=dict.fromkeys(task.needs, ""),
+    )  # fmt: skip
     services = AttemptServices(ground.state_dir, ground.directory, None, env)
     try:
         told = _told_change(binding, call, services)
