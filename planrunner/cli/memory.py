@@ -59,7 +59,7 @@ def list_entries(
 ) -> int:
     """List entries, those that changed last first."""
     with memory.opened(_where(ctx, chosen)) as layer:
-        entries, total = layer.list(memory.picked(prefix, tags), limit)
+        entries, total = layer.page(memory.picked(prefix, tags), limit)
     data = [entry.as_json() for entry in entries]
     if as_json:
         print_document(listing("entries", data, layer=chosen["layer"], total=total))

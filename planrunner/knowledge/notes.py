@@ -147,14 +147,16 @@ def _note(data: Json, name: str) -> Note:
         if unknown is not None:
             raise UsageError(f"it has no key `{unknown}`: expected {', '.join(keys)}")
     data = {"title": "", "kind": "", "id": "", **data}
-    known = {**data, "citations": (), "tests": ()}
-    note = Note(**{key: tuple(value) if isinstance(value, list) else value for key, value in known.items()})
-    texts = (note.title, note.text, note.created, note.by, *note.tags, *note.contradicts)
+    known: dict[str, Any] = {**data, "citations": (), "tests": ()}
+    values: dict[str, Any] = {key: tuple(each) if isinstance(each, list) else each for key, each in known.items()}
+    note = Note(**values)
+    texts: tuple[Any, ...] = (note.title, note.text, note.created, note.by, *note.tags, *note.contradicts)
     if note.kind not in ("note", "claim") or note.id != name or not _ID.fullmatch(name) or not note.title:
         raise UsageError(f"it needs `kind` (note or claim), `id` (`{name}`, as the file is called) and `title`")
     if not all(isinstance(each, str) for each in texts):
         raise UsageError("`title`, `text`, `created`, `by` and all tags are text; write dates in quotes")
-    if note.confidence is not None and not (isinstance(note.confidence, (int, float)) and 0 <= note.confidence <= 1):
+    stated: Any = note.confidence
+    if stated is not None and not (isinstance(stated, (int, float)) and 0 <= stated <= 1):
         raise UsageError("`confidence` is a number from 0 to 1")
     citations = tuple(Citation(**each) for each in data.get("citations") or ())
     tests = tuple(PassedTest(**each) for each in data.get("tests") or ())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
+from typing import Any
 from urllib.parse import urlsplit
 
+get_tld: Any
 try:
     from tld import get_tld
 except ImportError:  # the extra `web` brings the list of public suffixes
-    get_tld = None  # type: ignore[assignment]
+    get_tld = None
 
 
 def owner(url: str) -> str:
@@ -22,6 +24,7 @@ def owner(url: str) -> str:
         return str(ipaddress.ip_address(name))
     except ValueError:
         pass
-    known = get_tld and get_tld(f"http://{name}/", as_object=True, fail_silently=True, search_private=True)
+    options = {"as_object": True, "fail_silently": True, "search_private": True}
+    known = None if get_tld is None else get_tld(f"http://{name}/", **options)
     registered = getattr(known, "fld", None)
     return str(registered) if registered else ".".join(name.split(".")[-2:])

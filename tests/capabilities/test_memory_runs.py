@@ -104,7 +104,7 @@ def test_a_put_that_is_issued_again_after_a_crash_counts_once(tmp_path: Path) ->
             assert not learn.call(asked).outcome.failure
         learn.call(asked._replace(inputs={**asked.inputs, "worked": False}))
         with learn.context(asked).memory("project", "lessons") as layer:
-            [entry] = layer.list()[0]
+            [entry] = layer.page()[0]
     assert (entry.value["uses"], entry.value["worked"]) == (2, 1)
 
 

@@ -78,4 +78,4 @@ def test_a_count_is_taken_back_and_with_the_first_the_lesson(layer: Layer) -> No
     learn(layer, Lesson("pattern", "parse a date", {"template": "fromisoformat"}, worked=False), Source(), "m2")
     assert layer.revert("m2")
     assert [advice.uses for advice in advise(layer, "parse a date", "pattern", THRESHOLD)] == [1]
-    assert layer.revert("m1") and layer.list()[1] == 0
+    assert layer.revert("m1") and layer.page()[1] == 0

@@ -42,7 +42,7 @@ def layer(tmp_path: Path, backend: str) -> Iterator[Layer]:
 
 
 def keys(layer: Layer) -> list[str]:
-    return [entry.key for entry in layer.list()[0]]
+    return [entry.key for entry in layer.page()[0]]
 
 
 def value(layer: Layer, key: str) -> Any:
@@ -51,7 +51,7 @@ def value(layer: Layer, key: str) -> Any:
 
 
 def test_a_layer_that_was_never_written_is_empty_and_stays_unmade(tmp_path: Path, layer: Layer) -> None:
-    assert (layer.list(), layer.get("x"), layer.search("x"), layer.revert("m")) == (([], 0), None, [], False)
+    assert (layer.page(), layer.get("x"), layer.search("x"), layer.revert("m")) == (([], 0), None, [], False)
     assert not (tmp_path / "state").exists()
 
 
@@ -104,7 +104,7 @@ def test_entries_are_picked_by_the_beginning_of_their_key_and_by_all_tags(layer:
     for number, tags in enumerate((("a",), ("a", "b"), ("b",))):
         layer.put(Entry(f"k{number % 2}/x", number, tags), f"m{number}")
         layer.put(Entry(f"note/{number}", "the same words", tags), f"n{number}")
-    picked, total = layer.list(Picked("note/", ("a",)))
+    picked, total = layer.page(Picked("note/", ("a",)))
     assert ([entry.key for entry in picked], total) == (["note/1", "note/0"], 2)
     for by in ("text", "vector", "both"):
         hits = layer.search("same words", by, picked=Picked(tags=("a", "b")))  # type: ignore[arg-type]
@@ -138,7 +138,7 @@ def test_a_run_has_a_task_layer_of_its_own_and_lessons_lie_apart(tmp_path: Path,
         with at(tmp_path, backend, "task", part, run) as layer:  # type: ignore[arg-type]
             layer.put(Entry("x", f"{run} {part}"), f"{run} {part}")
     with at(tmp_path, backend, "task", run="R2") as layer:
-        assert [entry.value for entry in layer.list()[0]] == ["R2 entries"]
+        assert [entry.value for entry in layer.page()[0]] == ["R2 entries"]
         assert [hit.entry.value for hit in layer.search("entries")] == ["R2 entries"]
 
 
@@ -212,7 +212,7 @@ def test_processes_write_at_once_and_nothing_is_lost(tmp_path: Path, backend: st
         writer.join()
     with at(tmp_path, backend) as layer:
         assert [writer.exitcode for writer in writers] == [0, 0, 0]
-        assert (value(layer, "count"), layer.list(Picked())[1]) == (75, 76)
+        assert (value(layer, "count"), layer.page(Picked())[1]) == (75, 76)
         assert len(layer.search("words", "text", 100)) == 75
 
 
@@ -236,7 +236,7 @@ def test_a_line_that_a_kill_cut_off_counts_as_not_written(tmp_path: Path) -> Non
     whole = path.read_bytes()
     path.write_bytes(whole + whole[: len(whole) // 2])
     with at(tmp_path, "file") as layer:
-        assert layer.list()[1] == 1
+        assert layer.page()[1] == 1
         layer.put(Entry("b", 2), "m2")
     assert path.read_bytes().startswith(whole) and path.read_bytes().count(b"\n") == 2
     with at(tmp_path, "file") as layer:
@@ -257,5 +257,5 @@ def test_lines_that_later_ones_replaced_are_dropped_and_acts_stay_known(
     assert path.read_bytes().count(b"\n") < 12
     assert os.stat(path).st_mode & 0o077 == 0
     store = Lines(str(path))
-    assert (store.list(Picked(), 10)[1], store.revert("m1")) == (1, True)
-    assert [entry.value for entry in store.list(Picked(), 10)[0]] == [0]
+    assert (store.page(Picked(), 10)[1], store.revert("m1")) == (1, True)
+    assert [entry.value for entry in store.page(Picked(), 10)[0]] == [0]

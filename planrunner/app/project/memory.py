@@ -56,7 +56,7 @@ def got(layer: Layer, key: str) -> Entry:
     """The entry of a key. Raises NotFound with the nearest one."""
     entry = layer.get(key)
     if entry is None:
-        close = nearest(key, [each.key for each in layer.list(limit=1_000)[0]])
+        close = nearest(key, [each.key for each in layer.page(limit=1_000)[0]])
         hint = f"did you mean `{close}`?" if close else "`planrunner memory` lists what is remembered"
         raise NotFound(f"nothing is remembered as `{key}` in the {layer.name} memory", hint)
     return entry
@@ -81,7 +81,7 @@ def forget(layer: Layer, key: str) -> None:
 
 def exported(layer: Layer) -> Iterator[dict[str, Json]]:
     """All entries, the oldest first, as ``imported`` takes them."""
-    for entry in reversed(layer.list(limit=_ALL)[0]):
+    for entry in reversed(layer.page(limit=_ALL)[0]):
         yield entry.as_json()
 
 
@@ -106,7 +106,7 @@ def _entry(line: str, number: int) -> Entry:
 
 def reindexed(layer: Layer) -> int:
     """Make all vectors again, without a model; gives how many."""
-    entries, total = layer.list(limit=_ALL)
+    entries, total = layer.page(limit=_ALL)
     texts = {entry.key: entry.value["signature"] if _is_lesson(entry) else entry.text for entry in entries}
     if texts:
         layer.embed({key: hashed(text) for key, text in texts.items()})

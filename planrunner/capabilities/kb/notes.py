@@ -43,7 +43,7 @@ class Kept(NamedTuple):
     changed: Annotated[bool, Doc("false where everything was as it should be already")]
 
 
-def _said(context: Context) -> dict[str, str]:
+def _said(context: Context) -> dict[str, Any]:
     """Who writes, and on which day: that of the start of the run, so that all attempts write the same."""
     call = context.call
     day = time.strftime("%Y-%m-%d", time.gmtime(call.began)) if call.began else ""
@@ -231,7 +231,7 @@ def _citation(context: Context, tree: Beneath, given: Json) -> Citation:
     kinds = [kind for kind in ("url", "file", "artifact") if isinstance(given, dict) and given.get(kind)]
     if len(kinds) != 1:
         raise Failure("`citations`: each is a map with one of `url`, `file` and `artifact`")
-    texts = {name: str(given.get(name) or "") for name in Citation._fields if name != "checked"}
+    texts: dict[str, Any] = {name: str(given.get(name) or "") for name in Citation._fields if name != "checked"}
     texts["date"] = texts["date"] or str(given.get("fetched_at") or "")
     citation = Citation(**texts)
     if kinds == ["url"]:

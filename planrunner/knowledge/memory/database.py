@@ -184,7 +184,7 @@ class Database:
             row = self._connection.execute(select, (self._space, key)).fetchone()
             return None if row is None else entry_from(read_json(row[0]))
 
-    def list(self, picked: Picked, limit: int, offset: int = 0) -> tuple[list[Entry], int]:
+    def page(self, picked: Picked, limit: int, offset: int = 0) -> tuple[list[Entry], int]:
         with self._named():
             fits = self._fits(picked)
             total = self._connection.execute(_TOTAL, fits).fetchone()[0]

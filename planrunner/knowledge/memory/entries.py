@@ -108,7 +108,7 @@ class Store(Protocol):
 
     def get(self, key: str) -> Entry | None: ...
 
-    def list(self, picked: Picked, limit: int, offset: int = 0) -> tuple[list[Entry], int]:
+    def page(self, picked: Picked, limit: int, offset: int = 0) -> tuple[list[Entry], int]:
         """Entries, those that changed last first, and how many there are in all."""
 
     def by_text(self, query: str, limit: int, picked: Picked = ANY) -> list[Hit]:

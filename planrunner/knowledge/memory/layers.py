@@ -143,10 +143,10 @@ class Layer:
         store = self._reading()
         return None if store is None else store.get(key)
 
-    def list(self, picked: Picked = ANY, limit: int = 50, offset: int = 0) -> tuple[list[Entry], int]:
+    def page(self, picked: Picked = ANY, limit: int = 50, offset: int = 0) -> tuple[list[Entry], int]:
         """Entries, those that changed last first, and how many fit in all."""
         store = self._reading()
-        return ([], 0) if store is None else store.list(picked, limit, offset)
+        return ([], 0) if store is None else store.page(picked, limit, offset)
 
     def search(
         self, query: str, by: By = "both", limit: int = 10, picked: Picked = ANY, vector: Vector | None = None

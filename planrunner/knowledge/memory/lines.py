@@ -202,7 +202,7 @@ class Lines:
             entry = content.entries.get((self._space, key))
             return None if entry is None else entry._replace(vector=None)
 
-    def list(self, picked: Picked, limit: int, offset: int = 0) -> tuple[list[Entry], int]:
+    def page(self, picked: Picked, limit: int, offset: int = 0) -> tuple[list[Entry], int]:
         entries = self._fitting(picked)
         last = sorted(entries, key=lambda entry: entry.updated, reverse=True)
         return [entry._replace(vector=None) for entry in last[offset : offset + limit]], len(entries)

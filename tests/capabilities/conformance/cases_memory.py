@@ -29,7 +29,7 @@ def _layer(home: Path, part: Part = "entries", backend: str = "sqlite") -> Layer
 def _known(home: Path, backend: str) -> Any:
     """What is remembered, without the times."""
     with _layer(home, backend=backend) as entries, _layer(home, "lessons", backend) as lessons:
-        return [[entry.key, entry.value, entry.tags] for layer in (entries, lessons) for entry in layer.list()[0]]
+        return [[entry.key, entry.value, entry.tags] for layer in (entries, lessons) for entry in layer.page()[0]]
 
 
 def _with(backend: str = "sqlite", busy: bool = False, **inputs: Any) -> Callable[[Path], Iterator[Ready]]:
