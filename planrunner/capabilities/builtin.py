@@ -19,6 +19,7 @@ from planrunner.process import plugin_code
 
 _MODULES = {
     "agent.ask": "ask",
+    "agent.critique": "critique",
     "agent.plan": "plan",
     "branch.change": "apply change",
     "branch.pick": "pick",

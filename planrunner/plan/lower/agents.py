@@ -51,6 +51,9 @@ _KEYS_OF_AN_AGENT = frozenset(
 )
 
 
+CRITIQUE = "agent.critique"
+"""The capability that reviews work: as `until` it reviews the answer of the agent where nothing else is given."""
+_MATERIAL = {"text", "diff", "outputs", "files"}
 _HANDED_DOWN = ("env", "cwd", "shell", "on_doubt")
 """What the task says for the calls of its agent, and for the check of its work."""
 
@@ -58,11 +61,11 @@ _HANDED_DOWN = ("env", "cwd", "shell", "on_doubt")
 def carried_out(draft: Draft, lower_task: Callable[[Lowering, Mapping, dict[str, Any]], Task]) -> None:
     """Make the task of a draft the loop by which its agent works; ``lower_task`` reads the one of ``until``."""
     nodes, low = draft.nodes, draft.low
-    definition = _definition(low, nodes["agent"])
+    said = definition(low, nodes["agent"])
     if "prompt" not in nodes:
         help_ = "say what it is to do: `prompt: …`"
         low.report("PLAN004", "a task with `agent` needs `prompt`", draft.span("agent"), help_)
-    made = _Agent(draft, definition, lower_task)
+    made = _Agent(draft, said, lower_task)
     draft.fields["agent"] = made.agent()
     draft.fields["loop"] = made.loop()
     draft.fields["outputs"] = (*draft.fields.get("outputs", ()), *made.outputs())
@@ -83,7 +86,7 @@ def read_long(draft: Draft, given: Node | None) -> None:
         draft.low.report("PLAN004", f"`{LONG}` needs the input `agent`", draft.span("uses"))
 
 
-def _definition(low: Lowering, node: Node) -> dict[str, Json]:
+def definition(low: Lowering, node: Node) -> dict[str, Json]:
     """What the project, or the task itself, says of the agent."""
     if isinstance(node, Mapping):
         for key, _ in node.entries:
@@ -143,8 +146,8 @@ class _Agent:
             "objections": {"first": self._objections(), "next": []},
         }
         if self._check is not None:
-            told = "{{ default(tasks.check.stdout, '') + default(tasks.check.stderr, '') }}"
-            carry["check"] = {"first": "", "next": told}
+            said = " + ".join(f"default(tasks.check.{each}, '')" for each in ("message", "stdout", "stderr"))
+            carry["check"] = {"first": "", "next": f"{{{{ {said} }}}}"}
         return Loop(most or ROUNDS, self._expression(done), tuple(tasks), carry)
 
     def _objections(self) -> list[str]:
@@ -186,19 +189,19 @@ class _Agent:
             "transcript": "{{ carry.transcript }}",
             "results": "{{ tasks.calls.items }}",
             "last": "{{ loop.round == loop.max }}",
-            "tools": _literal([self._offer(tool) for tool in self._tools]),
+            "tools": literal([self._offer(tool) for tool in self._tools]),
         }
         for key in ("model", "fallback", "parameters", "effort", "system", "context", "memory"):
             if self._definition.get(key) is not None:
-                inputs[key] = _literal(self._definition[key])
+                inputs[key] = literal(self._definition[key])
         if "context" in self._nodes:
             inputs["context"] = values.data(self._nodes["context"])
         if self._schema is not None:
-            inputs["schema"] = _literal(self._schema)
+            inputs["schema"] = literal(self._schema)
         if self._check is not None:
             inputs["until"] = "{{ carry.check }}"
         elif self._until is not None:
-            inputs["until"] = _literal(self._until.text)
+            inputs["until"] = literal(self._until.text)
         again = Task._field_defaults["retry"]._replace(attempts=3, on=("transient",))
         return Task(
             "model",
@@ -216,6 +219,9 @@ class _Agent:
         inner = self._low.scope(frozenset({"calls", "model"}), frozenset({"loop", "carry"}))
         inner.inside = True
         made = self._lower(inner, until, self._handed)
+        if made.uses == CRITIQUE and not _MATERIAL & (made.inputs or {}).keys():
+            given = {"text": "{{ tasks.model.outputs.text }}", "outputs": "{{ tasks.model.outputs.answer }}"}
+            made = made._replace(inputs={**given, **(made.inputs or {})})
         when = self._expression("tasks.model.outputs.done")
         limit = made.timeout or CALL_TIMEOUT
         return made._replace(
@@ -354,14 +360,14 @@ def _type(schema: Json) -> str:
     return _TYPES.get(said, "any") if isinstance(said, str) else "any"
 
 
-def _literal(value: Json) -> Json:
+def literal(value: Json) -> Json:
     """Data as templates that give it as it is."""
     if isinstance(value, str):
         return re.sub(r"\{[{%#]", lambda found: "{{ '" + found[0] + "' }}", value)
     if isinstance(value, list):
-        return [_literal(each) for each in value]
+        return [literal(each) for each in value]
     if isinstance(value, dict):
-        return {name: _literal(each) for name, each in value.items()}
+        return {name: literal(each) for name, each in value.items()}
     return value
 
 

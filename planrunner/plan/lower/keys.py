@@ -313,6 +313,7 @@ KEYS = (
     Key("backup", _texts),
     Key("rollback", _together, inside="action"),
     Key("irreversible", _flag),
+    Key("reflect", _together),
     Key("on_success", _edges, inside="edges"),
     Key("on_failure", _edges, inside="edges"),
     Key("next", _edges, inside="edges"),

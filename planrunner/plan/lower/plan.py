@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from planrunner.diagnostics import Diagnostic, Label
 from planrunner.plan.agents import Roster
 from planrunner.plan.files import Links
-from planrunner.plan.lower import declarations, hypotheses, values
+from planrunner.plan.lower import declarations, hypotheses, reflection, values
 from planrunner.plan.lower.keys import Part
 from planrunner.plan.lower.task import complete, defaults_of, lower_task, report_idle_inputs, report_twins, task_id
 from planrunner.plan.lower.values import RUN, Lowering, criteria
@@ -74,6 +74,9 @@ def _plan(tree: Mapping, start: Lowering, given: str) -> Plan:
     report_twins(low, tasks)
     if (done := tree.key("done")) is not None:
         tasks = with_done(low, done, nodes["done"], tasks)
+    if "reflect" in nodes:
+        about = "\n".join(filter(None, (fields.get("title", ""), fields.get("description", ""))))
+        tasks = reflection.of_run(low, nodes["reflect"], tasks, about or given)
     name = nodes.get("plan")
     span = name.span if name is not None else tree.span
     return Plan(values.text(name) if name is not None else given, **fields, tasks=tasks, notes=notes or None, span=span)
@@ -178,6 +181,7 @@ KEYS = (
     Key("breakers", declarations.breakers),
     Key("memory", noted=True),
     Key("hypotheses", hypotheses.declared, inside="hypotheses"),
+    Key("reflect"),
     Key("outputs", _alone(declarations.outputs)),
     Key("artifacts", _alone(declarations.artifacts)),
     Key("gates"),

@@ -16,6 +16,7 @@ from planrunner.plan.lower.actions import check_params, linked
 from planrunner.plan.lower.declarations import GATE_KEYS, gate, routes
 from planrunner.plan.lower.flow import joined, with_items
 from planrunner.plan.lower.keys import CRITERIA, Draft, computes
+from planrunner.plan.lower.reflection import with_reflections
 from planrunner.plan.lower.servers import FAMILY, check_server
 from planrunner.plan.lower.values import Lowering, Pending, condition, criteria
 from planrunner.plan.model import Budgets, Loop, Retry, Task
@@ -62,6 +63,8 @@ def lower_task(low: Lowering, node: Mapping, defaults: dict[str, Any], extra: tu
         _finish_together(draft)
     elif draft.fields.get("kind") == "gate":
         _finish_gate(draft)
+    if "reflect" in draft.nodes and draft.identity is not None:
+        low.reflections[values.text(draft.identity)] = draft.nodes["reflect"]
     return _built(draft, node)
 
 
@@ -400,9 +403,7 @@ def lower_list(draft: Draft, node: Node) -> tuple[Task, ...]:
 def complete(low: Lowering, tasks: tuple[Task, ...]) -> tuple[Task, ...]:
     """The tasks of one list with what takes all of them to tell: the members of families, the calls of commands."""
     tasks = with_items(low, joined(tasks))
-    if not low.commands:
-        return tasks
-    return with_calls(low, tasks)
+    return with_reflections(low, with_calls(low, tasks) if low.commands else tasks)
 
 
 def task_id(node: Node) -> str:

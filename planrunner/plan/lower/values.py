@@ -40,7 +40,7 @@ class Lowering:
 
     __slots__ = (
         *("_known", "capabilities", "classified", "commands", "findings", "ids", "inputs", "links", "names"),
-        *("inside", "params", "reached", "roster"),
+        *("inside", "params", "reached", "reflections", "roster"),
     )
 
     def __init__(
@@ -61,6 +61,8 @@ class Lowering:
         """What commands may call; without any they stay words."""
         self.commands: dict[str, Pending] = {}
         """Commands of this list of tasks, by the ids of the tasks that hold them."""
+        self.reflections: dict[str, Node] = {}
+        """What tasks of this list say under ``reflect``, by their ids."""
         self.classified: dict[tuple[str, int], tuple[frozenset[str], Any]] = {}
         """What criteria turned out to be, by their text and the names they may use (which the value keeps alive)."""
         self.inputs: dict[str, dict[str, Json]] = {}
