@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.app.runs.execute import ExecRequest, RunResult, Silent, execute
 from planrunner.capabilities.binding import Binding, bind, invoke
-from planrunner.capabilities.contract import BESIDE, Call, Context, Declaration, declaration_of
+from planrunner.capabilities.contract import BESIDE, Call, Context, Declaration, Planning, declaration_of
 from planrunner.capabilities.faults import Overdue, within
 from planrunner.engine.attempts import Attempt, markers
 from planrunner.engine.effects import StartCall
 from planrunner.engine.executors import LiveSettings
 from planrunner.engine.live import LiveEffects
 from planrunner.engine.output import Record
+from planrunner.engine.planning import Planner
 from planrunner.engine.services import AttemptServices
 from planrunner.journal.stores import open_journal
 from planrunner.machine.events import AttemptEnded, Outcome
-from planrunner.plan.model import Capability, Task
+from planrunner.machine.state import State
+from planrunner.plan.model import Capability, Plan, Task
 from planrunner.plugins.registry import Registry
 
 if TYPE_CHECKING:
@@ -140,7 +142,13 @@ class Bench:
         return f"`{part}` of `{self.name}`"
 
     def _serve(self, call: Call) -> AttemptServices:
-        return AttemptServices(self.state, self.directory, None, {**call.env, **markers(call, 0)})
+        served = AttemptServices(self.state, self.directory, None, {**call.env, **markers(call, 0)})
+        served.planner = self._planner
+        return served
+
+    def _planner(self) -> Planning:
+        """For what writes plans: no plan is running here."""
+        return Planner(self.registry, self.directory, "", "", State(Plan("none"), RUN))
 
     def _call(self, asked: Asked) -> Call:
         script = asked.run if isinstance(asked.run, str) else ""
@@ -163,7 +171,10 @@ class Bench:
 
     def _settings(self) -> LiveSettings:
         resolve, directory = self.registry.resolve, self.directory
-        return LiveSettings(self.state, RUN, resolve, own_process=False, directory=directory, grace=SOON)
+        planner = self._planner
+        return LiveSettings(
+            self.state, RUN, resolve, own_process=False, directory=directory, grace=SOON, planner=planner
+        )
 
     def _effects(self) -> LiveEffects:
         return LiveEffects(self._settings())

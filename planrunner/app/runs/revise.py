@@ -214,7 +214,7 @@ def _admitted(state: State, request: ReviseRequest, registry: Registry) -> tuple
     if request.text is None:
         asked = ExecRequest(request.plan, request.params, trust=request.trust, ask=request.ask)
         return admitted_plan(asked, MemoryJournal(), registry)
-    kept = {name: state.environment[name] for name in ("trust", "outside") if name in state.environment}
+    kept = {name: value for name, value in state.environment.items() if name in ("trust", "outside")}
     return prepare_plan(request.plan, MemoryJournal(), registry, request.text), {**kept, "proposed": True}
 
 

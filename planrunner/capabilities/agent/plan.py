@@ -83,7 +83,10 @@ class Drafted(NamedTuple):
     "agent.plan",
     effect="read",
     spends=("cost", "tokens", "calls", "rest"),
-    risks=("sends the goal, the plan and facts about the project to the provider of the model", "costs money"),
+    risks=(
+        "sends the goal, the plan and facts about the project to the provider of the model, over the network",
+        "costs money",
+    ),
     foreign=("plan", "diff", "reason", "findings", "attempts"),
     own=("digest", "proposes", "rounds", "model", "usage"),
     preconditions=("model model",),
@@ -139,7 +142,9 @@ class _Version(NamedTuple):
 async def _written(asker: Asker, models: list[Model], task: _Task, rounds: int) -> Drafted:
     said = [Message("system", _SYSTEM), Message("user", _brief(task))]
     attempts: list[dict[str, Json]] = []
-    for number in range(1, rounds + 1):
+    number = 0
+    while True:
+        number += 1
         answer = await asker.ask(models, Asked(said, [], None, {}))
         attempts += answer.attempts
         version = _version(task, answer.reply.text)
@@ -147,13 +152,12 @@ async def _written(asker: Asker, models: list[Model], task: _Task, rounds: int) 
             task.context.keep(version.text.encode(), f"draft-{number}.yaml", "yaml")
         if not version.wrong or (number == rounds and not version.fatal):
             return _drafted(task, version, number, answer.model.name, attempts)
+        if number == rounds:
+            why = f"`{answer.model.name}` wrote no sound plan in {rounds} rounds: {version.wrong[0]}"
+            left = {"plan": version.text, "findings": version.findings, "reason": version.reason}
+            raise Failure(why, "schema", {**left, "attempts": attempts})
         asker.note(f"plan {number} of {rounds}: {len(version.wrong)} findings; {version.wrong[0]}")
         said += [Message("assistant", answer.reply.text), Message("user", _objection(version.wrong))]
-    raise Failure(
-        f"`{answer.model.name}` wrote no sound plan in {rounds} rounds: {version.wrong[0]}",
-        "schema",
-        {"plan": version.text, "findings": version.findings, "reason": version.reason, "attempts": attempts},
-    )
 
 
 def _drafted(task: _Task, version: _Version, number: int, model: str, attempts: list[dict[str, Json]]) -> Drafted:
