@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from io import FileIO
-from typing import Any
+from typing import Any, NoReturn
 
 _own: list[bool] = []
 _without_plugins: list[bool] = []
@@ -98,3 +99,18 @@ class _Shared:
 
     def close(self) -> None:
         """It stays open: the result is still to be written."""
+
+
+@contextmanager
+def ended_in_order() -> Iterator[None]:
+    """Inside, TERM and HUP end the main thread by SystemExit, so that what it started is put away."""
+    before = {number: signal.signal(number, _end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end(number: int, _frame: object) -> NoReturn:
+    raise SystemExit(128 + number)

@@ -16,6 +16,7 @@ from planrunner.cli.prompts import vouch
 from planrunner.cli.proof import Counter
 from planrunner.cli.settings import messages, output
 from planrunner.errors import BUDGET, FAILED, INVALID, OK
+from planrunner.process import ended_in_order
 from planrunner.views.documents import document_text
 from planrunner.views.evaluation import evaluation_junit, evaluation_lines
 from planrunner.views.findings import render_text
@@ -61,7 +62,8 @@ def eval_command(
     paths = tuple(options.pop("paths"))
     request = EvalRequest(paths, **options, state=given.state, vouch=admit, progress=counter)
     try:
-        evaluated = evaluate_paths(request)
+        with ended_in_order():  # runs that nothing waits for would go on, and cost money
+            evaluated = evaluate_paths(request)
     finally:
         counter.clear()
     for path, text in ((save, document_text(evaluated.document)), (junit, evaluation_junit(evaluated.document))):

@@ -99,12 +99,11 @@ def _comparison(screen: Terminal, comparison: dict[str, Json]) -> Iterator[str]:
     yield screen.paint(f"compared with {harmless(comparison['against'])}", "bold")
     rows = []
     for row in comparison["cases"]:
-        before, after = (
-            _amounts({key: row[key][side] for key in ("rate", "cost", "tokens", "duration")}) for side in (0, 1)
-        )
-        changes = [one if one == other else f"{one} → {other}" for one, other in zip(before, after)]
+        sides = [{name: row[name][side] for name in ("rate", "cost", "tokens", "duration")} for side in (0, 1)]
+        *changes, times = zip(*map(_amounts, sides))
+        shown = [before if before == after else f"{before} → {after}" for before, after in changes]
         sign = screen.sign("failed" if row["regressed"] else "completed")
-        rows.append((sign, row["id"], row["model"] or "-", *changes))
+        rows.append((sign, row["id"], row["model"] or "-", *shown, " → ".join(times)))
     yield from table(screen, HEADER, rows)
 
 

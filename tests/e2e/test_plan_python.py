@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
+import pytest
 import workbench
 from workbench import ROOT
 
@@ -41,3 +43,19 @@ def test_a_preview_shows_the_call_and_runs_nothing(tmp_path: Path) -> None:
     assert shown.returncode == 0, shown.stderr
     assert 'open("made", "w")' in shown.stdout
     assert not (tmp_path / "made").exists()
+
+
+def test_hypothesis_writes_tests_that_find_a_bug_and_all_of_it_is_taken_back(tmp_path: Path) -> None:
+    pytest.importorskip("black")
+    plan = tmp_path / "plans" / "python-tests.yaml"
+    plan.parent.mkdir()
+    shutil.copy(ROOT / "plans" / "capabilities" / plan.name, plan)
+    assert planrunner(tmp_path, "lint", str(plan)).returncode == 0
+    (tmp_path / ".planrunner").mkdir(mode=0o700)
+    ended = planrunner(tmp_path, "exec", str(plan), "-p", f"python={sys.executable}", "--json")
+    told = json.loads(ended.stdout)
+    assert ended.returncode == 0, ended.stderr
+    assert (told["outputs"]["counts"]["total"], told["outputs"]["counts"]["failed"]) == (1, 1)
+    assert "people=0" in told["outputs"]["found"]
+    assert planrunner(tmp_path, "rollback", "last").returncode == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".planrunner", "plans", "state"]

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from difflib import unified_diff
-from typing import Any, Literal, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -24,6 +24,7 @@ from planrunner.plan.nearest import nearest
 from planrunner.plugins.catalogue import faults_of, undocumented, unsound
 from planrunner.plugins.registry import Registry
 from planrunner.plugins.sources import CAPABILITIES, ProjectFile, Scan, read_file
+from planrunner.process import ended_in_order
 from planrunner.safety import trust
 from planrunner.views.documents import document
 
@@ -164,7 +165,6 @@ def _loaded(registry: Registry, plugin: Plugin) -> Plugin:
     return plugin._replace(state=state, hooks=hooks, capabilities=capabilities, problems=problems)
 
 
-_ENDING = (signal.SIGTERM, signal.SIGHUP)
 _GRACE = 3.0
 """Seconds for the suite to put its worlds away once it is asked to end."""
 
@@ -175,23 +175,17 @@ def run_cases(file: str) -> int:
     if not os.path.isfile(file):
         raise NotFound(f"there is no file `{file}`", "name one with a list CASES")
     sys.stdout.flush()
-    before = {number: signal.signal(number, _end) for number in _ENDING}
-    suite = subprocess.Popen(
-        [sys.executable, "-m", "planrunner.testing.conformance", file],
-        stdin=subprocess.DEVNULL,
-        stdout=_descriptor(sys.stdout),
-        start_new_session=True,
-    )
-    try:
-        return suite.wait()
-    finally:
-        _put_away(suite)
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _end(number: int, _frame: object) -> NoReturn:
-    raise SystemExit(128 + number)
+    with ended_in_order():
+        suite = subprocess.Popen(
+            [sys.executable, "-m", "planrunner.testing.conformance", file],
+            stdin=subprocess.DEVNULL,
+            stdout=_descriptor(sys.stdout),
+            start_new_session=True,
+        )
+        try:
+            return suite.wait()
+        finally:
+            _put_away(suite)
 
 
 def _put_away(suite: subprocess.Popen[bytes]) -> None:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
+import sys
+import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+from workbench import ROOT
 
 from planrunner.app.proof.evalruns import Fund
 from planrunner.plan.model import Budgets
@@ -77,7 +83,7 @@ def test_what_is_wrong_with_an_expectation_is_found_where_it_stands(
         "a.eval.yaml",
         f"eval: a\nplan: words.yaml\ncases:\n  - id: one\n    params: {{text: a}}\n\n    expect:\n         - {line}\n",
     )
-    left, out, err = call("eval")
+    left, _, err = call("eval")
     assert left == 5
     assert f"[{code}]" in err
     assert said in err
@@ -87,15 +93,15 @@ def test_what_is_wrong_with_an_expectation_is_found_where_it_stands(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("eval: a\ncases:\n  - {id: one, expect: [status == \"failed\"]}\n", "the case names no plan and no run"),
-        ("eval: a\nplan: wards.yaml\ncases: [{id: one, expect: [status == \"failed\"]}]\n", "did you mean `./words.yaml`?"),
+        ('eval: a\ncases:\n  - {id: one, expect: [status == "failed"]}\n', "the case names no plan and no run"),
+        ('eval: a\nplan: wards.yaml\ncases: [{id: one, expect: [status == "failed"]}]\n', "did you mean `./words.yaml`?"),
         ("eval: a\nplan: words.yaml\ncases: [{id: one, params: {text: a}}]\n", "the case `one` expects nothing"),
-        ("eval: a\nplan: words.yaml\nmodels: [big]\ncases: [{id: one, run: last, expect: [status == \"failed\"]}]\n", "planrunner.yaml has no model `big`"),
-        ("eval: a\nplan: words.yaml\nreplaces: x\ncases: [{id: one, run: last, expect: [status == \"failed\"]}]\n", "`replaces` has no effect without `models`"),
-        ("eval: a\nplan: words.yaml\ncases: [{id: one, run: last, repeat: 2, expect: [status == \"failed\"]}]\n", "`repeat` has no effect on a recorded `run`"),
-        ("eval: a\nplan: words.yaml\npass: 8\ncases: [{id: one, run: last, expect: [status == \"failed\"]}]\n", "`pass`"),
-        ("eval: a\nplan: words.yaml\nexpect: [status == \"failed\"]\ncases: [{id: one}]\n", "`text`"),
-        ("eval: a\nplan: words.yaml\nexpect: [status == \"failed\"]\ncases: [{id: x, run: last}, {id: x, run: last}]\n", "two cases are called `x`"),
+        ('eval: a\nplan: words.yaml\nmodels: [big]\ncases: [{id: one, run: last, expect: [status == "failed"]}]\n', "planrunner.yaml has no model `big`"),
+        ('eval: a\nplan: words.yaml\nreplaces: x\ncases: [{id: one, run: last, expect: [status == "failed"]}]\n', "`replaces` has no effect without `models`"),
+        ('eval: a\nplan: words.yaml\ncases: [{id: one, run: last, repeat: 2, expect: [status == "failed"]}]\n', "`repeat` has no effect on a recorded `run`"),
+        ('eval: a\nplan: words.yaml\npass: 8\ncases: [{id: one, run: last, expect: [status == "failed"]}]\n', "`pass`"),
+        ('eval: a\nplan: words.yaml\nexpect: [status == "failed"]\ncases: [{id: one}]\n', "`text`"),
+        ('eval: a\nplan: words.yaml\nexpect: [status == "failed"]\ncases: [{id: x, run: last}, {id: x, run: last}]\n', "two cases are called `x`"),
     ],
 )  # fmt: skip
 def test_a_file_that_cannot_be_meant_so_is_refused_before_anything_runs(
@@ -103,7 +109,7 @@ def test_a_file_that_cannot_be_meant_so_is_refused_before_anything_runs(
 ) -> None:
     write("words.yaml", PLAN)
     write("a.eval.yaml", text)
-    left, out, err = call("eval")
+    left, _, err = call("eval")
     assert left == 5
     assert said in err, err
 
@@ -150,7 +156,7 @@ def test_what_got_worst_comes_first_and_only_what_falls_below_its_share_regresse
 def test_results_are_a_table_and_junit(write: Write, call: Call) -> None:
     write("words.yaml", PLAN)
     write("words.eval.yaml", SUITE.replace("outputs.n == 2,", "outputs.n == 5,"))
-    code, out, err = call("eval", "--junit", "out.xml")
+    code, out, _ = call("eval", "--junit", "out.xml")
     assert code == 1
     assert "two, 1 run of 1: completed" in out
     assert "`outputs.n == 5` is false: outputs.n is 2" in out
@@ -211,3 +217,23 @@ def test_a_saved_result_is_json_of_the_same_shape(write: Write, data: Data) -> N
     write("words.eval.yaml", SUITE)
     _, told = data("eval", "--save", "out.json")
     assert json.loads(Path("out.json").read_text()).keys() == told.keys()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_is_told_to_end_ends_the_runs_it_started(number: int, write: Write, tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    write(
+        "plan.yaml",
+        f"plan: long\ndefaults: {{timeout: 5m}}\ntasks: [{{id: a, run: echo $$ > {mark}; exec sleep 200}}]\n",
+    )
+    write("a.eval.yaml", 'eval: a\nplan: plan.yaml\ncases: [{id: one, expect: [status == "completed"]}]\n')
+    before = set(Path(tempfile.gettempdir()).glob("planrunner-eval-*"))
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    started = subprocess.Popen([sys.executable, "-m", "planrunner", "eval"], env={**os.environ, "PYTHONPATH": path})
+    while not (mark.exists() and mark.read_text().strip()):
+        assert started.poll() is None
+        time.sleep(0.05)
+    started.send_signal(number)
+    assert started.wait() == 128 + number
+    assert not Path(f"/proc/{mark.read_text().strip()}").exists()
+    assert set(Path(tempfile.gettempdir()).glob("planrunner-eval-*")) == before
