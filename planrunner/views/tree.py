@@ -109,8 +109,8 @@ def _notable(state: State) -> set[int]:
 def _task(drawing: _Drawing, number: int, level: int) -> list[Row]:
     """A task, and below it what it holds."""
     opened = drawing.frames.get(number, [])
-    if opened and is_of_calls(drawing.state, number):
-        return _frame(drawing, opened[-1], level, "")
+    if is_of_calls(drawing.state, number):
+        return _frame(drawing, opened[-1], level, "") if opened else []
     rows = [Row(level, number, name_inside(drawing.state, number))]
     last = drawing.state.tasks[number].inner
     if not opened or (drawing.fold and number not in drawing.notable):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 from scripted import ScriptedModel
-from workbench import planrunner
+from workbench import ROOT, planrunner
 
 Json = Any
 
@@ -31,6 +33,19 @@ class Bench:
 
     def call(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
         return planrunner(self.folder, *words, **variables)
+
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        """The command in a session of its own, to be killed with all that it started."""
+        path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+        return subprocess.Popen(
+            [sys.executable, "-m", "planrunner", *words],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": path},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
 
     def run(self, plan: str, *words: str, **sections: Json) -> dict[str, Json]:
         """The run of a plan as ``exec --json`` tells it."""

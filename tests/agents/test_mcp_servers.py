@@ -47,7 +47,9 @@ def called(folder: Path, tool: str, settings: dict[str, Json] | None = None, /, 
     return once(folder, "mcp.call", given, settings or {"tools": {"notes": {"mcp": COMMAND}}})
 
 
-def project(folder: Path, *tasks: Json, plan: Json = None, **settings: Json) -> Callable[..., subprocess.CompletedProcess[str]]:
+def project(
+    folder: Path, *tasks: Json, plan: Json = None, **settings: Json
+) -> Callable[..., subprocess.CompletedProcess[str]]:
     """A project whose plan calls tools of `notes`: (id, tool, arguments), or a task as it is."""
     listed = []
     for task in tasks:

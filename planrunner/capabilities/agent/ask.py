@@ -71,15 +71,15 @@ def ask(
     fallback: Annotated[list[str] | None, Doc("models that stand in for it, in their order")] = None,
 ) -> Next:
     """Ask the model of an agent what to do next. It is the inner step of a task with `agent`, which makes the calls."""
-    said = conversation(context, transcript)
-    new = _news(context, said, results or [], _asked_for(prompt, objections or []), until)
-    offers = Offers([] if last else offered(context, tools or []))
-    rules = [system, *(_RULES if tools else ())]
-    if last and tools:
-        new.append(Message("user", "This is the last round. Answer now with what you have."))
-    told = [Message("system", "\n\n".join(filter(None, rules)))] if any(rules) else []
 
     async def work(asker: Asker, chains: list[list[Model]]) -> Next:
+        said = conversation(context, transcript)
+        new = _news(context, said, results or [], _asked_for(prompt, objections or []), until)
+        offers = Offers([] if last else offered(context, tools or []))
+        rules = [system, *(_RULES if tools else ())]
+        if last and tools:
+            new.append(Message("user", "This is the last round. Answer now with what you have."))
+        told = [Message("system", "\n\n".join(filter(None, rules)))] if any(rules) else []
         settings = {**(parameters or {}), **({"effort": effort} if effort else {})}
         asked = Asked([*told, *said, *new], [], None, settings)
         others = [each for name in fallback or () for each in chosen(context, name)]
