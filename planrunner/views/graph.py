@@ -74,7 +74,7 @@ def drawing(plan: Plan, statuses: Mapping[str, str] | None = None) -> Drawing:
         graph = Graph(level)
         first = len(nodes)
         for at, task in enumerate(level.tasks):
-            held = inner(task)
+            held = _held(task)
             path = prefix + task.id
             nodes.append(_node(graph, at, path, (statuses or {}).get(path, ""))._replace(parent=parent))
             if held:
@@ -93,14 +93,22 @@ def holds_text(task: Task) -> str:
         words.append(_each(fanout))
         if fanout.max_parallel:
             words.append(f"{fanout.max_parallel} at once")
-    if loop is not None:
+    if task.agent is not None and loop is not None:
+        goal = f" until {task.agent.until.text}" if task.agent.until is not None else ""
+        words.append(f"agent {task.agent.name}, at most {plural(loop.max, 'round')}{goal}")
+    elif loop is not None:
         until = f" until {loop.until.text}" if loop.until is not None else ""
         words.append(f"loop, at most {plural(loop.max, 'round')}{until}")
     elif task.sub is not None:
         words.append(f"subplan {task.subplan_file or task.sub.id}")
-    elif inner(task):
+    elif _held(task):
         words.append("subplan")
     return ", ".join(words)
+
+
+def _held(task: Task) -> tuple[Task, ...]:
+    """What is drawn inside a task: of an agent nothing, since its plan is made while it works."""
+    return () if task.agent is not None else inner(task)
 
 
 def _each(fanout: Fanout) -> str:
@@ -141,7 +149,7 @@ def graph_object(drawn: Drawing) -> dict[str, Any]:
 def _node(graph: Graph, at: int, path: str, status: str) -> Node:
     task, role = graph.tasks[at], graph.role(at)
     shape = "GATE" if task.gate is not None else role
-    return Node(path, task.title, role, shape, task.uses, status, holds_text(task), -1, bool(inner(task)))
+    return Node(path, task.title, role, shape, task.uses, status, holds_text(task), -1, bool(_held(task)))
 
 
 def _label(edge: Edge) -> str:
@@ -179,7 +187,7 @@ def _text_rows(tasks: tuple[Task, ...], prefix: str, level: int) -> list[tuple[s
         task = tasks[line.task]
         names = ", ".join(tasks[other].id for other in line.also)
         rows.append((prefix + task.id, task, level + line.level, f"also after {names}" if names else ""))
-        rows += _text_rows(inner(task), f"{prefix}{task.id}/", level + line.level + 1)
+        rows += _text_rows(_held(task), f"{prefix}{task.id}/", level + line.level + 1)
     return rows
 
 

@@ -239,6 +239,8 @@ def _staged(task: Task, world: World, prefix: str) -> Task:
         reads_facts = task.when is not None and facts_of(task.when)
         held = held._replace(preconditions=(), when=None if reads_facts else task.when)
     held = held._replace(preconditions=tuple(each for each in held.preconditions if each.expression is not None))
+    if held.agent is not None:
+        held = _played_agent(held)
     if held.sub is not None:
         tasks = tuple(_staged(each, world, path + "/") for each in held.sub.tasks)
         held = held._replace(sub=held.sub._replace(tasks=tasks, gated=held.sub.gated if world.people else ()))
@@ -249,6 +251,12 @@ def _staged(task: Task, world: World, prefix: str) -> Task:
     if is_container(held) or held.uses or held.gate is not None or _waits(world, path):
         return held
     return held._replace(uses="noop", run=None, inputs=None, steps=(), subplan=())
+
+
+def _played_agent(task: Task) -> Task:
+    """A task of an agent as one that gives what it declares, whatever its model would do."""
+    given = tuple(output._replace(value=None) for output in task.outputs)
+    return task._replace(agent=None, loop=None, uses="noop", outputs=(*given, Output("rounds", "int")))
 
 
 def _concluded(task: Task, world: World, prefix: str) -> tuple[Criterion, ...]:
