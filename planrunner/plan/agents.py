@@ -15,6 +15,10 @@ ASKING = "agent.ask"
 """The capability by which an agent asks its model, once a round."""
 PLANNING = "agent.plan"
 """The capability that writes plans, and may propose one to its run."""
+CRITIQUE = "agent.critique"
+"""The capability that reviews work."""
+REFLECTION = "reflection"
+"""The note of a task that looks back on another one: the id of that, empty for the run."""
 ASK = "ask"
 """The tool by which a model asks a person."""
 ANSWER = "answer"
@@ -29,6 +33,9 @@ class Roster(NamedTuple):
     agents: Mapping[str, Json] = {}
     tools: Mapping[str, Json] = {}
     directory: str = ""
+    reflect: Json = None
+    """Whether runs and tasks are looked back on, whatever their plans say (``reflect``): False for none, True or a
+    mapping for every run; None leaves it to the plans."""
 
 
 class Tool(NamedTuple):

@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 
 from planrunner.diagnostics import RULES, Diagnostic, Rule, arrange, has_errors
 from planrunner.plan import schema
+from planrunner.plan.agents import Roster
 from planrunner.plan.canonical import canonical
 from planrunner.plan.files import MAX_TASKS, Library, Links
 from planrunner.plan.files import File as File
@@ -57,7 +58,7 @@ def load(source: Source, capabilities: Capabilities, project: Project = _NOTHING
     the plan is held to."""
     collecting = gc.isenabled()
     gc.disable()  # everything made here stays alive: a collection in between only costs
-    around = Project(roster=project.roster)
+    around = Project(roster=_inside(project.roster))
     try:
         library = Library(source.name, lambda inner, links: _load(inner, capabilities, links, around))
         found = _load(source, capabilities, Links(library, (os.path.basename(source.name),)), project)
@@ -69,6 +70,11 @@ def load(source: Source, capabilities: Capabilities, project: Project = _NOTHING
     finally:
         if collecting:
             gc.enable()
+
+
+def _inside(roster: Roster | None) -> Roster | None:
+    """The roster for plans that one links: the run is looked back on once."""
+    return roster._replace(reflect=None) if roster is not None and roster.reflect else roster
 
 
 def load_stored(source: Source, capabilities: Capabilities, project: Project = _NOTHING) -> Plan:

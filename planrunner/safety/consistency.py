@@ -250,7 +250,7 @@ Keyed = tuple[Scalar, Node]
 _SCHEMA = "project.schema.json"
 SECTIONS = (
     *("policy", "network", "models", "research", "sql", "git", "forge", "artifacts", "plugins"),
-    *("agents", "tools", "memory", "workflow", "scheduler", "provider_credentials"),
+    *("agents", "tools", "reflect", "memory", "workflow", "scheduler", "provider_credentials"),
 )
 """What a profile may hold. Who may decide, what is included and which profiles there are, it does not say."""
 _OF_THE_WHOLE = ("PLAN004", "PLAN009")

@@ -42,7 +42,7 @@ FILE = "planrunner.yaml"
 
 SECTIONS = (
     *("people", "policy", "network", "models", "research", "sql", "git", "forge", "artifacts", "plugins"),
-    *("agents", "tools", "memory", "workflow", "scheduler", "provider_credentials", "profiles", "cli_profiles"),
+    *("agents", "tools", "reflect", "memory", "workflow", "scheduler", "provider_credentials", "profiles", "cli_profiles"),
     *("include", "profile", "env_file"),
 )
 """What the file may hold."""

@@ -15,6 +15,7 @@ from planrunner.views.hypotheses import hypotheses_line
 from planrunner.views.revision import proposal_commands
 from planrunner.views.rollback import rollback_lines
 from planrunner.views.status import NAMED, counts_text, is_dry, listed, shown_counts, waiting
+from planrunner.views.suggestions import suggestion_lines
 from planrunner.views.terminal import Terminal, duration_text, plural
 
 DRY = "dry run: nothing was done, nothing is kept"
@@ -32,6 +33,7 @@ def ending(terminal: Terminal, state: State, run_id: str, source: Source | None 
         lines += [f"  {text}"] if text else []
     if text := hypotheses_line(terminal, state):
         lines.append(f"  {text}")
+    lines += [f"  {line}" for line in suggestion_lines(state)]
     if any(task_state.outcome is not None and task_state.outcome.refused for task_state in state.tasks):
         lines += tolerated_lines(terminal, state)
     if any(state.counts.get(status) for status in ("failed", "in_doubt", "rolled_back")):

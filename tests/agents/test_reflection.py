@@ -45,7 +45,7 @@ def test_work_with_a_high_finding_is_not_approved_whatever_the_model_says(make: 
     told = bench.run(CRITIQUE.replace(", fail: false", ""))
     task = told["tasks"]["look"]
     assert (task["status"], task["failure"]) == ("failed", "criterion")
-    assert task["message"].endswith("high: line 1: it deletes all — Change it.")
+    assert "high: line 1: it deletes all — Change it." in json.dumps(task, ensure_ascii=False)
 
 
 def test_an_agent_works_until_its_reviewer_approves(make: Make) -> None:
@@ -102,3 +102,20 @@ def test_looking_back_can_be_switched_off(make: Make) -> None:
     told = bench.run("plan: w\nreflect: false\ntasks:\n  - {id: build, run: echo x, reflect: false}\n")
     assert list(told["tasks"]) == ["build"]
     assert bench.model.heard == []
+
+
+def test_what_is_suggested_is_shown_as_text(make: Make) -> None:
+    bench = make([review(False, 0.2, ("medium", "\x1b[31mred {{ env.HOME }}"))])
+    bench.run("plan: w\ntasks:\n  - {id: build, run: echo x, reflect: true}\n")
+    shown = bench.call("show", "last").stdout
+    assert "suggestions of `scripted`, a model:" in shown and "medium: build, line 1: " in shown
+    assert "\x1b[31m" not in shown and "{{ env.HOME }}" in shown
+    assert "medium: line 1: " in bench.call("why", "last", "build").stdout
+
+
+def test_a_project_switches_looking_back_on_or_off_for_all_plans(make: Make) -> None:
+    bench = make([review()])
+    plan = "plan: w\ntasks:\n  - {id: build, run: echo x}\n"
+    assert list(bench.run(plan, reflect={"rubric": "Be strict"})["tasks"]) == ["build", "reflection"]
+    assert "Be strict" in bench.model.heard[0].last()
+    assert list(bench.run(plan.replace("echo x", "echo x, reflect: true"), reflect=False)["tasks"]) == ["build"]

@@ -43,6 +43,7 @@ from planrunner.views.digest import RunSummary
 from planrunner.views.revision import revisions
 from planrunner.views.run import run_object
 from planrunner.views.status import shown_status
+from planrunner.views.suggestions import suggestion_lines
 
 STATUSES = ("running", "paused", "blocked", "completed", "failed", "cancelled")
 """How a run may stand."""
@@ -289,7 +290,7 @@ def why_task(found: Look, wanted: str) -> Explained:
     number = task_number(state, wanted)
     name = state.specs[number].id
     lines = [labelled(state, line) for line in why(state, name)]
-    return Explained(name, shown_status(state, state.tasks[number]), lines)
+    return Explained(name, shown_status(state, state.tasks[number]), [*lines, *suggestion_lines(state, name)])
 
 
 def logs(found: Look, task: str | None, attempt: int | None) -> list[Log]:

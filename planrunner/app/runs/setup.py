@@ -109,8 +109,8 @@ def cache_key(path: str, data: bytes, registry: Registry, held: Held) -> str:
     parts = (FORMAT, __version__, notation_of(path), *registry.fingerprint())
     if held.credentials:
         parts = (*parts, write_json(sorted(held.credentials.items())))
-    if held.roster is not None and held.roster.agents:
-        parts = (*parts, write_json([held.roster.agents, held.roster.tools]))
+    if held.roster is not None and (held.roster.agents or held.roster.reflect is not None):
+        parts = (*parts, write_json([held.roster.agents, held.roster.tools, held.roster.reflect]))
     hashed = sha256("\0".join(parts).encode())
     hashed.update(data)
     return hashed.hexdigest()

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from planrunner.plan.agents import ASK, ASKING, Roster, Tool, Unknown, Unreadable, granted, narrowed, schema_of, without
+from planrunner.plan.agents import ASK, ASKING, CRITIQUE, Roster, Tool, Unknown, Unreadable, granted, narrowed, schema_of, without
 from planrunner.plan.expressions.parse import parse
 from planrunner.plan.expressions.values import TemplateError
 from planrunner.plan.files import Fault
@@ -51,9 +51,8 @@ _KEYS_OF_AN_AGENT = frozenset(
 )
 
 
-CRITIQUE = "agent.critique"
-"""The capability that reviews work: as `until` it reviews the answer of the agent where nothing else is given."""
 _MATERIAL = {"text", "diff", "outputs", "files"}
+"""Inputs of a critique that are reviewed; without any as `until` the answer of the agent is."""
 _HANDED_DOWN = ("env", "cwd", "shell", "on_doubt")
 """What the task says for the calls of its agent, and for the check of its work."""
 

@@ -11,7 +11,7 @@ from typing import Any
 from planrunner.plan.agents import Unreadable, schema_of
 from planrunner.plan.lower import agents, values
 from planrunner.plan.lower.keys import Draft
-from planrunner.plan.lower.values import condition
+from planrunner.plan.lower.values import condition, tree_at
 from planrunner.plan.model import Output
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
@@ -81,7 +81,7 @@ class _Branches:
         apply = {"id": "apply", "needs": ["pick"], "uses": "branch.apply"}
         apply["with"] = {"files": "{{ tasks.pick.outputs.files }}"}
         whole = [{"id": "base", "uses": "branch.base"}, *map(self._candidate, range(self._count)), pick, apply]
-        return _node(whole, self._span)
+        return tree_at(whole, self._span)
 
     def outputs(self) -> tuple[Output, ...]:
         """What the task gives: the outputs of the best, and what was made of all."""
@@ -193,15 +193,3 @@ def _joined(prompt: Node, more: Node) -> Node:
 
 def _at(text: str, span: Span) -> Scalar:
     return Scalar(text, span.start, span.end, text)
-
-
-def _node(value: Json, span: Span) -> Node:
-    """Data as a tree at one place of the text; what is part of a tree already stays."""
-    if isinstance(value, (Scalar, Sequence, Mapping)):
-        return value
-    if isinstance(value, dict):
-        entries = [(Scalar(name, span.start, span.end, name), _node(each, span)) for name, each in value.items()]
-        return Mapping(entries, span.start, span.end)
-    if isinstance(value, list):
-        return Sequence([_node(each, span) for each in value], span.start, span.end)
-    return Scalar(value, span.start, span.end, str(value))

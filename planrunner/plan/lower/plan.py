@@ -74,9 +74,9 @@ def _plan(tree: Mapping, start: Lowering, given: str) -> Plan:
     report_twins(low, tasks)
     if (done := tree.key("done")) is not None:
         tasks = with_done(low, done, nodes["done"], tasks)
-    if "reflect" in nodes:
+    if "reflect" in nodes or not given:
         about = "\n".join(filter(None, (fields.get("title", ""), fields.get("description", ""))))
-        tasks = reflection.of_run(low, nodes["reflect"], tasks, about or given)
+        tasks = reflection.of_run(low, nodes.get("reflect"), tasks, about or given)
     name = nodes.get("plan")
     span = name.span if name is not None else tree.span
     return Plan(values.text(name) if name is not None else given, **fields, tasks=tasks, notes=notes or None, span=span)

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from planrunner.plan.agents import CRITIQUE, REFLECTION
 from planrunner.plan.expressions.parse import parse
 from planrunner.plan.lower import values
-from planrunner.plan.lower.agents import CRITIQUE, REQUEST_TIMEOUT, definition, literal
-from planrunner.plan.lower.values import Lowering
+from planrunner.plan.lower.agents import REQUEST_TIMEOUT, definition, literal
+from planrunner.plan.lower.values import Lowering, tree_at
 from planrunner.plan.model import Join, Task
 from planrunner.plan.nearest import nearest
-from planrunner.source import Span
+from planrunner.source import NOWHERE, Span
 from planrunner.syntax.tree import Mapping, Node
 
 Json = Any
 
-NOTE = "reflection"
-"""The note of such a task: the id of the one that it is about, empty for the run."""
 _KEYS = ("agent", "model", "rubric")
 _LONGEST = 600
 """Characters of what a task does that a model is shown for the run."""
@@ -46,21 +45,26 @@ def with_reflections(low: Lowering, tasks: tuple[Task, ...]) -> tuple[Task, ...]
     return tuple(found)
 
 
-def of_run(low: Lowering, node: Node, tasks: tuple[Task, ...], about: str) -> tuple[Task, ...]:
-    """The tasks of a plan with the one that looks back on its run."""
+def of_run(low: Lowering, node: Node | None, tasks: tuple[Task, ...], about: str) -> tuple[Task, ...]:
+    """The tasks of a plan with the one that looks back on its run, where the plan or the project says so."""
+    if node is None and (low.roster is None or not low.roster.reflect):
+        return tasks
+    node = node if node is not None else tree_at(low.roster.reflect if low.roster is not None else None, NOWHERE)
     inputs = _inputs(low, node)
-    if inputs is None:
+    if inputs is None or not tasks:
         return tasks
     rows = {task.id: _row(task) for task in tasks[:_MOST]}
     rubric = "\n".join(filter(None, (_OF_RUN, inputs.get("rubric", ""))))
     inputs |= {"rubric": rubric, "about": literal(about), "outputs": {"run": "{{ run.status }}", "tasks": rows}}
     last = tuple(task.id for task in tasks if task.finally_)
     made = _task(_free("reflection", {task.id for task in tasks}), inputs, node.span)
-    return (*tasks, made._replace(finally_=True, needs=last, join=Join("always") if last else Join(), notes={NOTE: ""}))
+    return (*tasks, made._replace(finally_=True, needs=last, join=Join("always") if last else Join(), notes={REFLECTION: ""}))
 
 
 def _inputs(low: Lowering, node: Node) -> dict[str, Json] | None:
-    """What the reviewer is asked with; None where it is switched off."""
+    """What the reviewer is asked with; None where it is switched off, by the plan or by the project."""
+    if low.roster is not None and low.roster.reflect is False:
+        return None
     if not isinstance(node, Mapping):
         return {} if values.truth(node) else None
     for key, _ in node.entries:
@@ -84,7 +88,7 @@ def _after(task: Task, inputs: dict[str, Json], taken: set[str], span: Span) -> 
     }
     made = _task(name, {**material, **inputs}, span)
     when = parse(f"{record}.attempts > 0")._replace(span=span)
-    return made._replace(needs=(task.id,), join=Join("always"), when=when, finally_=task.finally_, notes={NOTE: task.id})
+    return made._replace(needs=(task.id,), join=Join("always"), when=when, finally_=task.finally_, notes={REFLECTION: task.id})
 
 
 def _task(name: str, inputs: dict[str, Json], span: Span) -> Task:

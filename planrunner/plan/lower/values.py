@@ -292,3 +292,15 @@ def _finding(error: ExpressionError, node: Scalar, at: int | None) -> Diagnostic
     """Exact inside the text where it is as written, else the whole value."""
     span = node.span if at is None else Span(at + error.start, at + max(error.end, error.start))
     return Diagnostic(error.code, error.message, span, help=error.help)
+
+
+def tree_at(value: Json, span: Span) -> Node:
+    """Data as a tree at one place of the text; what is part of a tree already stays."""
+    if isinstance(value, (Scalar, Sequence, Mapping)):
+        return value
+    if isinstance(value, dict):
+        entries = [(Scalar(name, span.start, span.end, name), tree_at(each, span)) for name, each in value.items()]
+        return Mapping(entries, span.start, span.end)
+    if isinstance(value, list):
+        return Sequence([tree_at(each, span) for each in value], span.start, span.end)
+    return Scalar(value, span.start, span.end, str(value))
