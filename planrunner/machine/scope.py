@@ -8,7 +8,7 @@ from typing import Any
 
 from planrunner.machine.graph import Frame
 from planrunner.machine.hypotheses import HypothesesScope, Pieces, beliefs, gives_evidence, home, weigh
-from planrunner.machine.state import State, TaskState
+from planrunner.machine.state import State, TaskState, Tried
 from planrunner.plan.expressions.evaluate import FACTS, ROOTS
 from planrunner.plan.expressions.quantities import Dimension, Quantity
 from planrunner.plan.expressions.values import MissingName, Undecided
@@ -349,12 +349,25 @@ def _of_attempt(state: State, number: int, name: str, attempt: int) -> Json:
         return attempt - task_state.past
     if name == "retry":
         last = next((each for each in reversed(task_state.tried) if each.attempt < attempt), None)
+        if last is None and state.specs[number].agent is not None:
+            last = _tried_around(state, number)
         if last is None:
             return {"reason": "", "failure": "", "exit_code": None}
         return {"reason": last.reason, "failure": last.failure, "exit_code": last.exit_code}
     if name == "uuid":
         return uuid(f"{state.run_id}:{state.specs[number].id}:{attempt}")
     return utc(task_state.began if begun and task_state.attempts >= attempt else state.now)
+
+
+def _tried_around(state: State, number: int) -> Tried | None:
+    """The last attempt of the nearest task around an agent that was tried before: one of its candidates works in a task
+    of its own."""
+    frame = state.tasks[number].frame
+    while frame.owner >= 0 and frame.linked is None:
+        if tried := state.tasks[frame.owner].tried:
+            return tried[-1]
+        frame = state.tasks[frame.owner].frame
+    return None
 
 
 def _facts(task_state: TaskState) -> dict[str, dict[str, Json]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -71,3 +72,181 @@ def test_the_candidate_that_passes_the_check_is_applied(make: Make) -> None:
     assert (folder / "note.txt").read_text() == "right\n"
     assert not (folder / ".branches").exists()
     assert git(folder, "worktree", "list").count("\n") == 1
+
+
+def test_candidates_begin_with_everything_as_it_is_and_leave_the_working_directory_alone(make: Make) -> None:
+    def script(heard: Heard) -> Json:
+        if any(role == "tool" for role, _ in heard.turns):
+            return heard.last()
+        return [("shell", {"command": "cat note.txt new.txt; git status --short; rm old.txt; echo more > more.txt"})]
+
+    bench = make(script)
+    folder = repository(bench)
+    told = bench.run(PLAN.replace("[Way 1., Way 2., Way 3.]", "2") + "    score: '1'\n")
+    assert told["status"] == "completed", told
+    said = bench.outputs(told, "fix")["text"]
+    assert "still wrong" in said and "new" in said and "??" not in said and " M " not in said
+    assert not (folder / "old.txt").exists() and (folder / "more.txt").read_text() == "more\n"
+    assert git(folder, "status", "--short").split() == [
+        "M",
+        "note.txt",
+        "D",
+        "old.txt",
+        "??",
+        "more.txt",
+        "??",
+        "new.txt",
+    ] + [
+        *("??", "plan.yaml", "??", "planrunner.yaml"),
+    ]
+
+
+def test_a_rollback_takes_the_change_back(make: Make) -> None:
+    bench = make(writes(lambda number: f"right {number}\n"))
+    folder = repository(bench)
+    told = bench.run(PLAN + CHECK + "  - {id: then, needs: [fix], run: exit 1}\n")
+    assert told["status"] == "failed" and (folder / "note.txt").read_text() == "right 1\n"
+    undone = bench.call("rollback", "last")
+    assert undone.returncode in (0, 1), undone.stderr
+    assert "could not be undone" not in undone.stdout + undone.stderr
+    assert (folder / "note.txt").read_text() == "still wrong\n"
+
+
+def test_without_a_repository_candidates_work_in_copies(make: Make) -> None:
+    bench = make(writes(lambda number: "right\n" if number == 3 else "no\n"))
+    (bench.folder / "note.txt").write_text("wrong\n")
+    told = bench.run(PLAN + CHECK)
+    assert told["status"] == "completed", told
+    assert told["tasks"]["fix/candidate-1/tree"]["outputs"]["kind"] == "copy"
+    assert (bench.folder / "note.txt").read_text() == "right\n"
+    assert not (bench.folder / ".branches").exists()
+
+
+def test_an_expression_over_the_answer_scores_and_of_equal_ones_the_first_is_kept(make: Make) -> None:
+    scores = {1: 0.2, 2: 0.9, 3: 0.9}
+    bench = make(lambda heard: [("answer", {"sure": scores[way(heard)]})])
+    told = bench.run(PLAN + "    schema: {sure: number}\n    score: outputs.sure\n")
+    outputs = bench.outputs(told, "fix")
+    assert (outputs["best"], outputs["score"], outputs["sure"]) == ("candidate-2", 0.9, 0.9)
+
+
+def test_candidates_vote(make: Make) -> None:
+    cities = {1: "Rome", 2: "paris", 3: "Paris. "}
+    bench = make(lambda heard: [("answer", {"city": cities[way(heard)]})])
+    told = bench.run(PLAN + "    schema: {city: string}\n    score: vote\n")
+    outputs = bench.outputs(told, "fix")
+    assert (outputs["best"], outputs["score"], outputs["city"]) == ("candidate-2", 0.666667, "paris")
+
+
+def test_a_judge_scores_what_candidates_changed(make: Make) -> None:
+    work = writes(lambda number: f"way {number}\n")
+
+    def script(heard: Heard) -> Json:
+        if "You review work" not in heard.turns[0][1]:
+            return work(heard)
+        assert "Is it elegant" in heard.last()
+        good = "+way 3" in heard.last()
+        return json.dumps({"findings": [], "score": 0.9 if good else 0.4, "approved": True})
+
+    bench = make(script)
+    folder = repository(bench)
+    told = bench.run(PLAN + "    score: {judge: Is it elegant}\n")
+    assert bench.outputs(told, "fix")["best"] == "candidate-3", told
+    assert (folder / "note.txt").read_text() == "way 3\n"
+
+
+def test_where_no_candidate_is_left_the_task_fails_with_all_reasons(make: Make) -> None:
+    def script(heard: Heard) -> Json:
+        return {"status": 400} if way(heard) == 2 else "Done."
+
+    bench = make(script)
+    folder = repository(bench)
+    told = bench.run(PLAN + "    score: {run: 'echo no luck; exit 4'}\n")
+    reason = told["tasks"]["fix"]["reason"] + json.dumps(told["tasks"]["fix/pick"])
+    assert told["tasks"]["fix"]["status"] == "failed"
+    assert "none of 3 candidates is left" in reason and "no luck" in reason and "candidate-2: " in reason
+    assert not (folder / ".branches").exists()
+
+
+def test_what_spoke_against_all_candidates_is_heard_by_those_of_the_next_attempt(make: Make) -> None:
+    bench = make(lambda heard: "Better." if "not accepted" in heard.said() else "Done.")
+    plan = PLAN + "    retry: {attempts: 2, delay: 0s}\n    score: \"outputs.text == 'Better.'\"\n"
+    told = bench.run(plan + "    expect: ['outputs.score == 1']\n")
+    assert told["status"] == "completed", told
+    assert bench.outputs(told, "fix")["text"] == "Better."
+
+
+def test_all_candidates_share_the_budget_of_their_task(make: Make) -> None:
+    bench = make(["Done."])
+    told = bench.run(PLAN + "    budgets: {calls: 2}\n    score: '1'\n")
+    assert told["tasks"]["fix"]["status"] == "failed"
+    assert len(bench.model.heard) <= 2
+
+
+def test_the_losers_are_kept_as_data(make: Make) -> None:
+    bench = make(writes(lambda number: f"right {number}\n"))
+    repository(bench)
+    row = bench.outputs(bench.run(PLAN + CHECK), "fix")["candidates"][2]
+    assert (row["name"], row["kept"], row["number"]) == ("candidate-3", False, 1)
+    assert row["answer"]["text"] == "Done in way 3."
+    kept = bench.folder / ".planrunner" / "artifacts"
+    assert any(row["diff"] in str(path) or row["diff"][2:] in str(path) for path in kept.rglob("*"))
+
+
+def test_a_file_that_was_changed_meanwhile_is_not_overwritten(make: Make) -> None:
+    work = writes(lambda number: f"right {number}\n")
+    folders: list[Path] = []
+
+    def script(heard: Heard) -> Json:
+        (folders[0] / "note.txt").write_text("mine\n")
+        return work(heard)
+
+    bench = make(script)
+    folders.append(repository(bench))
+    told = bench.run(PLAN + CHECK)
+    assert told["status"] == "failed"
+    assert told["tasks"]["fix/apply"]["failure"] == "moved"
+    assert (bench.folder / "note.txt").read_text() == "mine\n"
+
+
+def test_a_run_that_was_killed_goes_on_with_its_candidates(make: Make) -> None:
+    work = writes(lambda number: "right\n" if number == 2 else "no\n")
+    killed: list[subprocess.Popen[bytes]] = []
+
+    def script(heard: Heard) -> Json:
+        if len(killed) == 1 and any(role == "tool" for role, _ in heard.turns):
+            killed[0].kill()
+            killed.append(killed[0])
+            return {"cut": True}
+        return work(heard)
+
+    bench = make(script)
+    folder = repository(bench)
+    bench.write(PLAN + CHECK)
+    words = [sys.executable, "-m", "planrunner", "exec", "plan.yaml", "--progress", "quiet"]
+    killed.append(subprocess.Popen(words, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+    assert killed[0].wait(60) == -9
+    resumed = bench.call("resume", "last")
+    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+    assert (folder / "note.txt").read_text() == "right\n"
+    assert git(folder, "worktree", "list").count("\n") == 1
+    assert bench.call("replay", "last").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("    branches: 9\n    score: vote\n", "9"),
+        ("    branches: 1\n    score: vote\n", "1"),
+        ("    branches: 3\n", "`branches` of a task needs `score`"),
+        ("    score: vote\n", "`score` of a task needs `branches`"),
+        ("    branches: 2\n    score: vote\n    session: talk\n", "no `session`"),
+        ("    branches: 2\n    score: outputs.sure +\n", "PLAN"),
+    ],
+)
+def test_branches_that_cannot_be_are_findings(make: Make, more: str, message: str) -> None:
+    bench = make(["Done."])
+    bench.write("plan: p\ntasks:\n  - id: fix\n    agent: coder\n    prompt: Mend it.\n" + more)
+    found = bench.call("lint", "plan.yaml")
+    assert found.returncode == 1
+    assert message in found.stdout + found.stderr

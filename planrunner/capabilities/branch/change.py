@@ -1,4 +1,4 @@
-"""What a candidate changed: ``branch.change`` takes it down, ``branch.apply`` makes the same of the working directory."""
+"""What a candidate changed: ``branch.change`` takes it down, ``branch.apply`` makes it in the working directory."""
 
 from __future__ import annotations
 

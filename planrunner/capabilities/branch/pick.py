@@ -34,8 +34,10 @@ class _Candidate(NamedTuple):
     reason: str = ""
 
     def row(self, best: str) -> dict[str, Json]:
+        """The candidate as data."""
         row = {"name": self.name, "kept": self.name == best, "score": self.score, "reason": self.reason}
-        return {**row, "answer": self.answer, "number": self.change.get("number", 0), "diff": self.change.get("sha256", "")}
+        made = {"number": self.change.get("number", 0), "diff": self.change.get("sha256", "")}
+        return {**row, "answer": self.answer, **made}
 
 
 @capability("branch.pick", effect="pure", foreign=("*",), own=("best", "score", "candidates.*.kept"))
@@ -47,17 +49,14 @@ def pick(
 
     A candidate that failed is out. Where all are, it fails and says why of each.
     """
-    read = [_read(name, record, vote) for name, record in candidates.items()]
+    read = _scored([_read(name, record, vote) for name, record in candidates.items()], vote)
     left = [each for each in read if not each.reason]
-    if not left:
+    best = max(left, key=lambda each: each.score) if left else None
+    rows = [each.row(best.name if best is not None else "") for each in read]
+    if best is None:
         why = "; ".join(f"{each.name}: {each.reason}" for each in read)
-        raise Failure(f"none of {len(read)} candidates is left: {why}", outputs={"candidates": [c.row("") for c in read]})
-    if vote:
-        counts = Counter(_key(each.answer) for each in left)
-        read = [each if each.reason else each._replace(score=_share(counts, each, len(read))) for each in read]
-        left = [each for each in read if not each.reason]
-    best = max(left, key=lambda each: each.score)
-    return Picked(best.name, best.score, best.answer, best.change.get("files") or [], [each.row(best.name) for each in read])
+        raise Failure(f"none of {len(read)} candidates is left: {why}", outputs={"candidates": rows})
+    return Picked(best.name, best.score, best.answer, best.change.get("files") or [], rows)
 
 
 def _read(name: str, record: dict[str, Json], vote: bool) -> _Candidate:
@@ -88,8 +87,22 @@ def _failed(check: dict[str, Json]) -> str:
 def _key(answer: dict[str, Json]) -> str:
     """What is compared: the data of an answer, else its text."""
     data = {name: value for name, value in answer.items() if name not in _BESIDE}
-    return normal(data or str(answer.get("text", "")))
+    return normal(_plain(data or str(answer.get("text", ""))))
 
 
-def _share(counts: Counter[str], candidate: _Candidate, number: int) -> float:
-    return round(counts[_key(candidate.answer)] / number, 6)
+def _plain(value: Json) -> Json:
+    """Data with each of its texts as it is compared: case, spaces and punctuation at the ends make no difference."""
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return normal(value) if isinstance(value, str) else value
+
+
+def _scored(read: list[_Candidate], vote: bool) -> list[_Candidate]:
+    """The candidates, with the share of all that answer the same as their scores where they vote."""
+    if not vote:
+        return read
+    counts = Counter(_key(each.answer) for each in read if not each.reason)
+    shares = {key: round(number / len(read), 6) for key, number in counts.items()}
+    return [each if each.reason else each._replace(score=shares[_key(each.answer)]) for each in read]

@@ -10,7 +10,19 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from planrunner.plan.agents import ASK, ASKING, CRITIQUE, Roster, Tool, Unknown, Unreadable, granted, narrowed, schema_of, without
+from planrunner.plan.agents import (
+    ASK,
+    ASKING,
+    CRITIQUE,
+    Roster,
+    Tool,
+    Unknown,
+    Unreadable,
+    granted,
+    narrowed,
+    schema_of,
+    without,
+)
 from planrunner.plan.expressions.parse import parse
 from planrunner.plan.expressions.values import TemplateError
 from planrunner.plan.files import Fault

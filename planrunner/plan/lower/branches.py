@@ -135,7 +135,8 @@ class _Branches:
             nodes["agent"] = self._agents[at % len(self._agents)]
         if self._prompts and "prompt" in nodes:
             nodes["prompt"] = _joined(nodes["prompt"], self._prompts[at % len(self._prompts)])
-        work = {"id": "work", "needs": ["tree"], "allow_failure": True, "on_doubt": "retry", "cwd": self._cwd(), **nodes}
+        work = {"id": "work", "needs": ["tree"], "allow_failure": True, "on_doubt": "retry", "cwd": self._cwd()}
+        work |= nodes
         if isinstance(self._score, Scalar) and not self._vote:
             parsed = condition(self._draft.low, self._score) if at == 0 else None
             said = parsed.text if parsed is not None else values.text(self._score)

@@ -58,7 +58,10 @@ def of_run(low: Lowering, node: Node | None, tasks: tuple[Task, ...], about: str
     inputs |= {"rubric": rubric, "about": literal(about), "outputs": {"run": "{{ run.status }}", "tasks": rows}}
     last = tuple(task.id for task in tasks if task.finally_)
     made = _task(_free("reflection", {task.id for task in tasks}), inputs, node.span)
-    return (*tasks, made._replace(finally_=True, needs=last, join=Join("always") if last else Join(), notes={REFLECTION: ""}))
+    return (
+        *tasks,
+        made._replace(finally_=True, needs=last, join=Join("always") if last else Join(), notes={REFLECTION: ""}),
+    )
 
 
 def _inputs(low: Lowering, node: Node) -> dict[str, Json] | None:
@@ -88,7 +91,9 @@ def _after(task: Task, inputs: dict[str, Json], taken: set[str], span: Span) -> 
     }
     made = _task(name, {**material, **inputs}, span)
     when = parse(f"{record}.attempts > 0")._replace(span=span)
-    return made._replace(needs=(task.id,), join=Join("always"), when=when, finally_=task.finally_, notes={REFLECTION: task.id})
+    return made._replace(
+        needs=(task.id,), join=Join("always"), when=when, finally_=task.finally_, notes={REFLECTION: task.id}
+    )
 
 
 def _task(name: str, inputs: dict[str, Json], span: Span) -> Task:
