@@ -41,6 +41,7 @@ from planrunner.plan import compiled
 from planrunner.plan.expressions.values import EvaluationError, TemplateError
 from planrunner.plan.model import Breaker, Budgets, Task
 from planrunner.plan.rights import Level, Right, narrows
+from planrunner.plan.templates import render
 
 Json = Any
 
@@ -482,8 +483,6 @@ def _as_wanted(state: State, number: int, task: Task) -> Task:
     fanout = state.specs[frame.owner].fanout if frame.kind == "items" else None
     if fanout is None or not fanout.tools:
         return task
-    from planrunner.plan.templates import render
-
     try:
         return task._replace(inputs=render(task.inputs, TaskScope(state, number)))
     except (TemplateError, EvaluationError):  # the attempt fails of it, and says so

@@ -73,7 +73,7 @@ class Connection:
             self.end(forced=True)
             self._ended.wait(ENDING)
 
-    def ask(self, context: Context, work: Callable[[Session], Awaitable[Result]]) -> Result:
+    def ask(self, context: Context, work: Callable[[Session], Awaitable[Result | None]]) -> Result:
         """What ``work`` gives with the session, once the server is ready. Raises Failure, ``transient`` where the
         server has ended meanwhile: the next call finds another connection."""
         while not self._ready.wait(SLICE):
@@ -102,11 +102,9 @@ class Connection:
         except CancelledError:
             raise self._why(context) from None
 
-    async def _answer(self, work: Awaitable[Result]) -> Result:
-        from planrunner.capabilities.mcp.session import Closed  # late: with the library
-
-        with contextlib.suppress(Closed):
-            return await work
+    async def _answer(self, work: Awaitable[Result | None]) -> Result:
+        if (result := await work) is not None:
+            return result
         self._leave()
         await asyncio.Event().wait()  # the end of the session ends this as well, and tells why
         raise AssertionError("nothing sets it")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import httpx2
@@ -29,10 +29,6 @@ for _name in ("mcp", "client"):  # the library tells of broken messages there, i
     logging.getLogger(_name).addHandler(logging.NullHandler())
 
 
-class Closed(Exception):
-    """The session has ended."""
-
-
 class Session:
     """A session, once it has begun. ``closed`` is called when the server says nothing more, ``changed`` when it has
     other tools; ``status`` is the last HTTP status that was an error."""
@@ -55,8 +51,8 @@ class Session:
         # some that know the older handshake alone end at any other first message
         self._client = await stack.enter_async_context(self._opened("legacy"))
 
-    async def tools(self) -> list[Any]:
-        """All tools that the server has. Raises Failure, or Closed."""
+    async def tools(self) -> list[Any] | None:
+        """All tools that the server has; None where the session has ended. Raises Failure."""
         tools: list[Any] = []
         cursor: str | None = None
         with self._telling():
@@ -66,14 +62,16 @@ class Session:
                 cursor = page.next_cursor
                 if not cursor:
                     return tools
-        raise Failure(f"the server `{self._start.server.name}` lists its tools on more than {_PAGES} pages")
+            raise Failure(f"the server `{self._start.server.name}` lists its tools on more than {_PAGES} pages")
+        return None
 
-    async def call(self, tool: str, arguments: dict[str, Json]) -> CallToolResult:
-        """What a tool gives. Raises Failure, or Closed."""
+    async def call(self, tool: str, arguments: dict[str, Json]) -> CallToolResult | None:
+        """What a tool gives; None where the session has ended. Raises Failure."""
         request = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=arguments))
         with self._telling():
             # not by `call_tool`, which would hold the result against patterns of the server for as long as these take
             return await self._begun.session.send_request(request, CallToolResult)
+        return None
 
     @property
     def _begun(self) -> Client:
@@ -81,15 +79,14 @@ class Session:
         return self._client
 
     @contextlib.contextmanager
-    def _telling(self) -> Any:
-        """What the library raises, in the terms of an outcome."""
+    def _telling(self) -> Iterator[None]:
+        """What the library raises, in the terms of an outcome; that the session has ended is passed over."""
         name = self._start.server.name
         try:
             yield
         except MCPError as error:
-            if error.code == CONNECTION_CLOSED:
-                raise Closed from None
-            raise Failure(f"the server `{name}` refused: {line(error.message)}") from None
+            if error.code != CONNECTION_CLOSED:
+                raise Failure(f"the server `{name}` refused: {line(error.message)}") from None
         except (RuntimeError, ValueError) as error:  # of the library, and of the models behind it
             raise Failure(f"the server `{name}` broke the protocol: {line(str(error))}") from None
 
