@@ -25,10 +25,11 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def over_http() -> Iterator[str]:
+def over_http(port: int = 0, **variables: str) -> Iterator[str]:
     """The address of the server."""
-    port = free_port()
-    process = subprocess.Popen([*COMMAND, str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    port = port or free_port()
+    quiet = subprocess.DEVNULL
+    process = subprocess.Popen([*COMMAND, str(port)], stdout=quiet, stderr=quiet, env={**os.environ, **variables})
     try:
         while process.poll() is None:
             with contextlib.suppress(OSError):

@@ -17,7 +17,8 @@ from typing import Any
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp.types import ImageContent, TextContent
+from mcp.shared.exceptions import MCPError
+from mcp.types import METHOD_NOT_FOUND, ImageContent, RequestParams, TextContent
 
 logging.disable(logging.CRITICAL)
 server = MCPServer("notes")
@@ -100,6 +101,12 @@ def odd() -> str:
     return "odd"
 
 
+async def refuse(*_: Any) -> Any:
+    raise MCPError(METHOD_NOT_FOUND, "server/discover is not known")
+
+
+if os.environ.get("OLD"):  # as before the handshake of 2026
+    server._lowlevel_server.add_request_handler("server/discover", RequestParams, refuse)
 for number in range(int(os.environ.get("MANY_TOOLS", "0"))):
     server.add_tool(picture, name=f"tool_{number}", structured_output=False)
 

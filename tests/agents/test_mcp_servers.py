@@ -17,23 +17,24 @@ pytest.importorskip("mcp")
 sys.path.insert(0, str(Path(__file__).parent))
 
 from canaries import canary
-from mcp_parts import COMMAND, SERVER, is_alive, over_http
+from mcp_parts import COMMAND, SERVER, free_port, is_alive, over_http
 from workbench import planrunner
 
-from planrunner.machine.events import Outcome
+from planrunner.engine.effects import StartCall
+from planrunner.machine.events import AttemptEnded, Outcome
 from planrunner.testing.bench import Asked, Bench
 
 Json = Any
 NETWORK = {"private": ["127.0.0.1"]}
 
 
-@pytest.fixture(params=["stdio", "http"])
+@pytest.fixture(params=["stdio", "http", "http before 2026"])
 def settings(request: pytest.FixtureRequest) -> Iterator[dict[str, Json]]:
     """A project with the server `notes`."""
     if request.param == "stdio":
         yield {"tools": {"notes": {"mcp": COMMAND}}}
     else:
-        with over_http() as url:
+        with over_http(OLD="1" if "before" in request.param else "") as url:
             yield {"network": NETWORK, "tools": {"notes": {"mcp": url}}}
 
 
@@ -149,6 +150,45 @@ def test_a_server_over_http_that_ends_during_a_call_fails_it(tmp_path: Path) -> 
     with over_http() as url:
         ended = called(tmp_path, "die", {"network": NETWORK, "tools": {"notes": {"mcp": url}}})
     assert ended.failure == "transient" and "the server `notes` ended during the call" in ended.message
+
+
+@pytest.mark.parametrize("old", ["", "1"])
+def test_a_server_over_http_that_begins_again_is_met_by_a_later_call(tmp_path: Path, old: str) -> None:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/mcp"
+    with Bench("mcp.call", str(tmp_path), {"network": NETWORK, "tools": {"notes": {"mcp": url}}}) as bench:
+        effects = bench._effects()
+
+        def keep(key: str) -> Outcome:
+            given = {"server": "notes", "tool": "keep", "arguments": {"name": key, "text": "x"}}
+            effects.start([StartCall(bench._call(Asked(given, timeout=60, key=key)))])
+            return next(event.outcome for event in effects.wait(None) if isinstance(event, AttemptEnded))
+
+        with over_http(port, OLD=old):
+            assert keep("a").outputs["text"] == "kept a, 1 in all"
+        with over_http(port, OLD=old):
+            second = keep("b")
+            assert second.failure in ("", "transient"), second.message
+            assert keep("c").failure == ""
+        effects.close()
+
+
+def test_a_server_that_knows_the_older_handshake_alone_is_started_again(tmp_path: Path) -> None:
+    program = """
+import json, sys
+for number, line in enumerate(sys.stdin):
+    asked = json.loads(line)
+    if number == 0 and asked["method"] != "initialize":
+        sys.exit("expected initialize")
+    about = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "o", "version": "1"}}
+    told = {"initialize": about, "tools/list": {"tools": [{"name": "keep", "inputSchema": {"type": "object"}}]}}
+    told["tools/call"] = {"content": [{"type": "text", "text": "kept"}]}
+    print("a line that is not a message")
+    if "id" in asked:
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": told[asked["method"]]}), flush=True)
+"""
+    ended = called(tmp_path, "keep", {"tools": {"notes": {"mcp": [sys.executable, "-c", program]}}})
+    assert ended.outputs.get("text") == "kept", ended
 
 
 def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import contextlib
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError, Future, wait
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from planrunner.capabilities.contract import Context, Failure
@@ -24,9 +23,6 @@ STARTING = 120.0
 ENDING = 5.0
 """Seconds for a session to end in order."""
 
-_stopped: ContextVar[Callable[[], bool]] = ContextVar("_stopped", default=lambda: False)
-"""Whether the call is to end for whose sake a request is sent; the client sends it with the context of the caller."""
-
 
 def connected(context: Context, server: Server) -> Connection:
     """The connection to a server, begun where there is none that this call may share. Raises Failure."""
@@ -42,7 +38,7 @@ class Connection:
         self.server = start.server
         self.tools: list[Any] | None = None
         self._start = start
-        self._context = context._replace(cancelled=lambda: self._forced or _stopped.get()())
+        self._context = context._replace(cancelled=lambda: self._forced)
         self._session: Session | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._work: asyncio.Task[None] | None = None
@@ -81,7 +77,6 @@ class Connection:
                 raise Failure("stopped while the server was starting", "interrupted")
         if self._loop is None or self._session is None or self.over:
             raise self._why(context)
-        _stopped.set(context.cancelled)
         answer = self._answer(work(self._session))
         try:
             future = asyncio.run_coroutine_threadsafe(answer, self._loop)

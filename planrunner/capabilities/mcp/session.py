@@ -22,6 +22,8 @@ from planrunner.capabilities.mcp.stdio import Program
 Json = Any
 
 _PAGES = 50
+_NO_SESSION = 404
+"""The status by which a server over HTTP tells that it does not know the session any more."""
 _UNBOUNDED = {"connect": 10.0, "read": None, "write": 30.0, "pool": 30.0}
 """Seconds for the parts of a request: how long a tool takes is for the timeout of its task to say."""
 
@@ -44,6 +46,7 @@ class Session:
         """Begin it, to end with the stack. Raises whatever the library does."""
         try:
             self._client = await stack.enter_async_context(self._opened("auto"))
+            self.status = 0  # of servers that know the older handshake alone the first answer is an error
             return
         except Exception as error:
             if self._start.server.url or not isinstance(root(error), MCPError):
@@ -85,7 +88,7 @@ class Session:
         try:
             yield
         except MCPError as error:
-            if error.code != CONNECTION_CLOSED:
+            if error.code != CONNECTION_CLOSED and self.status != _NO_SESSION:
                 raise Failure(f"the server `{name}` refused: {line(error.message)}") from None
         except (RuntimeError, ValueError) as error:  # of the library, and of the models behind it
             raise Failure(f"the server `{name}` broke the protocol: {line(str(error))}") from None
