@@ -23,7 +23,7 @@ from planrunner.machine.admission import POLICY
 from planrunner.machine.commands import AskPeople, Start
 from planrunner.machine.events import Event, GateDecided, GateExamined, GateReopened, GateRequested, Outcome
 from planrunner.machine.gates import digest, spec
-from planrunner.machine.hypotheses import belief_object, beliefs, home
+from planrunner.machine.hypotheses import belief_object, beliefs, home, ranked
 from planrunner.machine.scope import GateScope
 from planrunner.machine.start import INSTRUCTION
 from planrunner.machine.state import State
@@ -66,7 +66,7 @@ def request(state: State, number: int, stage: str, place: Place) -> dict[str, Js
     if written.options:
         asked["options"] = _options(written.options, scope)
     if written.options and (known := beliefs(state, home(state, state.tasks[number].frame))):
-        asked["hypotheses"] = [belief_object(state, each) for each in known]
+        asked["hypotheses"] = [belief_object(state, each) for each in ranked(known)]
     if stage == INSTRUCTION:
         asked["kind"], asked["form"] = stage, gates.instruction_form(task)
         asked["ask"] = _filled("command", asked["ask"], scope)

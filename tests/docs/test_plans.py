@@ -52,6 +52,12 @@ ENDINGS: dict[str, Ending] = {
     "foreach.yaml": completed(**{"check": "completed", "check[2]": "failed", "report": "completed"}),
     "gate-checks.yaml": completed(small="completed", fits="completed", green="completed", publish="completed"),
     "gate-decision.yaml": Ending(8, "blocked", {"way": "blocked", "publish": "pending", "note": "pending"}),
+    "gate-window.yaml": Ending(
+        8, "blocked", {"docs": "completed", "review-docs": "blocked", "review-code": "blocked", "publish": "pending"}
+    ),
+    "hypotheses.yaml": Ending(
+        0, "completed", {"check-pool": "failed", "fix-race": "completed", "fix-pool": "omitted", "fix-upstream": "omitted"}
+    ),
     "gate-label.yaml": Ending(8, "blocked", {"test": "completed", "deploy": "blocked"}),
     "fresh.yaml": completed(build="completed", show="completed"),
     "gate-nested.yaml": Ending(
