@@ -1,8 +1,9 @@
 """A model that says what a script tells it, in the words of four providers, on loopback.
 
 A script is a list of replies, or a function that is given the request in one shape and gives a reply. A reply is a text,
-a list of calls ``(tool, arguments)``, or a mapping with ``text``, ``calls``, ``status`` (and ``headers``), ``cut`` (the
-connection is closed instead), ``raw`` (a body as it is).
+a list of calls ``(tool, arguments)`` or ``(tool, arguments, id)``, or a mapping with ``text``, ``calls``, ``thinks``,
+``status`` (and ``headers``), ``cut`` (the connection is closed instead), ``raw`` (a body as it is). A request for a
+stream of events is answered with one; ``pieces`` is then how many of them come before the connection breaks off.
 """
 
 from __future__ import annotations
@@ -94,14 +95,19 @@ class ScriptedModel:
                 if status >= 300
                 else _WORDS[heard.provider](reply, self._usage, number)
             )
-        data = said.encode() if isinstance(said, str) else json.dumps(said).encode()
+        kind, whole = "application/json", 0
+        if isinstance(said, dict) and status < 300 and _is_streamed(request.path, body):
+            kind, (data, whole) = "text/event-stream", _events(heard.provider, said, reply.get("pieces"))
+        else:
+            data = said.encode() if isinstance(said, str) else json.dumps(said).encode()
         try:
             request.send_response(status)
-            for name, value in {"content-type": "application/json", **reply.get("headers", {})}.items():
+            for name, value in {"content-type": kind, **reply.get("headers", {})}.items():
                 request.send_header(name, value)
-            request.send_header("content-length", str(len(data)))
+            request.send_header("content-length", str(whole or len(data)))
             request.end_headers()
             request.wfile.write(data)
+            request.close_connection |= whole > len(data)
         except OSError:
             return
 
@@ -133,15 +139,18 @@ def _text(content: Json) -> str:
 
 
 def _calls(reply: Reply, number: int) -> list[tuple[str, str, Json]]:
-    return [(f"call-{number}-{at}", name, given) for at, (name, given) in enumerate(reply.get("calls", ()))]
+    calls = enumerate(reply.get("calls", ()))
+    return [(own[0] if own else f"call-{number}-{at}", name, given) for at, (name, given, *own) in calls]
 
 
 def _openai(reply: Reply, usage: tuple[int, int], number: int) -> Json:
     calls = [
-        {"id": id_, "type": "function", "function": {"name": name, "arguments": json.dumps(given)}}
+        {"id": id_, "type": "function", "function": {"name": name, "arguments": _as_text(given)}}
         for id_, name, given in _calls(reply, number)
     ]
     message = {"role": "assistant", "content": reply.get("text"), **({"tool_calls": calls} if calls else {})}
+    if reply.get("thinks"):
+        message["reasoning_content"] = reply["thinks"]
     choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}
     used = {"prompt_tokens": usage[0], "completion_tokens": usage[1], "total_tokens": sum(usage)}
     whole = {"id": str(number), "object": "chat.completion", "created": 1, "model": "scripted"}
@@ -149,7 +158,9 @@ def _openai(reply: Reply, usage: tuple[int, int], number: int) -> Json:
 
 
 def _anthropic(reply: Reply, usage: tuple[int, int], number: int) -> Json:
-    content: list[Json] = [{"type": "text", "text": reply["text"]}] if reply.get("text") else []
+    thought = {"type": "thinking", "thinking": reply.get("thinks"), "signature": "signed"}
+    content: list[Json] = [thought] if reply.get("thinks") else []
+    content += [{"type": "text", "text": reply["text"]}] if reply.get("text") else []
     calls = _calls(reply, number)
     content += [{"type": "tool_use", "id": id_, "name": name, "input": given} for id_, name, given in calls]
     used = {"input_tokens": usage[0], "output_tokens": usage[1]}
@@ -158,7 +169,8 @@ def _anthropic(reply: Reply, usage: tuple[int, int], number: int) -> Json:
 
 
 def _google(reply: Reply, usage: tuple[int, int], number: int) -> Json:
-    parts: list[Json] = [{"text": reply["text"]}] if reply.get("text") else []
+    parts: list[Json] = [{"text": reply["thinks"], "thought": True}] if reply.get("thinks") else []
+    parts += [{"text": reply["text"]}] if reply.get("text") else []
     parts += [{"functionCall": {"id": id_, "name": name, "args": given}} for id_, name, given in _calls(reply, number)]
     counts = {"promptTokenCount": usage[0], "candidatesTokenCount": usage[1], "totalTokenCount": sum(usage)}
     candidate = {"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}
@@ -166,3 +178,84 @@ def _google(reply: Reply, usage: tuple[int, int], number: int) -> Json:
 
 
 _WORDS = {"openai": _openai, "anthropic": _anthropic, "google": _google}
+
+
+def _as_text(given: Json) -> str:
+    """The arguments of a call as OpenAI writes them; a text is taken to be written so already, well or not."""
+    return given if isinstance(given, str) else json.dumps(given)
+
+
+def _is_streamed(path: str, body: dict[str, Json]) -> bool:
+    return bool(body.get("stream")) or ":streamGenerateContent" in path
+
+
+def _events(provider: str, whole: dict[str, Json], pieces: int | None) -> tuple[bytes, int]:
+    """The whole reply as events, and how many bytes those are; with ``pieces`` only as many of them."""
+    events = _STREAMS[provider](whole)
+    every = "".join(events)
+    sent = every if pieces is None else "".join(events[:pieces])
+    return sent.encode(), len(every.encode())
+
+
+def _event(data: Json) -> str:
+    name = f"event: {data['type']}\n" if isinstance(data, dict) and "type" in data else ""
+    return f"{name}data: {data if isinstance(data, str) else json.dumps(data)}\n\n"
+
+
+def _halves(text: str) -> tuple[str, str]:
+    return text[: len(text) // 2], text[len(text) // 2 :]
+
+
+def _openai_stream(whole: Json) -> list[str]:
+    message, reason = whole["choices"][0]["message"], whole["choices"][0]["finish_reason"]
+    deltas: list[Json] = [{"content": half} for half in _halves(message["content"] or "") if half]
+    if message.get("reasoning_content"):
+        deltas.insert(0, {"reasoning_content": message["reasoning_content"]})
+    for at, call in enumerate(message.get("tool_calls", ())):
+        first, second = _halves(call["function"]["arguments"])
+        begun = {"index": at, **call, "function": {**call["function"], "arguments": first}}
+        deltas += [{"tool_calls": [begun]}, {"tool_calls": [{"index": at, "function": {"arguments": second}}]}]
+    head = {name: whole[name] for name in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
+    choices = [{"index": 0, "delta": {"role": "assistant", **delta}, "finish_reason": None} for delta in deltas]
+    choices.append({"index": 0, "delta": {}, "finish_reason": reason})
+    chunks: list[Json] = [{**head, "choices": [choice]} for choice in choices]
+    return [_event(chunk) for chunk in (*chunks, {**head, "choices": [], "usage": whole["usage"]}, "[DONE]")]
+
+
+def _anthropic_stream(whole: Json) -> list[str]:
+    used = whole["usage"]
+    events: list[Json] = [
+        {"type": "message_start", "message": {**whole, "content": [], "stop_reason": None, "usage": {**used, "output_tokens": 0}}}
+    ]  # fmt: skip
+    for at, block in enumerate(whole["content"]):
+        empty = {"text": {"text": ""}, "thinking": {"thinking": "", "signature": ""}, "tool_use": {"input": {}}}
+        begun = {**block, **empty[block["type"]]}
+        events.append({"type": "content_block_start", "index": at, "content_block": begun})
+        events += [{"type": "content_block_delta", "index": at, "delta": delta} for delta in _anthropic_deltas(block)]
+        events.append({"type": "content_block_stop", "index": at})
+    end = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
+    last = {"output_tokens": used["output_tokens"]}
+    events += [{"type": "message_delta", "delta": end, "usage": last}, {"type": "message_stop"}]
+    return [_event(event) for event in events]
+
+
+def _anthropic_deltas(block: Json) -> list[Json]:
+    if block["type"] == "text":
+        return [{"type": "text_delta", "text": half} for half in _halves(block["text"]) if half]
+    if block["type"] == "thinking":
+        thought = {"type": "thinking_delta", "thinking": block["thinking"]}
+        return [thought, {"type": "signature_delta", "signature": block["signature"]}]
+    return [{"type": "input_json_delta", "partial_json": half} for half in _halves(_as_text(block["input"]))]
+
+
+def _google_stream(whole: Json) -> list[str]:
+    candidate = whole["candidates"][0]
+    parts: list[Json] = []
+    for part in candidate["content"]["parts"]:
+        parts += [{**part, "text": half} for half in _halves(part["text"]) if half] if "text" in part else [part]
+    told = [{"candidates": [{"content": {"role": "model", "parts": [part]}, "index": 0}]} for part in parts]
+    last = {**whole, "candidates": [{**candidate, "content": {"role": "model", "parts": []}}]}
+    return [_event(each) for each in (*told, last)]
+
+
+_STREAMS = {"openai": _openai_stream, "anthropic": _anthropic_stream, "google": _google_stream}

@@ -1,0 +1,111 @@
+"""Runs in the process of the test, whose waits for a time are over at once: the time line jumps ahead."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+import pytest
+from bench import Bench
+from scripted import Heard
+
+from planrunner.app.runs.execute import ExecRequest, RunResult, Silent, execute
+from planrunner.engine.live import LiveEffects
+from planrunner.journal.sqlite import open_journal
+from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, Event
+
+Json = Any
+Kind = TypeVar("Kind", bound=Event)
+
+_wait = LiveEffects.wait
+
+
+def jump(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While nothing is under way, the clock of a run goes on to the time that it waits for."""
+
+    def wait(effects: LiveEffects, until: float | None) -> list[Event]:
+        if until is not None and not (effects._calls or effects._examined or effects._events):
+            effects._clock._zero += max(0.0, until - effects.now())
+        return _wait(effects, until)
+
+    monkeypatch.setattr(LiveEffects, "wait", wait)
+
+
+class Ran:
+    """A run that ended, with its journal."""
+
+    def __init__(self, result: RunResult, entries: list[Entry]) -> None:
+        self.result, self.entries = result, entries
+
+    @property
+    def status(self) -> str:
+        return self.result.status
+
+    def task(self, name: str) -> Any:
+        """How a task stands."""
+        return self.result.state.tasks[self.result.state.index[name]]
+
+    def of(self, kind: type[Kind], task: str = "") -> list[Kind]:
+        """The events of a kind, of one task or of all."""
+        return [
+            entry.event
+            for entry in self.entries
+            if isinstance(entry.event, kind) and (not task or getattr(entry.event, "task", "") == task)
+        ]
+
+    def started(self) -> list[str]:
+        """Calls of tools that were begun."""
+        return [event.task for event in self.of(AttemptStarted) if "calls[" in event.task]
+
+    def failures(self, task: str) -> list[str]:
+        """How the attempts of a task ended; empty texts stand for those that went well."""
+        return [event.outcome.failure for event in self.of(AttemptEnded, task)]
+
+
+def exec_here(bench: Bench, plan: str, monkeypatch: pytest.MonkeyPatch, **sections: Json) -> Ran:
+    """Run a plan in the project, here."""
+    bench.write(plan, **sections)
+    monkeypatch.chdir(bench.folder)
+    state = str(bench.folder / ".planrunner")
+    result = execute(ExecRequest("plan.yaml", state=state, seed=1, vouched=True), Silent())
+    journal = open_journal(state)
+    try:
+        return Ran(result, list(journal.entries(result.run_id)))
+    finally:
+        journal.close()
+
+
+def exchanges(heard: Heard) -> Iterator[tuple[list[str], list[str]]]:
+    """The calls of each turn of a model, and what answers them in the turns after it, up to the next one: their ids."""
+    calls: list[str] | None = None
+    answers: list[str] = []
+    for turn in heard.body.get("messages") or heard.body["contents"]:
+        if turn["role"] in ("assistant", "model"):
+            if calls is not None:
+                yield calls, answers
+            calls, answers = _ids(turn, "calls"), []
+        else:
+            answers += _ids(turn, "answers")
+    if calls is not None:
+        yield calls, answers
+
+
+def _ids(turn: Json, what: str) -> list[str]:
+    if "parts" in turn:
+        key = "functionCall" if what == "calls" else "functionResponse"
+        return [part[key].get("id", "") for part in turn["parts"] if key in part]
+    if isinstance(turn.get("content"), list):
+        kind, key = ("tool_use", "id") if what == "calls" else ("tool_result", "tool_use_id")
+        return [part[key] for part in turn["content"] if part.get("type") == kind]
+    if what == "answers":
+        return [turn["tool_call_id"]] if turn["role"] == "tool" else []
+    return [call["id"] for call in turn.get("tool_calls") or ()]
+
+
+def every_call_is_answered(bench: Bench) -> None:
+    """Each call of each turn has one answer, right after it, under an id that no other call of the turn has."""
+    for heard in bench.model.heard:
+        for calls, answers in exchanges(heard):
+            assert sorted(calls) == sorted(answers), json.dumps(heard.body)[-2000:]
+            assert len(set(calls)) == len(calls), calls
