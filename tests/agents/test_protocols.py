@@ -11,7 +11,7 @@ from bench import Bench
 from hurried import Ran, every_call_is_answered, exec_here, jump
 from scripted import Heard
 
-from planrunner.machine.events import AttemptEnded, RetryScheduled
+from planrunner.machine.events import AttemptEnded, AttemptStarted, RetryScheduled
 
 Json = Any
 
@@ -60,13 +60,26 @@ def turns(heard: Heard) -> Json:
     return heard.body.get("messages") or heard.body["contents"]
 
 
-def test_calls_of_one_reply_run_side_by_side_and_are_answered_in_their_order(run: Run) -> None:
-    meet = "touch {0}; for _ in $(seq 600); do test -f {1} && break; sleep 0.1; done; test -f {1} && echo met {1}"
-    calls = [("shell", {"command": meet.format(*names)}) for names in (("one", "two"), ("two", "one"))]
-    ran, bench = run([calls, "Done."])
+def steps(ran: Ran) -> list[tuple[bool, str]]:
+    """The calls of tools as they begin (True) and end."""
+    return [
+        (isinstance(entry.event, AttemptStarted), entry.event.task.removeprefix("fix#2/"))
+        for entry in ran.entries
+        if isinstance(entry.event, (AttemptStarted, AttemptEnded)) and "calls[" in entry.event.task
+    ]
+
+
+def test_calls_of_one_reply_that_look_run_side_by_side_and_are_answered_in_their_order(run: Run) -> None:
+    ran, bench = run([[("files_glob", {"patterns": ["plan*"]}), ("files_read", {"path": "plan.yaml"})], "Done."])
     assert ran.status == "completed"
+    assert sorted(steps(ran)[:2]) == [(True, "calls[0]"), (True, "calls[1]")]
     said = bench.model.heard[1].said()
-    assert 0 < said.index("met two") < said.index("met one")
+    assert 0 < said.index("planrunner.yaml") < said.index("plan: mend")
+
+
+def test_calls_of_one_reply_that_act_run_one_after_another(run: Run) -> None:
+    ran, _ = run([[("shell", {"command": "echo one >> out"}), ("shell", {"command": "cat out"})], "Done."])
+    assert steps(ran) == [(True, "calls[0]"), (False, "calls[0]"), (True, "calls[1]"), (False, "calls[1]")]
 
 
 def test_without_tools_the_provider_is_held_to_the_schema(run: Run) -> None:
