@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from planrunner.app.proof.lives import Lived, Mishap
-from planrunner.app.proof.names import demands, home, paths, walk
+from planrunner.app.proof.names import covered, demands, home, paths
 from planrunner.app.proof.reads import beside, comparisons
 from planrunner.app.proof.world import SAMPLES, Reply, World
 from planrunner.jsontext import as_text
@@ -74,7 +74,7 @@ def points(plan: Plan) -> list[Point]:
     """Everything in a plan that its tests should reach, in the order of the plan."""
     points: list[Point] = []
     labelled = demands(plan)
-    for path, task in walk(plan.tasks):
+    for path, task in covered(plan.tasks):
         points.append(Point("tasks", path, "starts"))
         points += [
             Point("conditions", path, f"when `{_when(task)}` is {word}") for word in ("true", "false") if task.when
@@ -231,7 +231,7 @@ def implied(plan: Plan, path: str, started: Container[str]) -> Iterator[Case]:
     well."""
     whole = all_goes_well(plan, path)._replace(expect=())
     labelled = demands(plan)
-    for name, task in walk(plan.tasks):
+    for name, task in covered(plan.tasks):
         for _, gate in labelled.get(name, ()):
             yield from _decided_cases(whole, name, gate)
         if task.gate is not None:
@@ -298,7 +298,7 @@ def _expecting(case: Case, name: str, status: str, certain: bool) -> Case:
 
 def _later_failures(whole: Case, plan: Plan, name: str) -> Iterator[Case]:
     """A task that starts only when another one fails: it fails as well."""
-    every = dict(walk(plan.tasks))
+    every = dict(covered(plan.tasks))
     prefix, _, last = name.rpartition("/")
     for path, task in every.items():
         if path.rpartition("/")[0] != prefix:
@@ -372,7 +372,7 @@ def _fits(plan: Plan, name: str, value: Json) -> bool:
 
 def _compared(plan: Plan) -> Iterator[tuple[str, tuple[str, ...], str, Json]]:
     """Names that conditions compare with constants, and the level on which they are read."""
-    for path, task in walk(plan.tasks):
+    for path, task in covered(plan.tasks):
         level = path[: len(path) - len(task.id)]
         for condition in (task.when, task.join.expression, *(edge.condition for edge in task.edges)):
             if condition is not None:

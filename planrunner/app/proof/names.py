@@ -31,6 +31,15 @@ def walk(tasks: Iterable[Task], prefix: str = "") -> Iterator[tuple[str, Task]]:
         yield from walk(inner(task), path + "/")
 
 
+def covered(tasks: Iterable[Task], prefix: str = "") -> Iterator[tuple[str, Task]]:
+    """The same but for what an agent does while it works, which no test of a plan plays."""
+    for task in tasks:
+        path = prefix + task.id
+        yield path, task
+        if task.agent is None:
+            yield from covered(inner(task), path + "/")
+
+
 def paths(plan: Plan) -> dict[str, Task]:
     """The tasks of a plan by written path."""
     return dict(walk(plan.tasks))
