@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,8 @@ pytest.importorskip("mcp")
 sys.path.insert(0, str(Path(__file__).parent))
 
 from canaries import canary
-from mcp_parts import COMMAND, SERVER, free_port, is_alive, over_http
-from workbench import planrunner
+from mcp_parts import COMMAND, SERVER, environment_of, free_port, is_alive, over_http
+from workbench import ROOT, planrunner
 
 from planrunner.engine.effects import StartCall
 from planrunner.machine.events import AttemptEnded, Outcome
@@ -26,6 +27,7 @@ from planrunner.testing.bench import Asked, Bench
 
 Json = Any
 NETWORK = {"private": ["127.0.0.1"]}
+WITH_PATH = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))}
 
 
 @pytest.fixture(params=["stdio", "http", "http before 2026"])
@@ -124,9 +126,30 @@ def test_a_server_that_does_not_want_to_end_is_ended(tmp_path: Path) -> None:
     stubborn = ["sh", "-c", f"trap '' TERM; {sys.executable} {SERVER}; exec sleep 600"]
     act = project(tmp_path, ("a", "environment", {"name": "PLANRUNNER_RUN_ID"}), tools={"notes": {"mcp": stubborn}})
     run_id = json.loads(act("exec", "plan.json", "--json").stdout)["tasks"]["a"]["outputs"]["text"]
+    assert _alive_of(run_id) == []
+
+
+def test_a_server_that_outlives_a_killed_planrunner_is_ended_when_the_run_goes_on(tmp_path: Path) -> None:
+    stubborn = ["sh", "-c", f"trap '' TERM; {sys.executable} {SERVER}; exec sleep 600"]
+    started = tmp_path / "started"
+    act = project(tmp_path, ("a", "wait", {"started": str(started)}), tools={"notes": {"mcp": stubborn}})
+    runner = subprocess.Popen([sys.executable, "-m", "planrunner", "exec", "plan.json"], cwd=tmp_path, env=WITH_PATH)
+    while not started.exists():
+        assert runner.poll() is None
+        time.sleep(0.01)
+    run_id = environment_of(int(started.read_text()))["PLANRUNNER_RUN_ID"]
+    runner.kill()
+    runner.wait()
+    assert _alive_of(run_id)
+    resumed = act("resume", run_id, "--settle", "a=failed")
+    assert _alive_of(run_id) == [], resumed
+
+
+def _alive_of(run_id: str) -> list[int]:
+    """The living processes that carry the mark of a run."""
     marker = f"PLANRUNNER_RUN_ID={run_id}".encode()
-    left = [path.parent.name for path in Path("/proc").glob("[0-9]*/environ") if _holds(path, marker)]
-    assert [pid for pid in left if is_alive(int(pid))] == []
+    pids = [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/environ") if _holds(path, marker)]
+    return [pid for pid in pids if is_alive(pid)]
 
 
 def _holds(path: Path, marker: bytes) -> bool:
