@@ -27,7 +27,6 @@ from planrunner.testing.bench import Asked, Bench
 
 Json = Any
 NETWORK = {"private": ["127.0.0.1"]}
-WITH_PATH = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))}
 
 
 @pytest.fixture(params=["stdio", "http", "http before 2026"])
@@ -133,7 +132,9 @@ def test_a_server_that_outlives_a_killed_planrunner_is_ended_when_the_run_goes_o
     stubborn = ["sh", "-c", f"trap '' TERM; {sys.executable} {SERVER}; exec sleep 600"]
     started = tmp_path / "started"
     act = project(tmp_path, ("a", "wait", {"started": str(started)}), tools={"notes": {"mcp": stubborn}})
-    runner = subprocess.Popen([sys.executable, "-m", "planrunner", "exec", "plan.json"], cwd=tmp_path, env=WITH_PATH)
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    words = [sys.executable, "-m", "planrunner", "exec", "plan.json"]
+    runner = subprocess.Popen(words, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path})
     while not started.exists():
         assert runner.poll() is None
         time.sleep(0.01)
@@ -212,6 +213,15 @@ for number, line in enumerate(sys.stdin):
 """
     ended = called(tmp_path, "keep", {"tools": {"notes": {"mcp": [sys.executable, "-c", program]}}})
     assert ended.outputs.get("text") == "kept", ended
+
+
+@pytest.mark.parametrize("module", ["mcp", "mcp.client"])
+def test_without_the_extra_the_failure_says_what_to_install(
+    tmp_path: Path, module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "planrunner.capabilities.mcp.session", raising=False)
+    monkeypatch.setitem(sys.modules, module, None)
+    assert "pip install 'planrunner[mcp]'" in called(tmp_path, "keep").message
 
 
 def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:

@@ -140,6 +140,8 @@ class Connection:
         """What the thread does."""
         try:
             asyncio.run(self._main())
+        except ImportError as error:
+            self._cause = Failure(f"mcp needs the extra `mcp`: pip install 'planrunner[mcp]' ({error})")
         except BaseException as error:
             self._cause = self._cause or error
         self._forced = True  # what still waits for a piece of an answer gives up
