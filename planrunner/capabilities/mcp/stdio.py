@@ -175,9 +175,9 @@ async def _read(descriptor: int) -> bytes:
             return b""
 
 
-def _message(line: bytes) -> SessionMessage | Exception:
+def _message(line: bytearray) -> SessionMessage | Exception:
     """A line as the client takes it; one that is not a message of the protocol is passed over there."""
     try:
-        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+        return SessionMessage(jsonrpc_message_adapter.validate_json(bytes(line), by_name=False))
     except ValueError as error:
         return error
