@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 from bench import Bench
 from scripted import Heard
 
-from planrunner.app.runs.execute import ExecRequest, RunResult, Silent, execute
+from planrunner.app.history.state import stored_state
+from planrunner.app.runs.execute import ExecRequest, Silent, execute
 from planrunner.engine.live import LiveEffects
 from planrunner.journal.sqlite import open_journal
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, Event
+from planrunner.machine.state import State
 
 Json = Any
 Kind = TypeVar("Kind", bound=Event)
@@ -33,18 +36,18 @@ def jump(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Ran:
-    """A run that ended, with its journal."""
+    """A run as it stands, with its journal."""
 
-    def __init__(self, result: RunResult, entries: list[Entry]) -> None:
-        self.result, self.entries = result, entries
+    def __init__(self, state: State, entries: list[Entry]) -> None:
+        self.state, self.entries = state, entries
 
     @property
     def status(self) -> str:
-        return self.result.status
+        return self.state.status
 
     def task(self, name: str) -> Any:
         """How a task stands."""
-        return self.result.state.tasks[self.result.state.index[name]]
+        return self.state.tasks[self.state.index[name]]
 
     def of(self, kind: type[Kind], task: str = "") -> list[Kind]:
         """The events of a kind, of one task or of all."""
@@ -67,11 +70,18 @@ def exec_here(bench: Bench, plan: str, monkeypatch: pytest.MonkeyPatch, **sectio
     """Run a plan in the project, here."""
     bench.write(plan, **sections)
     monkeypatch.chdir(bench.folder)
-    state = str(bench.folder / ".planrunner")
-    result = execute(ExecRequest("plan.yaml", state=state, seed=1, vouched=True), Silent())
-    journal = open_journal(state)
+    execute(ExecRequest("plan.yaml", state=".planrunner", seed=1, vouched=True), Silent())
+    ran = last_run(bench.folder)
+    assert ran is not None
+    return ran
+
+
+def last_run(folder: Path) -> Ran | None:
+    """The newest run of a project."""
+    journal = open_journal(str(folder / ".planrunner"))
     try:
-        return Ran(result, list(journal.entries(result.run_id)))
+        runs = journal.runs()
+        return Ran(stored_state(journal, runs[0].run), list(journal.entries(runs[0].run))) if runs else None
     finally:
         journal.close()
 

@@ -43,6 +43,8 @@ def _parts(record: dict[str, Json]) -> Iterator[str]:
         failure = f" ({record['failure']})" if record.get("failure") else ""
         said = record.get("message") or record.get("reason") or str(record.get("status"))
         yield f"It failed{failure}: {said}"
+        if record.get("failure") == "doubt":
+            yield "Find out what it has done before you repeat it."
     outputs = {name: value for name, value in (record.get("outputs") or {}).items() if value not in (None, "")}
     if (
         set(outputs) == {"answer"}

@@ -104,6 +104,8 @@ def _out_of_place(task: Task) -> Iterable[Diagnostic]:
     """Keys of a task that belong to work which it does not do itself."""
     if task.loop is not None or task.steps or task.subplan:
         idle, why, help_ = _OF_CONTAINERS, "the tasks inside it do the work", "write it on the tasks inside"
+        if task.agent is not None:  # the calls that it wants are settled so
+            idle = [key for key in idle if key != "on_doubt"]
     elif task.subplan_file:
         idle, why, help_ = _OF_LINKED, "its subplan is a plan of its own", "write it there; `params` hands values over"
     elif task.gate is not None or not (task.uses or task.run is not None):
