@@ -12,18 +12,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import gcd
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from planrunner.machine.evidence import Piece, Pieces, Ratio, weigh
 from planrunner.machine.names import label, owners, written_of
-from planrunner.plan.expressions.evaluate import truth
 from planrunner.plan.expressions.quantities import Quantity
-from planrunner.plan.expressions.values import EvaluationError, MissingName, Scope
-from planrunner.plan.model import BEST, HEAVIEST, RANKED, Evidence, Hypothesis, Task
+from planrunner.plan.expressions.values import MissingName, Scope
+from planrunner.plan.model import BEST, HEAVIEST, RANKED, Hypothesis
 
 if TYPE_CHECKING:
     from planrunner.machine.graph import Frame
     from planrunner.machine.state import State
 
 Json = Any
-Said = Literal["supports", "refutes", "neutral"]
 Status = Literal["open", "supported", "refuted"]
 
 SUPPORTED, REFUTED = 0.8, 0.2
@@ -31,23 +30,6 @@ SUPPORTED, REFUTED = 0.8, 0.2
 
 _CERTAIN = 0.999
 """The highest confidence that is shown; the lowest lies as far from the other end."""
-
-Ratio = tuple[int, int]
-"""Odds, or a factor of them: numerator and denominator."""
-
-
-class Piece(NamedTuple):
-    """One piece of evidence: ``said`` by the result of a task about a hypothesis. ``why`` is the condition that held,
-    or why none did; the odds are multiplied by ``factor``."""
-
-    hypothesis: str
-    said: Said
-    factor: Ratio
-    why: str
-
-
-Pieces = tuple[Piece, ...]
-
 
 class Given(NamedTuple):
     """The pieces that one task of the plan gives about a hypothesis, each with the number of the round or the item that
@@ -66,29 +48,6 @@ class Belief(NamedTuple):
     odds: Ratio
     confidence: float
     status: Status
-
-
-def weigh(task: Task, scope: Scope) -> Pieces:
-    """What the result of a task, whose names ``scope`` knows, says of the hypotheses of its plan."""
-    return tuple(_piece(evidence, scope) for evidence in task.evidence)
-
-
-def _piece(evidence: Evidence, scope: Scope) -> Piece:
-    weight = (round(evidence.weight * 1000), 1000)
-    held: dict[Said, str] = {}
-    problem = ""
-    conditions: tuple[tuple[Said, Any], ...] = (("supports", evidence.supports), ("refutes", evidence.refutes))
-    for said, condition in conditions:
-        try:
-            if condition is not None and truth(condition.tree, scope):
-                held[said] = f"`{condition.text.strip()}`"
-        except EvaluationError as error:
-            problem = f"`{condition.text.strip()}` has no value: {error}"
-    if len(held) != 1:
-        why = " and ".join(held.values()) + " speak against each other" if held else problem or "no condition held"
-        return Piece(evidence.hypothesis, "neutral", (1, 1), why)
-    said, why = next(iter(held.items()))
-    return Piece(evidence.hypothesis, said, weight if said == "supports" else weight[::-1], why)
 
 
 def settled(state: State, number: int, scope: Scope) -> None:

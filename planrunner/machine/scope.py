@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any
 
+from planrunner.machine.evidence import Pieces, weigh
 from planrunner.machine.graph import Frame
-from planrunner.machine.hypotheses import HypothesesScope, Pieces, beliefs, gives_evidence, home, weigh
+from planrunner.machine.hypotheses import HypothesesScope, beliefs, gives_evidence, home
 from planrunner.machine.state import State, TaskState, Tried
 from planrunner.plan.expressions.evaluate import FACTS, ROOTS
 from planrunner.plan.expressions.quantities import Dimension, Quantity

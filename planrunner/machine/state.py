@@ -16,7 +16,7 @@ from planrunner.plan.tasks import holds
 if TYPE_CHECKING:
     from planrunner.machine.compensation_log import CompensationLog
     from planrunner.machine.events import GateVoted
-    from planrunner.machine.hypotheses import Piece
+    from planrunner.machine.evidence import Pieces
     from planrunner.plan.rights import Level
 
 Json = Any
@@ -400,7 +400,7 @@ class State:
         """The task that proposes the next revision of the plan; empty where none does."""
         self.sessions: dict[tuple[int, str], str] = {}
         """Conversations of agents, as ``sessions.py`` has them."""
-        self.evidence: dict[int, tuple[Piece, ...]] | None = None
+        self.evidence: dict[int, Pieces] | None = None
         """What the results of tasks say of hypotheses, by number; None while nothing was said."""
         self.restarts: dict[int, None] = {}
         self.compensation_log: CompensationLog | None = None

@@ -16,8 +16,9 @@ from simulator.runs import RUN_ID
 
 from planrunner.engine.replay import replay
 from planrunner.machine.events import Outcome
+from planrunner.machine.evidence import Piece
 from planrunner.machine.evolve import fold
-from planrunner.machine.hypotheses import Belief, Piece, beliefs, best, ranked
+from planrunner.machine.hypotheses import Belief, beliefs, best, ranked
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.state import State
 from planrunner.plan.expressions.values import MissingName
