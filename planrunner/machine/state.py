@@ -422,6 +422,10 @@ class State:
         self.top = Frame("plan", -1, 0, len(plan.tasks))
         self.top.on_failure = plan.on_failure
         self.index = self.add(self.top, plan.tasks, plan.tasks)
+        self._not_begun()
+
+    def _not_begun(self) -> None:
+        """What a run is before its first event."""
         self.status: RunStatus = "pending"
         self.reason = self.detail = ""
         self.params: dict[str, Json] = {}
@@ -429,8 +433,7 @@ class State:
         self.selected: frozenset[str] | None = None
         self.traits: dict[str, Trait] = {}
         self.environment: dict[str, Json] = {}
-        self.max_parallel = plan.max_parallel
-        self.limits = dict(plan.limits)
+        self.max_parallel, self.limits = self.plan.max_parallel, dict(self.plan.limits)
         self.epoch = self.slots = 0
         self.stop_reason = self.stop_by = self.stop_comment = ""
         self.candidates: dict[int, None] = {}
