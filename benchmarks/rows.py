@@ -497,6 +497,24 @@ def redaction(bench: Bench) -> list[Line]:
     ]
 
 
+def memory(bench: Bench) -> list[Line]:
+    """S17: what is remembered, found by vector and by text."""
+    script = os.path.join(peers.ROOT, "benchmarks", "memory.py")
+    done = subprocess.run([bench.environment.python, script, str(bench.rounds)], cwd=bench.work("s17"),
+                          env=peers.clean_env(), capture_output=True, text=True)  # fmt: skip
+    if done.returncode:
+        raise CommandFailed(f"memory: {done.stderr[-1500:]}")
+    _, *rounds = [line.split() for line in done.stdout.splitlines()]
+    whats = (
+        "10 nearest of 10,000 vectors of 384 numbers, numpy",
+        "10 best of 100,000 notes by five words, common ones among them",
+        "10 best of 100,000 notes by five rare words",
+    )
+    return [
+        Line("S17", what, spread([float(each[at]) for each in rounds]), "ms", 20, 5) for at, what in enumerate(whats)
+    ]
+
+
 ROWS: dict[str, Callable[[Bench], list[Line]]] = {
     "S1": cold_start,
     "S2": help_and_version,
@@ -512,5 +530,6 @@ ROWS: dict[str, Callable[[Bench], list[Line]]] = {
     "S9": fold_and_replay,
     "S11": large,
     "S12": redaction,
+    "S17": memory,
 }
 BY_DEFAULT = [row for row in ROWS if row != "S5-long"]

@@ -35,7 +35,8 @@ def markdown(notes: Sequence[Note], title: str = "Knowledge base") -> str:
 
 
 def _claim_lines(claim: Note, verdict: Verdict) -> Iterator[str]:
-    yield from _head(claim)
+    yield f"### {_plain(claim.title)}"
+    yield ""
     counts = (_count(verdict.sources, "independent source"), _count(verdict.tests, "test"))
     yield f"`{claim.id}` **{verdict.status}**: {', '.join(counts)}, confidence {verdict.confidence:g}"
     if verdict.contradicted_by:
@@ -45,13 +46,8 @@ def _claim_lines(claim: Note, verdict: Verdict) -> Iterator[str]:
 
 
 def _note_lines(note: Note) -> Iterator[str]:
-    yield from _head(note)
-    yield from _body(note)
-
-
-def _head(note: Note) -> Iterator[str]:
     yield f"### {_plain(note.title)}"
-    yield ""
+    yield from _body(note)
 
 
 def _body(note: Note) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from planrunner.escapes import harmless
-from planrunner.views.terminal import Terminal, table
+from planrunner.views.terminal import Terminal, plural, table
 
 Json = Any
 
@@ -27,7 +27,7 @@ def details(note: dict[str, Json]) -> Iterator[str]:
     """One note, a line a fact, with what speaks for it and against it."""
     yield harmless(note["title"])
     if note["kind"] == "claim":
-        counts = f"{note['sources']} independent sources, {note['tested']} tests"
+        counts = f"{plural(note['sources'], 'independent source')}, {plural(note['tested'], 'test')}"
         yield f"  status      {note['status']}: {counts}, confidence {note['confidence']:.0%}"
     for name in ("id", "by", "created"):
         if note.get(name):

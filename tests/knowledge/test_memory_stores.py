@@ -144,7 +144,7 @@ def test_a_run_has_a_task_layer_of_its_own_and_lessons_lie_apart(tmp_path: Path,
 
 def test_vectors_of_two_embedders_are_not_mixed_and_can_be_made_again(layer: Layer) -> None:
     layer.put(Entry("a", "text", vector=packed("small", [1.0, 0.0])), "m1")
-    with pytest.raises(Mixed, match=r"`small 2` \(1\), this one by `hash 256`") as caught:
+    with pytest.raises(Mixed, match="`small 2`, this one by `hash 256`") as caught:
         layer.put(Entry("b", "text"), "m2")
     assert "planrunner memory reindex" in str(caught.value.hint)
     with pytest.raises(Mixed):
@@ -153,7 +153,7 @@ def test_vectors_of_two_embedders_are_not_mixed_and_can_be_made_again(layer: Lay
     assert [(hit.entry.key, round(hit.score, 4)) for hit in near] == [("a", 0.6)]
     layer.embed({"a": None})
     layer.put(Entry("b", "text"), "m2")
-    assert layer.embedders() == {"hash 256": 1}
+    assert layer.embedders() == ("hash 256",)
 
 
 @pytest.mark.parametrize(

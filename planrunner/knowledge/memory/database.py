@@ -37,6 +37,7 @@ CREATE TABLE entries (
 );
 CREATE INDEX by_age ON entries (updated);
 CREATE INDEX by_space ON entries (space, updated);
+CREATE INDEX by_embedder ON entries (space, embedder);
 CREATE TABLE acts (
     mark TEXT PRIMARY KEY, key TEXT NOT NULL, is_left INTEGER NOT NULL, at REAL NOT NULL, former TEXT, embedder TEXT,
     vector BLOB
@@ -52,20 +53,16 @@ CREATE VIRTUAL TABLE found USING fts5 (
 that is undone brings exactly that back. ``version`` counts the writes, so that vectors in
 memory are known to be current."""
 
-_FITS = (
-    "space = ? AND substr(key, 1, length(?)) = ?"
+_TAGGED = (
     " AND NOT EXISTS (SELECT 1 FROM json_each(?) AS wanted"
     " WHERE wanted.value NOT IN (SELECT value FROM json_each(entries.tags)))"
 )
-
-_TOTAL = f"SELECT count(*) FROM entries WHERE {_FITS}"  # noqa: S608
-_LIST = f"SELECT row FROM entries WHERE {_FITS} ORDER BY updated DESC, id DESC LIMIT ? OFFSET ?"  # noqa: S608
+_EMBEDDERS = """WITH RECURSIVE each (name) AS (
+    SELECT min(embedder) FROM entries WHERE space = ?1 UNION ALL
+    SELECT (SELECT min(embedder) FROM entries WHERE space = ?1 AND embedder > name) FROM each WHERE name IS NOT NULL
+) SELECT name FROM each WHERE name IS NOT NULL"""
+"""From one name to the next, without a look at all entries."""
 _COUNT = "SELECT count(*) FROM (SELECT 1 FROM found WHERE found MATCH ? LIMIT ?)"
-_BY_TEXT = (
-    "SELECT row, score FROM"  # noqa: S608
-    " (SELECT id, row, -bm25(found) AS score FROM found CROSS JOIN entries ON id = found.rowid"
-    f" WHERE found MATCH ? AND {_FITS} ORDER BY found.rowid DESC LIMIT ?) ORDER BY score DESC, id LIMIT ?"
-)
 _RANKED = 3_000
 """Entries that a search by text ranks at most: relevance is counted out of all that have a word."""
 
@@ -186,9 +183,10 @@ class Database:
 
     def page(self, picked: Picked, limit: int, offset: int = 0) -> tuple[list[Entry], int]:
         with self._named():
-            fits = self._fits(picked)
-            total = self._connection.execute(_TOTAL, fits).fetchone()[0]
-            rows = self._connection.execute(_LIST, (*fits, limit, offset)).fetchall()
+            fits, values = self._fits(picked)
+            total = self._connection.execute(f"SELECT count(*) FROM entries WHERE {fits}", values).fetchone()[0]  # noqa: S608
+            select = f"SELECT row FROM entries WHERE {fits} ORDER BY updated DESC, id DESC LIMIT ? OFFSET ?"  # noqa: S608
+            rows = self._connection.execute(select, (*values, limit, offset)).fetchall()
             return [entry_from(read_json(row)) for (row,) in rows], total
 
     def by_text(self, query: str, limit: int, picked: Picked = ANY) -> list[Hit]:
@@ -199,7 +197,13 @@ class Database:
             match = " OR ".join([word for word in quoted if 0 < counts[word] < _RANKED] or quoted)
             if not match:
                 return []
-            rows = self._connection.execute(_BY_TEXT, (match, *self._fits(picked), _RANKED, limit)).fetchall()
+            fits, values = self._fits(picked)
+            select = (
+                "SELECT row, score FROM (SELECT id, row, -bm25(found) AS score"  # noqa: S608
+                f" FROM found CROSS JOIN entries ON id = found.rowid WHERE found MATCH ? AND {fits}"
+                " ORDER BY found.rowid DESC LIMIT ?) ORDER BY score DESC, id LIMIT ?"
+            )
+            rows = self._connection.execute(select, (match, *values, _RANKED, limit)).fetchall()
             return [Hit(entry_from(read_json(row)), score) for row, score in rows]
 
     def by_vector(self, query: Vector, limit: int, picked: Picked = ANY) -> list[Hit]:
@@ -230,10 +234,9 @@ class Database:
             _matrices.pop(oldest, None)
         return kept[1]
 
-    def embedders(self) -> dict[str, int]:
+    def embedders(self) -> tuple[str, ...]:
         with self._named():
-            select = "SELECT embedder, count(*) FROM entries WHERE space = ? AND embedder IS NOT NULL GROUP BY 1"
-            return dict(self._connection.execute(select, (self._space,)).fetchall())
+            return tuple(name for (name,) in self._connection.execute(_EMBEDDERS, (self._space,)))
 
     def embed(self, vectors: Mapping[str, Vector | None]) -> None:
         update = "UPDATE entries SET embedder = ?, vector = ? WHERE space = ? AND key = ?"
@@ -290,8 +293,16 @@ class Database:
         self._connection.executemany("INSERT INTO found (found, rowid, words) VALUES ('delete', ?, ?)", rows)
         self._connection.executemany("DELETE FROM entries WHERE id = ?", [(number,) for number, _ in rows])
 
-    def _fits(self, picked: Picked) -> tuple[Any, ...]:
-        return (self._space, picked.prefix, picked.prefix, _tags(picked.tags))
+    def _fits(self, picked: Picked) -> tuple[str, tuple[Any, ...]]:
+        """What has to hold for an entry that is meant, and the values in it."""
+        fits, values = "space = ?", [self._space]
+        if picked.prefix:
+            fits += " AND substr(key, 1, length(?)) = ?"
+            values += [picked.prefix, picked.prefix]
+        if picked.tags:
+            fits += _TAGGED
+            values.append(_tags(picked.tags))
+        return fits, tuple(values)
 
 
 def _tags(tags: Sequence[str]) -> str:

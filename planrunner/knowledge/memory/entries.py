@@ -117,8 +117,8 @@ class Store(Protocol):
     def by_vector(self, query: Vector, limit: int, picked: Picked = ANY) -> list[Hit]:
         """The entries whose vectors are most similar. Raises Mixed where other embedders made some of them."""
 
-    def embedders(self) -> dict[str, int]:
-        """The embedders of the vectors, with how many each has made."""
+    def embedders(self) -> tuple[str, ...]:
+        """Who made the vectors."""
 
     def embed(self, vectors: Mapping[str, Vector | None]) -> None:
         """Put other vectors in place of those of the entries with these keys."""
@@ -139,8 +139,8 @@ class Moved(UsageError):
 class Mixed(UsageError):
     """Vectors of several embedders cannot be compared."""
 
-    def __init__(self, wanted: str, there: Mapping[str, int]) -> None:
-        others = ", ".join(f"`{name}` ({count:,})" for name, count in sorted(there.items()) if name != wanted)
+    def __init__(self, wanted: str, there: Sequence[str]) -> None:
+        others = ", ".join(f"`{name}`" for name in sorted(there) if name != wanted)
         super().__init__(
             f"the vectors of this memory were made by {others}, this one by `{wanted}`: they cannot be compared",
             "give a `vector` of the same model with its name as `embedder`, search by text alone, or make all vectors"
@@ -158,7 +158,7 @@ def may_go_back(mark: str, left: bool, now: Entry | None, former: Entry | None) 
     return False
 
 
-def check_embedder(wanted: str, there: Mapping[str, int]) -> None:
+def check_embedder(wanted: str, there: Sequence[str]) -> None:
     """Raises Mixed where a vector was made by another embedder."""
     if any(name != wanted for name in there):
         raise Mixed(wanted, there)

@@ -167,10 +167,10 @@ class Layer:
             hits = _fused(words, [hit for hit in near if hit.score > _UNLIKE])[:limit]
         return [hit._replace(layer=self.name) for hit in hits]
 
-    def embedders(self) -> dict[str, int]:
-        """Who made the vectors, with how many each has made."""
+    def embedders(self) -> tuple[str, ...]:
+        """Who made the vectors."""
         store = self._reading()
-        return {} if store is None else store.embedders()
+        return () if store is None else store.embedders()
 
     def embed(self, vectors: Mapping[str, Vector | None]) -> None:
         """Put these in place of the vectors of entries, by key."""

@@ -224,8 +224,8 @@ class Lines:
         near = Matrix(rows).nearest(query.data, limit)
         return [Hit(entries[at]._replace(vector=None), score) for at, score in near]
 
-    def embedders(self) -> dict[str, int]:
-        return dict(Counter(entry.vector.embedder for entry in self._fitting(ANY) if entry.vector is not None))
+    def embedders(self) -> tuple[str, ...]:
+        return tuple({entry.vector.embedder for entry in self._fitting(ANY) if entry.vector is not None})
 
     def embed(self, vectors: Mapping[str, Vector | None]) -> None:
         with self._opened(True) as (file, content):
