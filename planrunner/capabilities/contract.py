@@ -121,6 +121,8 @@ class Services(Protocol):
 
     def memory(self, layer: str, part: Part, stopped: Callable[[], bool]) -> Layer: ...
 
+    def cleaned(self, value: Json) -> Json: ...
+
     def enclosed(
         self, arguments: Sequence[str], env: Mapping[str, str], directory: str, made: str = ""
     ) -> Enclosed | None: ...
@@ -268,6 +270,10 @@ class Context(NamedTuple):
         that it keeps or shows; one of fewer than 6 bytes stands in any text by chance and is left."""
         if self.services is not None:
             self.services.conceal(name, value)
+
+    def cleaned(self, text: str) -> str:
+        """A text without the secrets of the run that are known by now."""
+        return text if self.services is None else str(self.services.cleaned(text))
 
     def memory(self, layer: str, part: Part = "entries") -> Layer:
         """A layer of memory (task, project, global), to be closed after use; what it keeps holds no secret. Raises

@@ -10,7 +10,15 @@ import click
 
 from planrunner.app.plans.files import read_params
 from planrunner.app.plans.path import plan_named
-from planrunner.app.plans.preview import Choice, changes_of, missing_of, preview_object, previewed, write_preview
+from planrunner.app.plans.preview import (
+    Choice,
+    agents_seen,
+    changes_of,
+    missing_of,
+    preview_object,
+    previewed,
+    write_preview,
+)
 from planrunner.cli.group import given_settings
 from planrunner.cli.options import json_option, params_option
 from planrunner.cli.output import print_document
@@ -56,6 +64,7 @@ def preview_command(ctx: click.Context, /, **options: Any) -> int:
         preview["changes"] = changes_of(options["plan"], seen, given.state)
     if options["save"] is not None:
         write_preview(options["save"], preview)
+    preview["agents"] = agents_seen(options["plan"], seen)
     preview["missing"] = missing_of(options["plan"], seen)
     screen = output(given)
     if options["as_json"]:

@@ -174,6 +174,9 @@ class Attempt:
     def conceal(self, name: str, value: str) -> None:
         self._served().conceal(name, value)
 
+    def cleaned(self, value: Json) -> Json:
+        return self._served().cleaned(value)
+
     def memory(self, layer: str, part: Part, stopped: Callable[[], bool]) -> Layer:
         return self._served().memory(layer, part, stopped)
 

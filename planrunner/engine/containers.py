@@ -50,8 +50,13 @@ def opened(state: State, command: Open) -> list[Event]:
     return [_started(state, task, attempt, frame.values), frame]
 
 
+def values_digest(values: Json) -> str:
+    """What the start of a container records of the values that it hands on."""
+    return sha256(stable_json(values).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
 def _started(state: State, task: Task, attempt: int, values: Json) -> AttemptStarted:
-    inputs = "" if values is None else sha256(stable_json(values).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    inputs = "" if values is None else values_digest(values)
     key = f"{state.run_id}:{task.id}:{attempt}"
     return AttemptStarted(task.id, attempt, key, inputs, "pure", undo=task.rollback is not None)
 

@@ -121,9 +121,9 @@ class AttemptServices:
 
     def memory(self, layer: str, part: Part, stopped: Callable[[], bool]) -> Layer:
         place = Place(self._state_dir, data_folder(), self._own.get("PLANRUNNER_RUN_ID", ""))
-        return open_layer(layer, self.settings("memory"), place, part, self._cleaned, stopped)
+        return open_layer(layer, self.settings("memory"), place, part, self.cleaned, stopped)
 
-    def _cleaned(self, value: Json) -> Json:
+    def cleaned(self, value: Json) -> Json:
         """JSON data without the secrets that are known by now."""
         redactor = None if self.secrecy is None else self.secrecy.redactor
         return value if redactor is None else redactor.data(value)

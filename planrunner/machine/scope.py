@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -135,6 +135,8 @@ def _bound(state: State, frame: Frame, number: int, name: str) -> Json:
                 return frame.values
             if name == "outputs" and number < 0 and state.specs[frame.owner].agent:
                 return _answered(state, frame)
+            if name == "around" and state.specs[frame.owner].agent:
+                return _around(state, frame.owner)
             if name == "loop":
                 loop = state.specs[frame.owner].loop
                 return {"round": frame.round, "max": loop.max if loop is not None else 0}
@@ -151,6 +153,76 @@ def _answered(state: State, frame: Frame) -> dict[str, Json]:
     """The outputs of an agent as they would be if its last answer ended its work."""
     given = outputs_of(state.tasks[frame.index["model"]])
     return {**given, **(given.get("answer") or {})}
+
+
+def _around(state: State, number: int) -> dict[str, Json]:
+    """What stands around the task of an agent: its plan with the tasks of that, the task itself, and the records of
+    those right before it, on its level and on those around it. Only of what has to be over before it begins is told how
+    it ended: whatever runs at the same time may stand in any way."""
+    task, frame = state.specs[number], state.tasks[number].frame
+    plan = plan_of(state, frame)[0]
+    results: dict[str, Json] = {}
+    while True:
+        results |= {_short(state, each): _result(state, each) for each in _before(state, number)}
+        if frame.owner < 0 or frame.linked is not None:
+            break
+        number = frame.owner
+        frame = state.tasks[number].frame
+    ended = _upstream(state, number)
+    rows = [
+        {
+            "id": _short(state, each),
+            "title": state.specs[each].title,
+            "needs": list(state.specs[each].needs),
+            "status": "this task" if each == number else status_of(state.tasks[each]) if each in ended else "",
+        }
+        for each in range(frame.first, frame.first + frame.size)
+    ]
+    criteria = [each.text for each in (*task.expect, *task.postconditions)]
+    return {
+        "plan": {"id": plan.id, "title": plan.title, "description": plan.description, "tasks": rows},
+        "task": {"id": task.id, "title": task.title, "description": task.description, "criteria": criteria},
+        "results": results,
+    }
+
+
+_OF_A_CONVERSATION = ("transcript", "usage", "rounds")
+"""Outputs of a task of an agent that say nothing about its work."""
+
+
+def _result(state: State, number: int) -> dict[str, Json]:
+    """How a task ended and what it gave."""
+    record = task_record(state, number)
+    given = {name: record.get(name) for name in ("status", "reason", "outputs", "stdout", "stderr")}
+    if state.specs[number].agent:
+        given["outputs"] = {
+            name: value for name, value in record["outputs"].items() if name not in _OF_A_CONVERSATION
+        }
+    return given
+
+
+def _short(state: State, number: int) -> str:
+    return state.specs[number].id.rpartition("/")[2]
+
+
+def _before(state: State, number: int) -> Iterator[int]:
+    """The tasks that a task needs, and those whose edges have led to it."""
+    yield from state.shape.needs[number]
+    for route in state.shape.routes_in.get(number, ()):
+        if state.tasks[route.source].dependency_outcome:
+            yield route.source
+
+
+def _upstream(state: State, number: int) -> set[int]:
+    """All tasks that had to end before a task, directly or by others."""
+    seen: set[int] = set()
+    waiting = [number]
+    while waiting:
+        for each in _before(state, waiting.pop()):
+            if each not in seen:
+                seen.add(each)
+                waiting.append(each)
+    return seen
 
 
 class GateScope:

@@ -14,7 +14,7 @@ from planrunner.machine.state import State
 def transcript_before(state: State, number: int) -> str:
     """What the agent of a task goes on with; empty where it begins a conversation."""
     agent = state.specs[number].agent
-    name = agent.session if agent is not None else ""
+    name = agent.session if agent is not None and not agent.fresh else ""
     if not name:
         return ""
     return next((digest for level in _levels(state, number) if (digest := state.sessions.get((level, name)))), "")

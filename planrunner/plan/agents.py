@@ -27,8 +27,8 @@ _PLAN = re.compile(r"[^\0]*\.(?:yaml|yml|json|plan)")
 
 
 class Roster(NamedTuple):
-    """The sections ``agents`` and ``tools`` of a project by name, as data; the files that they name are read in.
-    ``directory`` is where the plans are that tools name."""
+    """The sections ``agents``, ``tools`` and ``contexts`` of a project by name, as data; the files of instructions that
+    they name are read in. ``directory`` is where the plans are that tools name."""
 
     agents: Mapping[str, Json] = {}
     tools: Mapping[str, Json] = {}
@@ -36,6 +36,7 @@ class Roster(NamedTuple):
     reflect: Json = None
     """Whether runs and tasks are looked back on, whatever their plans say (``reflect``): False for none, True or a
     mapping for every run; None leaves it to the plans."""
+    contexts: Mapping[str, Json] = {}
 
 
 class Tool(NamedTuple):

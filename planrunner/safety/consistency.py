@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner import caller
 from planrunner.diagnostics import Diagnostic
+from planrunner.plan import contexts
 from planrunner.plan.nearest import nearest
 from planrunner.plan.schema import section_check
 from planrunner.plan.wording import listed, unknown_key
@@ -124,7 +125,7 @@ def _known(pieces: Iterable[Piece], user: Part | None) -> dict[str, Names]:
     return {**names, "memory": dict.fromkeys(_LAYERS)}
 
 
-_OF_AGENTS = {"model": "models", "fallback": "models", "memory": "memory"}
+_OF_AGENTS = {"model": "models", "fallback": "models", "memory": "memory", "context": "contexts"}
 
 
 def _references(section: str, value: Node, known: dict[str, Names], directory: str) -> Iterator[Diagnostic]:
@@ -134,6 +135,12 @@ def _references(section: str, value: Node, known: dict[str, Names], directory: s
                 yield from _named(f"the agent `{agent}`", _value(body, key), of, known)
             for key in ("tools", "denied"):
                 yield from _named(f"the agent `{agent}`", _value(body, key), "tools", known, _not_of_the_project)
+            memory = _value(body, "memory")
+            layers = to_json(memory) if memory is not None else []
+            yield from _context(f"the agent `{agent}`", _value(body, "context"), layers, known, directory)
+    elif section == "contexts":
+        for profile, body in entries(value):
+            yield from _context(f"the context profile `{profile}`", body, [], known, directory)
     elif section == "models":
         for key in ("default", "judge"):
             yield from _named(f"`{key}` of `models`", _value(value, key), "models", known)
@@ -197,6 +204,29 @@ def _command(node: Scalar) -> Iterator[Diagnostic]:
         yield Diagnostic("PLAN005", f"the command cannot be split into words: {str(error).lower()}", node.span)
 
 
+def _context(
+    whose: str, node: Node | None, layers: Json, known: dict[str, Names], directory: str
+) -> Iterator[Diagnostic]:
+    """What is wrong with a context profile; ``layers`` of memory are those of its agent."""
+    if not isinstance(node, Mapping):
+        return
+    said = to_json(node)
+    if (memory := node.get("memory")) is not None:
+        yield from _named(whose, _value(memory, "layers"), "memory", known)
+    elif layers:
+        said = {**said, "memory": {"layers": layers}}
+    for key, message in contexts.faults(said, said):
+        yield Diagnostic("PLAN006", message, _place(node, key))
+    for key, pattern in contexts.unmatched(said, directory):
+        yield Diagnostic("PLAN846", f"`{pattern}` fits no file of the project", _place(node, key, pattern))
+
+
+def _place(node: Mapping, key: str, word: str = "") -> Span:
+    value = node.get(key) or node
+    items = value.items if isinstance(value, Sequence) else []
+    return next((item.span for item in items if isinstance(item, Scalar) and item.value == word), value.span)
+
+
 def _value(node: Node, key: str) -> Node | None:
     return node.get(key) if isinstance(node, Mapping) else None
 
@@ -205,6 +235,7 @@ _CALLED = {
     "models": "model",
     "tools": "tool",
     "profiles": "profile",
+    "contexts": "context profile",
     "memory": "layer of memory",
     "provider_credentials": "credential",
 }
@@ -250,7 +281,7 @@ Keyed = tuple[Scalar, Node]
 _SCHEMA = "project.schema.json"
 SECTIONS = (
     *("policy", "network", "models", "research", "sql", "git", "forge", "artifacts", "plugins"),
-    *("agents", "tools", "reflect", "memory", "workflow", "scheduler", "provider_credentials"),
+    *("agents", "tools", "contexts", "reflect", "memory", "workflow", "scheduler", "provider_credentials"),
 )
 """What a profile may hold. Who may decide, what is included and which profiles there are, it does not say."""
 _OF_THE_WHOLE = ("PLAN004", "PLAN009")

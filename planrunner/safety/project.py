@@ -42,14 +42,15 @@ FILE = "planrunner.yaml"
 
 SECTIONS = (
     *("people", "policy", "network", "models", "research", "sql", "git", "forge", "artifacts", "plugins"),
-    *("agents", "tools", "reflect", "memory", "workflow", "scheduler", "provider_credentials", "profiles", "cli_profiles"),
+    *("agents", "tools", "contexts", "reflect", "memory", "workflow", "scheduler", "provider_credentials"),
+    *("profiles", "cli_profiles"),
     *("include", "profile", "env_file"),
 )
 """What the file may hold."""
 
 _LINKED = frozenset(
     {"include", "profile", "profiles", "cli_profiles", "agents", "tools", "memory", "workflow", "scheduler", "models"}
-    | {"forge"}
+    | {"forge", "contexts"}
 )
 """Sections that name what stands elsewhere, or that say more than this version does."""
 

@@ -21,7 +21,7 @@ def read_roster(directory: str) -> Roster:
     agent names and that cannot be read."""
     data = read_data(directory)
     agents = {name: _agent(name, said, directory) for name, said in named(data.get("agents")).items()}
-    return Roster(agents, named(data.get("tools")), directory, data.get("reflect"))
+    return Roster(agents, named(data.get("tools")), directory, data.get("reflect"), named(data.get("contexts")))
 
 
 def roster_or_none(directory: str) -> Roster | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from planrunner.escapes import escaped, escaped_line, harmless
 from planrunner.jsontext import as_text
+from planrunner.views.agents import agents_lines
 from planrunner.views.terminal import Terminal, cut, duration_text, plural
 
 Json = Any
@@ -28,6 +29,9 @@ def preview_lines(screen: Terminal, document: dict[str, Json]) -> Iterator[str]:
     )
     longest = max((len(row["task"]) for row in _every(envelope["tasks"])), default=4)
     yield from _tasks(screen, envelope["tasks"], longest, 1)
+    if document.get("agents"):
+        yield ""
+        yield from agents_lines(screen, document["agents"])
     if "changes" in document:
         yield ""
         yield from _changes(screen, document["changes"])

@@ -14,6 +14,7 @@ from planrunner.machine.hypotheses import belief_object, beliefs
 from planrunner.machine.names import is_gone, label
 from planrunner.machine.state import State, TaskState
 from planrunner.machine.verdicts import judge_unsure
+from planrunner.views.agents import context_lines
 from planrunner.views.digest import RunSummary
 from planrunner.views.gates import gate_objects
 from planrunner.views.rollback import rollback_object
@@ -286,6 +287,10 @@ def call_lines(terminal: Terminal, calls: Iterable[Any]) -> Iterator[str]:
             first, *rest = text.splitlines() or [""]
             yield f"  {name:<7} {harmless(first)}"
             yield from (f"          {harmless(line)}" for line in rest)
+        if each.context:
+            yield ""
+            yield from (f"  {line}" for line in context_lines(terminal, each.context))
+            yield ""
         for sent in each.sent:
             yield from _sent_lines(sent)
 

@@ -7,6 +7,8 @@ digest was recorded with the start, and tells whether it is the same call.
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterable
 from contextlib import closing
 from typing import Any, NamedTuple
 
@@ -14,13 +16,15 @@ from planrunner.app.history.state import stored_state
 from planrunner.app.plans.tasks import task_number
 from planrunner.caller import workspace
 from planrunner.engine.calls import Place, digest, prepare
+from planrunner.engine.containers import values_digest
 from planrunner.errors import NextStep, NotFound
 from planrunner.journal.ports import Journal
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.knowledge.artifacts import ArtifactStore
 from planrunner.machine.commands import Start
-from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, GateExamined
+from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, FrameOpened, GateExamined
+from planrunner.plan.agents import ASKING
 from planrunner.views.documents import document
 
 Json = Any
@@ -29,6 +33,8 @@ Json = Any
 LONGEST = 100_000
 """Bytes of a request or a reply that are shown."""
 _SENT = ("request-", "reply-")
+_ROUND = r"#\d+/model"
+"""After the path of a task of an agent: the request of a round."""
 
 
 class Sent(NamedTuple):
@@ -52,6 +58,8 @@ class Called(NamedTuple):
     same: bool
     problem: str
     sent: tuple[Sent, ...]
+    context: tuple[dict[str, Json], ...] = ()
+    """Of an agent: what its model was sent where a prompt begins, part by part."""
 
 
 def calls_document(calls: list[Called]) -> dict[str, Json]:
@@ -68,19 +76,45 @@ def called(wanted: str, task: str, state: str | None) -> list[Called]:
         now = stored_state(journal, run, entries)
         name = now.specs[task_number(now, task)].id
         store = ArtifactStore(directory)
+        spec = now.specs[now.index[name]]
+        agent = spec.agent
         calls: list[Called] = []
         for at, entry in enumerate(entries):
             event = entry.event
             if isinstance(event, AttemptStarted) and event.task == name:
-                calls.append(_attempt(journal, run, entries[: at + 1], event))
+                if agent is not None:
+                    calls.append(_of_agent(agent.name, event, entries[at + 1 : at + 2]))
+                else:
+                    calls.append(_attempt(journal, run, entries[: at + 1], event))
             elif isinstance(event, AttemptEnded) and event.task == name:
                 sent = tuple(_sent(record, store) for record in event.outcome.artifacts if _is_sent(record))
-                calls = [one if one.judge or one.attempt != event.attempt else one._replace(sent=sent) for one in calls]
+                more = {"sent": sent, **({"context": _parts(event)} if spec.uses == ASKING else {})}
+                calls = [one if one.judge or one.attempt != event.attempt else one._replace(**more) for one in calls]
+            elif calls and isinstance(event, AttemptEnded) and re.fullmatch(_ROUND, event.task.removeprefix(name)):
+                calls[-1] = calls[-1]._replace(context=calls[-1].context or _parts(event))
             elif isinstance(event, GateExamined) and event.task == name:
                 calls += _judged(event, store)
     if not calls:
         raise NotFound(f"`{name}` has not begun in run {run}", NextStep("why", run, name))
     return calls
+
+
+def _parts(event: AttemptEnded) -> tuple[dict[str, Json], ...]:
+    """What a model was sent for an agent, part by part."""
+    return tuple(event.outcome.outputs.get("context") or ())
+
+
+def _of_agent(agent: str, event: AttemptStarted, after: Iterable[Entry]) -> Called:
+    """An attempt of a task that an agent carries out: what its first round is handed."""
+    opened = next((each.event for each in after if isinstance(each.event, FrameOpened)), None)
+    handed = opened.values if opened is not None and opened.task == event.task else None
+    if handed is None:
+        return Called(event.task, event.attempt, False, {"agent": agent}, event.inputs, True, "", ())
+    shown = {"agent": agent, "prompt": handed["prompt"], "session": handed["transcript"]}
+    same = values_digest(handed) == event.inputs
+    return Called(
+        event.task, event.attempt, False, {name: text for name, text in shown.items() if text}, event.inputs, same, "", ()
+    )
 
 
 def _attempt(journal: Journal, run: str, entries: list[Entry], event: AttemptStarted) -> Called:

@@ -110,7 +110,7 @@ def cache_key(path: str, data: bytes, registry: Registry, held: Held) -> str:
     if held.credentials:
         parts = (*parts, write_json(sorted(held.credentials.items())))
     if held.roster is not None and (held.roster.agents or held.roster.reflect is not None):
-        parts = (*parts, write_json([held.roster.agents, held.roster.tools, held.roster.reflect]))
+        parts = (*parts, write_json([held.roster.agents, held.roster.tools, held.roster.reflect, held.roster.contexts]))
     hashed = sha256("\0".join(parts).encode())
     hashed.update(data)
     return hashed.hexdigest()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal, NamedTuple
 
+from planrunner.capabilities.agent.context import NOTHING, Assembled, Part, context_of, whole
 from planrunner.capabilities.agent.observation import observation
 from planrunner.capabilities.agent.offers import MOST_CALLS, Offers, Wanted, answering, offered
 from planrunner.capabilities.agent.transcript import conversation, keep, unanswered
@@ -15,6 +17,7 @@ from planrunner.capabilities.llm.messages import Asked, Message, Reply, Tool, To
 from planrunner.capabilities.llm.models import Model, chosen
 from planrunner.capabilities.llm.usage import usage_of
 from planrunner.plan.agents import ANSWER
+from planrunner.plan.contexts import Profile
 
 Json = Any
 
@@ -33,6 +36,12 @@ _RULES = (
 )
 
 
+_PARTS = (
+    "what it was sent where a prompt begins: part, name, tokens (each byte counted as one) of how many, whether that "
+    "went in whole, was cut or left out, and why"
+)
+
+
 class Next(NamedTuple):
     """What follows. ``calls`` are carried out, and the model is asked again; with ``done`` it has answered."""
 
@@ -44,6 +53,7 @@ class Next(NamedTuple):
     model: Annotated[str, Doc("name of the model that answered")]
     usage: Annotated[dict[str, Any], Doc("{input, output, cost} of all requests; null is not known")]
     attempts: Annotated[list[dict[str, Any]], Doc("every request: model, status, failure, usage, digests")]
+    context: Annotated[list[dict[str, Any]], Doc(_PARTS)]
 
 
 @capability(
@@ -52,7 +62,7 @@ class Next(NamedTuple):
     risks=("sends what the agent knows to the provider of its model",),
     spends=("cost", "tokens", "calls", "rest"),
     foreign=("*",),
-    own=("done", "transcript", "model", "usage", "attempts"),
+    own=("done", "transcript", "model", "usage", "attempts", "context"),
 )
 def ask(
     context: Context,
@@ -72,12 +82,18 @@ def ask(
         Literal["none", "low", "medium", "high"] | None, Doc("how much its model thinks before it answers")
     ] = None,
     fallback: Annotated[list[str] | None, Doc("models that stand in for it, in their order")] = None,
+    profile: Annotated[dict[str, Any] | None, Doc("what it is given beside its prompt")] = None,
+    around: Annotated[dict[str, Any] | None, Doc("plan, task and results that it may be given")] = None,
 ) -> Next:
     """Ask the model of an agent what to do next. It is the inner step of a task with `agent`, which makes the calls."""
 
     async def work(asker: Asker, chains: list[list[Model]]) -> Next:
         said = conversation(context, transcript)
-        new = _news(context, said, results or [], _asked_for(prompt, objections or []), until)
+        asked_for = _asked_for(prompt, objections or [])
+        new = _news(context, said, results or [], asked_for, until)
+        given = context_of(context, Profile(**profile), around or {}, prompt) if profile and prompt else NOTHING
+        if given.text:
+            new.insert(-1, Message("user", given.text))
         offers = Offers([] if last else offered(context, tools or []))
         rules = [system, *(_RULES if tools else ())]
         if last and tools:
@@ -99,9 +115,21 @@ def ask(
             model=talk.model,
             usage=usage_of(talk.attempts)._asdict(),
             attempts=talk.attempts,
+            context=[part._asdict() for part in _parts([*told, *said], given, asked_for)],
         )
 
     return asking(context, [model], work)
+
+
+def _parts(before: list[Message], given: Assembled, prompt: str) -> Iterator[Part]:
+    """What is sent where a prompt begins; nothing of a round that only goes on."""
+    if not prompt:
+        return
+    for name, roles in (("system", ("system",)), ("conversation", ("user", "assistant", "tool"))):
+        if texts := [message.content for message in before if message.role in roles]:
+            yield whole(name, "".join(texts))
+    yield from given.parts
+    yield whole("prompt", prompt)
 
 
 def _asked_for(prompt: str, objections: list[str]) -> str:

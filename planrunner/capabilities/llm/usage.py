@@ -141,6 +141,11 @@ class Used(NamedTuple):
     cost: float | None
 
 
+def most_tokens(text: str) -> int:
+    """The tokens that a text can have at most: none is shorter than a byte."""
+    return len(text.encode("utf-8", "replace"))
+
+
 def most_input(size: int) -> int:
     """The tokens that a request of so many bytes of text can have at most: none is shorter than a byte."""
     return size + ALLOWANCE

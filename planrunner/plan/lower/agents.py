@@ -23,10 +23,11 @@ from planrunner.plan.agents import (
     schema_of,
     without,
 )
+from planrunner.plan.contexts import FRESH
 from planrunner.plan.expressions.parse import parse
 from planrunner.plan.expressions.values import TemplateError
 from planrunner.plan.files import Fault
-from planrunner.plan.lower import values
+from planrunner.plan.lower import contexts, values
 from planrunner.plan.lower.keys import Draft
 from planrunner.plan.lower.values import Lowering, condition
 from planrunner.plan.model import (
@@ -132,12 +133,20 @@ class _Agent:
         self._schema = self._answer()
         until = self._nodes.get("until")
         self._check = self._checked(until) if isinstance(until, Mapping) else None
+        context = self._nodes.get("context")
+        self._fresh = context is not None and values.text(context) == FRESH
+        self._profile = self._given(None if self._fresh else context)
         self._until = condition(draft.low, until) if until is not None and self._check is None else None
+
+    def _given(self, context: Node | None) -> dict[str, Json] | None:
+        """What it is given beside its prompt. Files count from the working directory of the task."""
+        elsewhere = "cwd" in self._handed
+        return contexts.profile(self._low, self._definition, contexts.Said(context, self._place, elsewhere))
 
     def agent(self) -> Agent:
         """The task as its author says it."""
         prompt, session = (values.text(self._nodes[key]) if key in self._nodes else "" for key in ("prompt", "session"))
-        return Agent(self.name, prompt, session, self._until)
+        return Agent(self.name, prompt, session, self._until, self._fresh)
 
     def loop(self) -> Loop:
         """The rounds."""
@@ -150,15 +159,22 @@ class _Agent:
             done = f"{done} and ({self._until.text})"
         rounds = self._nodes.get("rounds")
         most = values.whole(rounds) if rounds is not None else None
+        prompt = values.data(self._nodes["prompt"]) if "prompt" in self._nodes else ""
         carry: dict[str, Json] = {
             "calls": {"first": [], "next": "{{ tasks.model.outputs.calls }}"},
             "transcript": {"first": "", "next": "{{ tasks.model.outputs.transcript }}"},
-            "prompt": {"first": values.data(self._nodes["prompt"]) if "prompt" in self._nodes else "", "next": ""},
+            "prompt": {"first": prompt, "next": ""},
             "objections": {"first": self._objections(), "next": []},
         }
+        printed = " + ".join(f"default(tasks.check.{each}, '')" for each in ("message", "stdout", "stderr"))
         if self._check is not None:
-            said = " + ".join(f"default(tasks.check.{each}, '')" for each in ("message", "stdout", "stderr"))
-            carry["check"] = {"first": "", "next": f"{{{{ {said} }}}}"}
+            carry["check"] = {"first": "", "next": f"{{{{ {printed} }}}}"}
+        if self._fresh:
+            answered = "tasks.model.outputs.done"
+            carry["task"] = {"first": prompt, "next": "{{ carry.task }}"}
+            carry["prompt"]["next"] = f"{{{{ carry.task if {answered} else '' }}}}"
+            carry["objections"]["next"] = [f"{{{{ {printed} }}}}"] if self._check is not None else []
+            carry["transcript"]["next"] = f"{{{{ '' if {answered} else tasks.model.outputs.transcript }}}}"
         return Loop(most or ROUNDS, self._expression(done), tuple(tasks), carry)
 
     def _objections(self) -> list[str]:
@@ -202,11 +218,12 @@ class _Agent:
             "last": "{{ loop.round == loop.max }}",
             "tools": literal([self._offer(tool) for tool in self._tools]),
         }
-        for key in ("model", "fallback", "parameters", "effort", "system", "context", "memory"):
+        for key in ("model", "fallback", "parameters", "effort", "system"):
             if self._definition.get(key) is not None:
                 inputs[key] = literal(self._definition[key])
-        if "context" in self._nodes:
-            inputs["context"] = values.data(self._nodes["context"])
+        if self._profile is not None:
+            inputs["profile"] = literal(self._profile)
+            inputs["around"] = "{{ around if carry.prompt != '' else none }}"
         if self._schema is not None:
             inputs["schema"] = literal(self._schema)
         if self._check is not None:

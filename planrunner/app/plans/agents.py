@@ -1,0 +1,87 @@
+"""The agents of a plan before it runs: the model of each, its tools with what they may do, what it is given, limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from planrunner.app.proof.names import walk
+from planrunner.capabilities.agent.context import assembled, of_files
+from planrunner.capabilities.agent.material import Ground
+from planrunner.capabilities.llm.models import first_of
+from planrunner.failures import Failure
+from planrunner.plan.agents import ASKING
+from planrunner.plan.contexts import Profile
+from planrunner.plan.model import Plan, Task
+from planrunner.plan.rights import Level
+
+Json = Any
+
+
+def agents_of(
+    plan: Plan, traits: Mapping[str, Json], models: Mapping[str, Json], place: tuple[str, tuple[Level, ...]]
+) -> list[dict[str, Json]]:
+    """A record for each task that an agent carries out. ``models`` is that section of the settings, ``place`` the
+    directory of the project and what a policy leaves of it."""
+    rows = []
+    for path, task in walk(plan.tasks):
+        asking = _asking(task)
+        if asking is None or task.agent is None or task.loop is None:
+            continue
+        inputs = asking.inputs or {}
+        row = {
+            "task": path,
+            "agent": task.agent.name,
+            "model": _model(models, inputs.get("model", "")),
+            "session": task.agent.session,
+            "rounds": task.loop.max,
+            "budgets": {name: value for name, value in task.budgets._asdict().items() if value},
+            "tools": [_tool(each, traits) for each in _tools(task)],
+            "context": _context(inputs.get("profile"), Ground(place[0], place[0], place[1])),
+        }
+        rows.append(row)
+    return rows
+
+
+def _asking(task: Task) -> Task | None:
+    """The task within an agent's that asks its model."""
+    rounds = task.loop.tasks if task.agent is not None and task.loop is not None else ()
+    return next((each for each in rounds if each.uses == ASKING), None)
+
+
+def _model(models: Mapping[str, Json], name: str) -> str:
+    """The name of the model, of the default one where none is said; empty where the project has none."""
+    try:
+        return first_of(models, name).name
+    except Failure:
+        return name
+
+
+def _tools(task: Task) -> Iterator[Task]:
+    for each in task.loop.tasks if task.loop is not None else ():
+        if each.fanout is not None:
+            yield from each.fanout.tools
+
+
+def _tool(tool: Task, traits: Mapping[str, Json]) -> dict[str, Json]:
+    """A tool and what it may do: an effect class, or words."""
+    record = {"name": tool.id, "calls": tool.uses or tool.subplan_file, "may": "", "irreversible": False}
+    if tool.gate is not None:
+        return {**record, "may": "asks a person"}
+    if tool.sub is not None:
+        return {**record, "may": f"runs the plan {tool.subplan_file}"}
+    trait = traits.get(tool.uses, ())
+    undone = len(trait) > 4 and bool(trait[4])
+    effect = str(trait[0]) if trait else ""
+    changes = effect in ("unsafe", "checkable", "idempotent")
+    return {**record, "may": effect, "irreversible": changes and not undone}
+
+
+def _context(profile: Json, ground: Ground) -> dict[str, Json] | None:
+    """The profile with the files that there are now, as far as its tokens reach for them alone."""
+    if not profile:
+        return None
+    given = Profile(**profile)
+    pieces = [piece for part in given.include for piece in of_files(ground, given, part)]
+    parts = assembled(pieces, given.tokens).parts
+    return {"include": list(given.include), "tokens": given.tokens, "parts": [each._asdict() for each in parts]}

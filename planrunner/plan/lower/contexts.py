@@ -1,0 +1,76 @@
+"""The context profile of a task that an agent carries out: that of its agent, with what the task says of it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from planrunner.plan.contexts import faults, read_profile, unknown, unmatched
+from planrunner.plan.lower import values
+from planrunner.plan.lower.values import Lowering
+from planrunner.source import Span
+from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
+
+Json = Any
+
+
+class Said(NamedTuple):
+    """The ``context`` of a task, None where it has none; ``place`` is that of its agent. ``elsewhere``: it works in
+    another directory than the project's."""
+
+    node: Node | None
+    place: Span
+    elsewhere: bool = False
+
+
+def profile(low: Lowering, definition: dict[str, Json], task: Said) -> dict[str, Json] | None:
+    """The profile as data; None for an agent that is given its prompt alone. A task says a name, which stands for all
+    of it, or keys that are laid over the profile of the agent. Layers of memory that the agent has are recalled where
+    the profile does not say which."""
+    node = task.node
+    own = _named(low, definition.get("context"), task.place)
+    said = None if node is None else _named(low, values.data(node), node.span)
+    whole = said if isinstance(node, Scalar) or own is None or said is None else {**own, **said}
+    whole = own if said is None else whole
+    layers = definition.get("memory")
+    if layers and whole is None:
+        whole = {"include": ["memory"]}
+    if layers and whole is not None and "layers" not in (whole.get("memory") or {}):
+        whole = {**whole, "memory": {**(whole.get("memory") or {}), "layers": layers}}
+    if isinstance(node, Mapping) and said is not None and whole is not None:
+        _check(low, node, said, whole)
+        if low.roster is not None:
+            _look(low, node, {key: value for key, value in said.items() if key != "files" or not task.elsewhere})
+    return None if whole is None else read_profile(whole).as_json()
+
+
+def _named(low: Lowering, given: Json, place: Span) -> dict[str, Json] | None:
+    """A profile, written out or by its name."""
+    if given is None or isinstance(given, dict):
+        return given
+    if low.roster is None:
+        return None
+    if str(given) not in low.roster.contexts:
+        message, help_ = unknown(str(given), low.roster.contexts)
+        low.report("PLAN841", message, place, help_)
+        return None
+    return dict(low.roster.contexts[str(given)] or {})
+
+
+def _check(low: Lowering, node: Mapping, said: dict[str, Json], whole: dict[str, Json]) -> None:
+    """What is wrong with the keys of a task's own profile, where they stand."""
+    for key, message in faults(said, whole):
+        low.report("PLAN006", message, _place(node, key))
+
+
+def _look(low: Lowering, node: Mapping, said: dict[str, Json]) -> None:
+    """The patterns that fit no file."""
+    assert low.roster is not None
+    for key, pattern in unmatched(said, low.roster.directory):
+        low.report("PLAN846", f"`{pattern}` fits no file of the project", _place(node, key, pattern))
+
+
+def _place(node: Mapping, key: str, word: str = "") -> Span:
+    value = node.get(key)
+    items = value.items if isinstance(value, Sequence) else [value]
+    named = (item for item in items if isinstance(item, Scalar) and item.value == word)
+    return next((item.span for item in named), value.span if value is not None else node.span)
