@@ -165,7 +165,7 @@ tasks:
     assert told["status"] == "completed", told
     heard = [[text for role, text in each.turns if role == "user"] for each in bench.model.heard]
     assert heard[0] == ["Work."]
-    assert heard[1] == ["Work.\n\nThe last attempt was not accepted: looked\n"]
+    assert heard[1] == ["Work.\n\nThe last attempt was not accepted: exit code 1\nlooked\n\n"]
     assert heard[2] == heard[1]
     assert bench.call("replay", "last").returncode == 0
 
@@ -200,10 +200,12 @@ def test_memory_is_recalled_for_the_prompt(make: Make) -> None:
 
 def test_lint_reports_unknown_profiles_and_parts_and_patterns_that_fit_nothing(make: Make) -> None:
     bench = make([])
-    contexts = {"working": {"include": ["task", "files"]}}
-    bench.write(PLAN.replace("agent: coder", "agent: coder\n    context: workng"), contexts=contexts)
+    named = PLAN.replace("agent: coder", "agent: coder\n    context: workng")
+    bench.write(named, contexts={"working": {"include": ["task"]}})
     said = bench.call("lint", "plan.yaml").stdout
     assert "there is no context profile `workng`, did you mean `working`?" in said
+    bench.write(named, contexts={"working": {"include": ["task", "files"]}})
+    said = bench.call("lint", "plan.yaml").stdout
     assert "`files` of `include` has no effect: say which, such as `files: [README.md]`" in said
     own = "context: {include: [tsk], tokens: 200M, files: [src/*.py]}"
     bench.write(PLAN.replace("agent: coder", f"agent: coder\n    {own}"), contexts={})

@@ -122,8 +122,9 @@ def agents_seen(path: str, previewed: Previewed) -> list[dict[str, Json]]:
     from planrunner.app.plans.agents import agents_of
 
     project = find_project(path)
+    models = read_data(project).get("models") or {}
     place = (project, levels(policy_records(project)))
-    return [masked_data(row) for row in agents_of(previewed.plan, previewed.traits, read_data(project).get("models") or {}, place)]
+    return [masked_data(row) for row in agents_of(previewed.plan, previewed.traits, models, place)]
 
 
 def previewed(path: str, chosen: Choice) -> Previewed:

@@ -166,7 +166,7 @@ class _Agent:
             "prompt": {"first": prompt, "next": ""},
             "objections": {"first": self._objections(), "next": []},
         }
-        printed = " + ".join(f"default(tasks.check.{each}, '')" for each in ("message", "stdout", "stderr"))
+        printed = " + '\\n' + ".join(f"default(tasks.check.{each}, '')" for each in ("message", "stdout", "stderr"))
         if self._check is not None:
             carry["check"] = {"first": "", "next": f"{{{{ {printed} }}}}"}
         if self._fresh:
