@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
+from planrunner.app.plans.agents import agents_of
 from planrunner.app.plans.files import read_params
 from planrunner.app.plans.path import plan_named
 from planrunner.app.plans.preview import (
     Choice,
-    agents_seen,
     changes_of,
     missing_of,
     preview_object,
@@ -64,7 +64,7 @@ def preview_command(ctx: click.Context, /, **options: Any) -> int:
         preview["changes"] = changes_of(options["plan"], seen, given.state)
     if options["save"] is not None:
         write_preview(options["save"], preview)
-    preview["agents"] = agents_seen(options["plan"], seen)
+    preview["agents"] = agents_of(options["plan"], seen)
     preview["missing"] = missing_of(options["plan"], seen)
     screen = output(given)
     if options["as_json"]:

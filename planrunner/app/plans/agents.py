@@ -5,26 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from planrunner.app.plans.preview import Previewed
 from planrunner.app.proof.names import walk
 from planrunner.capabilities.agent.context import assembled, of_files
 from planrunner.capabilities.agent.material import Ground
 from planrunner.capabilities.llm.models import first_of
 from planrunner.failures import Failure
+from planrunner.journal.workspace import find_project
 from planrunner.plan.agents import ASKING
 from planrunner.plan.contexts import Profile
-from planrunner.plan.model import Plan, Task
-from planrunner.plan.rights import Level
+from planrunner.plan.model import Task
+from planrunner.redaction import masked_data
+from planrunner.safety.project import levels, policy_records, read_data
 
 Json = Any
 
 
-def agents_of(
-    plan: Plan, traits: Mapping[str, Json], models: Mapping[str, Json], place: tuple[str, tuple[Level, ...]]
-) -> list[dict[str, Json]]:
-    """A record for each task that an agent carries out. ``models`` is that section of the settings, ``place`` the
-    directory of the project and what a policy leaves of it."""
+def agents_of(path: str, previewed: Previewed) -> list[dict[str, Json]]:
+    """A record for each task of a plan file that an agent carries out, with files as they are now. Nothing of it binds
+    a run."""
+    project = find_project(path)
+    models = read_data(project).get("models") or {}
+    ground = Ground(project, project, levels(policy_records(project)))
     rows = []
-    for path, task in walk(plan.tasks):
+    for path, task in walk(previewed.plan.tasks):
         asking = _asking(task)
         if asking is None or task.agent is None or task.loop is None:
             continue
@@ -36,10 +40,10 @@ def agents_of(
             "session": task.agent.session,
             "rounds": task.loop.max,
             "budgets": {name: value for name, value in task.budgets._asdict().items() if value},
-            "tools": [_tool(each, traits) for each in _tools(task)],
-            "context": _context(inputs.get("profile"), Ground(place[0], place[0], place[1])),
+            "tools": [_tool(each, previewed.traits) for each in _tools(task)],
+            "context": _context(inputs.get("profile"), ground),
         }
-        rows.append(row)
+        rows.append(masked_data(row))
     return rows
 
 

@@ -29,10 +29,10 @@ from planrunner.machine.events import Outcome
 from planrunner.plan.expressions.values import EvaluationError, TemplateError
 from planrunner.plan.model import Plan, Task
 from planrunner.plan.params import bind_params
-from planrunner.plan.tasks import every, inner
+from planrunner.plan.tasks import inner
 from planrunner.plugins.registry import Registry
 from planrunner.redaction import masked_data
-from planrunner.safety.project import levels, policy_records, read_data
+from planrunner.safety.project import policy_records
 
 Json = Any
 
@@ -112,19 +112,6 @@ def changes_of(path: str, previewed: Previewed, state: str | None = None) -> lis
     look = KnownPlan(previewed.plan, previewed.params, previewed.traits, previewed.env)
     ground = Ground(find_project(path), find_state(path, state), Registry().resolve)
     return [masked_data(change) for change in changes(look, ground)]
-
-
-def agents_seen(path: str, previewed: Previewed) -> list[dict[str, Json]]:
-    """What the agents of a plan may use and are given, as the files are now. Nothing of it binds a run."""
-    if not any(task.agent is not None for task in every(previewed.plan.tasks)):
-        return []
-    # Late: the family of agents is loaded for plans that have any.
-    from planrunner.app.plans.agents import agents_of
-
-    project = find_project(path)
-    models = read_data(project).get("models") or {}
-    place = (project, levels(policy_records(project)))
-    return [masked_data(row) for row in agents_of(previewed.plan, previewed.traits, models, place)]
 
 
 def previewed(path: str, chosen: Choice) -> Previewed:
