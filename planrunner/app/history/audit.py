@@ -154,6 +154,7 @@ _CLASSES = {
     "run_started": "revision",
     "run_forked": "revision",
     "run_revised": "revision",
+    "revision_declined": "decision",
     "attempt_started": "command",
     "undo_started": "command",
     "attempt_ended": "output",
@@ -282,8 +283,10 @@ def _event(run: str, stored: dict[str, Json], link: bytes) -> dict[str, Json]:
 def _given(environment: dict[str, Json]) -> list[str]:
     """What a person allowed, or went without, when a run began."""
     result = []
-    if (trust := environment.get("trust") or {}).get("origin") == "outside":
-        result.append(f"a plan from outside the project, allowed by {trust.get('by') or 'an unknown person'}")
+    trust = environment.get("trust") or {}
+    if trust.get("origin") in ("outside", "drafted"):
+        which = "a plan from outside the project" if trust["origin"] == "outside" else "a drafted plan"
+        result.append(f"{which}, allowed by {trust.get('by') or 'an unknown person'}")
     if environment.get("outside"):
         result.append(f"may act outside the project: {', '.join(map(str, environment['outside']))}")
     if (off := environment.get("sandbox") or {}).get("off"):

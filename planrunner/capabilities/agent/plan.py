@@ -156,7 +156,8 @@ async def _written(asker: Asker, models: list[Model], task: _Task, rounds: int) 
             why = f"`{answer.model.name}` wrote no sound plan in {rounds} rounds: {version.wrong[0]}"
             left = {"plan": version.text, "findings": version.findings, "reason": version.reason}
             raise Failure(why, "schema", {**left, "attempts": attempts})
-        asker.note(f"plan {number} of {rounds}: {len(version.wrong)} findings; {version.wrong[0]}")
+        many = "1 finding" if len(version.wrong) == 1 else f"{len(version.wrong)} findings"
+        asker.note(f"plan {number} of {rounds}: {many}; {version.wrong[0]}")
         said += [Message("assistant", answer.reply.text), Message("user", _objection(version.wrong))]
 
 
