@@ -15,6 +15,7 @@ from types import ModuleType
 import pytest
 from workbench import ROOT
 
+from planrunner.plan.schema import document_check
 from planrunner.safety.sandbox import presence
 from planrunner.source import Source
 from planrunner.syntax.notations import parse
@@ -64,12 +65,24 @@ def _plans() -> Iterator[tuple[str, str, tuple[str, str], list[str]]]:
             if block.marks.get("file") == "planrunner.yaml" and "provider_credentials:" in block.body:
                 settings = block.body
             in_yaml = block.language == "yaml" and re.search(r"^plan: ", block.body, re.MULTILINE)
-            if block.marks.get("file", "").endswith(".test.yaml"):
-                continue  # a test of a plan, which `planrunner test` reads
+            if block.marks.get("file", "").endswith(".test.yaml") or _EVALUATION.search(block.body):
+                continue  # what `planrunner test` and `eval` read
             if in_yaml or block.marks.get("file", "").endswith(".plan"):
                 name = "shown.yaml" if in_yaml else "shown.plan"
                 texts = block.body, settings
                 yield f"{_name(page)}:{block.line}", name, texts, block.marks.get("finds", "").split()
+
+
+_EVALUATION = re.compile(r"^eval: ", re.MULTILINE)
+
+
+def test_evaluations_shown_are_sound() -> None:
+    shown = [block for page in PAGES for block in blocks.blocks(page) if _EVALUATION.search(block.body)]
+    assert len(shown) >= 2
+    for block in shown:
+        tree = parse(Source(block.body, "shown.eval.yaml", "yaml")).tree
+        assert tree is not None
+        assert document_check("plan-eval.schema.json", "the evaluation", tree) == []
 
 
 @pytest.mark.parametrize(("place", "name", "texts", "codes"), [pytest.param(*row, id=row[0]) for row in _plans()])
