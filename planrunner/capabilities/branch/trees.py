@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from planrunner.capabilities.contract import Context, Doc, Failure, capability
+from planrunner.capabilities.contract import Context, Doc, Failure, Preview, capability
 from planrunner.capabilities.files.scope import BRANCHES
 from planrunner.capabilities.git.command import Refused
 from planrunner.capabilities.git.repository import Repository, open_repository, slot, tree_of_head
@@ -59,13 +59,33 @@ def base(context: Context) -> Base:
     return Base(git.text("commit-tree", "-m", f"planrunner {context.call.run_id}", tree))
 
 
-@capability("branch.fork", effect="idempotent", risks=("makes a folder with a copy of all files",), own=("*",))
+def _preview_fork(context: Context, commit: str = "") -> Preview:
+    return Preview(f"make a {'working tree' if commit else 'copy'} for a candidate in {BRANCHES}")
+
+
+def _capture_fork(context: Context, commit: str = "") -> dict[str, Json]:
+    return {"place": place_of(context, _candidate(context))}
+
+
+def _undo_fork(context: Context, before: dict[str, Json], outputs: dict[str, Json] | None) -> dict[str, Json]:
+    return {"changed": _remove(context, before["place"])}
+
+
+@capability(
+    "branch.fork",
+    effect="idempotent",
+    risks=("makes a folder with a copy of all files",),
+    own=("*",),
+    preview=_preview_fork,
+    capture=_capture_fork,
+    undo=_undo_fork,
+)
 def fork(
     context: Context,
     commit: Annotated[str, Doc("what `branch.base` gave; empty: copy the working directory")] = "",
 ) -> Fork:
     """Make the working tree of a candidate: a linked one of git, or a copy."""
-    place = place_of(context, context.call.task.id.rpartition("/")[0])
+    place = place_of(context, _candidate(context))
     whole = os.path.join(context.call.directory, place)
     _remove(context, place)
     _hide(context)
@@ -82,12 +102,28 @@ def fork(
     return Fork(path, "worktree" if commit else "copy", str(kept["sha256"]))
 
 
-@capability("branch.drop", effect="idempotent", risks=("removes the working tree of a candidate",), own=("*",))
+def _preview_drop(context: Context) -> Preview:
+    return Preview("remove the working tree of a candidate")
+
+
+@capability(
+    "branch.drop",
+    effect="idempotent",
+    risks=("removes the working tree of a candidate",),
+    own=("*",),
+    preview=_preview_drop,
+    irreversible=True,
+)
 def drop(context: Context) -> Dropped:
     """Remove the working tree of the candidate that this task belongs to, with all that is in it."""
     name = context.call.task.id
     dropped = [_remove(context, place_of(context, each)) for each in (name, name.rpartition("/")[0])]
     return Dropped(any(dropped))
+
+
+def _candidate(context: Context) -> str:
+    """The task that holds the steps of a candidate."""
+    return context.call.task.id.rpartition("/")[0]
 
 
 def place_of(context: Context, candidate: str) -> str:

@@ -19,6 +19,10 @@ from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 Json = Any
 
 KEYS = frozenset({"branches", "score"})
+SPREAD = KEYS | agents.KEYS
+"""Keys of the task that its candidates take over."""
+STEP_TIMEOUT = 600.0
+"""Seconds that a step around a candidate may take."""
 
 MOST = 8
 """Candidates of one task."""
@@ -44,13 +48,13 @@ def spread(draft: Draft) -> None:
             nodes.pop(name, None)
         return
     if "session" in nodes:
-        help_ = "take `session` out, or let a task after it go on with the conversation"
+        help_ = "take `session` out, or let a task after it continue the conversation"
         message = "candidates have a conversation each, so a task with `branches` has no `session`"
         low.report("PLAN009", message, draft.span("session"), help_)
     made = _Branches(draft)
     outputs = made.outputs()
     given = made.tasks()
-    for name in (*agents.KEYS, *KEYS):
+    for name in SPREAD:
         nodes.pop(name, None)
     draft.fields.pop("cwd", None)
     nodes["subplan"] = given
@@ -81,7 +85,7 @@ class _Branches:
         apply = {"id": "apply", "needs": ["pick"], "uses": "branch.apply"}
         apply["with"] = {"files": "{{ tasks.pick.outputs.files }}"}
         whole = [{"id": "base", "uses": "branch.base"}, *map(self._candidate, range(self._count)), pick, apply]
-        return tree_at(whole, self._span)
+        return tree_at(_timed(whole), self._span)
 
     def outputs(self) -> tuple[Output, ...]:
         """What the task gives: the outputs of the best, and what was made of all."""
@@ -107,11 +111,12 @@ class _Branches:
                 "id": "change",
                 "needs": ["tree", "work"],
                 "join": "all_done",
+                "when": "tasks.tree.ok",
                 "uses": "branch.change",
                 "with": {name: f"{{{{ tasks.tree.outputs.{name} }}}}" for name in ("path", "manifest")},
             },
             *self._scored(work),
-            {"id": "drop", "needs": ["change"], "join": "always", "uses": "branch.drop"},
+            {"id": "drop", "needs": ["change"], "join": "always", "uses": "branch.drop", "effect": "read"},
         ]
         last = steps[-2]["id"]
         steps[-1]["needs"] = [last] if last == "change" else ["change", last]
@@ -155,7 +160,7 @@ class _Branches:
         judge = self._score.get("judge")
         if judge is None:
             own = {str(key.value): value for key, value in self._score.entries}
-            return [{**base, "cwd": self._cwd(), "on_doubt": "retry", **own, **base}]
+            return [{**base, "cwd": self._cwd(), "effect": "read", **own, **base}]
         inputs: dict[str, Json] = {
             "rubric": judge,
             "about": work.get("prompt", ""),
@@ -180,6 +185,15 @@ class _Branches:
             self._draft.low.report("PLAN006", f"`{said}` is not a number of candidates", node.span, help_)
             number = 2
         return agents_, prompts, number
+
+
+def _timed(steps: list[Json]) -> list[Json]:
+    """The steps, those of ``branch.*`` with a timeout."""
+    for step in steps:
+        if str(step.get("uses", "")).startswith("branch."):
+            step["timeout"] = STEP_TIMEOUT
+        _timed(step.get("subplan", []))
+    return steps
 
 
 def _listed(node: Node | None) -> list[Node]:

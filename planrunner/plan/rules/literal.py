@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from planrunner.diagnostics import Diagnostic
+from planrunner.plan.lower.branches import SPREAD
 from planrunner.plan.rules.texts import bound_names, expressions_of, questions, texts_of
 from planrunner.plan.rules.unused import IDLE, NOT_OBEYED
 from planrunner.plan.rules.view import PlanView, find_text
@@ -132,8 +133,11 @@ def _texts(node: Node, place: _Place, refused: set[Span]) -> Iterator[tuple[Scal
         if _lists_tasks(place.keys):
             name = node.get("id")
             place = _Place((), (*place.ids, str(name.value) if isinstance(name, Scalar) else _ANY))
+        spread = SPREAD if node.get("branches") is not None else ()
         for key, value in node.entries:
             name_of_key = str(key.value)
+            if name_of_key in spread:
+                continue  # these are read as texts of the tasks that make the candidates
             if (key.span in refused and key.end > key.start) or _has_no_effect(place, name_of_key):
                 continue
             if _has_template(name_of_key):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix, Label
+from planrunner.plan.agents import REFLECTION
 from planrunner.plan.graph import BATCH, Graph
 from planrunner.plan.model import Task
 from planrunner.plan.rules.guarantees import COMPLETED, OF_A_RUN, OF_A_SUCCESS, RAN, Guarantees, Outcomes
@@ -156,7 +157,7 @@ def _maybe_missing(view: PlanView, reads: Sequence[_Ordered]) -> Iterator[Diagno
     graph = view.graph
     if not graph.is_acyclic():
         return
-    doubtful = [item for item in reads if _wanted(item.read) and not _sure(graph, item)]
+    doubtful = [item for item in reads if _wanted(item.read) and not _sure(graph, item) and not _reflects(graph, item)]
     sources = list(dict.fromkeys(item.earlier for item in doubtful))
     outcomes = Outcomes(graph)
     for start in range(0, len(sources), BATCH):
@@ -167,6 +168,11 @@ def _maybe_missing(view: PlanView, reads: Sequence[_Ordered]) -> Iterator[Diagno
 
 def _wanted(read: Read) -> bool:
     return len(read.path) > 2 and (read.path[2] in OF_A_SUCCESS or read.path[2] in OF_A_RUN) and not read.optional
+
+
+def _reflects(graph: Graph, item: _Ordered) -> bool:
+    """Whether the reader looks back on the other task, however that ended."""
+    return REFLECTION in (graph.tasks[item.read.here].notes or {})
 
 
 def _sure(graph: Graph, item: _Ordered) -> bool:
