@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from planrunner.plan.agents import Unreadable, schema_of
-from planrunner.plan.lower import agents, values
+from planrunner.plan.agents import CRITIQUE, Unreadable, schema_of
+from planrunner.plan.lower import agents, declarations, values
 from planrunner.plan.lower.keys import Draft
-from planrunner.plan.lower.values import condition, tree_at
-from planrunner.plan.model import Output
+from planrunner.plan.lower.values import Lowering, condition, tree_at
+from planrunner.plan.model import Budgets, Output
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
@@ -44,20 +44,19 @@ def spread(draft: Draft) -> None:
             " `score: {judge: …}` or `score: vote`",
         }[missing]
         low.report("PLAN004", f"`{given}` of a task needs `{missing}`", draft.span(given), help_)
-        for name in KEYS:
-            nodes.pop(name, None)
+        for key in KEYS:
+            nodes.pop(key, None)
         return
     if "session" in nodes:
         help_ = "take `session` out, or let a task after it continue the conversation"
         message = "candidates have a conversation each, so a task with `branches` has no `session`"
         low.report("PLAN009", message, draft.span("session"), help_)
     made = _Branches(draft)
-    outputs = made.outputs()
-    given = made.tasks()
-    for name in SPREAD:
-        nodes.pop(name, None)
+    outputs, tasks = made.outputs(), made.tasks()
+    for key in SPREAD:
+        nodes.pop(key, None)
     draft.fields.pop("cwd", None)
-    nodes["subplan"] = given
+    nodes["subplan"] = tasks
     draft.fields["outputs"] = (*draft.fields.get("outputs", ()), *outputs)
 
 
@@ -69,6 +68,7 @@ class _Branches:
         self._span = draft.span("branches")
         self._score = draft.nodes["score"]
         self._vote = values.text(self._score) == VOTE
+        self._judged = isinstance(self._score, Mapping) and self._score.get("judge") is not None
         self._agents, self._prompts, self._count = self._read(draft.nodes["branches"])
 
     def tasks(self) -> Node:
@@ -82,8 +82,8 @@ class _Branches:
             "uses": "branch.pick",
             "with": {"candidates": records, **({"vote": True} if self._vote else {})},
         }
-        apply = {"id": "apply", "needs": ["pick"], "uses": "branch.apply"}
-        apply["with"] = {"files": "{{ tasks.pick.outputs.files }}"}
+        files = {"files": "{{ tasks.pick.outputs.files }}"}
+        apply = {"id": "apply", "needs": ["pick"], "uses": "branch.apply", "with": files}
         whole = [{"id": "base", "uses": "branch.base"}, *map(self._candidate, range(self._count)), pick, apply]
         return tree_at(_timed(whole), self._span)
 
@@ -142,11 +142,22 @@ class _Branches:
             nodes["prompt"] = _joined(nodes["prompt"], self._prompts[at % len(self._prompts)])
         work = {"id": "work", "needs": ["tree"], "allow_failure": True, "on_doubt": "retry", "cwd": self._cwd()}
         work |= nodes
+        if share := self._share(0.8 if self._judged else 1.0):
+            work["budgets"] = share
         if isinstance(self._score, Scalar) and not self._vote:
             parsed = condition(self._draft.low, self._score) if at == 0 else None
             said = parsed.text if parsed is not None else values.text(self._score)
             work["outputs"] = {"scored": {"value": _at(f"{{{{ {said} }}}}", self._score.span)}}
         return work
+
+    def _share(self, part: float) -> dict[str, Json]:
+        """What one candidate may use of the budgets of the task: those hold for all together."""
+        node = self._nodes.get("budgets")
+        whole = declarations.budgets(Lowering([]), node, Budgets()) if node is not None else Budgets()
+        part /= self._count
+        share: dict[str, Json] = {} if whole.cost is None else {"cost": whole.cost * part}
+        counts = {"tokens": whole.tokens, "calls": whole.calls}
+        return share | {name: max(1, int(each * part)) for name, each in counts.items() if each is not None}
 
     def _cwd(self) -> str:
         below = self._draft.fields.get("cwd", "")
@@ -170,7 +181,8 @@ class _Branches:
         model = self._score.get("model")
         if model is not None:
             inputs["model"] = model
-        return [{**base, "uses": "agent.critique", "with": inputs}]
+        share = self._share(0.2)
+        return [{**base, "uses": CRITIQUE, "with": inputs, **({"budgets": share} if share else {})}]
 
     def _read(self, node: Node) -> tuple[list[Node], list[Node], int]:
         """Agents, prompts, and the number of candidates."""

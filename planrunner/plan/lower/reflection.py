@@ -10,17 +10,17 @@ from typing import Any
 
 from planrunner.plan.agents import CRITIQUE, REFLECTION
 from planrunner.plan.expressions.parse import parse
-from planrunner.plan.lower import values
+from planrunner.plan.lower import declarations, values
 from planrunner.plan.lower.agents import REQUEST_TIMEOUT, definition, literal
 from planrunner.plan.lower.values import Lowering, tree_at
-from planrunner.plan.model import Join, Task
+from planrunner.plan.model import Budgets, Join, Task
 from planrunner.plan.nearest import nearest
-from planrunner.source import NOWHERE, Span
+from planrunner.source import NOWHERE
 from planrunner.syntax.tree import Mapping, Node
 
 Json = Any
 
-_KEYS = ("agent", "model", "rubric")
+_KEYS = ("agent", "model", "rubric", "budgets")
 _LONGEST = 600
 """Characters of what a task does that a model is shown for the run."""
 _MOST = 300
@@ -41,7 +41,7 @@ def with_reflections(low: Lowering, tasks: tuple[Task, ...]) -> tuple[Task, ...]
         node = low.reflections.get(task.id)
         inputs = _inputs(low, node) if node is not None else None
         if inputs is not None and node is not None:
-            found.append(_after(task, inputs, taken, node.span))
+            found.append(_after(low, task, (inputs, node), taken))
     return tuple(found)
 
 
@@ -57,7 +57,7 @@ def of_run(low: Lowering, node: Node | None, tasks: tuple[Task, ...], about: str
     rubric = "\n".join(filter(None, (_OF_RUN, inputs.get("rubric", ""))))
     inputs |= {"rubric": rubric, "about": literal(about), "outputs": {"run": "{{ run.status }}", "tasks": rows}}
     last = tuple(task.id for task in tasks if task.finally_)
-    made = _task(_free("reflection", {task.id for task in tasks}), inputs, node.span)
+    made = _task(low, _free("reflection", {task.id for task in tasks}), inputs, node)
     return (
         *tasks,
         made._replace(finally_=True, needs=last, join=Join("always") if last else Join(), notes={REFLECTION: ""}),
@@ -73,7 +73,7 @@ def _inputs(low: Lowering, node: Node) -> dict[str, Json] | None:
     for key, _ in node.entries:
         if key.value not in _KEYS:
             near = nearest(str(key.value), _KEYS)
-            help_ = f"did you mean `{near}`?" if near else "it has `agent`, `model` and `rubric`"
+            help_ = f"did you mean `{near}`?" if near else "it has `agent`, `model`, `rubric` and `budgets`"
             low.report("PLAN003", f"`reflect` has no key `{key.value}`", key.span, help_)
     agent = node.get("agent")
     known = definition(low, agent) if agent is not None else {}
@@ -81,7 +81,8 @@ def _inputs(low: Lowering, node: Node) -> dict[str, Json] | None:
     return inputs | {name: values.text(each) for name in ("model", "rubric") if (each := node.get(name)) is not None}
 
 
-def _after(task: Task, inputs: dict[str, Json], taken: set[str], span: Span) -> Task:
+def _after(low: Lowering, task: Task, said: tuple[dict[str, Json], Node], taken: set[str]) -> Task:
+    inputs, node = said
     name = _free(f"{task.id.rstrip('*').rstrip('-_') or 'family'}-reflection", taken)
     record = f"tasks['{task.id}']"
     material = {
@@ -89,16 +90,18 @@ def _after(task: Task, inputs: dict[str, Json], taken: set[str], span: Span) -> 
         "text": "".join(f"{{{{ default({record}.{each}, '') }}}}" for each in ("message", "stdout", "stderr")),
         "outputs": {each: f"{{{{ {record}.{each} }}}}" for each in ("status", "reason", "outputs")},
     }
-    made = _task(name, {**material, **inputs}, span)
-    when = parse(f"{record}.attempts > 0")._replace(span=span)
+    made = _task(low, name, {**material, **inputs}, node)
+    when = parse(f"{record}.attempts > 0")._replace(span=node.span)
     return made._replace(
         needs=(task.id,), join=Join("always"), when=when, finally_=task.finally_, notes={REFLECTION: task.id}
     )
 
 
-def _task(name: str, inputs: dict[str, Json], span: Span) -> Task:
-    made = Task(name, uses=CRITIQUE, inputs={**inputs, "fail": False}, span=span)
-    return made._replace(allow_failure=True, timeout=REQUEST_TIMEOUT)
+def _task(low: Lowering, name: str, inputs: dict[str, Json], node: Node) -> Task:
+    made = Task(name, uses=CRITIQUE, inputs={**inputs, "fail": False}, span=node.span)
+    limits = node.get("budgets") if isinstance(node, Mapping) else None
+    budgets = declarations.budgets(low, limits, Budgets()) if limits is not None else Budgets()
+    return made._replace(allow_failure=True, timeout=REQUEST_TIMEOUT, budgets=budgets)
 
 
 def _free(name: str, taken: set[str]) -> str:
