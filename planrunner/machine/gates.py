@@ -254,7 +254,7 @@ def _outputs(decision: str, by: str, reason: str) -> dict[str, Json]:
     return {"decision": decision, "by": by, "reason": reason, "comment": reason}
 
 
-_PASSED = {("checks",): "passed its checks", CHOSEN: "chosen without asking"}
+_PASSED: dict[tuple[str, ...], str] = {("checks",): "passed its checks", CHOSEN: "chosen without asking"}
 
 
 def sentence(gate: GateState) -> str:

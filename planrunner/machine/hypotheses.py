@@ -147,11 +147,10 @@ def _product(factors: Iterable[Ratio]) -> Ratio:
 
 def best(known: Iterable[Belief]) -> str:
     """The name of the hypothesis with the highest confidence; empty where two share it, and without any."""
-    first, *others = [*ranked(known), None, None]
-    second = others[0]
-    if first is None or (second is not None and not _exceeds(first.odds, second.odds)):
+    ranks = ranked(known)
+    if not ranks or (len(ranks) > 1 and not _exceeds(ranks[0].odds, ranks[1].odds)):
         return ""
-    return first.hypothesis.name
+    return ranks[0].hypothesis.name
 
 
 def _exceeds(one: Ratio, other: Ratio) -> bool:

@@ -199,7 +199,7 @@ def test_the_order_of_evidence_does_not_matter(pieces: list[tuple[int, tuple[int
         product = Fraction(1)
         for at, factor in pieces:
             product *= Fraction(*factor) if at == number else 1
-        expected *= min(max(product, Fraction(1, 100)), 100)
+        expected *= min(max(product, Fraction(1, 100)), Fraction(100))
     assert Fraction(*odds(pieces)) == expected
 
 

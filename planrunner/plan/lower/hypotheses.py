@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from planrunner.plan.lower import values
 from planrunner.plan.lower.values import Lowering, condition
@@ -106,9 +106,12 @@ def _evidence(low: Lowering, node: Mapping) -> Evidence | None:
         help_ = "say when the result speaks for it: `supports: exit_code == 0`"
         low.report("PLAN004", f"evidence for `{name}` needs `supports` or `refutes`", node.span, help_)
         return None
-    conditions: list[Any] = [condition(low, parts[key]) if key in parts else None for key in ("supports", "refutes")]
+    supports = condition(low, parts["supports"]) if "supports" in parts else None
+    refutes = condition(low, parts["refutes"]) if "refutes" in parts else None
     weight = _weight(low, parts["weight"]) if "weight" in parts else WEIGHTS["moderate"]
-    return Evidence(name, *conditions, weight, parts["hypothesis"].span) if any(conditions) else None
+    if supports is None and refutes is None:
+        return None
+    return Evidence(name, supports, refutes, weight, parts["hypothesis"].span)
 
 
 def _weight(low: Lowering, node: Node) -> float:
