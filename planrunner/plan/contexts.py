@@ -15,7 +15,7 @@ from planrunner.plan.nearest import nearest
 Json = Any
 
 FRESH = "fresh"
-"""The context of a task whose agent goes on with no conversation."""
+"""The context of a task whose agent begins a new conversation."""
 PARTS = ("skills", "plan", "task", "results", "memory", "files")
 """What a profile can include, in the order in which it does where it does not say."""
 TOKENS = 32_000
