@@ -11,7 +11,7 @@ from planrunner.app.proof.eval import EvalRequest, Evaluated, evaluate_paths
 from planrunner.cli.completion import RUN
 from planrunner.cli.group import given_settings
 from planrunner.cli.options import json_option
-from planrunner.cli.output import print_document, write_file
+from planrunner.cli.output import print_document, require_writable, write_file
 from planrunner.cli.prompts import vouch
 from planrunner.cli.proof import Counter
 from planrunner.cli.settings import messages, output
@@ -54,6 +54,8 @@ def eval_command(
     given = given_settings(ctx)
     if options["against"] and options["baseline"]:
         raise click.UsageError("--against and --baseline exclude each other")
+    for path in filter(None, (save, junit)):
+        require_writable(path)
     counter = Counter(messages(given), "runs done")
 
     def admit(plan: str, params: Mapping[str, Any]) -> None:

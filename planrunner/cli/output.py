@@ -81,6 +81,20 @@ def write_file(path: str, text: str) -> None:
         raise UsageError(f"`{path}` cannot be written: {error.strerror}") from error
 
 
+def require_writable(path: str) -> None:
+    """Raises UsageError for a file that ``write_file`` could not write, before long work is done for it."""
+    folder = os.path.dirname(path) or "."
+    why = ""
+    if os.path.isdir(path):
+        why = "it is a folder"
+    elif not os.path.isdir(folder):
+        why = f"there is no folder `{folder}`"
+    elif not os.access(path if os.path.lexists(path) else folder, os.W_OK):
+        why = "permission denied"
+    if why:
+        raise UsageError(f"`{path}` cannot be written: {why}")
+
+
 def byte_writer() -> Callable[[bytes], object]:
     """What writes bytes to standard output: as they are, but to a terminal as text in which nothing acts."""
     if not sys.stdout.isatty():

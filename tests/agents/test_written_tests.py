@@ -167,8 +167,12 @@ def test_what_the_rules_cannot_see_is_held_by_the_sandbox(make: Make, tmp_path: 
     outside.mkdir(exist_ok=True)
     bench = make(HOSTILE)
     (tmp_path / "shop.py").write_text(f"SECRET = {str(outside / 'file')!r}\n{SHOP}")
-    told = bench.run(plan(by="model", fail=False))
+    given = json.loads(plan(by="model", fail=False))
+    again = {"paths": "tests/test_shop.py", "fail": False, "python": sys.executable}
+    given["tasks"].append({"id": "again", "uses": "validate.pytest", "needs": ["t"], "with": again})
+    told = bench.run(json.dumps(given))
     assert task(told)["outputs"]["counts"]["failed"] == 1
+    assert not told["tasks"]["again"]["outputs"].get("ok")
     assert not (outside / "stolen").exists()
 
 
