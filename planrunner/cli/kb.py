@@ -13,7 +13,7 @@ from planrunner.cli.output import print_document
 from planrunner.cli.settings import output
 from planrunner.knowledge.claims import found
 from planrunner.knowledge.notes import FOLDER
-from planrunner.views.documents import document, document_of, listing
+from planrunner.views.documents import document_of, listing
 from planrunner.views.knowledge import details, rows
 
 folder_option = click.option("--folder", default=FOLDER, metavar="DIR", help="Where the base lies (kb).")
@@ -81,7 +81,7 @@ def export_notes(ctx: click.Context, /, target: str, title: str, folder: str, as
     """Write the base as Markdown."""
     text = knowledge.exported(folder, title, target)
     if as_json:
-        print_document(document(file=target, markdown=text))
+        print_document(document_of({"file": target, "markdown": text}))
     elif target:
         click.echo(f"the knowledge base is in {target}", err=True)
     else:

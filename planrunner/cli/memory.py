@@ -16,7 +16,7 @@ from planrunner.cli.settings import note_stranger, output
 from planrunner.errors import UsageError
 from planrunner.jsontext import read_json, write_json
 from planrunner.knowledge.memory.entries import LAYERS
-from planrunner.views.documents import document, document_of, listing
+from planrunner.views.documents import document_of, listing
 from planrunner.views.memory import details, rows
 
 Json = Any
@@ -154,7 +154,7 @@ def forget_entry(ctx: click.Context, /, key: str, as_json: bool, **chosen: Json)
     with memory.opened(_where(ctx, chosen), writes=True) as layer:
         memory.forget(layer, key)
     if as_json:
-        print_document(document(key=key, layer=chosen["layer"]))
+        print_document(document_of({"key": key, "layer": chosen["layer"]}))
     else:
         click.echo(f"forgot `{key}` of the {chosen['layer']} memory", err=True)
     return 0
@@ -182,7 +182,7 @@ def import_entries(ctx: click.Context, /, file: Any, as_json: bool, **chosen: Js
     with memory.opened(_where(ctx, chosen), writes=True) as layer:
         count = memory.imported(layer, file)
     if as_json:
-        print_document(document(imported=count, layer=chosen["layer"]))
+        print_document(document_of({"imported": count, "layer": chosen["layer"]}))
     else:
         click.echo(f"{count} entries are in the {chosen['layer']} memory", err=True)
     return 0
@@ -197,7 +197,7 @@ def reindex_entries(ctx: click.Context, /, as_json: bool, **chosen: Json) -> int
     with memory.opened(_where(ctx, chosen), writes=True) as layer:
         count = memory.reindexed(layer)
     if as_json:
-        print_document(document(reindexed=count, layer=chosen["layer"]))
+        print_document(document_of({"reindexed": count, "layer": chosen["layer"]}))
     else:
         click.echo(f"{count} entries of the {chosen['layer']} memory have new vectors", err=True)
     return 0

@@ -68,7 +68,7 @@ class PassedTest(NamedTuple):
 
 class Note(NamedTuple):
     """A note or a claim; the ``title`` of a claim is what it states. ``by`` is who wrote it, ``created`` the day. A
-    ``confidence`` that somebody states, from 0 to 1, stands for the one that is counted."""
+    ``confidence`` that is stated, from 0 to 1, stands for the one that is counted."""
 
     kind: Kind
     id: str

@@ -63,8 +63,7 @@ def got(layer: Layer, key: str) -> Entry:
 
 
 def put(layer: Layer, key: str, value: Json, tags: Iterable[str], trusted: bool) -> Entry:
-    """Remember a value as a person. Raises UsageError for one who vouches from within a run: its tasks are no
-    person."""
+    """Remember a value as a person. Raises UsageError where a task of a run would vouch for it."""
     if trusted and os.environ.get("PLANRUNNER_RUN_ID"):
         raise UsageError("a task of a run cannot vouch for what it remembers", "leave `--trusted` out")
     source = Source("person", caller.principal().name)

@@ -201,7 +201,7 @@ def claim(
     citations: Annotated[list[Any] | None, Doc(_CITATIONS)] = None,
     tests: Annotated[list[str] | None, Doc("tasks that this one needs and whose success shows it")] = None,
     contradicts: Annotated[list[str] | None, Doc("ids of claims that cannot be true together with it")] = None,
-    confidence: Annotated[float | None, Doc("from 0 to 1, where somebody states it; default: counted")] = None,
+    confidence: Annotated[float | None, Doc("from 0 to 1, as its author states it; default: counted")] = None,
     text: Annotated[str, Doc("more about it")] = "",
     tags: Annotated[list[str] | None, Doc("words by which it is picked")] = None,
     folder: Annotated[str, Doc(_FOLDER, form="file-written")] = FOLDER,

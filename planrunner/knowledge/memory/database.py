@@ -107,7 +107,7 @@ class Database:
         if execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
             self._patiently("PRAGMA journal_mode = WAL")
             with self._writing():
-                if execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:  # nobody else was quicker
+                if execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:  # another process may have made them
                     for statement in _statements(_TABLES):
                         execute(statement)
                     execute(f"PRAGMA application_id = {_APPLICATION}")

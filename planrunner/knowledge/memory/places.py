@@ -38,11 +38,11 @@ class Place(NamedTuple):
 
 
 Stopped = Callable[[], bool]
-"""Whether whoever waits is to give up."""
+"""Whether a wait is to be given up."""
 
 
 def never() -> bool:
-    """Of those whom nothing stops."""
+    """The answer where nothing stops a wait."""
     return False
 
 
