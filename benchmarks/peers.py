@@ -98,6 +98,15 @@ def ours() -> Environment:
     return environment
 
 
+def with_models(environment: Environment) -> Environment:
+    """Our environment with the extra ``llm``."""
+    marker = os.path.join(environment.folder, ".models")
+    if not os.path.isfile(marker):
+        _run([environment.python, "-m", "pip", "install", "--quiet", f"{ROOT}[llm]"])
+        open(marker, "w").close()
+    return environment
+
+
 def versions(packages: Sequence[str]) -> str:
     """The versions of everything that took part, for the line under the table."""
     known = [f"{name} {peer(name).version(name)}" for name in packages]

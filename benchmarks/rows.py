@@ -513,6 +513,59 @@ def memory(bench: Bench) -> list[Line]:
     return [
         Line("S17", what, spread([float(each[at]) for each in rounds]), "ms", 20, 5) for at, what in enumerate(whats)
     ]
+def agent_rounds(bench: Bench) -> list[Line]:
+    """S16: a round of a model call and two tools, against the bare loop of the library; ten rounds are subtracted from
+    sixty, so that neither start counts."""
+    folder = bench.work("s16")
+    environment = peers.with_models(bench.environment)
+    program = os.path.join(peers.ROOT, "benchmarks", "agent_rounds.py")
+    for name in ("one", "two0", "two1"):
+        graphs.write(folder, f"{name}.txt", f"{name}\n")
+    contenders, servers = [], []
+    for rounds in (10, 60):
+        command = [environment.python, program, "serve", str(rounds)]
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        servers.append(server)
+        assert server.stdout is not None
+        address = server.stdout.readline().strip()
+        inside = os.path.join(folder, str(rounds))
+        os.makedirs(inside)
+        graphs.write(inside, "planrunner.yaml", _AGENT.replace("ADDRESS", address))
+        task = "{id: fix, agent: coder, prompt: Mend it., rounds: 99}"
+        path = graphs.write(inside, "plan.yaml", f"plan: mend\ntasks: [{task}]\n")
+        for name in ("one", "two0", "two1"):
+            shutil.copy(os.path.join(folder, f"{name}.txt"), inside)
+        bare = [environment.python, program, "bare", address]
+        contenders += [
+            bench.planrunner(f"ours {rounds}", inside, "exec", path),
+            Contender(f"bare {rounds}", bare, inside, peers.clean_env()),
+        ]
+    try:
+        samples = in_turn(contenders, bench.rounds)
+    finally:
+        for server in servers:
+            server.kill()
+            server.wait()
+    per = {
+        name: [(long.wall - short.wall) / 50 * 1e3 for long, short in zip(samples[f"{name} 60"], samples[f"{name} 10"])]
+        for name in ("ours", "bare")
+    }
+    more = spread([mine - theirs for mine, theirs in zip(per["ours"], per["bare"], strict=True)])
+    detail = f"{spread(per['ours']).median:.1f} ms a round, the bare loop {spread(per['bare']).median:.1f} ms"
+    return [Line("S16", "a round of an agent with two tools, beyond the bare loop", more, "ms", 3, 1, detail=detail)]
+
+
+_AGENT = """
+network: {private: [127.0.0.1]}
+models:
+  default: scripted
+  scripted:
+    provider: openai-compatible
+    model: scripted
+    base_url: ADDRESS/v1
+    price: {input: 1, output: 2}
+agents: {coder: {tools: [files.read]}}
+"""
 
 
 ROWS: dict[str, Callable[[Bench], list[Line]]] = {
@@ -531,5 +584,6 @@ ROWS: dict[str, Callable[[Bench], list[Line]]] = {
     "S11": large,
     "S12": redaction,
     "S17": memory,
+    "S16": agent_rounds,
 }
 BY_DEFAULT = [row for row in ROWS if row != "S5-long"]
