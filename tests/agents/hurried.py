@@ -14,6 +14,7 @@ from scripted import Heard
 from planrunner.app.history.state import stored_state
 from planrunner.app.runs.execute import ExecRequest, Silent, execute
 from planrunner.engine.live import LiveEffects
+from planrunner.errors import PlanInvalid
 from planrunner.journal.sqlite import open_journal
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, Event
 from planrunner.machine.state import State
@@ -70,7 +71,10 @@ def exec_here(bench: Bench, plan: str, monkeypatch: pytest.MonkeyPatch, **sectio
     """Run a plan in the project, here."""
     bench.write(plan, **sections)
     monkeypatch.chdir(bench.folder)
-    execute(ExecRequest("plan.yaml", state=".planrunner", seed=1, vouched=True), Silent())
+    try:
+        execute(ExecRequest("plan.yaml", state=".planrunner", seed=1, vouched=True), Silent())
+    except PlanInvalid as error:
+        raise AssertionError([finding.message for finding in error.findings]) from None
     ran = last_run(bench.folder)
     assert ran is not None
     return ran

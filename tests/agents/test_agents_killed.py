@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from bench import Bench
-from hurried import last_run, every_call_is_answered
+from hurried import every_call_is_answered, last_run
 from scripted import Heard
 from simulator.crashes import die_at, in_child
 
@@ -52,8 +51,11 @@ def careful(heard: Heard) -> Json:
 def killed(bench: Bench, write: int, stored: bool) -> int:
     """The exit code of a run whose process dies at a write; the number of writes that it survived is written down."""
 
+    def told(count: int, _: Any) -> None:
+        note.write_text(str(count))
+
     def work() -> int:
-        die_at(write, stored=stored, told=lambda count, _: None if note.write_text(str(count)) else None)
+        die_at(write, stored=stored, told=told)
         return execute(ExecRequest("plan.yaml", state=".planrunner", seed=1, vouched=True), Silent()).exit_code
 
     note = bench.folder / "writes"
@@ -85,7 +87,7 @@ def test_killed_at_every_journal_write_it_ends_the_same(make: Make, monkeypatch:
             if killed(bench, write, stored) != -signal.SIGKILL:
                 continue
             state = last_run(bench.folder)
-            if state is None or not state.status == "completed":
+            if state is None or state.status != "completed":
                 assert go_on(bench) == 0, (write, stored)
             ran = last_run(bench.folder)
             assert ran is not None and ran.status == "completed", (write, stored)
