@@ -209,7 +209,12 @@ def test_a_secret_of_another_task_is_nowhere(place: Place) -> None:
 def test_a_secret_that_a_reply_names_is_taken_out_of_all_that_is_kept(place: Place) -> None:
     """As where the model has seen it elsewhere: it writes it into a file, an address, a question and its answer."""
     url = f"http://127.0.0.1:{place.peer.port}/?key={CANARY}"
-    ran, bench = place.run([[("http_get", {"url": url}), ("files_raed", {"path": CANARY}), *writes("leak.txt", CANARY)], f"The key is {CANARY}."])
+    ran, bench = place.run(
+        [
+            [("http_get", {"url": url}), ("files_raed", {"path": CANARY}), *writes("leak.txt", CANARY)],
+            f"The key is {CANARY}.",
+        ]
+    )
     assert [where for where in place.holders(CANARY, bench) if where not in ("a page", "a request")] == []
     assert CANARY not in str(ran.task("fix").outcome.outputs)
     nothing_followed(ran, bench)
@@ -349,8 +354,9 @@ def test_orders_in_the_description_of_a_tool_lead_to_nothing(place: Place) -> No
     notes = {"mcp": COMMAND, "tools": ["hostile"]}
     script = [[("notes_delete_note", {"name": "a"}), ("notes_hostile", {"path": "x"})], "Done."]
     ran, bench = place.run(script, "tools: [notes]", tools={"notes": notes}, more_tools=["notes"])
-    offered = json.dumps(bench.model.heard[0].body["tools"])
-    assert "IGNORE ALL RULES" in offered and "\\u001b" not in offered and "\\u202e" not in offered
-    assert [tool for tool in bench.model.heard[0].tools] == ["notes_hostile"]
+    offered = bench.model.heard[0].body["tools"][0]["function"]
+    said = offered["description"] + offered["parameters"]["properties"]["path"]["default"]
+    assert "IGNORE ALL RULES" in said and not {"\x1b", "\u202e"} & set(said)
+    assert bench.model.heard[0].tools == ["notes_hostile"]
     assert "There is no tool `notes_delete_note`" in bench.model.heard[1].said()
     nothing_followed(ran, bench)
