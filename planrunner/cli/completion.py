@@ -14,6 +14,7 @@ from click.shell_completion import CompletionItem, get_completion_class
 from planrunner.app.history.show import RunQuery, look, recent_runs
 from planrunner.app.people.gates import waiting
 from planrunner.cli.group import COMPLETE, planrunner
+from planrunner.machine.windows import windows
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 Candidates = Callable[[click.Context, str], Iterable[tuple[str, str]]]
@@ -89,7 +90,9 @@ def _runs_and_tasks(ctx: click.Context, word: str) -> list[tuple[str, str]]:
 def _gates(ctx: click.Context, _: str) -> list[tuple[str, str]]:
     (run,) = waiting(ctx.params["run"], _state(ctx))
     gates = [(run.state.specs[number].id, run.state.tasks[number].detail) for number in run.gates]
-    return gates + [(asked.name, asked.ask) for asked in run.budgets]
+    opened = windows(run.state, run.gates).values()
+    named = [(window.name, f"a window of {len(window.waiting)} gates") for window in opened if not window.coming]
+    return [*gates, *named, *((asked.name, asked.ask) for asked in run.budgets)]
 
 
 RUN = completes(_runs)

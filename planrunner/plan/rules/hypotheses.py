@@ -72,12 +72,13 @@ def _too_early(view: PlanView) -> Iterator[Diagnostic]:
     if "hypotheses." not in view.source.text and "hypotheses[" not in view.source.text:
         return
     told: set[tuple[int, str]] = set()
+    given = [(at, weighed) for at, task in enumerate(view.plan.tasks) if (weighed := _weighs(task))]
     for here, name, place, span in _reads(view):
         task = view.plan.tasks[here]
         if (here, name) in told or comes_last(task):
             continue
         told.add((here, name))
-        sources = [at for at, other in enumerate(view.plan.tasks) if _is_about(other, name)]
+        sources = [at for at, weighed in given if name in _OF_ALL or name in weighed]
         if _has_before(view, here, sources, place) or _around(view, name):
             continue
         if sources:
