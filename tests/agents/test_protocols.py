@@ -42,11 +42,11 @@ def run(
     jump(monkeypatch)
     made: list[Bench] = []
 
-    def ran(script: Any, more: str = "", **agent: Json) -> tuple[Ran, Bench]:
+    def ran(script: Any, more: str = "", plan: str = PLAN, **agent: Json) -> tuple[Ran, Bench]:
         bench = make(script, request.param)
         made.append(bench)
         bench.settings["agents"]["coder"] |= agent
-        return exec_here(bench, PLAN + more, monkeypatch), bench
+        return exec_here(bench, plan + more, monkeypatch), bench
 
     yield ran
     for bench in made:
@@ -195,3 +195,39 @@ def test_half_surrogates_come_through_as_text(run: Run) -> None:
     text = ran.task("fix").outcome.outputs["text"]
     assert text.startswith("😀 and \ufffd")
     text.encode()
+
+
+def replayed(bench: Bench, what: str) -> Json:
+    return json.loads(bench.call("replay", what, "--json").stdout)
+
+
+def test_with_the_model_gone_the_run_replays_and_a_changed_reply_is_found(run: Run) -> None:
+    _, bench = run([[("files_write", {"path": "out", "content": "one"})], "Done."])
+    bench.model.__exit__()
+    (bench.folder / "out").unlink()
+    assert replayed(bench, "last")["exact"] is True
+    assert not (bench.folder / "out").exists()
+    assert bench.call("events", "last", "--export", "run.jsonl").returncode == 0
+    text = (bench.folder / "run.jsonl").read_text()
+    first = next(line for line in text.splitlines() if '"kind":"attempt_ended"' in line and "fix#1/model" in line)
+    (bench.folder / "run.jsonl").write_text(text.replace(first, first.replace('"content":"one"', '"content":"two"')))
+    found = replayed(bench, "run.jsonl")
+    assert found["exact"] is False
+    assert found["difference"]["task"] in ("fix", "fix#2/calls", "fix#2/calls[0]"), found
+    assert "two" in json.dumps(found["difference"])
+
+
+def test_a_model_that_streams_is_understood_piece_by_piece(run: Run) -> None:
+    script = ["Once upon a time.", {"text": "Once upon", "pieces": 1}, "And so on."]
+    plan = """
+plan: tell
+tasks:
+  - {id: whole, uses: llm.complete, with: {prompt: A tale., stream: true}}
+  - {id: cut, needs: [whole], uses: llm.complete, with: {prompt: A tale., stream: true}, retry: {attempts: 2}}
+"""
+    ran, _ = run(script, plan=plan)
+    assert ran.of(AttemptEnded, "whole")[0].outcome.stdout == "Once upon a time.\n"
+    assert ran.task("whole").outcome.outputs["text"] == "Once upon a time."
+    assert ran.failures("cut") == ["transient", ""]
+    assert ran.task("cut").outcome.outputs["text"] == "And so on."
+    assert ran.task("whole").outcome.outputs["usage"]["output"] == 20
