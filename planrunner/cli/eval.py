@@ -54,8 +54,8 @@ def eval_command(
     given = given_settings(ctx)
     if options["against"] and options["baseline"]:
         raise click.UsageError("--against and --baseline exclude each other")
-    for path in filter(None, (save, junit)):
-        require_writable(path)
+    for wanted in filter(None, (save, junit)):
+        require_writable(wanted)
     counter = Counter(messages(given), "runs done")
 
     def admit(plan: str, params: Mapping[str, Any]) -> None:
