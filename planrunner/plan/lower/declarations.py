@@ -13,6 +13,7 @@ from planrunner.jsontext import write_json
 from planrunner.plan.expressions.parse import parse
 from planrunner.plan.expressions.quantities import parse_duration
 from planrunner.plan.lower import values as values
+from planrunner.plan.lower.hypotheses import divided
 from planrunner.plan.lower.values import CHECKS, Lowering, condition, criteria
 from planrunner.plan.model import (
     Approvers,
@@ -315,6 +316,10 @@ def gated(low: Lowering, node: Node) -> tuple[tuple[str, Gate], ...]:
         result.setdefault("prod", Gate())
     for key, value in gates.entries if isinstance(gates, Mapping) else ():
         keys = {str(name.value): item for name, item in value.entries} if isinstance(value, Mapping) else {}
+        if "evidence" in keys and (pieces := divided(low, keys["evidence"])[0]):
+            message = f"the gate for the label `{key.value}` cannot weigh the hypothesis `{pieces[0].hypothesis}`"
+            help_ = "what it decides is not a result: say it at a task"
+            low.report("PLAN006", message, pieces[0].span, help_)
         result[str(key.value)] = gate(low, keys)
     return tuple(result.items())
 
