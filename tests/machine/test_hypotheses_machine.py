@@ -241,3 +241,13 @@ def test_a_name_that_is_not_a_hypothesis_is_missing() -> None:
     state = rehearse(plan(measure())).state
     with pytest.raises(MissingName):
         TaskScope(state, 0).resolve("hypotheses").resolve("rase")
+
+
+def test_a_task_with_rounds_or_steps_gives_evidence_by_what_it_came_to() -> None:
+    rounds = {"hypothesis": "race", "supports": "outputs.rounds > 1", "refutes": "outputs.rounds == 1", "weight": 4}
+    loop = {"max": 3, "until": "loop.round == 2", "tasks": [{"id": "in", "run": "x"}]}
+    step = {"id": "steps", "subplan": [{"id": "in", "run": "x"}], "outputs": {"n": {"type": "int", "value": 3}}}
+    said = {"hypothesis": "pool", "supports": "outputs.n == 3", "weight": 9}
+    ran = rehearse(plan({"id": "polish", "loop": loop, "evidence": [rounds]}, {**step, "evidence": [said]}))
+    assert known(ran.state)["race"].odds == (8, 3)
+    assert confidence(ran, "pool") == 0.9
