@@ -46,20 +46,25 @@ class Profile(NamedTuple):
 def read_profile(given: Mapping[str, Json]) -> Profile:
     """A profile as the project or a task has it; what has another shape than the schema asks for is left at its
     default."""
-    memory = given.get("memory") or {}
+    memory = given.get("memory")
+    memory = memory if isinstance(memory, dict) else {}
+    limit = memory.get("limit")
     skills, files_, layers = _texts(given.get("skills")), _texts(given.get("files")), _texts(memory.get("layers"))
     own = {"skills": skills, "files": files_, "memory": layers}
     include = _texts(given.get("include")) or tuple(part for part in PARTS if own.get(part, True))
-    return Profile(tokens_of(given.get("tokens")), include, skills, files_, layers, int(memory.get("limit", ENTRIES)))
+    most = limit if isinstance(limit, int) else ENTRIES
+    return Profile(tokens_of(given.get("tokens")), include, skills, files_, layers, most)
 
 
 def tokens_of(given: Json) -> int:
     """The number of ``12000`` or ``12k``."""
-    return (parse_count(given) if isinstance(given, str) else given) or TOKENS
+    return (parse_count(given) if isinstance(given, str) else given if isinstance(given, int) else None) or TOKENS
 
 
 def _texts(given: Json) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(map(str, given or ()))
+    if isinstance(given, str):
+        return (given,)
+    return tuple(each for each in given if isinstance(each, str)) if isinstance(given, (list, tuple)) else ()
 
 
 def faults(given: Mapping[str, Json], whole: Mapping[str, Json]) -> Iterator[tuple[str, str]]:

@@ -139,6 +139,10 @@ def _references(section: str, value: Node, known: dict[str, Names], directory: s
             layers = to_json(memory) if memory is not None else []
             yield from _context(f"the agent `{agent}`", _value(body, "context"), layers, known, directory)
     elif section == "contexts":
+        for key in _keys(value):
+            if key.value == contexts.FRESH:
+                message = "a profile named `fresh` has no effect: as the `context` of a task that is a word"
+                yield Diagnostic("PLAN006", message, key.span, help="give it another name")
         for profile, body in entries(value):
             yield from _context(f"the context profile `{profile}`", body, [], known, directory)
     elif section == "models":
@@ -210,7 +214,7 @@ def _context(
     """What is wrong with a context profile; ``layers`` of memory are those of its agent."""
     if not isinstance(node, Mapping):
         return
-    said = to_json(node)
+    said = {str(key.value): to_json(value) for key, value in node.entries}
     if (memory := node.get("memory")) is not None:
         yield from _named(whose, _value(memory, "layers"), "memory", known)
     elif layers:

@@ -48,11 +48,11 @@ def agents_lines(terminal: Terminal, rows: Iterable[dict[str, Json]]) -> Iterato
 
 
 def _amount(name: str, value: Json) -> str:
-    return duration_text(value) if name == "time" else f"${value:g}" if name == "cost" else str(value)
+    return str(duration_text(value)) if name == "time" else f"${value:g}" if name == "cost" else str(value)
 
 
 def _may(tool: dict[str, Json]) -> str:
-    may = _MAY.get(tool["may"], tool["may"])
+    may = _MAY.get(tool["may"]) or str(tool["may"])
     return f"{may}; a rollback does not revert it" if tool["irreversible"] else may
 
 

@@ -207,6 +207,8 @@ def test_lint_reports_unknown_profiles_and_parts_and_patterns_that_fit_nothing(m
     bench.write(named, contexts={"working": {"include": ["task", "files"]}})
     said = bench.call("lint", "plan.yaml").stdout
     assert "`files` of `include` has no effect: say which, such as `files: [README.md]`" in said
+    bench.write(PLAN.replace("agent: coder", "agent: {memory: 5, context: {memory: 3, tokens: [1], skills: {a: b}}}"))
+    assert bench.call("lint", "plan.yaml").returncode == 1
     own = "context: {include: [tsk], tokens: 200M, files: [src/*.py]}"
     bench.write(PLAN.replace("agent: coder", f"agent: coder\n    {own}"), contexts={})
     said = bench.call("lint", "plan.yaml").stdout
@@ -242,3 +244,15 @@ write  agent coder · model scripted · at most 4 rounds · calls 9
 """
         in shown
     )
+
+
+def test_a_secret_of_the_run_is_taken_out_of_a_file(make: Make) -> None:
+    bench = make(["Done."])
+    fill(bench.folder, notes_md="The key is hidden-0815-key.\n")
+    credentials = [{"id": "token", "auth": {"source": "env", "env_var": "TOKEN"}}]
+    plan = PLAN.replace('run: "echo built 42 files"', 'run: "true", secrets: [token]')
+    bench.write(plan, agents=agent(files=["notes.md"]), provider_credentials=credentials)
+    ran = bench.call("exec", "plan.yaml", TOKEN="hidden-0815-key")
+    assert ran.returncode == 0, ran.stderr
+    assert "The key is [secret:token]." in given(bench)
+    assert "hidden-0815-key" not in json.dumps([heard.body for heard in bench.model.heard])

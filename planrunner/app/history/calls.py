@@ -88,8 +88,12 @@ def called(wanted: str, task: str, state: str | None) -> list[Called]:
                     calls.append(_attempt(journal, run, entries[: at + 1], event))
             elif isinstance(event, AttemptEnded) and event.task == name:
                 sent = tuple(_sent(record, store) for record in event.outcome.artifacts if _is_sent(record))
-                more = {"sent": sent, **({"context": _parts(event)} if spec.uses == ASKING else {})}
-                calls = [one if one.judge or one.attempt != event.attempt else one._replace(**more) for one in calls]
+                calls = [
+                    one
+                    if one.judge or one.attempt != event.attempt
+                    else one._replace(sent=sent, context=_parts(event) if spec.uses == ASKING else one.context)
+                    for one in calls
+                ]
             elif calls and isinstance(event, AttemptEnded) and re.fullmatch(_ROUND, event.task.removeprefix(name)):
                 calls[-1] = calls[-1]._replace(context=calls[-1].context or _parts(event))
             elif isinstance(event, GateExamined) and event.task == name:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from planrunner.plan.contexts import faults, read_profile, unknown, unmatched
+from planrunner.plan.contexts import FRESH, faults, read_profile, unknown, unmatched
 from planrunner.plan.lower import values
 from planrunner.plan.lower.values import Lowering
 from planrunner.source import Span
@@ -34,8 +34,9 @@ def profile(low: Lowering, definition: dict[str, Json], task: Said) -> dict[str,
     layers = definition.get("memory")
     if layers and whole is None:
         whole = {"include": ["memory"]}
-    if layers and whole is not None and "layers" not in (whole.get("memory") or {}):
-        whole = {**whole, "memory": {**(whole.get("memory") or {}), "layers": layers}}
+    memory = None if whole is None else whole.get("memory")
+    if layers and whole is not None and "layers" not in (memory := memory if isinstance(memory, dict) else {}):
+        whole = {**whole, "memory": {**memory, "layers": layers}}
     if isinstance(node, Mapping) and said is not None and whole is not None:
         _check(low, node, said, whole)
         if low.roster is not None:
@@ -47,13 +48,14 @@ def _named(low: Lowering, given: Json, place: Span) -> dict[str, Json] | None:
     """A profile, written out or by its name."""
     if given is None or isinstance(given, dict):
         return given
-    if low.roster is None:
+    if low.roster is None or not isinstance(given, str):
         return None
-    if str(given) not in low.roster.contexts:
-        message, help_ = unknown(str(given), low.roster.contexts)
+    if given == FRESH:
+        low.report("PLAN006", "`fresh` is for the `context` of a task, not for that of an agent", place)
+    elif given not in low.roster.contexts:
+        message, help_ = unknown(given, low.roster.contexts)
         low.report("PLAN841", message, place, help_)
-        return None
-    return dict(low.roster.contexts[str(given)] or {})
+    return dict(low.roster.contexts.get(given) or {}) if given != FRESH else None
 
 
 def _check(low: Lowering, node: Mapping, said: dict[str, Json], whole: dict[str, Json]) -> None:
