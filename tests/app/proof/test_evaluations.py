@@ -179,6 +179,8 @@ def test_what_is_not_there_is_said(write: Write, call: Call) -> None:
     assert (code, "is not a result that `planrunner eval --save` wrote" in err) == (2, True)
     code, _, err = call("eval", "--against", "a", "--baseline", "b")
     assert code == 2
+    code, _, err = call("eval", "--save", "nowhere/out.json")
+    assert (code, "`nowhere/out.json` cannot be written: there is no folder `nowhere`" in err) == (2, True)
 
 
 def test_a_plan_that_does_not_start_fails_its_case_with_the_reason(write: Write, data: Data) -> None:
