@@ -220,6 +220,7 @@ def test_without_the_extra_the_failure_says_what_to_install(
     tmp_path: Path, module: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(sys.modules, "planrunner.capabilities.mcp.session", raising=False)
+    monkeypatch.delattr("planrunner.capabilities.mcp.session", raising=False)
     monkeypatch.setitem(sys.modules, module, None)
     assert "pip install 'planrunner[mcp]'" in called(tmp_path, "keep").message
 

@@ -27,7 +27,15 @@ ENDING = 5.0
 def connected(context: Context, server: Server) -> Connection:
     """The connection to a server, begun where there is none that this call may share. Raises Failure."""
     start = start_of(context, server)
-    return context.lasting(f"mcp {server.name} {start.digest}", lambda: Connection(context, start))
+
+    def found() -> Connection:
+        return context.lasting(f"mcp {server.name} {start.digest}", lambda: Connection(context, start))
+
+    connection = found()
+    if connection.is_ending:
+        connection.wait()
+        connection = found()
+    return connection
 
 
 class Connection:
@@ -44,6 +52,8 @@ class Connection:
         self._work: asyncio.Task[None] | None = None
         self._ready, self._ended = threading.Event(), threading.Event()
         self._has_begun = self._stop = self._forced = False
+        self.is_ending = False
+        """Whether it takes no more calls."""
         self._cause: BaseException | None = None
         name = f"planrunner-mcp-{self.server.name}"
         threading.Thread(target=self._run, daemon=True, name=name).start()
@@ -123,6 +133,7 @@ class Connection:
 
     def _leave(self) -> None:
         """Have the session end."""
+        self.is_ending = True
         loop, work = self._loop, self._work
         if loop is not None and work is not None:
             with contextlib.suppress(RuntimeError):  # the loop is over
