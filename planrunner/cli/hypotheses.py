@@ -29,15 +29,15 @@ def hypotheses_command(ctx: click.Context, /, run: str, as_json: bool) -> int:
       planrunner hypotheses last --json
     """
     settings = given_settings(ctx)
-    found = look(run, settings.state)
+    looked = look(run, settings.state)
     note_stranger(settings)
     if as_json:
-        print_document(hypotheses_document(found.state))
+        print_document(hypotheses_document(looked.state))
         return 0
     screen = output(settings)
-    lines = hypotheses_lines(screen, found.state)
+    lines = hypotheses_lines(screen, looked.state)
     if not lines:
-        click.echo(f"the plan of run {found.row.run} declares no hypotheses", err=True)
+        click.echo(f"the plan of run {looked.row.run} declares no hypotheses", err=True)
         return 0
     screen.write("\n".join(lines) + "\n")
     return 0

@@ -38,7 +38,7 @@ class Blocker(NamedTuple):
 
 
 class Digested(NamedTuple):
-    """A run of a digest. ``counts`` are its tasks by status (empty for one that completed and is told of in short),
+    """A run of a digest. ``counts`` are its tasks by status (empty for one that completed and is only counted),
     ``failures`` the tasks that failed, each with the reason; ``done`` those that completed in the period, ``running``
     those under way, each with the start of its attempt (seconds since 1970), ``following`` those that come next."""
 

@@ -60,7 +60,7 @@ def digest(request: DigestRequest) -> list[Digested]:
 
 
 def _digested(journal: Journal, run: RunSummary, since: float, whole: bool) -> Digested:
-    """A run that completed is told of in short, unless the ``whole`` of it is wanted."""
+    """A run that completed is only counted, unless the ``whole`` of it is wanted."""
     if run.status == "completed" and not whole:
         return Digested(run)
     state = stored_state(journal, run.run)
