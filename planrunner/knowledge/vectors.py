@@ -51,6 +51,16 @@ def _features(text: str) -> Iterator[tuple[str, float]]:
         yield f"b {one} {other}", 0.75
 
 
+def is_vector(value: object) -> bool:
+    """Whether it is a list of finite numbers."""
+    numbers = (int, float)
+    return (
+        isinstance(value, list)
+        and len(value) > 0
+        and all(isinstance(each, numbers) and not isinstance(each, bool) and each - each == 0 for each in value)
+    )
+
+
 def hashed(text: str) -> Vector:
     """The vector of a text by the embedder without a model."""
     return packed(HASH, vector(text))

@@ -48,7 +48,7 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path / "work", tmp_path / "home")
 
 
-def put(key: str, value: Any, id: str = "put", **more: Any) -> dict[str, Any]:
+def put(key: Any, value: Any, id: str = "put", **more: Any) -> dict[str, Any]:
     return {"id": id, "uses": "memory.put", "with": {"key": key, "value": value, **more}}
 
 
@@ -70,11 +70,40 @@ def test_a_later_run_recalls_what_an_earlier_one_put(project: Project) -> None:
 def test_a_rollback_brings_back_what_a_key_had_and_what_was_forgotten(project: Project) -> None:
     project.run(put("port", 1), put("gone", 2, "other"))
     forget = {"id": "forget", "uses": "memory.forget", "with": {"key": "gone"}}
-    learn = {"id": "learn", "uses": "memory.learn", "with": {"problem": "p 1", "solution": "s", "worked": True}}
-    project.run(put("port", 2), put("new", 3, "other"), forget, learn)
-    assert (project.known(), len(project.known("--lessons"))) == ({"port": 2, "new": 3}, 1)
+    learn = {"id": "learn", "uses": "memory.learn", "with": {"problem": "p 17", "solution": "s", "worked": False}}
+    pattern = {"id": "pattern", "uses": "memory.learn", "with": {**learn["with"], "kind": "pattern", "tags": ["t"]}}
+    project.run(put("port", 2), put("8", 0, "other", tags=["5"]), forget, learn, pattern)
+    assert (project.known(), len(project.known("--lessons"))) == ({"port": 2, "8": 0}, 2)
     assert project.call("rollback", "last").returncode == 0
     assert (project.known(), project.known("--lessons")) == ({"port": 1, "gone": 2}, {})
+
+
+@pytest.mark.parametrize(
+    ("uses", "inputs", "said"),
+    [
+        (
+            "memory.put",
+            {"key": 8, "value": 0},
+            '`key` must be text, found the number 8; text is written in quotes: key: "8"',
+        ),
+        ("memory.put", {"key": "a", "value": 0, "tags": [5]}, "`tags` must be text"),
+        ("memory.put", {"key": "a", "value": 0, "vector": ["x"], "embedder": "m"}, "finite numbers"),
+        ("memory.search", {"query": "a", "limit": "3"}, "`limit` must be a number"),
+        ("memory.get", {"key": "a", "layer": "team"}, "`team` is not a layer of memory"),
+        ("memory.learn", {"problem": "a", "solution": 1, "worked": "yes"}, "`worked` is true or false"),
+        ("memory.advise", {"problem": None}, "`problem` must be text"),
+        ("kb.note", {"title": 5, "text": "x"}, "`title` must be text"),
+        ("kb.claim", {"statement": "x", "citations": ["https://a.com"]}, "one of `url`, `file` and `artifact`"),
+        ("kb.claim", {"statement": "x", "citations": "https://a.com"}, "`citations` must be a list"),
+        ("kb.search", {"tags": "x"}, "`tags` must be a list of texts"),
+    ],
+)
+def test_an_input_that_is_of_another_kind_is_refused_in_words(
+    tmp_path: Path, uses: str, inputs: dict[str, Any], said: str
+) -> None:
+    with bench.Bench(uses, str(tmp_path)) as called:
+        outcome = called.call(bench.Asked(inputs)).outcome
+    assert outcome.failure == "logic" and said in outcome.message and "Traceback" not in outcome.stderr
 
 
 def test_a_rollback_leaves_what_another_run_has_put_since(project: Project) -> None:

@@ -1,4 +1,5 @@
-"""The inputs of the family, the paths that they write, and the names of artifacts made of paths."""
+"""The inputs of the family and of those that keep things as it does, the paths that they write, and the names of
+artifacts made of paths."""
 
 from __future__ import annotations
 
@@ -12,6 +13,10 @@ from planrunner.capabilities.contract import Failure
 from planrunner.plan.access import touched
 
 _TEXTS = frozenset("path to content encoding template text kind diff snapshot".split())
+_REMEMBERED = frozenset("key query problem prefix embedder title statement folder".split())
+"""Texts of memory and the knowledge base."""
+_LISTS = frozenset("tags tests contradicts".split())
+_NUMBERS = frozenset("limit confidence threshold".split())
 _FLAGS = frozenset("parents replace recursive hidden".split())
 _TEXT_OR_LIST = frozenset(("patterns", "exclude"))
 _SAID = {type(None): "null", bool: "true or false", int: "a number", float: "a number", list: "a list", dict: "a map"}
@@ -20,8 +25,10 @@ _SAID = {type(None): "null", bool: "true or false", int: "a number", float: "a n
 def check(inputs: Mapping[str, Any]) -> None:
     """Raises Failure for the first input that is not what its name stands for."""
     for name, value in inputs.items():
-        if name in _TEXTS:
+        if name in _TEXTS or name in _REMEMBERED:
             text(name, value)
+        elif name in _LISTS or name in _NUMBERS:
+            _optional(name, value)
         elif name in _FLAGS and not isinstance(value, bool):
             raise Failure(f"`{name}` must be true or false, found {_found(value)}")
         elif name in _TEXT_OR_LIST:
@@ -33,6 +40,18 @@ def check(inputs: Mapping[str, Any]) -> None:
             isinstance(value, (list, tuple)) and all(isinstance(one, dict) for one in value)
         ):
             raise Failure("`blocks` must be a list of maps with `path`, `search` and `replace`")
+
+
+def _optional(name: str, value: object) -> None:
+    """A list of texts or a number, where it is given. Raises Failure."""
+    if value is None:
+        return
+    if name in _NUMBERS and (isinstance(value, bool) or not isinstance(value, (int, float))):
+        raise Failure(f"`{name}` must be a number, found {_found(value)}")
+    if name in _LISTS and not isinstance(value, (list, tuple)):
+        raise Failure(f"`{name}` must be a list of texts, found {_found(value)}")
+    for each in value if isinstance(value, (list, tuple)) else ():
+        text(name, each)
 
 
 def text(name: str, value: object) -> str:

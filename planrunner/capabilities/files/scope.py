@@ -12,7 +12,6 @@ from planrunner.plan.policy_checks import Wanted, refusal
 from planrunner.plan.rights import Level, restricts
 from planrunner.plan.rights import path as right_to
 
-
 BRANCHES = ".branches"
 """The folder of the working trees of candidates (``branch.fork``)."""
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NamedTuple
 
 from planrunner.capabilities.contract import Context, Doc, Failure, capability
+from planrunner.capabilities.files.inputs import check
 from planrunner.capabilities.files.text import Text, planned
 from planrunner.capabilities.files.verb import Plan, Verb, undone
 from planrunner.capabilities.research.source import quoted
@@ -212,6 +213,7 @@ def claim(
     beside them. A citation counts where its quote stands in the text that research.fetch kept, or its file or artifact
     is there; two that count, of different owners and texts, or a test confirm the claim.
     """
+    check({"confidence": confidence})
     if confidence is not None and not 0 <= confidence <= 1:
         raise Failure("`confidence` is from 0 to 1")
     inputs = {
@@ -222,6 +224,8 @@ def claim(
 
 
 def _citations(context: Context, tree: Beneath, given: list[Json] | None) -> tuple[Citation, ...]:
+    if given is not None and not isinstance(given, (list, tuple)):
+        raise Failure("`citations` must be a list of maps")
     return tuple(_citation(context, tree, each) for each in given or ())
 
 

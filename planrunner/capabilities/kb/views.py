@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, NamedTuple
 
 from planrunner.capabilities.contract import Context, Doc, Failure, capability
+from planrunner.capabilities.files.inputs import check
 from planrunner.capabilities.files.scope import scope_in
 from planrunner.capabilities.files.text import Text, planned
 from planrunner.capabilities.files.verb import Plan, Verb, undone
@@ -41,6 +42,7 @@ def search(
     folder: Annotated[str, Doc(_FOLDER, form="file-read")] = FOLDER,
 ) -> Results:
     """Find notes and claims of the knowledge base."""
+    check({"query": query, "tags": tags, "limit": limit, "folder": folder})
     if not 1 <= limit <= _MOST:
         raise Failure(f"`limit` is 1 to {_MOST}")
     with Beneath(context.call.directory, cancelled=context.cancelled, scope=scope_in(context)) as tree:

@@ -13,7 +13,7 @@ from planrunner.capabilities.llm.models import Model
 from planrunner.capabilities.llm.usage import usage_of
 from planrunner.capabilities.llm.wire import Exchange
 from planrunner.fileio import replace_file
-from planrunner.knowledge.vectors import DIMENSIONS, vector
+from planrunner.knowledge.vectors import DIMENSIONS, is_vector, vector
 
 
 class Remembered:
@@ -50,16 +50,6 @@ class Remembered:
 
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, name[:2], f"{name}.json")
-
-
-def is_vector(value: Json) -> bool:
-    """Whether it is a list of finite numbers."""
-    numbers = (int, float)
-    return (
-        isinstance(value, list)
-        and len(value) > 0
-        and all(isinstance(each, numbers) and not isinstance(each, bool) and each - each == 0 for each in value)
-    )
 
 
 _SPEAKERS = ("openai", "openai-compatible", "ollama")

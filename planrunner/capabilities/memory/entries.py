@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal, NamedTuple
 
 from planrunner.capabilities.contract import Context, Doc, Failure, Preview, capability
+from planrunner.capabilities.files.inputs import check
 from planrunner.capabilities.files.records import name_of
 from planrunner.errors import UsageError
 from planrunner.jsontext import shown
 from planrunner.knowledge.memory.entries import Entry, Hit, Picked, Source
 from planrunner.knowledge.memory.layers import Layer, Part
-from planrunner.knowledge.vectors import Vector, packed
+from planrunner.knowledge.vectors import Vector, is_vector, packed
 
 Json = Any
 Name = Literal["task", "project", "global"]
@@ -41,9 +42,21 @@ def writer(context: Context) -> Source:
     return Source("model" if task.uses.startswith("agent.") else "task", task.id, context.call.run_id)
 
 
-def captured(context: Context, name: str, act: str, inputs: Mapping[str, Json]) -> dict[str, Json]:
-    """What an undo has to know: the store itself keeps what the act replaces, with the act."""
-    return {"layer": name, "mark": name_of(context, act, inputs)}
+def mark(context: Context, act: str, inputs: Mapping[str, Json]) -> str:
+    """The name of an act, the same for every attempt of the task's visit: it is done once."""
+    left_out = ("layer", "vector", "embedder")
+    what = {name: value for name, value in inputs.items() if name not in left_out and value is not None}
+    return name_of(context, act, what)
+
+
+def capture_of(act: str) -> Callable[..., dict[str, Json]]:
+    """The ``capture`` of a capability: which act is to be taken back. The store itself keeps what it replaces."""
+
+    def capture(context: Context, layer: str = "project", **inputs: Json) -> dict[str, Json]:
+        check(inputs)
+        return {"layer": layer, "mark": mark(context, act, inputs)}
+
+    return capture
 
 
 def reverted(context: Context, before: dict[str, Json], part: Part) -> dict[str, Json]:
@@ -63,51 +76,37 @@ class Kept(NamedTuple):
 
 
 def _entry(
-    context: Context, key: str, value: Json, tags: list[str] | None, vector: list[float] | None, embedder: str
+    context: Context,
+    key: str,
+    value: Json,
+    tags: list[str] | None = None,
+    vector: list[float] | None = None,
+    embedder: str = "",
 ) -> Entry:
+    check({"key": key, "tags": tags, "embedder": embedder})
     return Entry(key, value, tuple(tags or ()), writer(context), vector=_vector(vector, embedder))
 
 
 def _vector(vector: list[float] | None, embedder: str) -> Vector | None:
     if (vector is None) != (not embedder):
         raise Failure("`vector` and `embedder` belong together: the numbers, and the model that made them")
-    if vector is not None and not 1 <= len(vector) <= 65536:
-        raise Failure("`vector` has 1 to 65536 numbers")
+    if vector is not None and not (is_vector(vector) and len(vector) <= 65536):
+        raise Failure("`vector` has 1 to 65536 finite numbers")
     return None if vector is None else packed(embedder, vector)
 
 
-def _show_put(
-    context: Context,
-    key: str,
-    value: Json,
-    layer: Name = "project",
-    tags: list[str] | None = None,
-    vector: list[float] | None = None,
-    embedder: str = "",
-) -> Preview:
+def _show_put(context: Context, key: str, value: Json, layer: str = "project", **inputs: Json) -> Preview:
     with opened(context, layer) as memory:
-        checked = memory.checked(_entry(context, key, value, tags, vector, embedder))
+        checked = memory.checked(_entry(context, key, value, **inputs))
         before = memory.get(checked.key)
     was = "" if before is None else f"-{shown(before.value, 1_000)}\n"
     diff = f"--- {layer}/{key}\n+++ {layer}/{key}\n{was}+{shown(checked.value, 1_000)}\n"
     return Preview(f"remember `{key}` in the {layer} memory", diff)
 
 
-def _capture_put(
-    context: Context,
-    key: str,
-    value: Json,
-    layer: Name = "project",
-    tags: list[str] | None = None,
-    vector: list[float] | None = None,
-    embedder: str = "",
-) -> dict[str, Json]:
-    return captured(context, layer, "memory.put", {"key": key, "value": value, "tags": tags or []})
-
-
 @capability(
-    "memory.put", effect="idempotent", preview=_show_put, capture=_capture_put, undo=undo_entry,
-    risks=RISKS,
+    "memory.put", effect="idempotent", risks=RISKS,
+    preview=_show_put, capture=capture_of("memory.put"), undo=undo_entry,
 )  # fmt: skip
 def put(
     context: Context,
@@ -123,9 +122,9 @@ def put(
     It is kept when the task ends, once for a task whatever happens on the way, and without secrets. A rollback brings
     back what the key had before. What a task puts there is untrusted text for those who read it.
     """
-    mark = name_of(context, "memory.put", {"key": key, "value": value, "tags": tags or []})
+    act = mark(context, "memory.put", {"key": key, "value": value, "tags": tags})
     with opened(context, layer) as memory:
-        memory.put(_entry(context, key, value, tags, vector, embedder), mark)
+        memory.put(_entry(context, key, value, tags, vector, embedder), act)
     return Kept(key, layer)
 
 
@@ -151,6 +150,7 @@ def get(
     `value` counts as text from outside, since a model, a page or another run may have written it. What a person put
     there with `planrunner memory put --trusted` is in `vouched` as well.
     """
+    check({"key": key})
     with opened(context, layer) as memory:
         entry = memory.get(key)
     if entry is None:
@@ -181,6 +181,7 @@ def search(
     `text` finds entries that have words of the query, `vector` those whose text is similar, and `both` lays the two
     together. A score is the relevance by text, the similarity by vector, and from 0 to 1 by both.
     """
+    check({"query": query, "limit": limit, "tags": tags, "prefix": prefix, "embedder": embedder})
     if not 1 <= limit <= _MOST:
         raise Failure(f"`limit` is 1 to {_MOST}")
     with opened(context, layer) as memory:
@@ -193,11 +194,6 @@ def hit_object(hit: Hit) -> dict[str, Json]:
     return {**hit.entry.as_json(), "layer": hit.layer, "score": round(hit.score, 4)}
 
 
-class Forgotten(NamedTuple):
-    key: Annotated[str, Doc("the key")]
-    layer: Annotated[Name, Doc("the layer")]
-
-
 def _show_forget(context: Context, key: str, layer: Name = "project") -> Preview:
     with opened(context, layer) as memory:
         before = memory.get(key)
@@ -205,20 +201,17 @@ def _show_forget(context: Context, key: str, layer: Name = "project") -> Preview
     return Preview(f"forget `{key}` of the {layer} memory: {was}")
 
 
-def _capture_forget(context: Context, key: str, layer: Name = "project") -> dict[str, Json]:
-    return captured(context, layer, "memory.forget", {"key": key})
-
-
 @capability(
-    "memory.forget", effect="idempotent", preview=_show_forget, capture=_capture_forget, undo=undo_entry,
-    risks=RISKS,
+    "memory.forget", effect="idempotent", risks=RISKS,
+    preview=_show_forget, capture=capture_of("memory.forget"), undo=undo_entry,
 )  # fmt: skip
 def forget(
     context: Context,
     key: Annotated[str, Doc("name of the entry; nothing happens where there is none")],
     layer: Annotated[Name, Doc(_LAYER)] = "project",
-) -> Forgotten:
+) -> Kept:
     """Forget an entry. A rollback brings it back."""
+    check({"key": key})
     with opened(context, layer) as memory:
-        memory.forget(key, name_of(context, "memory.forget", {"key": key}))
-    return Forgotten(key, layer)
+        memory.forget(key, mark(context, "memory.forget", {"key": key}))
+    return Kept(key, layer)

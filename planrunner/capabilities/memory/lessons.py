@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, NamedTuple
 
 from planrunner.capabilities.contract import Context, Doc, Failure, Preview, capability
-from planrunner.capabilities.files.records import name_of
-from planrunner.capabilities.memory.entries import RISKS, Name, captured, opened, reverted, writer
+from planrunner.capabilities.files.inputs import check
+from planrunner.capabilities.memory.entries import RISKS, Name, mark, opened, reverted, writer
 from planrunner.knowledge.memory.layers import THRESHOLD
-from planrunner.knowledge.memory.lessons import Kind, Lesson, key_of, signature
+from planrunner.knowledge.memory.lessons import Lesson, key_of, signature
 from planrunner.knowledge.memory.lessons import advise as advised
 from planrunner.knowledge.memory.lessons import learn as learned
 
@@ -28,38 +28,24 @@ def undo_lesson(context: Context, before: dict[str, Json], outputs: dict[str, Js
     return reverted(context, before, "lessons")
 
 
-def _show_learn(
-    context: Context,
-    problem: str,
-    solution: Json,
-    worked: bool,
-    kind: Literal["failure", "pattern"] = "failure",
-    layer: Name = "project",
-    tags: list[str] | None = None,
-) -> Preview:
+def _act(context: Context, inputs: dict[str, Json]) -> str:
+    return mark(context, "memory.learn", {**inputs, "kind": inputs.get("kind", "failure")})
+
+
+def _capture_learn(context: Context, layer: str = "project", **inputs: Json) -> dict[str, Json]:
+    check(inputs)
+    return {"layer": layer, "mark": _act(context, inputs)}
+
+
+def _show_learn(context: Context, problem: str, worked: bool, layer: str = "project", **inputs: Json) -> Preview:
+    check({"problem": problem})
     how = "worked" if worked else "did not work"
     return Preview(f"learn in the {layer} memory that a solution {how} for: {signature(problem)[:200]}")
 
 
-def _capture_learn(
-    context: Context,
-    problem: str,
-    solution: Json,
-    worked: bool,
-    kind: Literal["failure", "pattern"] = "failure",
-    layer: Name = "project",
-    tags: list[str] | None = None,
-) -> dict[str, Json]:
-    return captured(context, layer, "memory.learn", _identity(kind, problem, solution, worked))
-
-
-def _identity(kind: Kind, problem: str, solution: Json, worked: bool) -> dict[str, Json]:
-    return {"kind": kind, "problem": problem, "solution": solution, "worked": worked}
-
-
 @capability(
-    "memory.learn", effect="idempotent", preview=_show_learn, capture=_capture_learn, undo=undo_lesson,
-    risks=RISKS,
+    "memory.learn", effect="idempotent", risks=RISKS,
+    preview=_show_learn, capture=_capture_learn, undo=undo_lesson,
 )  # fmt: skip
 def learn(
     context: Context,
@@ -74,11 +60,15 @@ def learn(
 
     Errors that differ in numbers, times, paths, addresses and the like count as the same. Each task counts once.
     """
+    check({"problem": problem, "tags": tags})
+    if not isinstance(worked, bool) or kind not in ("failure", "pattern"):
+        raise Failure("`worked` is true or false, `kind` failure or pattern")
     if not signature(problem):
         raise Failure("`problem` is empty")
-    mark = name_of(context, "memory.learn", _identity(kind, problem, solution, worked))
+    inputs = {"kind": kind, "problem": problem, "solution": solution, "worked": worked, "tags": tags}
+    act = _act(context, inputs)
     with opened(context, layer, "lessons") as memory:
-        learned(memory, Lesson(kind, problem, solution, worked, tuple(tags or ())), writer(context), mark)
+        learned(memory, Lesson(kind, problem, solution, worked, tuple(tags or ())), writer(context), act)
     return Learned(key_of(kind, problem, solution), signature(problem))
 
 
@@ -108,6 +98,7 @@ def advise(
 
     Those come first that are similar and mostly worked; one that was tried seldom counts towards a half.
     """
+    check({"problem": problem, "threshold": threshold, "limit": limit})
     least = threshold if threshold is not None else float(context.settings("memory").get("threshold", THRESHOLD))
     if not 0 < least <= 1 or not 1 <= limit <= 50:
         raise Failure("`threshold` is above 0 and at most 1, `limit` 1 to 50")
