@@ -211,6 +211,19 @@ def test_a_file_that_was_changed_meanwhile_is_not_overwritten(make: Make) -> Non
     assert (bench.folder / "note.txt").read_text() == "mine\n"
 
 
+def test_the_scopes_of_a_policy_hold_in_the_tree_of_a_candidate(make: Make) -> None:
+    def script(heard: Heard) -> Json:
+        if any(role == "tool" for role, _ in heard.turns):
+            return "Done."
+        return [("files_write", {"path": name, "content": "x"}) for name in ("note.txt", "other.txt")]
+
+    bench = make(script)
+    folder = repository(bench)
+    told = bench.run(PLAN + "    score: '1'\n", policy={"files": {"write": ["note.txt"]}})
+    assert told["status"] == "completed", told
+    assert (folder / "note.txt").read_text() == "x" and not (folder / "other.txt").exists()
+
+
 def test_a_run_that_was_killed_goes_on_with_its_candidates(make: Make) -> None:
     work = writes(lambda number: "right\n" if number == 2 else "no\n")
     killed: list[subprocess.Popen[bytes]] = []
@@ -244,6 +257,7 @@ def test_a_run_that_was_killed_goes_on_with_its_candidates(make: Make) -> None:
         ("    score: vote\n", "`score` of a task needs `branches`"),
         ("    branches: 2\n    score: vote\n    session: talk\n", "no `session`"),
         ("    branches: 2\n    score: outputs.sure +\n", "PLAN"),
+        ("    branches: {candidates: 2, prompts: [a, b, c]}\n    score: vote\n", "3 prompts for 2 candidates"),
     ],
 )
 def test_branches_that_cannot_be_are_findings(make: Make, more: str, message: str) -> None:

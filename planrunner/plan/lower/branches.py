@@ -196,6 +196,10 @@ class _Branches:
             help_ = f"a task has 2 to {MOST} candidates: `branches: 3`"
             self._draft.low.report("PLAN006", f"`{said}` is not a number of candidates", node.span, help_)
             number = 2
+        for name, given in (("agents", agents_), ("prompts", prompts)):
+            if count is not None and len(given) > number:
+                message = f"{len(given)} {name} for {number} candidates: the last are not used"
+                self._draft.low.report("PLAN006", message, given[number].span, "raise `candidates`, or take them out")
         return agents_, prompts, number
 
 

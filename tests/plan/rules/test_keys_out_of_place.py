@@ -50,6 +50,21 @@ IDLE: dict[str, tuple[Any, str]] = {
     "max_items": (2, "script capability gate instruction nothing loop steps linked"),
     "tolerate": (1, "script capability gate instruction nothing loop steps linked"),
     "as": ("it", "script capability gate instruction nothing loop steps linked"),
+    **{
+        key: (value, f"script capability {PEOPLE} {CONTAINERS}")
+        for key, value in {
+            "prompt": "Mend it.",
+            "tools": ["shell"],
+            "denied": ["shell"],
+            "schema": {"ok": "bool"},
+            "until": "outputs.ok",
+            "rounds": 3,
+            "session": "work",
+            "context": {"plan": True},
+            "branches": 3,
+            "score": "outputs.ok",
+        }.items()
+    },
 }
 """A value for the key, and the kinds of tasks on which it has no effect."""
 
@@ -57,13 +72,13 @@ EVERYWHERE = frozenset(
     "id title description kind role priority owner labels needs join when expect preconditions postconditions "
     "validation assumptions risks effects effect secrets irreversible allow_failure on_success on_failure "
     "next failure_modes outputs evidence budgets checkpoint ends_plan capabilities foreach matrix policy "
-    "status deadline".split()
+    "status deadline reflect".split()
 )
 """Keys that say something about any task; other tests show what."""
 
 KIND_KEYS = frozenset(
     "uses run command gate ask checks approvers expires on_expiry escalate on_reject options choose form window "
-    "loop subplan".split()
+    "loop subplan agent".split()
 )
 """Keys that make a task one of these kinds."""
 
