@@ -54,15 +54,19 @@ def test_commands_print_what_the_page_shows(page: Path, tmp_path: Path) -> None:
     assert not found, "\n".join(told)
 
 
+_SETTINGS = re.compile(r"^(provider_credentials|agents):", re.MULTILINE)
+"""What plans are held to of the settings on their page."""
+
+
 def _plans() -> Iterator[tuple[str, str, tuple[str, str], list[str]]]:
-    """Every whole plan shown on a page, as what file, with the credentials listed before it on its page, and the codes that
+    """Every whole plan shown on a page, as what file, with the settings before it on its page, and the codes that
     linting it gives (errors only, where nothing is said)."""
     for page in PAGES:
         if page.name == "rules.md":
             continue  # shown there as the rule's own good and bad example, and held to it below
         settings = ""
         for block in blocks.blocks(page):
-            if block.marks.get("file") == "planrunner.yaml" and "provider_credentials:" in block.body:
+            if block.marks.get("file") == "planrunner.yaml" and _SETTINGS.search(block.body):
                 settings = block.body
             in_yaml = block.language == "yaml" and re.search(r"^plan: ", block.body, re.MULTILINE)
             if block.marks.get("file", "").endswith(".test.yaml") or _EVALUATION.search(block.body):
