@@ -130,10 +130,15 @@ def put_entry(ctx: click.Context, /, key: str, value: str, tags: tuple[str, ...]
     text = sys.stdin.read() if value == "-" else value
     with memory.opened(_where(ctx, chosen), writes=True) as layer:
         entry = memory.put(layer, key, _data(text) if chosen["data"] else text, tags, chosen["trusted"])
+    return _done(as_json, entry.as_json(), f"remembered `{key}` in the {chosen['layer']} memory")
+
+
+def _done(as_json: bool, data: dict[str, Json], words: str) -> int:
+    """Say what was done, as a document or in words."""
     if as_json:
-        print_document(document_of(entry.as_json()))
+        print_document(document_of(data))
     else:
-        click.echo(f"remembered `{key}` in the {chosen['layer']} memory", err=True)
+        click.echo(words, err=True)
     return 0
 
 
@@ -153,11 +158,7 @@ def forget_entry(ctx: click.Context, /, key: str, as_json: bool, **chosen: Json)
     """Forget an entry."""
     with memory.opened(_where(ctx, chosen), writes=True) as layer:
         memory.forget(layer, key)
-    if as_json:
-        print_document(document_of({"key": key, "layer": chosen["layer"]}))
-    else:
-        click.echo(f"forgot `{key}` of the {chosen['layer']} memory", err=True)
-    return 0
+    return _done(as_json, {"key": key, "layer": chosen["layer"]}, f"forgot `{key}` of the {chosen['layer']} memory")
 
 
 @memory_command.command("export")
@@ -181,11 +182,9 @@ def import_entries(ctx: click.Context, /, file: Any, as_json: bool, **chosen: Js
     """Take in entries that `export` has written, in place of those with the same keys; none is trusted by that."""
     with memory.opened(_where(ctx, chosen), writes=True) as layer:
         count = memory.imported(layer, file)
-    if as_json:
-        print_document(document_of({"imported": count, "layer": chosen["layer"]}))
-    else:
-        click.echo(f"{count} entries are in the {chosen['layer']} memory", err=True)
-    return 0
+    return _done(
+        as_json, {"imported": count, "layer": chosen["layer"]}, f"{count} entries are in the {chosen['layer']} memory"
+    )
 
 
 @memory_command.command("reindex")
@@ -196,8 +195,8 @@ def reindex_entries(ctx: click.Context, /, as_json: bool, **chosen: Json) -> int
     """Make the vectors of all entries again, without a model."""
     with memory.opened(_where(ctx, chosen), writes=True) as layer:
         count = memory.reindexed(layer)
-    if as_json:
-        print_document(document_of({"reindexed": count, "layer": chosen["layer"]}))
-    else:
-        click.echo(f"{count} entries of the {chosen['layer']} memory have new vectors", err=True)
-    return 0
+    return _done(
+        as_json,
+        {"reindexed": count, "layer": chosen["layer"]},
+        f"{count} entries of the {chosen['layer']} memory have new vectors",
+    )

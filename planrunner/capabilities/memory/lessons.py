@@ -61,7 +61,7 @@ def learn(
     Errors that differ in numbers, times, paths, addresses and the like count as the same. Each task counts once.
     """
     check({"problem": problem, "tags": tags})
-    if not isinstance(worked, bool) or kind not in ("failure", "pattern"):
+    if worked not in (True, False) or kind not in ("failure", "pattern"):
         raise Failure("`worked` is true or false, `kind` failure or pattern")
     if not signature(problem):
         raise Failure("`problem` is empty")
