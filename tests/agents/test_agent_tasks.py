@@ -223,3 +223,18 @@ tasks:
     lines = bench.call("lint", "plan.yaml", "--format", "concise").stdout.splitlines()
     assert [line for line in lines if "PLAN851" in line] == [lines[0]]
     assert "`a` and `b` go on with the conversation `s`" in lines[0]
+
+
+@pytest.mark.parametrize("name", ["usage", "transcript", "rounds"])
+def test_an_answer_has_no_part_named_as_an_output_of_every_agent(make: Make, name: str) -> None:
+    bench = make(["Done."])
+    bench.write(PLAN + f"    schema: {{ok: bool, {name}: string}}\n")
+    found = bench.call("lint", "plan.yaml")
+    assert found.returncode == 1
+    assert f"has an output `{name}` already" in found.stdout
+
+
+def test_what_all_rounds_used_is_told_together(make: Make) -> None:
+    bench = make([[("files_glob", {"patterns": ["*.none"]})], "Done."])
+    used = bench.outputs(bench.run(PLAN), "fix")["usage"]
+    assert used == {"input": 200, "output": 40, "cost": pytest.approx(280e-6)}

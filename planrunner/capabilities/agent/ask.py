@@ -15,7 +15,7 @@ from planrunner.capabilities.llm.asker import Asker, asking
 from planrunner.capabilities.llm.complete import read
 from planrunner.capabilities.llm.messages import Asked, Message, Reply, Tool, ToolCall
 from planrunner.capabilities.llm.models import Model, chosen
-from planrunner.capabilities.llm.usage import usage_of
+from planrunner.capabilities.llm.usage import Usage, usage_of
 from planrunner.plan.agents import ANSWER
 from planrunner.plan.contexts import Profile
 
@@ -51,7 +51,7 @@ class Next(NamedTuple):
     calls: Annotated[list[dict[str, Any]], Doc("calls that it wants made: {id, tool, arguments}")]
     transcript: Annotated[str, Doc("digest of the conversation up to here, an artifact")]
     model: Annotated[str, Doc("name of the model that answered")]
-    usage: Annotated[dict[str, Any], Doc("{input, output, cost} of all requests; null is not known")]
+    usage: Annotated[dict[str, Any], Doc("{input, output, cost} of all requests up to here; null is not known")]
     attempts: Annotated[list[dict[str, Any]], Doc("every request: model, status, failure, usage, digests")]
     context: Annotated[list[dict[str, Any]], Doc(_PARTS)]
 
@@ -70,6 +70,7 @@ def ask(
     prompt: Annotated[str, Doc("what it is to do; empty where the conversation says so already", use="prompt")] = "",
     objections: Annotated[list[str] | None, Doc("what speaks against the work before")] = None,
     transcript: Annotated[str, Doc("digest of the conversation before")] = "",
+    used: Annotated[dict[str, Any] | None, Doc("what the requests before used")] = None,
     results: Annotated[list[dict[str, Any]] | None, Doc("records of the calls that it wanted")] = None,
     tools: Annotated[list[dict[str, Any]] | None, Doc("what it may call")] = None,
     schema: Annotated[dict[str, Any] | None, Doc("JSON Schema that its answer has to fit")] = None,
@@ -113,7 +114,7 @@ def ask(
             calls=[call.as_json() for call in calls],
             transcript=link,
             model=talk.model,
-            usage=usage_of(talk.attempts)._asdict(),
+            usage=_together(used or {}, usage_of(talk.attempts)),
             attempts=talk.attempts,
             context=[part._asdict() for part in _parts([*told, *said], given, asked_for)],
         )
@@ -173,6 +174,14 @@ def _repeats(said: list[Message]) -> str:
     if row >= ALIKE:
         raise Failure(f"the model called `{calls[-1].name}` {row} times with the same arguments and result", "breaker")
     return f"You have made this call {row} times with the same result. Try another way." if row >= NOTICED else ""
+
+
+def _together(before: dict[str, Json], now: Usage) -> dict[str, Json]:
+    """What all requests used, in the rounds before and in this one."""
+    return {
+        name: None if value is None or before.get(name, 0) is None else round(before.get(name, 0) + value, 9)
+        for name, value in now._asdict().items()
+    }
 
 
 def _told_apart(reply: Reply, taken: set[str]) -> Reply:

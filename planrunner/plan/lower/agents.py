@@ -163,6 +163,7 @@ class _Agent:
         carry: dict[str, Json] = {
             "calls": {"first": [], "next": "{{ tasks.model.outputs.calls }}"},
             "transcript": {"first": "", "next": "{{ tasks.model.outputs.transcript }}"},
+            "used": {"first": {}, "next": "{{ tasks.model.outputs.usage }}"},
             "prompt": {"first": prompt, "next": ""},
             "objections": {"first": self._objections(), "next": []},
         }
@@ -214,6 +215,7 @@ class _Agent:
             "prompt": "{{ carry.prompt }}",
             "objections": "{{ carry.objections }}",
             "transcript": "{{ carry.transcript }}",
+            "used": "{{ carry.used }}",
             "results": "{{ tasks.calls.items }}",
             "last": "{{ loop.round == loop.max }}",
             "tools": literal([self._offer(tool) for tool in self._tools]),
@@ -261,10 +263,14 @@ class _Agent:
         if node is None:
             return None
         try:
-            return schema_of(values.data(node))
+            schema = schema_of(values.data(node))
         except Unreadable as error:
             self._low.report("PLAN006", str(error), node.span)
             return None
+        for name in sorted(_GIVEN & schema.get("properties", {}).keys()):
+            help_ = f"give the property another name, such as `own_{name}`"
+            self._low.report("PLAN006", f"every task with `agent` has an output `{name}` already", node.span, help_)
+        return schema
 
     def _expression(self, text: str) -> Expression:
         return parse(text)._replace(span=self._place)
@@ -379,6 +385,8 @@ _COMMAND = {
 }
 
 
+_GIVEN = frozenset({"transcript", "usage", "rounds"})
+"""Outputs that no answer can give."""
 _TYPES = {"string": "string", "integer": "int", "number": "number", "boolean": "bool", "array": "list", "object": "map"}
 
 
