@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 ROOMS = (
+    "agents/test_agents_killed.py",
+    "agents/test_protocols.py",
     "app/checkpoints/test_checkpoint_command.py",
     "app/checkpoints/test_checkpoint_kills.py",
     "app/checkpoints/test_files_put_back.py",
@@ -69,6 +71,10 @@ ROOMS = (
 """Beginnings of the names of tests, below ``tests``."""
 
 SAMPLES = (
+    "agents/test_agents_killed.py::test_a_call_that_was_cut_off_is_settled_as_the_task_says",
+    "agents/test_protocols.py::test_a_fault_in_the_middle_loses_no_call_and_makes_none_twice",
+    "agents/test_protocols.py::test_a_reply_that_only_thinks_is_not_an_answer",
+    "agents/test_protocols.py::test_ids_of_calls_that_are_missing_or_doubled_do_no_harm",
     "app/checkpoints/test_checkpoint_command.py::test_everything_is_as_it_was_after_files_are_put_back",
     "app/gates/test_gates_hints.py::test_a_gate_that_there_is_not_is_answered_with_the_nearest_one[Sign/gate-sign]",
     "app/gates/test_gates_instruction.py::test_an_instruction_waits_at_a_gate_that_says_how_to_answer",
@@ -112,6 +118,8 @@ SAMPLES = (
     "safety/sandbox/test_sandbox_choice.py",
     "safety/sandbox/test_sandbox_escapes.py::test_what_a_task_writes_below_the_working_directory_stays",
     "security/test_file_scopes.py",
+    "security/test_hostile_agents.py::test_what_a_reply_wants_is_refused",
+    "security/test_hostile_agents.py::test_orders_in_what",
     "security/test_injections.py::test_values_stay_text_through_outputs_templates_files_and_inputs",
     "security/test_python_scan.py",
     "security/test_rights_narrow.py",

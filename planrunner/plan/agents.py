@@ -156,12 +156,22 @@ def schema_of(given: Json) -> dict[str, Json]:
     ``[string]``, ``{line: int}``, ``high|low``; with ``?`` at the end of its name it may be missing). Raises
     Unreadable."""
     if isinstance(given, dict) and isinstance(given.get("type"), str) and given["type"] == "object":
-        return given
+        return _written_out(given)
     if isinstance(given, dict) and _WRITTEN_OUT & given.keys() and "properties" in given:
-        return {"type": "object", **given}
+        return _written_out({"type": "object", **given})
     if not isinstance(given, dict) or not given:
         raise Unreadable("a schema is a mapping from names to types, such as {approved: bool, issues: [string]}")
     return _object(given, "")
+
+
+def _written_out(schema: dict[str, Json]) -> dict[str, Json]:
+    """The schema, of which the parts that give a task its outputs are as JSON Schema has them."""
+    properties, required = schema.get("properties", {}), schema.get("required", [])
+    if not isinstance(properties, dict) or not all(isinstance(each, (dict, bool)) for each in properties.values()):
+        raise Unreadable("`properties` of a schema is a mapping from names to schemas")
+    if not isinstance(required, list) or not all(isinstance(each, str) for each in required):
+        raise Unreadable("`required` of a schema is a list of names")
+    return schema
 
 
 def _object(given: dict[str, Json], at: str) -> dict[str, Json]:

@@ -238,3 +238,26 @@ def test_what_all_rounds_used_is_told_together(make: Make) -> None:
     bench = make([[("files_glob", {"patterns": ["*.none"]})], "Done."])
     used = bench.outputs(bench.run(PLAN), "fix")["usage"]
     assert used == {"input": 200, "output": 40, "cost": pytest.approx(280e-6)}
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ("{type: object, properties: 5}", "`properties` of a schema is a mapping"),
+        ("{type: object, properties: [a]}", "`properties` of a schema is a mapping"),
+        ("{type: object, properties: {a: 5}}", "`properties` of a schema is a mapping"),
+        ("{type: object, required: 5}", "`required` of a schema is a list of names"),
+    ],
+)
+def test_a_schema_that_is_none_is_found(make: Make, schema: str, message: str) -> None:
+    bench = make(["Done."])
+    bench.write(PLAN + f"    schema: {schema}\n")
+    found = bench.call("lint", "plan.yaml")
+    assert found.returncode == 1 and message in found.stdout
+
+
+def test_no_model_is_asked_for_what_fits_no_valid_schema(make: Make) -> None:
+    bench = make(["Done."])
+    told = bench.run(PLAN + "    schema: {a: {type: strange}}\n")
+    assert "not a valid JSON Schema" in told["tasks"]["fix#1/model"]["detail"]
+    assert not bench.model.heard

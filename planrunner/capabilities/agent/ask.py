@@ -10,7 +10,7 @@ from planrunner.capabilities.agent.observation import observation
 from planrunner.capabilities.agent.offers import MOST_CALLS, Offers, Wanted, answering, offered
 from planrunner.capabilities.agent.transcript import conversation, keep, unanswered
 from planrunner.capabilities.contract import Context, Doc, Failure, capability
-from planrunner.capabilities.jsonschema import faults
+from planrunner.capabilities.jsonschema import faults, require_schema
 from planrunner.capabilities.llm.asker import Asker, asking
 from planrunner.capabilities.llm.complete import read
 from planrunner.capabilities.llm.messages import Asked, Message, Reply, Tool, ToolCall
@@ -87,6 +87,8 @@ def ask(
     around: Annotated[dict[str, Any] | None, Doc("plan, task and results that it may be given")] = None,
 ) -> Next:
     """Ask the model of an agent what to do next. It is the inner step of a task with `agent`, which makes the calls."""
+    if schema is not None:
+        require_schema(schema, "schema")
 
     async def work(asker: Asker, chains: list[list[Model]]) -> Next:
         said = conversation(context, transcript)
