@@ -184,23 +184,27 @@ def _asking(request: DraftRequest, model: str, path: str) -> dict[str, Json]:
     """The plan of the run that asks the model."""
     params = {name: {"type": "string", "description": about} for name, about in _PARAMS.items()}
     inputs = {"goal": "{{ params.goal }}", "current": "{{ params.current }}", "path": path, "rounds": request.rounds}
+    budgets = dict(request.budget) or {"time": "30m", "calls": str(3 * request.rounds)}
+    own = {name: amount for name, amount in budgets.items() if name in _SPENT}
     return {
         "plan": "draft",
         "title": "Draft a plan for a goal",
         "params": params,
-        "budgets": dict(request.budget) or {"time": "30m", "calls": 3 * request.rounds},
+        "budgets": budgets,
         "tasks": [
             {
                 "id": "draft",
                 "uses": "agent.plan",
                 "with": {**inputs, **({"model": model} if model else {})},
                 "timeout": "30m",
+                **({"budgets": own} if own else {}),
             }
         ],
         "outputs": {"plan": "{{ tasks.draft.outputs.plan }}"},
     }
 
 
+_SPENT = frozenset({"cost", "tokens", "calls"})
 _PARAMS = {"goal": "what is to be reached", "current": "the plan that the file holds"}
 
 
