@@ -256,3 +256,26 @@ def test_a_secret_of_the_run_is_taken_out_of_a_file(make: Make) -> None:
     assert ran.returncode == 0, ran.stderr
     assert "The key is [secret:token]." in given(bench)
     assert "hidden-0815-key" not in json.dumps([heard.body for heard in bench.model.heard])
+
+
+def test_a_task_inside_others_is_given_what_those_around_it_need(make: Make) -> None:
+    bench = make(["Done."])
+    told = bench.run(
+        """
+plan: nested
+tasks:
+  - {id: list, run: "echo three"}
+  - id: each
+    title: Each of them
+    needs: [list]
+    foreach: ["a"]
+    subplan:
+      - {id: first, run: "echo four"}
+      - {id: work, needs: [first], agent: coder, prompt: "Work on {{ item }}."}
+""",
+        agents=agent(include=["plan", "results"]),
+    )
+    assert told["status"] == "completed", told
+    assert "] first\ncompleted\nfour\n[" in given(bench) and "] list\ncompleted\nthree\n[" in given(bench)
+    assert "- list (completed)\n- each: Each of them (after list; this task)" in given(bench)
+    assert "tokens" in bench.call("show", "last", "each[0]/work", "--inputs").stdout
