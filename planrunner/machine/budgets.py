@@ -168,10 +168,11 @@ def _own(state: State, number: int, what: str) -> tuple[int | None, int | None]:
 
 
 def _agent_of(state: State, number: int) -> int | None:
-    """The task of the agent that asks its model by this one."""
-    frame = state.tasks[number].frame
-    agent = frame.kind == "round" and state.specs[frame.owner].agent is not None
-    return frame.owner if agent and frame.index.get("model") == number else None
+    """The task of the agent for which a request to its model, a call of a tool or the check of an answer is made."""
+    owner = state.tasks[number].frame.owner
+    if owner >= 0 and (fanout := state.specs[owner].fanout) is not None and fanout.tools:
+        owner = state.tasks[owner].frame.owner
+    return owner if owner >= 0 and state.specs[owner].agent is not None else None
 
 
 def _may_spend(state: State, number: int, what: str) -> bool:

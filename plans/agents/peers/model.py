@@ -1,17 +1,21 @@
-"""A language model for the plans of this folder: a server on this machine that follows three rules and knows nothing.
+"""A language model for the plans of this folder: a server on this machine that follows a few rules and knows nothing.
 
     python plans/agents/peers/model.py [PORT]
 
-Asked to review, it finds that a name could be clearer. Asked to work, it writes `median.py`, well only where it is told to
-write it again; with the result of a call before it, it says that it is done.
+Asked for data it gives the plainest that fits. Asked to write a file it writes a line into it. Asked to review it finds
+something to say, and approves. Of other tools it tries the first that only looks. Told that `check.py` fails it writes
+`median.py`, well only where it is told to write it again.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+Json = Any
 
 PORT = "4020"
 GOOD = "def median(numbers):\n    return sorted(numbers)[len(numbers) // 2]\n"
@@ -28,18 +32,73 @@ REVIEW = {
     "score": 0.8,
     "approved": True,
 }
+PLAN = "plan: count-words\ntasks:\n  - {id: count, run: wc -w README.md, timeout: 1m}\n"
+LOOKING = {
+    "files_glob": {"patterns": ["*.md"]},
+    "notes_read_notes": {},
+    "count": {"ending": "md"},
+    "memory_search": {"query": "plans"},
+    "kb_search": {"query": "limits"},
+    "ask": {"question": "How long may it take?"},
+    "http_get": {"url": "https://elsewhere.example.com/"},
+    "keep-page": {"content": "A folder of plans.\n"},
+    "shell": {"command": "git push origin main || echo no remote"},
+}
+"""What is called of each tool, in the order in which they are tried."""
 
 
-def answer(messages: list[dict[str, Any]]) -> dict[str, Any]:
+def answer(asked: dict[str, Json]) -> dict[str, Json]:
     """The next turn of a conversation."""
-    said = json.dumps(messages)
+    said = json.dumps(asked["messages"])
+    tools = {tool["function"]["name"]: tool["function"]["parameters"] for tool in asked.get("tools", ())}
+    last = asked["messages"][-1]
     if "You review work" in said:
         return {"content": json.dumps(REVIEW)}
-    if any(message["role"] == "tool" for message in messages):
+    if "`check.py` fails" in said or "check.py` fails" in said:
+        return _median(said, last)
+    if last["role"] != "tool" and (wanted := _wanted(str(last.get("content")), tools)):
+        return _call(*wanted)
+    if "answer" in tools:
+        return _call("answer", fitting(tools["answer"]))
+    shape = (asked.get("response_format") or {}).get("json_schema", {}).get("schema")
+    if shape is not None:
+        return {"content": json.dumps(fitting(shape))}
+    return {"content": f"```yaml\n{PLAN}```" if "You write plans" in said else "It is done."}
+
+
+def _median(said: str, last: dict[str, Json]) -> dict[str, Json]:
+    if last["role"] == "tool":
         return {"content": "median.py is written."}
-    arguments = {"path": "median.py", "content": GOOD if "Write it again" in said else POOR}
-    call = {"name": "files_write", "arguments": json.dumps(arguments)}
+    return _call("files_write", {"path": "median.py", "content": GOOD if "Write it again" in said else POOR})
+
+
+def _wanted(prompt: str, tools: dict[str, Json]) -> tuple[str, Json] | None:
+    """The call that fits what is asked for."""
+    named = re.search(r"\b([\w.-]+\.(?:md|sql|py|txt))\b", prompt)
+    if named and "files_write" in tools and re.search(r"(?i)write|translate|put it together", prompt):
+        return "files_write", {"path": named[1], "content": "A line.\n"}
+    if "check fails" in prompt and "files_write" in tools:
+        return "files_write", {"path": "done.txt", "content": "done\n"}
+    return next(((name, given) for name, given in LOOKING.items() if name in tools), None)
+
+
+def _call(name: str, arguments: Json) -> dict[str, Json]:
+    call = {"name": name, "arguments": json.dumps(arguments)}
     return {"content": None, "tool_calls": [{"id": "call-1", "type": "function", "function": call}]}
+
+
+def fitting(schema: dict[str, Json]) -> Json:
+    """The plainest data that fits a JSON Schema."""
+    if "enum" in schema:
+        return schema["enum"][0]
+    if "anyOf" in schema:
+        return fitting(schema["anyOf"][0])
+    kind = schema.get("type")
+    if kind == "object":
+        return {name: fitting(each) for name, each in schema.get("properties", {}).items()}
+    if kind == "array":
+        return [fitting(schema.get("items", {}))]
+    return {"boolean": True, "integer": 1, "number": 1, "string": "text"}.get(str(kind), "text")
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -47,7 +106,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        turn = {"role": "assistant", **answer(asked["messages"])}
+        turn = {"role": "assistant", **answer(asked)}
         ended = "tool_calls" if "tool_calls" in turn else "stop"
         choice = {"index": 0, "message": turn, "finish_reason": ended}
         usage = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
@@ -59,9 +118,16 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, *_: Json) -> None:
         return
 
 
+def main(arguments: list[str]) -> int:
+    server = ThreadingHTTPServer(("127.0.0.1", int(arguments[0] if arguments else PORT)), Handler)
+    print(f"a model answers at http://127.0.0.1:{server.server_port}", flush=True)
+    server.serve_forever()
+    return 0
+
+
 if __name__ == "__main__":
-    ThreadingHTTPServer(("127.0.0.1", int((*sys.argv[1:], PORT)[0])), Handler).serve_forever()
+    sys.exit(main(sys.argv[1:]))
