@@ -58,16 +58,19 @@ def recover(state: State, number: int) -> Command | None:
         return Record(event)
     told = f"; {task_state.detail}" if task_state.reason == "unknown" else ""
     detail = f"attempt {task_state.attempts} was cut off; whether it took effect is not known{told}"
-    if not task.on_doubt and _is_call(state, number):
+    if not task.on_doubt and _is_told(state, number):
         return Record(TaskSettled(task.id, "failed", "doubt", detail, "doubt"))
     return Record(TaskSettled(task.id, "in_doubt", "ask", detail))
 
 
-def _is_call(state: State, number: int) -> bool:
-    """Whether a model wanted the task called: it is told that its end is not known, and can look."""
+def _is_told(state: State, number: int) -> bool:
+    """Whether a model hears how the task ended, which can look and go on: a call that it wanted, or the check of its
+    work."""
     owner = state.tasks[number].frame.owner
-    fanout = state.specs[owner].fanout if owner >= 0 else None
-    return fanout is not None and bool(fanout.tools)
+    if owner < 0:
+        return False
+    fanout = state.specs[owner].fanout
+    return state.specs[owner].agent is not None or (fanout is not None and bool(fanout.tools))
 
 
 def failure_resolved(state: State, event: FailureResolved, at: float) -> None:

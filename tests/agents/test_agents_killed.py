@@ -120,3 +120,22 @@ def test_a_call_that_was_cut_off_is_settled_as_the_task_says(
     if code:
         assert go_on(bench, ("fix#2/calls[1]", "failed")) == 0
         assert "its end was settled" in bench.model.heard[-1].said()
+
+
+@pytest.mark.parametrize("write", [1, 2, 3, 4])
+def test_a_check_that_was_cut_off_is_made_again_after_the_next_answer(
+    make: Make, monkeypatch: pytest.MonkeyPatch, write: int
+) -> None:
+    bench = make(["Done."])
+    bench.write(PLAN + "    until: {run: 'echo looked >> looks'}\n")
+    monkeypatch.chdir(bench.folder)
+    code = killed(bench, write, True)
+    if code == -signal.SIGKILL:
+        ran = last_run(bench.folder)
+        assert ran is not None
+        code = 0 if ran.status == "completed" else go_on(bench)
+    assert code == 0
+    ran = last_run(bench.folder)
+    assert ran is not None and ran.task("fix").outcome.outputs["text"] == "Done."
+    if ran.task("fix").outcome.outputs["rounds"] == 2:
+        assert "whether it took effect is not known" in bench.model.heard[-1].said()

@@ -167,7 +167,8 @@ class _Agent:
             "prompt": {"first": prompt, "next": ""},
             "objections": {"first": self._objections(), "next": []},
         }
-        printed = " + '\\n' + ".join(f"default(tasks.check.{each}, '')" for each in ("message", "stdout", "stderr"))
+        parts = {"message": "tasks.check.reason", "stdout": "''", "stderr": "''"}  # no message where a crash cut it off
+        printed = " + '\\n' + ".join(f"default(tasks.check.{name}, {other})" for name, other in parts.items())
         if self._check is not None:
             carry["check"] = {"first": "", "next": f"{{{{ {printed} }}}}"}
         if self._fresh:
