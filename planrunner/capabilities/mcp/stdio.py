@@ -63,7 +63,7 @@ class Program:
         return [stream for stream in streams if stream is not None]
 
     def has_ended(self) -> bool:
-        """Whether it is over; its number is not given away as long as nobody takes its exit code."""
+        """Whether it is over; its number stays its own until its exit code is taken."""
         if self._process.returncode is not None:
             return True
         try:
