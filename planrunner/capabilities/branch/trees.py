@@ -49,7 +49,9 @@ def base(context: Context) -> Base:
     if repository is None:
         return Base("")
     index = os.path.join(context.cache("branches"), f"{slot(context)}.index")
-    git = repository.git._replace(settings=repository.git.settings + _AUTHOR)
+    when = dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), f"@{int(context.call.began)} +0000")
+    git = repository.git
+    git = git._replace(settings=git.settings + _AUTHOR, variables={**git.variables, **when})
     try:
         git.run("read-tree", tree_of_head(repository), index=index)
         git.run("add", "--all", index=index)
