@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, NamedTuple
 
-from planrunner.capabilities.branch.trees import manifest, states
+from planrunner.capabilities.branch.trees import kept_states, states
 from planrunner.capabilities.contract import Context, Doc, Failure, capability
 from planrunner.capabilities.files.inputs import artifact_name
 from planrunner.capabilities.files.verb import Plan, Verb, kept, read, undone
@@ -44,7 +44,7 @@ def change(
     manifest: Annotated[str, Doc("what `branch.fork` noted of it")],
 ) -> Taken:
     """Take down what a candidate changed: contents in the store, and a diff."""
-    before, after = _manifest(context, manifest), states(context, path)
+    before, after = kept_states(context, manifest), states(context, path)
     differ = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
     if len(differ) > MOST_FILES:
         raise Failure(f"the candidate changed {len(differ):,} files, and at most {MOST_FILES:,} can be applied")
@@ -52,14 +52,11 @@ def change(
     with Beneath(os.path.join(context.call.directory, path), cancelled=context.cancelled) as tree:
         for name in differ:
             _keep(context, tree, name, after.get(name))
-    changes = [Change(name, before.get(name), new := after.get(name), _source(context, new)) for name in differ]
+    changes = [Change(name, before.get(name), after.get(name), _source(context, after.get(name))) for name in differ]
     with Beneath(context.call.directory, cancelled=context.cancelled) as top:
         summary, diff = unified(changes, lambda name: _earlier(top, name, before[name]))
     whole = context.keep(diff.encode("utf-8", "replace"), "change.diff", "diff")
     return Taken(rows, len(rows), summary, diff[:_SHOWN], str(whole["sha256"]))
-
-
-_manifest = manifest
 
 
 def _json(state: FileState | None) -> Json:

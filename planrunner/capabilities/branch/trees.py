@@ -149,8 +149,8 @@ def states(context: Context, path: str) -> dict[str, FileState]:
     return result
 
 
-def manifest(context: Context, digest: str) -> dict[str, FileState]:
-    """The list that ``fork`` kept."""
+def kept_states(context: Context, digest: str) -> dict[str, FileState]:
+    """The files and links of a tree as ``fork`` noted them."""
     with context.artifact(digest) as file:
         return {name: FileState(**told) for name, told in read_json(file.read().decode("ascii")).items()}
 
