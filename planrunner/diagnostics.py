@@ -175,5 +175,5 @@ RULES: dict[str, Rule] = _rules(
     ("PLAN844", "faulty-profile", "error", "a profile that says what profiles cannot"),
     ("PLAN845", "not-used-yet", "note", "a setting that is checked and that this version does not use"),
     ("PLAN846", "fits-no-file", "warning", "a context profile names files that are not there"),
-    ("PLAN851", "session-in-no-order", "warning", "agents that go on with one conversation side by side"),
+    ("PLAN851", "session-in-no-order", "warning", "agents that continue one conversation side by side"),
 )

@@ -1,6 +1,6 @@
-"""Conversations that agents go on with: the digest of the newest transcript of each, by level and name.
+"""Conversations that agents continue: the digest of the newest transcript of each, by level and name.
 
-A linked plan has conversations of its own. An item of a fan-out goes on with those around it, each item for itself.
+A linked plan has conversations of its own. An item of a fan-out continues those around it, each item for itself.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from planrunner.machine.state import State
 
 
 def transcript_before(state: State, number: int) -> str:
-    """What the agent of a task goes on with; empty where it begins a conversation."""
+    """The conversation that the agent of a task continues; empty where it begins one."""
     agent = state.specs[number].agent
     name = agent.session if agent is not None and not agent.fresh else ""
     if not name:
@@ -21,7 +21,7 @@ def transcript_before(state: State, number: int) -> str:
 
 
 def attempt_ended(state: State, number: int, event: AttemptEnded) -> None:
-    """A request has been answered: whoever goes on with the conversation goes on from there."""
+    """A request has been answered: the conversation continues from there."""
     owner = state.tasks[number].frame.owner
     agent = state.specs[owner].agent if owner >= 0 else None
     name = agent.session if agent is not None else ""

@@ -238,7 +238,7 @@ class Fanout(NamedTuple):
 
 class Agent(NamedTuple):
     """What the author of a task says of the agent that carries it out: its name, what it is to do (a template), the
-    conversation that it goes on with and that later tasks may (empty: one of its own), and when its answer counts. One
+    conversation that it continues and that later tasks may (empty: one of its own), and when its answer counts. One
     that is ``fresh`` begins that conversation again, also where its answer did not count."""
 
     name: str

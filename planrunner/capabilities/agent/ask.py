@@ -200,7 +200,7 @@ def _told_apart(reply: Reply, taken: set[str]) -> Reply:
 
 
 class _Talk:
-    """One request with what it takes to get an answer that can be used."""
+    """One request, with those that mend its answer."""
 
     def __init__(
         self, asker: Asker, models: list[Model], asked: Asked, offers: Offers, schema: Json, has_tools: bool

@@ -53,7 +53,7 @@ def _said(context: Context) -> dict[str, Any]:
 
 
 def _title(title: str) -> str:
-    """A title on one line. Raises Failure for what is none."""
+    """A title on one line. Raises Failure for any other text."""
     text = " ".join(title.split())
     if not text or len(text) > _LONGEST_TITLE:
         raise Failure(f"a title has 1 to {_LONGEST_TITLE} characters")

@@ -1,4 +1,4 @@
-"""Conversations of agents: tasks that go on with the same one come one after the other."""
+"""Conversations of agents: tasks that continue the same one have an order."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def _finding(first: Task, second: Task) -> Diagnostic:
     session = second.agent.session if second.agent is not None else ""
     return Diagnostic(
         "PLAN851",
-        f"`{first.id}` and `{second.id}` go on with the conversation `{session}` in no fixed order",
+        f"`{first.id}` and `{second.id}` continue the conversation `{session}` in no fixed order",
         span_of(second, "session"),
-        labels=(Label(span_of(first, "session"), f"`{first.id}` goes on with it as well"),),
+        labels=(Label(span_of(first, "session"), f"`{first.id}` continues it as well"),),
         help=f"let one need the other: `needs: [{first.id}]`, or give each a conversation of its own",
     )
