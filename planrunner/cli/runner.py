@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from planrunner.app.plans.path import plan_named
 from planrunner.app.runs.control import Steered, steered_document
 from planrunner.app.runs.execute import ExecRequest, RunResult, Watch, execute
+from planrunner.app.runs.proposals import continued
 from planrunner.app.runs.setup import edited_plan
 from planrunner.cli.options import PROGRESS, ExecOptions
 from planrunner.cli.output import print_document
@@ -152,7 +153,6 @@ def with_proposals(
     """The run as it was left; one that has proposed a plan, and may take it over itself, is driven further."""
     if not result.state.proposal:
         return result
-    from planrunner.app.runs.proposals import continued  # few runs propose a plan
 
     return continued(result, progress, unattended, unconfined)
 

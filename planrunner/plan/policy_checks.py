@@ -27,6 +27,7 @@ from planrunner.plan.shell import programs
 from planrunner.plan.shell.commands import commands
 from planrunner.plan.shell.variables import set_in, steered
 from planrunner.plan.templates import holds_template
+from planrunner.syntax.yaml_writer import key_text
 
 if TYPE_CHECKING:
     from planrunner.plan.model import Capability, Task
@@ -193,7 +194,6 @@ def _pasted(value: Json) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(_pasted, value)) + "]"
     if isinstance(value, str):
-        from planrunner.syntax.yaml_writer import key_text
 
         text = key_text(value)
         return "'" + value.replace("'", "''") + "'" if text == f'"{value}"' else text

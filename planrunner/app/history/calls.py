@@ -116,9 +116,8 @@ def _of_agent(agent: str, event: AttemptStarted, after: Iterable[Entry]) -> Call
         return Called(event.task, event.attempt, False, {"agent": agent}, event.inputs, True, "", ())
     shown = {"agent": agent, "prompt": handed["prompt"], "session": handed["transcript"]}
     same = values_digest(handed) == event.inputs
-    return Called(
-        event.task, event.attempt, False, {name: text for name, text in shown.items() if text}, event.inputs, same, "", ()
-    )
+    said = {name: text for name, text in shown.items() if text}
+    return Called(event.task, event.attempt, False, said, event.inputs, same, "", ())
 
 
 def _attempt(journal: Journal, run: str, entries: list[Entry], event: AttemptStarted) -> Called:

@@ -195,7 +195,8 @@ def _approve_window(found: Look, window: Window, body: dict[str, Json], state: s
     run, name = found.row.run, window.name
     gates = [found.state.specs[number].id for number in window.waiting]
     if body["verdict"] == "reject":
-        hint = Hint(f"name the gate to reject ({', '.join(gates[:10])}): ", NextStep("reject", run, gates[0], "--reason", "TEXT"))
+        step = NextStep("reject", run, gates[0], "--reason", "TEXT")
+        hint = Hint(f"name the gate to reject ({', '.join(gates[:10])}): ", step)
         raise UsageError(f"`{name}` is a review window, which is approved as a whole", hint)
     if body.get("choice") or body.get("fields") or body.get("add"):
         raise UsageError(f"`{name}` is a review window: it is approved, not answered", NextStep("approve", run, name))

@@ -37,6 +37,7 @@ from planrunner.engine.effects import Effects
 from planrunner.engine.executors import LiveSettings
 from planrunner.engine.live import LiveEffects
 from planrunner.engine.loop import Driver, Inbox, Onlooker
+from planrunner.engine.planning import Planner
 from planrunner.engine.poller import Clock, StopSwitch, boot
 from planrunner.engine.secrets import Vault
 from planrunner.errors import Hint, NextStep, NotFound, UsageError
@@ -455,7 +456,6 @@ def live(site: Site, state: State, clock: Clock, epoch: int, vault: Vault | None
 
 def planner(site: Site, state: State) -> Callable[[], Planning]:
     """For what writes plans: the language as the project may use it, and the run as it stands."""
-    from planrunner.engine.planning import Planner  # loading plans, which most runs need not do
 
     text, path = site.journal.plan(text_key(state)).text, str(state.environment.get("plan", ""))
     return partial(Planner, site.registry, directory_of(state), text, path, state)

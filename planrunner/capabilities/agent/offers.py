@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from planrunner.capabilities.contract import Context
 from planrunner.capabilities.jsonschema import faults
 from planrunner.capabilities.llm.messages import Tool, ToolCall
+from planrunner.capabilities.mcp.tools import listed
 from planrunner.plan.agents import ANSWER
 from planrunner.plan.nearest import nearest
 from planrunner.plan.rights import Use, capability
@@ -86,7 +87,6 @@ def offered(context: Context, given: list[Json]) -> list[Offer]:
 
 def _of_server(context: Context, given: Json) -> list[Offer]:
     """The tools of a server, which a call of ``mcp.call`` reaches; none where the policy lets no plan list them."""
-    from planrunner.capabilities.mcp.tools import listed  # late: most agents use no server
 
     name, server = given["name"], given["server"]
     right = capability(context.call.rights, Use("mcp.tools", {"server": server}, final=True))

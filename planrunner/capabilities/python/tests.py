@@ -17,6 +17,7 @@ from planrunner.capabilities.files import records
 from planrunner.capabilities.files.text import to_write
 from planrunner.capabilities.files.verb import carry_out_late, late, open_tree, undone
 from planrunner.capabilities.programs import Program, run
+from planrunner.capabilities.python.author import drafted
 from planrunner.capabilities.python.draft import Draft, Order, quiet, scratch
 from planrunner.capabilities.python.scan import content, decoded
 from planrunner.capabilities.validate.code import find
@@ -146,7 +147,6 @@ def _draft(context: Context, order: Order, by_model: bool, asked: tuple[str, str
     if not order.file.endswith(".py"):
         raise Failure(f"{order.file} is not a file of Python")
     if by_model:
-        from planrunner.capabilities.python.author import drafted  # with what an extra brings
 
         return drafted(context, order, source, asked)
     context.spend(cost=0, tokens=0, calls=0)

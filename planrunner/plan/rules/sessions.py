@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 from planrunner.diagnostics import Diagnostic, Label
 from planrunner.plan.model import Task
@@ -17,7 +18,7 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
     for here, task in enumerate(tasks):
         if task.agent is not None and task.agent.session:
             by_session.setdefault(task.agent.session, []).append(here)
-    pairs = [pair for positions in by_session.values() for pair in zip(positions, positions[1:])]
+    pairs = [pair for positions in by_session.values() for pair in pairwise(positions)]
     before = view.graph.precedes([*pairs, *((second, first) for first, second in pairs)]) if pairs else []
     for (first, second), forth, back in zip(pairs, before, before[len(pairs) :]):
         if not (forth or back):
