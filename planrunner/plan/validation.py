@@ -189,6 +189,8 @@ WORDINGS: dict[str, Callable[[Fault], Iterator[Diagnostic] | tuple[Diagnostic, .
     "pattern": lambda f: (wording.not_matching(f.name, f.node, f.schema.get("patternErrorMessage", "")),),
     "minimum": lambda f: (wording.out_of_range(f.name, f.node, f"at least {f.value}"),),
     "maximum": lambda f: (wording.out_of_range(f.name, f.node, f"at most {f.value}"),),
+    "exclusiveMinimum": lambda f: (wording.out_of_range(f.name, f.node, f"more than {f.value}"),),
+    "uniqueItems": lambda f: (wording.twice(f.name, f.node),),
     "minItems": lambda f: (wording.too_few(f.name, f.node, f.value, "item"),),
     "minProperties": lambda f: (wording.too_few(f.name, f.node, f.value, "key"),),
     "maxProperties": lambda f: (wording.too_many(f.title, f.node, f.value),),

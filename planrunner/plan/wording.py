@@ -182,6 +182,10 @@ def too_few(name: str, node: Node, least: int, what: str) -> Diagnostic:
     return Diagnostic("PLAN006", f"{name} needs at least {least} {what}{'' if least == 1 else 's'}", _head(node))
 
 
+def twice(name: str, node: Node) -> Diagnostic:
+    return Diagnostic("PLAN006", f"{name} has an item twice", _head(node))
+
+
 def too_many(title: str, node: Node, most: int) -> Diagnostic:
     return Diagnostic("PLAN006", f"{title} has at most {most} key{'' if most == 1 else 's'}", _head(node))
 
