@@ -98,6 +98,7 @@ def fork(
         below = os.path.relpath(os.path.realpath(context.call.directory), os.path.realpath(repository.top))
     else:
         _copy(context, whole)
+    _hide(context)
     path = place if below in ("", ".") else f"{place}/{below}"
     rows = {name: state.as_json() for name, state in states(context, path).items()}
     kept = context.keep(stable_json(rows).encode("ascii"), "manifest", "json")
@@ -171,8 +172,14 @@ def _hide(context: Context) -> None:
     folder = os.path.join(context.call.directory, BRANCHES)
     if os.path.islink(folder):
         raise Failure(f"{BRANCHES} is a link: remove it", rule="files.link")
-    os.makedirs(folder, exist_ok=True)
-    Path(folder, ".gitignore").write_text("*\n", encoding="ascii")
+    for again in (True, False):  # a candidate that ends beside this one may take the empty folder away
+        os.makedirs(folder, exist_ok=True)
+        try:
+            Path(folder, ".gitignore").write_text("*\n", encoding="ascii")
+            return
+        except FileNotFoundError:
+            if not again:
+                raise
 
 
 def _copy(context: Context, whole: str) -> None:
@@ -197,6 +204,7 @@ def _remove(context: Context, place: str) -> bool:
         shutil.rmtree(whole)
     folder = os.path.join(context.call.directory, BRANCHES)
     with contextlib.suppress(OSError):
-        if os.listdir(folder) == [".gitignore"]:
-            shutil.rmtree(folder)
+        if there and os.listdir(folder) == [".gitignore"]:
+            os.unlink(os.path.join(folder, ".gitignore"))
+            os.rmdir(folder)  # not where another candidate has begun meanwhile
     return there
