@@ -139,10 +139,10 @@ def _references(section: str, value: Node, known: dict[str, Names], directory: s
             layers = to_json(memory) if memory is not None else []
             yield from _context(f"the agent `{agent}`", _value(body, "context"), layers, known, directory)
     elif section == "contexts":
-        for key in _keys(value):
-            if key.value == contexts.FRESH:
+        for written in _keys(value):
+            if written.value == contexts.FRESH:
                 message = "a profile named `fresh` has no effect: as the `context` of a task that is a word"
-                yield Diagnostic("PLAN006", message, key.span, help="give it another name")
+                yield Diagnostic("PLAN006", message, written.span, help="give it another name")
         for profile, body in entries(value):
             yield from _context(f"the context profile `{profile}`", body, [], known, directory)
     elif section == "models":
