@@ -59,7 +59,7 @@ class Next(NamedTuple):
 @capability(
     "agent.ask",
     effect="read",
-    risks=("sends what the agent knows over the network, to the provider of its model",),
+    risks=("sends what the agent knows to the provider of its model, over the network", "costs money"),
     spends=("cost", "tokens", "calls", "rest"),
     foreign=("*",),
     own=("done", "transcript", "model", "usage", "attempts", "context"),
