@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from planrunner.app.plans.path import plan_named
 from planrunner.app.runs.control import Steered, steered_document
 from planrunner.app.runs.execute import ExecRequest, RunResult, Watch, execute
-from planrunner.app.runs.proposals import continued
 from planrunner.app.runs.setup import edited_plan
 from planrunner.cli.options import PROGRESS, ExecOptions
 from planrunner.cli.output import print_document
@@ -147,12 +146,11 @@ def exec_plan(given: Settings, options: ExecOptions) -> int:
     return report(result, options.json)
 
 
-def with_proposals(
-    result: RunResult, progress: Watch, unattended: bool = False, unconfined: bool = False
-) -> RunResult:
+def with_proposals(result: RunResult, progress: Watch, unattended: bool = False, unconfined: bool = False) -> RunResult:
     """The run as it was left; one that has proposed a plan, and may take it over itself, is driven further."""
     if not result.state.proposal:
         return result
+    from planrunner.app.runs.proposals import continued
 
     return continued(result, progress, unattended, unconfined)
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from threading import get_ident
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, assert_never
 
 from planrunner.capabilities.contract import Call
@@ -46,6 +47,13 @@ Json = Any
 
 
 _REASONS: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "terminated"}
+
+
+def _observation() -> ModuleType:
+    """What looks at the world beside calls, which runs of plain commands do without."""
+    from planrunner.engine import observation
+
+    return observation
 
 
 class LiveEffects:
@@ -92,8 +100,6 @@ class LiveEffects:
                 self._act(effect)
 
     def _act(self, effect: Effect) -> None:
-        from planrunner.engine.observation import act, beside
-
         match effect:
             case StartCall():
                 self.begin(effect.call)
@@ -109,20 +115,18 @@ class LiveEffects:
             case Save() | Examine() if effect.call is not None:
                 self._ask(effect)
             case Examine() | RecheckEvidence() | TakeCheckpoint():
-                work, into = beside(self._settings.state_dir, effect, self.redactor)
+                work, into = _observation().beside(self._settings.state_dir, effect, self.redactor)
                 self._examined += 1
                 self._resources.threads().submit(work, partial(self._seen, into))
             case ObserveFacts() | CheckFreshness() | RecordFreshness() | DropFreshness() | Save() | Restore():
-                events = act(self._settings.state_dir, effect, self.redactor)
+                events = _observation().act(self._settings.state_dir, effect, self.redactor)
                 self._events += [self._without_secrets(event) for event in events]
             case _:
                 assert_never(effect)
 
     def _ask(self, effect: Probe | Save | Examine) -> None:
         if self._questions is None:
-            from planrunner.engine.observation import asking
-
-            ask = partial(asking, self._settings.resolve, partial(services, self._settings, self))
+            ask = partial(_observation().asking, self._settings.resolve, partial(services, self._settings, self))
             seen = partial(self._seen, None)
             self._questions = Questions(self._resources.poller, self._settings.grace, ask, seen)
         self._examined += 1

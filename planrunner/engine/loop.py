@@ -304,9 +304,7 @@ class Decisions:
 
     def _keep(self, event: Event) -> None:
         if isinstance(event, GateDecided):
-            from planrunner.engine.gates import with_values
-
-            event = with_values(self.state, event)
+            event = _gates().with_values(self.state, event)
         self._record(event, self._now)
         if type(event) is TaskSettled:
             follows = event.status == "completed" and bool(self.state.freshness)
@@ -353,16 +351,21 @@ class Inbox:
         self._journal.append(self._lease, entries, answers)
 
 
+def _gates() -> ModuleType:
+    """What is put to people, which runs without gates do without."""
+    from planrunner.engine import gates
+
+    return gates
+
+
 def looks(state: State, request: Request, place: Place) -> tuple[dict[str, Json], ...]:
     """What of the world has to be looked at before the answer: the evidence of the gate that a vote is for."""
     number = state.index.get(str(request.body.get("gate"))) if request.kind == "vote" else None
     gate = state.tasks[number].gate if number is not None else None
     if number is None or gate is None or not gate.waits:
         return ()
-    from planrunner.engine.gates import request as asked
-
     try:
-        return tuple(asked(state, number, gate.stage, place).get("looks", ()))
+        return tuple(_gates().request(state, number, gate.stage, place).get("looks", ()))
     except NO_VALUE:
         return ()  # which the answer says
 
@@ -397,10 +400,8 @@ def _vote(state: State, request: Request, place: Place, now: float, weighed: Rec
     verdict = reply(state, "vote", {**body, "unread": True}, by)
     if not verdict.applied:
         return verdict
-    from planrunner.engine.gates import renewed
-
     try:
-        event = renewed(state, str(body["gate"]), place, weighed)
+        event = _gates().renewed(state, str(body["gate"]), place, weighed)
     except NO_VALUE as error:
         return refused(f"what is asked cannot be shown any more: {error}")
     if event is None:

@@ -37,7 +37,6 @@ from planrunner.engine.effects import Effects
 from planrunner.engine.executors import LiveSettings
 from planrunner.engine.live import LiveEffects
 from planrunner.engine.loop import Driver, Inbox, Onlooker
-from planrunner.engine.planning import Planner
 from planrunner.engine.poller import Clock, StopSwitch, boot
 from planrunner.engine.secrets import Vault
 from planrunner.errors import Hint, NextStep, NotFound, UsageError
@@ -456,8 +455,9 @@ def live(site: Site, state: State, clock: Clock, epoch: int, vault: Vault | None
 
 def planner(site: Site, state: State) -> Callable[[], Planning]:
     """For what writes plans: the language as the project may use it, and the run as it stands."""
-
     text, path = site.journal.plan(text_key(state)).text, str(state.environment.get("plan", ""))
+    from planrunner.engine.planning import Planner
+
     return partial(Planner, site.registry, directory_of(state), text, path, state)
 
 
