@@ -25,8 +25,8 @@ _ANSWERS = {"": "no", "n": "no", "no": "no", "e": "edit", "edit": "edit", "y": "
 @click.argument("goal")
 @click.option("-o", "--output", "file", metavar="FILE", help="The plan file to write; default: plans/NAME.yaml.")
 @click.option("--model", default="", metavar="NAME", help="The model of planrunner.yaml that writes the plan.")
-@click.option("--no-model", is_flag=True, help="Use no model: only goals that planrunner knows.")
-@click.option("--rounds", type=click.IntRange(1, 10), default=3, help="How many plans the model may write (3).")
+@click.option("--no-model", is_flag=True, help="Use no model, only the built-in templates.")
+@click.option("--rounds", type=click.IntRange(1, 10), default=3, help="The most plans that the model writes (3).")
 @click.option(
     "--budget",
     multiple=True,
@@ -34,19 +34,19 @@ _ANSWERS = {"": "no", "n": "no", "no": "no", "e": "edit", "edit": "edit", "y": "
     metavar="NAME=AMOUNT",
     help="Limit the model: cost=$0.50, tokens=100k.",
 )
-@click.option("--yes", is_flag=True, help="Replace a FILE that exists without a prompt. The plan does not run.")
-@click.option("--progress", type=click.Choice(PROGRESS), help="Show the work of the model (default: not).")
+@click.option("--yes", is_flag=True, help="Replace an existing FILE without a prompt. The plan does not run.")
+@click.option("--progress", type=click.Choice(PROGRESS), help="Show the progress of the model (default: off).")
 @json_option
 @click.pass_context
 def draft_command(ctx: click.Context, /, goal: str, **options: Any) -> int:
-    """Draft a plan for GOAL, in plain words. The plan is checked, shown as a diff with what it may do, and written to a
-    file. It runs only after you allow exactly this plan: at the prompt, or by its digest.
+    """Draft a plan for GOAL, in plain words. planrunner checks the plan, shows a diff and what the plan may do, and
+    writes it to a file. The plan runs only after you trust its digest, or confirm it at the prompt.
 
-    With a model in planrunner.yaml the model writes it, and findings go back to it. Without one, planrunner knows ten
-    goals and fills their plans from the project: its commands, its repository, the files and addresses in GOAL.
+    If planrunner.yaml configures a model, the model writes the plan and gets the lint findings. Otherwise planrunner
+    fills one of ten templates from the project: its commands, its repository, the files and addresses in GOAL.
 
     \b
-    Codes: 0 drafted, 2 a goal that is not known, 5 the model wrote no valid plan.
+    Exit codes: 0 drafted, 2 unknown goal, 5 the model wrote no valid plan.
 
     \b
     Examples:
@@ -86,7 +86,7 @@ def _shown(given: Settings, made: Draft, options: dict[str, Any]) -> int:
     if options["json"]:
         print_document(draft_document(_view(made)._replace(written=path), given.program), line=True)
     elif made.review is None:
-        click.echo(f"{path} keeps what was written; mend it, or try again with other words", err=True)
+        click.echo(f"{path} has the text of the model; fix it, or draft again with a different goal", err=True)
     elif attended:
         return _asked(given, made)
     else:

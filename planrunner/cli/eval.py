@@ -37,11 +37,11 @@ from planrunner.views.terminal import Terminal, plural
 def eval_command(
     ctx: click.Context, /, save: str | None, junit: str | None, as_json: bool, **options: Any
 ) -> int:  # fmt: skip
-    """Run plans for real in scratch copies of the project, score what they give, and compare models and versions. PATH
-    is an evaluation file (*.eval.yaml) or a folder.
+    """Run plans for real in scratch copies of the project, score the results, and compare models and versions. PATH is
+    an evaluation file (*.eval.yaml) or a folder.
 
-    The project and its journal are left alone; what a plan does elsewhere (network, databases) is real and costs money.
-    Exit codes: 0 every case passes, 1 a case fails or regressed, 3 no evaluation, 5 a file or a plan is invalid, 6 the
+    The project and its journal are not changed. Effects elsewhere (network, databases) and their costs are real. Exit
+    codes: 0 every case passes, 1 a case fails or regressed, 3 no evaluation, 5 a file or a plan is invalid, 6 the
     budgets of an evaluation are used up.
 
     \b

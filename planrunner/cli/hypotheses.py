@@ -18,10 +18,10 @@ from planrunner.views.hypotheses import hypotheses_document, hypotheses_lines
 @json_option
 @click.pass_context
 def hypotheses_command(ctx: click.Context, /, run: str, as_json: bool) -> int:
-    """Show the hypotheses of a run: how confident it is in each, and the evidence that says so.
+    """Show the hypotheses of a run: the confidence in each, and the evidence.
 
-    A confidence follows from the prior and the results of tasks by Bayes' rule. RUN is an id, the start of one, or
-    `last`.
+    A confidence is computed from the prior and the evidence of tasks by Bayes' rule. RUN is an id, a prefix of an id,
+    or `last`.
 
     \b
     Examples:

@@ -16,12 +16,12 @@ from planrunner.knowledge.notes import FOLDER
 from planrunner.views.documents import document_of, listing
 from planrunner.views.knowledge import details, rows
 
-folder_option = click.option("--folder", default=FOLDER, metavar="DIR", help="Where the base lies (kb).")
+folder_option = click.option("--folder", default=FOLDER, metavar="DIR", help="The folder of the base (kb).")
 
 
 @click.group("kb", cls=CommandGroup, default="list")
 def kb_command() -> None:
-    """Look through the knowledge base of the project: notes, and claims with what speaks for them.
+    """List, show and export the knowledge base of the project: notes, and claims with their evidence.
 
     \b
     Examples:
@@ -35,16 +35,16 @@ def kb_command() -> None:
 @click.argument("query", default="")
 @click.option("--kind", type=click.Choice(("note", "claim")), help="Only notes, or only claims.")
 @click.option(
-    "--status", type=click.Choice(("confirmed", "supported", "open", "disputed")), help="Only claims that come to this."
+    "--status", type=click.Choice(("confirmed", "supported", "open", "disputed")), help="Only claims with this status."
 )
-@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only with this tag.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only entries with this tag.")
 @folder_option
 @json_option
 @click.pass_context
 def list_notes(
     ctx: click.Context, /, query: str, kind: str | None, status: Any, tags: tuple[str, ...], folder: str, as_json: bool
 ) -> int:
-    """List notes and claims; with QUERY those that it fits, the best first."""
+    """List notes and claims; with QUERY the matches, the best first."""
     notes = found(knowledge.all_notes(folder), query, kind or "", status, [*tags])
     if as_json:
         print_document(listing("notes", notes, total=len(notes)))
@@ -52,7 +52,7 @@ def list_notes(
         screen = output(given_settings(ctx))
         screen.write("\n".join(rows(screen, notes)) + "\n")
     else:
-        click.echo(f"the knowledge base `{folder}` has nothing that fits", err=True)
+        click.echo(f"the knowledge base `{folder}` has no matching entries", err=True)
     return 0
 
 
@@ -62,7 +62,7 @@ def list_notes(
 @json_option
 @click.pass_context
 def show_note(ctx: click.Context, /, id: str, folder: str, as_json: bool) -> int:
-    """Show a note, or a claim with what speaks for and against it."""
+    """Show a note, or a claim with the evidence for and against it."""
     note = knowledge.one(folder, id)
     if as_json:
         print_document(document_of(note))
@@ -72,13 +72,13 @@ def show_note(ctx: click.Context, /, id: str, folder: str, as_json: bool) -> int
 
 
 @kb_command.command("export")
-@click.option("-o", "--output", "target", default="", metavar="FILE", help="Where to write (standard output).")
-@click.option("--title", default="Knowledge base", help="Its heading.")
+@click.option("-o", "--output", "target", default="", metavar="FILE", help="The file to write (standard output).")
+@click.option("--title", default="Knowledge base", help="The heading of the document.")
 @folder_option
 @json_option
 @click.pass_context
 def export_notes(ctx: click.Context, /, target: str, title: str, folder: str, as_json: bool) -> int:
-    """Write the base as Markdown."""
+    """Export the base as Markdown."""
     text = knowledge.exported(folder, title, target)
     if as_json:
         print_document(document_of({"file": target, "markdown": text}))

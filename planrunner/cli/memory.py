@@ -22,9 +22,9 @@ from planrunner.views.memory import details, rows
 Json = Any
 
 place_options = options(
-    click.option("--layer", type=click.Choice(LAYERS), default="project", help="Which memory (project)."),
-    click.option("--run", metavar="RUN", default="", help="The run whose task memory is meant."),
-    click.option("--lessons", is_flag=True, help="What was learnt of failures and patterns."),
+    click.option("--layer", type=click.Choice(LAYERS), default="project", help="The layer of memory (project)."),
+    click.option("--run", metavar="RUN", default="", help="The run, for --layer task."),
+    click.option("--lessons", is_flag=True, help="Lessons (memory.learn) instead of entries."),
 )
 
 
@@ -36,7 +36,7 @@ def _where(ctx: click.Context, chosen: dict[str, Json]) -> Where:
 
 @click.group("memory", cls=CommandGroup, default="list")
 def memory_command() -> None:
-    """Look through what runs remember, and change it.
+    """List, search and change the memory of runs.
 
     \b
     Examples:
@@ -50,21 +50,21 @@ def memory_command() -> None:
 @memory_command.command("list")
 @place_options
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only entries with this tag.")
-@click.option("--prefix", default="", metavar="TEXT", help="Only entries whose key begins so.")
+@click.option("--prefix", default="", metavar="TEXT", help="Only entries whose key starts with TEXT.")
 @click.option("--limit", type=click.IntRange(1), default=50, metavar="N", help="At most N (50).")
 @json_option
 @click.pass_context
 def list_entries(
     ctx: click.Context, /, tags: tuple[str, ...], prefix: str, limit: int, as_json: bool, **chosen: Json
 ) -> int:
-    """List entries, those that changed last first."""
+    """List entries, the latest change first."""
     with memory.opened(_where(ctx, chosen)) as layer:
         entries, total = layer.page(memory.picked(prefix, tags), limit)
     data = [entry.as_json() for entry in entries]
     if as_json:
         print_document(listing("entries", data, layer=chosen["layer"], total=total))
         return 0
-    _print_table(ctx, data, "nothing is remembered here")
+    _print_table(ctx, data, "no entries")
     if total > limit:
         click.echo(f"{total - limit} more: --limit {total} lists all", err=True)
     return 0
@@ -73,7 +73,12 @@ def list_entries(
 @memory_command.command("search")
 @click.argument("query")
 @place_options
-@click.option("--by", type=click.Choice(("both", "text", "vector")), default="both", help="What counts (both).")
+@click.option(
+    "--by",
+    type=click.Choice(("both", "text", "vector")),
+    default="both",
+    help="Search by words, by similarity, or by both (both).",
+)
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only entries with this tag.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=10, metavar="N", help="At most N (10).")
 @json_option
@@ -81,14 +86,14 @@ def list_entries(
 def search_entries(
     ctx: click.Context, /, query: str, by: Any, tags: tuple[str, ...], limit: int, as_json: bool, **chosen: Json
 ) -> int:
-    """Find entries by what they are about, the best first."""
+    """Search for entries, the best match first."""
     with memory.opened(_where(ctx, chosen)) as layer:
         hits = layer.search(query, by, limit, memory.picked("", tags))
     data = [{**hit.entry.as_json(), "score": round(hit.score, 4)} for hit in hits]
     if as_json:
         print_document(listing("entries", data, layer=chosen["layer"], total=len(data)))
         return 0
-    _print_table(ctx, data, "nothing similar is remembered here")
+    _print_table(ctx, data, "no matching entries")
     return 0
 
 
@@ -106,7 +111,7 @@ def _print_table(ctx: click.Context, data: list[dict[str, Json]], none: str) -> 
 @json_option
 @click.pass_context
 def show_entry(ctx: click.Context, /, key: str, as_json: bool, **chosen: Json) -> int:
-    """Show one entry with where it came from."""
+    """Show an entry and its source."""
     with memory.opened(_where(ctx, chosen)) as layer:
         data = memory.got(layer, key).as_json()
     if as_json:
@@ -120,13 +125,13 @@ def show_entry(ctx: click.Context, /, key: str, as_json: bool, **chosen: Json) -
 @click.argument("key")
 @click.argument("value")
 @place_options
-@click.option("--tag", "tags", multiple=True, metavar="TAG", help="A word by which it is picked.")
-@click.option("--data", is_flag=True, help="VALUE is JSON; without this it is text.")
-@click.option("--trusted", is_flag=True, help="Vouch for it: plans may use it as their own text.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="A tag of the entry.")
+@click.option("--data", is_flag=True, help="Read VALUE as JSON instead of text.")
+@click.option("--trusted", is_flag=True, help="Vouch for VALUE: plans can use it as trusted text.")
 @json_option
 @click.pass_context
 def put_entry(ctx: click.Context, /, key: str, value: str, tags: tuple[str, ...], as_json: bool, **chosen: Json) -> int:
-    """Remember a value under a key; `-` reads it from standard input."""
+    """Keep VALUE under KEY; `-` reads standard input."""
     text = sys.stdin.read() if value == "-" else value
     with memory.opened(_where(ctx, chosen), writes=True) as layer:
         entry = memory.put(layer, key, _data(text) if chosen["data"] else text, tags, chosen["trusted"])
@@ -146,7 +151,7 @@ def _data(text: str) -> Json:
     try:
         return read_json(text)
     except ValueError as error:
-        raise UsageError(f"the value is not JSON: {error}", "leave `--data` out to remember it as text") from None
+        raise UsageError(f"the value is not JSON: {error}", "omit `--data` to keep it as text") from None
 
 
 @memory_command.command("forget")
@@ -179,7 +184,7 @@ def export_entries(ctx: click.Context, /, **chosen: Json) -> int:
 @json_option
 @click.pass_context
 def import_entries(ctx: click.Context, /, file: Any, as_json: bool, **chosen: Json) -> int:
-    """Take in entries that `export` has written, in place of those with the same keys; none is trusted by that."""
+    """Import entries from `export`, replacing those with the same keys; imported entries are not trusted."""
     with memory.opened(_where(ctx, chosen), writes=True) as layer:
         count = memory.imported(layer, file)
     return _done(
@@ -192,7 +197,7 @@ def import_entries(ctx: click.Context, /, file: Any, as_json: bool, **chosen: Js
 @json_option
 @click.pass_context
 def reindex_entries(ctx: click.Context, /, as_json: bool, **chosen: Json) -> int:
-    """Make the vectors of all entries again, without a model."""
+    """Recompute the vectors of all entries, without a model."""
     with memory.opened(_where(ctx, chosen), writes=True) as layer:
         count = memory.reindexed(layer)
     return _done(

@@ -39,10 +39,8 @@ plan_options = options(PLAN, params_option("With --plan: set a parameter."))
 @click.argument("run", shell_complete=RUN)
 @click.argument("plan", required=False, type=click.Path())
 @params_option()
-@click.option(
-    "--accept", "accepted", metavar="DIGEST", help="Accept the plan of this digest, which the run proposes."
-)
-@click.option("--decline", is_flag=True, help="Keep the plan of the run; what it proposes is dropped.")
+@click.option("--accept", "accepted", metavar="DIGEST", help="Accept the proposed plan with this digest.")
+@click.option("--decline", is_flag=True, help="Decline the proposed plan and keep the current one.")
 @click.option("--reason", default="", metavar="TEXT", help="Why; kept with the run.")
 @click.option("--keep-unchanged", is_flag=True, help="Reuse every result whose call is unchanged.")
 @click.option("--preview", "only_preview", is_flag=True, help="Only show what would change and what would re-run.")
@@ -57,7 +55,7 @@ def revise_command(
     """Give a run its next revision: the plan in the file PLAN. `planrunner resume` continues the run.
 
     Completed tasks keep their results if their definition and their inputs are unchanged; changed, new and failed
-    tasks run, and the tasks that depend on them. Without PLAN the plan that the run itself proposes is shown.
+    tasks run, and the tasks that depend on them. Without PLAN, show the plan that the run proposes.
 
     \b
     Examples:
@@ -70,7 +68,7 @@ def revise_command(
     accepted, decline = how.pop("accepted"), how.pop("decline")
     if plan is None or accepted or decline:
         if plan is not None or (accepted and decline) or (how["params"] or how["keep_unchanged"] or how["trust"]):
-            raise UsageError("--accept and --decline are about the plan that the run proposes: name nothing else")
+            raise UsageError("--accept and --decline apply to the proposed plan; remove the other arguments")
         return _proposed(given, run, (accepted or "", decline, how["reason"]), as_json)
     request = ReviseRequest(run, plan, ask=partial(consent, given, False), **how)
     made = preview(request, given.state) if only_preview else revise(request, given.state)

@@ -76,17 +76,17 @@ def list_runs(ctx: click.Context, /, as_json: bool, **options: Any) -> int:
 @runs_command.command("digest")
 @click.argument("runs", nargs=-1, shell_complete=RUN, metavar="[RUN]...")
 @click.option("--since", type=Time(), metavar="TIME", help="The start of the period (1d ago): `2h` ago, or a date.")
-@click.option("--model", metavar="NAME", default="", help="Let a model of planrunner.yaml word it, beside the facts.")
+@click.option("--model", metavar="NAME", default="", help="Add a summary by a model of planrunner.yaml.")
 @json_option
 @click.pass_context
 def digest_runs(
     ctx: click.Context, /, runs: tuple[str, ...], since: float | None, model: str, as_json: bool
 ) -> int:
-    """Summarize progress and blockers: what waits for whom and for how long, what failed and why, what was done, what
-    is next.
+    """Summarize progress and blockers: open gates and how long they have waited, failures with their causes, completed
+    tasks, next tasks.
 
-    Without RUN, of all open runs and of those that started or ended in the period. The facts come from the journal;
-    with --model a model words them, in a run of its own, and decides nothing.
+    Without RUN: all open runs, and those that started or ended in the period. The facts come from the journal. With
+    --model a model adds a summary, in a run of its own; it has no effect on the runs.
     """
     settings, now = given_settings(ctx), time.time()
     request = DigestRequest(now - _DAY if since is None else since, runs, settings.state)

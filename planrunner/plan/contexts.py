@@ -71,14 +71,14 @@ def faults(given: Mapping[str, Json], whole: Mapping[str, Json]) -> Iterator[tup
     """What is wrong with a profile: the key, and a sentence. ``whole`` is it with all that it is laid over."""
     tokens = tokens_of(given.get("tokens"))
     if tokens > MOST_TOKENS:
-        yield "tokens", f"a context of {tokens:,} tokens fits no model: write {MOST_TOKENS:,} or fewer"
+        yield "tokens", f"a context of {tokens:,} tokens is too large for any model: write {MOST_TOKENS:,} or fewer"
     include = _texts(given.get("include"))
     for part in include:
         if part in _NEED_MORE and not whole.get(part):
-            yield "include", f"`{part}` of `include` has no effect: say which, such as `{_NEED_MORE[part]}`"
+            yield "include", f"`{part}` of `include` has no effect: add the key, such as `{_NEED_MORE[part]}`"
     for part in _NEED_MORE if include else ():
         if given.get(part) and part not in include:
-            yield part, f"`{part}` has no effect: `include` lacks it"
+            yield part, f"`{part}` has no effect: `include` does not list it"
     for key in ("skills", "files"):
         for pattern in _texts(given.get(key)):
             if wrong := _wrong(pattern):

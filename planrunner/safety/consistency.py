@@ -141,7 +141,7 @@ def _references(section: str, value: Node, known: dict[str, Names], directory: s
     elif section == "contexts":
         for written in _keys(value):
             if written.value == contexts.FRESH:
-                message = "a profile named `fresh` has no effect: as the `context` of a task that is a word"
+                message = "a profile named `fresh` has no effect: `context: fresh` means a new conversation"
                 yield Diagnostic("PLAN006", message, written.span, help="give it another name")
         for profile, body in entries(value):
             yield from _context(f"the context profile `{profile}`", body, [], known, directory)
@@ -222,7 +222,7 @@ def _context(
     for key, message in contexts.faults(said, said):
         yield Diagnostic("PLAN006", message, _place(node, key))
     for key, pattern in contexts.unmatched(said, directory):
-        yield Diagnostic("PLAN846", f"`{pattern}` fits no file of the project", _place(node, key, pattern))
+        yield Diagnostic("PLAN846", f"`{pattern}` matches no file of the project", _place(node, key, pattern))
 
 
 def _place(node: Mapping, key: str, word: str = "") -> Span:
@@ -259,7 +259,7 @@ def _named(
         if not isinstance(each, Scalar) or not isinstance(each.value, str) or each.value in names or other(each.value):
             continue
         close = nearest(each.value, islice(names, _NEAR))
-        what = f"{whose} names the {_CALLED[section]} `{each.value}`, which is not there"
+        what = f"{whose} names the {_CALLED[section]} `{each.value}`, which does not exist"
         help_ = f"`{section}` has {listed(tuple(islice(names, 8)))}" if names else f"there is no section `{section}`"
         yield Diagnostic("PLAN841", what + (f", did you mean `{close}`?" if close else ""), each.span, help=help_)
 
@@ -268,7 +268,7 @@ def _plan(node: Node | None, directory: str) -> Iterator[Diagnostic]:
     if not isinstance(node, Scalar) or not isinstance(node.value, str):
         return
     if "\0" in node.value or not os.path.isfile(os.path.join(directory, node.value)):
-        yield Diagnostic("PLAN841", f"`workflow` names the plan `{node.value}`, which is not there", node.span)
+        yield Diagnostic("PLAN841", f"`workflow` names the plan `{node.value}`, which does not exist", node.span)
 
 
 def _idle(name: str, piece: Piece) -> Iterator[Diagnostic]:

@@ -206,15 +206,15 @@ def test_lint_reports_unknown_profiles_and_parts_and_patterns_that_fit_nothing(m
     assert "there is no context profile `workng`, did you mean `working`?" in said
     bench.write(named, contexts={"working": {"include": ["task", "files"]}})
     said = bench.call("lint", "plan.yaml").stdout
-    assert "`files` of `include` has no effect: say which, such as `files: [README.md]`" in said
+    assert "`files` of `include` has no effect: add the key, such as `files: [README.md]`" in said
     bench.write(PLAN.replace("agent: coder", "agent: {memory: 5, context: {memory: 3, tokens: [1], skills: {a: b}}}"))
     assert bench.call("lint", "plan.yaml").returncode == 1
     own = "context: {include: [tsk], tokens: 200M, files: [src/*.py]}"
     bench.write(PLAN.replace("agent: coder", f"agent: coder\n    {own}"), contexts={})
     said = bench.call("lint", "plan.yaml").stdout
     assert "did you mean `task`?" in said
-    assert "a context of 200,000,000 tokens fits no model: write 10,000,000 or fewer" in said
-    assert "warning[PLAN846] `src/*.py` fits no file of the project" in said
+    assert "a context of 200,000,000 tokens is too large for any model: write 10,000,000 or fewer" in said
+    assert "warning[PLAN846] `src/*.py` matches no file of the project" in said
 
 
 def test_preview_shows_the_model_tools_context_and_limits_of_each_agent(make: Make) -> None:

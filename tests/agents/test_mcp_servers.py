@@ -343,8 +343,8 @@ def test_a_server_that_a_template_names_wrongly_is_told_at_the_call(tmp_path: Pa
         ({"mcp": {"command": "x", "headers": {"A": "b"}}}, "`headers` has no effect"),
         ({"mcp": "x", "with": {"a": 1}}, "`with` has no effect"),
         ({"uses": "shell", "tools": ["x"]}, "`tools` has no effect"),
-        ({"mcp": {"command": "x", "secrets": {"A": "nowhere"}}}, "the credential `nowhere`, which is not there"),
-        ({"mcp": {"url": "https://x", "credential": "nowhere"}}, "the credential `nowhere`, which is not there"),
+        ({"mcp": {"command": "x", "secrets": {"A": "nowhere"}}}, "the credential `nowhere`, which does not exist"),
+        ({"mcp": {"url": "https://x", "credential": "nowhere"}}, "the credential `nowhere`, which does not exist"),
         ({"mcp": {"comand": "x"}}, "did you mean `command`?"),
     ],
 )

@@ -108,7 +108,7 @@ class TestChoosing:
             ({"a": ONE, "b": ONE}, "", r"no model is named, and planrunner.yaml has no `models: default:` \(a, b\)"),
             ({"fast": ONE}, "fsat", "no model `fsat` under `models`: did you mean `fast`"),
             ({"default": "a", "a": ONE}, "default", "no model `default`"),
-            ({"a": {**ONE, "fallback": ["gone"]}}, "a", "names the model `gone`, which is not there"),
+            ({"a": {**ONE, "fallback": ["gone"]}}, "a", "names the model `gone`, which does not exist"),
             ({"a": {**ONE, "fallback": ["a"]}}, "a", "has a `fallback` that is itself"),
             ({"a": {"provider": "openai-compatible", "model": "m"}}, "a", "needs a `base_url`"),
         ],

@@ -50,12 +50,12 @@ def test_settings_whose_names_are_all_there_have_only_notes(found) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "word", "said"),
     [
-        ("default: fast", "default: fsat", "fsat", "`default` of `models` names the model `fsat`, which is not there, did you mean `fast`?"),
+        ("default: fast", "default: fsat", "fsat", "`default` of `models` names the model `fsat`, which does not exist, did you mean `fast`?"),
         ("judge: careful", "judge: nobody", "nobody", "names the model `nobody`"),
         ("fallback: [careful]}\n  careful", "fallback: [gone]}\n  careful", "gone", "the model `fast` names the model `gone`"),
         ("{model: fast,", "{model: fats,", "fats", "the agent `editor` names the model `fats`"),
-        ("tools: [read]", "tools: [read, raed]", "raed", "names the tool `raed`, which is not there, did you mean `read`?"),
-        ("memory: [project]", "memory: [projekt]", "projekt", "the layer of memory `projekt`, which is not there, did you mean `project`?"),
+        ("tools: [read]", "tools: [read, raed]", "raed", "names the tool `raed`, which does not exist, did you mean `read`?"),
+        ("memory: [project]", "memory: [projekt]", "projekt", "the layer of memory `projekt`, which does not exist, did you mean `project`?"),
         ("credential: key,", "credential: kye,", "kye", "the model `fast` names the credential `kye`"),
         ("credential: key}", "credential: keys}", "keys", "`forge` names the credential `keys`"),
         ("profile: strict", "profile: prod", "prod", "`profile` names the profile `prod`"),

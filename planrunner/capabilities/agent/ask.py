@@ -37,21 +37,21 @@ _RULES = (
 
 
 _PARTS = (
-    "what it was sent where a prompt begins: part, name, tokens (each byte counted as one) of how many, whether that "
-    "went in whole, was cut or left out, and why"
+    "the parts of the context that were sent: part, name, tokens sent (each byte counts as one) and in total, whether "
+    "included whole, cut or left out, and why"
 )
 
 
 class Next(NamedTuple):
-    """What follows. ``calls`` are carried out, and the model is asked again; with ``done`` it has answered."""
+    """The next step: the task makes ``calls`` and asks the model again; with ``done`` the model has answered."""
 
-    text: Annotated[str, Doc("what the model says")]
-    done: Annotated[bool, Doc("whether it has ended its work")]
-    answer: Annotated[dict[str, Any] | None, Doc("the data that it ended with, where a schema was asked for")]
-    calls: Annotated[list[dict[str, Any]], Doc("calls that it wants made: {id, tool, arguments}")]
-    transcript: Annotated[str, Doc("digest of the conversation up to here, an artifact")]
+    text: Annotated[str, Doc("text of the reply")]
+    done: Annotated[bool, Doc("whether the agent has finished")]
+    answer: Annotated[dict[str, Any] | None, Doc("the final answer as data, if a schema was given")]
+    calls: Annotated[list[dict[str, Any]], Doc("tool calls that the model requests: {id, tool, arguments}")]
+    transcript: Annotated[str, Doc("digest of the conversation so far, an artifact")]
     model: Annotated[str, Doc("name of the model that answered")]
-    usage: Annotated[dict[str, Any], Doc("{input, output, cost} of all requests up to here; null is not known")]
+    usage: Annotated[dict[str, Any], Doc("{input, output, cost} of all requests so far; null if unknown")]
     attempts: Annotated[list[dict[str, Any]], Doc("every request: model, status, failure, usage, digests")]
     context: Annotated[list[dict[str, Any]], Doc(_PARTS)]
 
@@ -67,26 +67,24 @@ class Next(NamedTuple):
 def ask(
     context: Context,
     agent: Annotated[str, Doc("name of the agent")],
-    prompt: Annotated[str, Doc("what it is to do; empty where the conversation says so already", use="prompt")] = "",
-    objections: Annotated[list[str] | None, Doc("what speaks against the work before")] = None,
-    transcript: Annotated[str, Doc("digest of the conversation before")] = "",
-    used: Annotated[dict[str, Any] | None, Doc("what the requests before used")] = None,
-    results: Annotated[list[dict[str, Any]] | None, Doc("records of the calls that it wanted")] = None,
-    tools: Annotated[list[dict[str, Any]] | None, Doc("what it may call")] = None,
-    schema: Annotated[dict[str, Any] | None, Doc("JSON Schema that its answer has to fit")] = None,
-    last: Annotated[bool, Doc("whether it has to answer now")] = False,
-    until: Annotated[str, Doc("why an answer that was given does not end the work")] = "",
-    model: Annotated[str, Doc("name of a model; default: the one that the project calls `default`")] = "",
-    system: Annotated[str, Doc("how the agent is to behave")] = "",
-    parameters: Annotated[dict[str, Any] | None, Doc("parameters of its requests")] = None,
-    effort: Annotated[
-        Literal["none", "low", "medium", "high"] | None, Doc("how much its model thinks before it answers")
-    ] = None,
-    fallback: Annotated[list[str] | None, Doc("models that stand in for it, in their order")] = None,
-    profile: Annotated[dict[str, Any] | None, Doc("what it is given beside its prompt")] = None,
-    around: Annotated[dict[str, Any] | None, Doc("plan, task and results that it may be given")] = None,
+    prompt: Annotated[str, Doc("instructions; empty if the conversation has them already", use="prompt")] = "",
+    objections: Annotated[list[str] | None, Doc("reasons why the last work was not accepted")] = None,
+    transcript: Annotated[str, Doc("digest of the conversation to continue")] = "",
+    used: Annotated[dict[str, Any] | None, Doc("usage of the earlier requests")] = None,
+    results: Annotated[list[dict[str, Any]] | None, Doc("records of the calls that the model requested")] = None,
+    tools: Annotated[list[dict[str, Any]] | None, Doc("tools that the model may call")] = None,
+    schema: Annotated[dict[str, Any] | None, Doc("JSON Schema of the answer")] = None,
+    last: Annotated[bool, Doc("whether this is the last round, in which the model can only answer")] = False,
+    until: Annotated[str, Doc("reason why the last answer was not accepted")] = "",
+    model: Annotated[str, Doc("name of a model; default: the project's `default`")] = "",
+    system: Annotated[str, Doc("system prompt")] = "",
+    parameters: Annotated[dict[str, Any] | None, Doc("request parameters")] = None,
+    effort: Annotated[Literal["none", "low", "medium", "high"] | None, Doc("reasoning effort of the model")] = None,
+    fallback: Annotated[list[str] | None, Doc("substitute models, in order")] = None,
+    profile: Annotated[dict[str, Any] | None, Doc("context profile")] = None,
+    around: Annotated[dict[str, Any] | None, Doc("plan, task and results for the context")] = None,
 ) -> Next:
-    """Ask the model of an agent what to do next. It is the inner step of a task with `agent`, which makes the calls."""
+    """Ask the model of an agent for its next step: the inner step of a task with `agent`, which makes the calls."""
     if schema is not None:
         require_schema(schema, "schema")
 

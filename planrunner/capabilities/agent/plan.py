@@ -68,14 +68,14 @@ class Drafted(NamedTuple):
     policy of the project, to take the plan over."""
 
     plan: Annotated[str, Doc("the plan, as YAML")]
-    digest: Annotated[str, Doc("SHA-256 of the plan, by which it is accepted")]
-    findings: Annotated[list[dict[str, Any]], Doc("{code, severity, line, message} of each finding that is left")]
-    diff: Annotated[str, Doc("unified diff from the plan before")]
-    reason: Annotated[str, Doc("why the plan is made so, in the words of the model")]
-    proposes: Annotated[bool, Doc("whether the run pauses with it as a proposal")]
-    rounds: Annotated[int, Doc("how many plans were written until one was sound")]
+    digest: Annotated[str, Doc("SHA-256 of the plan, which accepts it")]
+    findings: Annotated[list[dict[str, Any]], Doc("remaining lint findings: {code, severity, line, message}")]
+    diff: Annotated[str, Doc("unified diff against the current plan")]
+    reason: Annotated[str, Doc("explanation of the model")]
+    proposes: Annotated[bool, Doc("whether the plan is proposed as a revision, for which the run pauses")]
+    rounds: Annotated[int, Doc("number of plans written until one was valid")]
     model: Annotated[str, Doc("name of the model that wrote it")]
-    usage: Annotated[dict[str, Any], Doc("{input, output, cost} of all requests; null is not known")]
+    usage: Annotated[dict[str, Any], Doc("{input, output, cost} of all requests; null if unknown")]
     attempts: Annotated[list[dict[str, Any]], Doc("every request: model, status, failure, usage, digests")]
 
 
@@ -93,18 +93,18 @@ class Drafted(NamedTuple):
 )
 def plan(
     context: Context,
-    goal: Annotated[str, Doc("what is to be reached, in plain words", use="prompt")],
-    current: Annotated[str, Doc("a plan to change; default: with `apply` the plan of the run, else none")] = "",
-    path: Annotated[str, Doc("the file that the plan is for")] = "plans/draft.yaml",
+    goal: Annotated[str, Doc("goal, in plain words", use="prompt")],
+    current: Annotated[str, Doc("plan to change; default: with `apply` the plan of the run, otherwise none")] = "",
+    path: Annotated[str, Doc("path that the plan is written for")] = "plans/draft.yaml",
     apply: Annotated[bool, Doc("propose the plan as the next revision of this run")] = False,
-    rounds: Annotated[int, Doc("how many plans the model may write until one is sound, at most 10")] = 3,
-    model: Annotated[str, Doc("name of a model in planrunner.yaml; default: the one it calls `default`")] = "",
+    rounds: Annotated[int, Doc("the most plans that the model writes until one is valid, up to 10")] = 3,
+    model: Annotated[str, Doc("name of a model in planrunner.yaml; default: its `default`")] = "",
 ) -> Drafted:
     """Have a model write a plan for a goal.
 
-    Each plan is checked, and what is wrong with it goes back to the model. Nothing of it runs: with `apply` the run
-    pauses and shows it as its next revision, else the plan is an output. A model that never writes a sound one fails
-    the task with the class `schema`; its last text is the output `plan`, and all are kept.
+    Each plan is checked, and the findings are returned to the model. The plan does not run: it is an output, and with
+    `apply` also a proposal for the next revision of the run, which pauses. If the model writes no valid plan, the task
+    fails with the class `schema`; the last text is the output `plan`, and every version is kept as an artifact.
     """
     if not 1 <= rounds <= MOST_ROUNDS:
         raise Failure(f"`rounds` is {rounds}; it is 1 to {MOST_ROUNDS}")
@@ -177,7 +177,7 @@ def _drafted(task: _Task, version: _Version, number: int, model: str, attempts: 
 
 
 def digest_of(text: str) -> str:
-    """The digest by which a plan that was written is accepted."""
+    """The digest that accepts a plan."""
     return f"sha256:{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 

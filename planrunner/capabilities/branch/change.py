@@ -25,15 +25,15 @@ _SHOWN = 40_000
 
 
 class Taken(NamedTuple):
-    files: Annotated[list[dict[str, Any]], Doc("each as {path, before, after}: what was there and is now, or null")]
-    number: Annotated[int, Doc("how many files differ")]
-    summary: Annotated[str, Doc("the change in a line")]
-    diff: Annotated[str, Doc("the change as a unified diff, cut where it is long")]
-    sha256: Annotated[str, Doc("digest of the whole diff, an artifact")]
+    files: Annotated[list[dict[str, Any]], Doc("changed files: {path, before, after}, each state or null")]
+    number: Annotated[int, Doc("number of changed files")]
+    summary: Annotated[str, Doc("summary of the change in one line")]
+    diff: Annotated[str, Doc("unified diff, cut if long")]
+    sha256: Annotated[str, Doc("digest of the full diff, an artifact")]
 
 
 class Applied(NamedTuple):
-    changed: Annotated[bool, Doc("false where everything was so already")]
+    changed: Annotated[bool, Doc("false if the files already had this content")]
     files: Annotated[list[str], Doc("paths that were written or removed")]
 
 
@@ -41,9 +41,9 @@ class Applied(NamedTuple):
 def change(
     context: Context,
     path: Annotated[str, Doc("the folder of the candidate")],
-    manifest: Annotated[str, Doc("what `branch.fork` noted of it")],
+    manifest: Annotated[str, Doc("the output `manifest` of `branch.fork`")],
 ) -> Taken:
-    """Take down what a candidate changed: contents in the store, and a diff."""
+    """Record the changes of a candidate: contents as artifacts, and a diff."""
     before, after = kept_states(context, manifest), states(context, path)
     differ = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
     if len(differ) > MOST_FILES:
@@ -135,10 +135,10 @@ _APPLY = Verb("branch.apply", _apply)
 )
 def apply(
     context: Context,
-    files: Annotated[list[dict[str, Any]], Doc("what `branch.change` gave as `files`")],
+    files: Annotated[list[dict[str, Any]], Doc("the output `files` of `branch.change`")],
 ) -> Applied:
-    """Make the change of a candidate in the working directory: all of it, or nothing.
+    """Apply the changes of a candidate to the working directory, all or none.
 
-    It fails with the class `moved` where one of the files was changed since the candidates began.
+    It fails with the class `moved` if one of the files has changed since the candidates started.
     """
     return Applied(**_APPLY.act(context, files=files))

@@ -17,11 +17,11 @@ _QUOTED = 500
 
 
 class Picked(NamedTuple):
-    best: Annotated[str, Doc("name of the candidate that is kept")]
-    score: Annotated[float, Doc("its score; with `vote` the share of all candidates that answer the same")]
+    best: Annotated[str, Doc("name of the best candidate")]
+    score: Annotated[float, Doc("its score; with `vote` the share of candidates with the same answer")]
     answer: Annotated[dict[str, Any], Doc("its outputs")]
-    files: Annotated[list[dict[str, Any]], Doc("what it changed")]
-    candidates: Annotated[list[dict[str, Any]], Doc("each as {name, kept, score, reason, answer, number, diff}")]
+    files: Annotated[list[dict[str, Any]], Doc("its changed files")]
+    candidates: Annotated[list[dict[str, Any]], Doc("candidates: {name, kept, score, reason, answer, number, diff}")]
 
 
 class _Candidate(NamedTuple):
@@ -42,12 +42,12 @@ class _Candidate(NamedTuple):
 
 @capability("branch.pick", effect="pure", foreign=("*",), own=("best", "score", "candidates.*.kept"))
 def pick(
-    candidates: Annotated[dict[str, Any], Doc("by name the record of each candidate")],
-    vote: Annotated[bool, Doc("score each by how many candidates answer the same")] = False,
+    candidates: Annotated[dict[str, Any], Doc("record of each candidate, by name")],
+    vote: Annotated[bool, Doc("score each candidate by the share with the same answer")] = False,
 ) -> Picked:
-    """Pick the best of several candidates: the highest score, of equal ones the first.
+    """Select the best candidate: the highest score, the first of equal ones.
 
-    A candidate that failed is out. Where all are, it fails and says why of each.
+    Failed candidates are eliminated. If all are, the task fails with the reason for each.
     """
     read = _scored([_read(name, record, vote) for name, record in candidates.items()], vote)
     left = [each for each in read if not each.reason]

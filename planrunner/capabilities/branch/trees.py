@@ -29,22 +29,22 @@ _AUTHOR = (("user.name", "planrunner"), ("user.email", "planrunner@localhost"))
 
 
 class Base(NamedTuple):
-    commit: Annotated[str, Doc("a commit of everything as it is; empty where there is no git repository")]
+    commit: Annotated[str, Doc("commit of the current state; empty without a git repository")]
 
 
 class Fork(NamedTuple):
-    path: Annotated[str, Doc("the folder that takes the place of the working directory")]
-    kind: Annotated[Literal["worktree", "copy"], Doc("how it was made")]
-    manifest: Annotated[str, Doc("digest of the list of all that was in it, an artifact")]
+    path: Annotated[str, Doc("folder that replaces the working directory")]
+    kind: Annotated[Literal["worktree", "copy"], Doc("kind of the tree")]
+    manifest: Annotated[str, Doc("digest of the list of its files, an artifact")]
 
 
 class Dropped(NamedTuple):
-    dropped: Annotated[bool, Doc("whether there was a tree")]
+    dropped: Annotated[bool, Doc("whether a tree existed")]
 
 
 @capability("branch.base", effect="read", own=("*",))
 def base(context: Context) -> Base:
-    """Note how everything is, for candidates to begin there. It is the first step of a task with `branches`."""
+    """Record the current state, from which candidates start. This is the first step of a task with `branches`."""
     repository = _repository(context)
     if repository is None:
         return Base("")
@@ -84,9 +84,9 @@ def _undo_fork(context: Context, before: dict[str, Json], outputs: dict[str, Jso
 )
 def fork(
     context: Context,
-    commit: Annotated[str, Doc("what `branch.base` gave; empty: copy the working directory")] = "",
+    commit: Annotated[str, Doc("the output `commit` of `branch.base`; empty: copy the working directory")] = "",
 ) -> Fork:
-    """Make the working tree of a candidate: a linked one of git, or a copy."""
+    """Create the working tree of a candidate: a linked working tree of git, or a copy."""
     place = place_of(context, _candidate(context))
     whole = os.path.join(context.call.directory, place)
     _remove(context, place)
@@ -118,7 +118,7 @@ def _preview_drop(context: Context) -> Preview:
     irreversible=True,
 )
 def drop(context: Context) -> Dropped:
-    """Remove the working tree of the candidate that this task belongs to, with all that is in it."""
+    """Remove the working tree of the candidate that this task belongs to, with its contents."""
     name = context.call.task.id
     dropped = [_remove(context, place_of(context, each)) for each in (name, name.rpartition("/")[0])]
     return Dropped(any(dropped))

@@ -35,13 +35,13 @@ Json = Any
 _LONGEST_TITLE = 500
 _LARGEST_SOURCE = 8 << 20
 _FOLDER = "folder of the knowledge base, inside the working directory"
-_CITATIONS = "where it is said: maps with `url`, `file` or `artifact`, such as the `evidence` of research.facts"
+_CITATIONS = "sources: maps with `url`, `file` or `artifact`, such as the `evidence` of research.facts"
 
 
 class Kept(NamedTuple):
-    id: Annotated[str, Doc("its id, made of the title")]
-    path: Annotated[str, Doc("its file")]
-    changed: Annotated[bool, Doc("false where everything was as it should be already")]
+    id: Annotated[str, Doc("id of the note, derived from the title")]
+    path: Annotated[str, Doc("path of the file")]
+    changed: Annotated[bool, Doc("false if the file had this content already")]
 
 
 def _said(context: Context) -> dict[str, Any]:
@@ -107,29 +107,29 @@ _NOTE = Verb("kb.note", _note)
 )  # fmt: skip
 def note(
     context: Context,
-    title: Annotated[str, Doc("what it is about; a note with the same title gets the new text")],
-    text: Annotated[str, Doc("the note, in Markdown or plain words")],
-    tags: Annotated[list[str] | None, Doc("words by which it is picked")] = None,
+    title: Annotated[str, Doc("title; an existing note with this title gets the new text")],
+    text: Annotated[str, Doc("text of the note, as Markdown or plain text")],
+    tags: Annotated[list[str] | None, Doc("tags to filter by")] = None,
     citations: Annotated[list[Any] | None, Doc(_CITATIONS)] = None,
     folder: Annotated[str, Doc(_FOLDER, form="file-written")] = FOLDER,
 ) -> Kept:
-    """Keep a note in the knowledge base."""
+    """Write a note to the knowledge base."""
     inputs = {"title": title, "text": text, "tags": tags, "citations": citations, "folder": folder}
     return Kept(**_NOTE.act(context, **inputs))
 
 
 class Claimed(NamedTuple):
-    id: Annotated[str, Doc("its id, made of the statement")]
-    path: Annotated[str, Doc("its file")]
-    changed: Annotated[bool, Doc("false where all of it was known already")]
+    id: Annotated[str, Doc("id of the claim, derived from the statement")]
+    path: Annotated[str, Doc("path of the file")]
+    changed: Annotated[bool, Doc("false if the file had this content already")]
     status: Annotated[
         Literal["confirmed", "supported", "open", "disputed"],
-        Doc("confirmed: by two independent sources or a test; disputed: a claim against it has a source or a test"),
+        Doc("confirmed: two independent sources or a test; disputed: a contradicting claim has a source or a test"),
     ]
-    sources: Annotated[int, Doc("checked citations of different owners or authors, and of different texts")]
-    tests: Annotated[int, Doc("tests that came out well")]
-    confidence: Annotated[float, Doc("from 0 to 1: the stated one, else 1 − ½ⁿ, where a test counts as two sources")]
-    contradicted_by: Annotated[list[str], Doc("ids of the claims against it")]
+    sources: Annotated[int, Doc("number of checked sources with different owners or authors, and texts")]
+    tests: Annotated[int, Doc("number of passed tests")]
+    confidence: Annotated[float, Doc("from 0 to 1: as stated, or else 1 − ½ⁿ, where a test counts as two sources")]
+    contradicted_by: Annotated[list[str], Doc("ids of the contradicting claims")]
 
 
 def _claim(
@@ -198,20 +198,20 @@ _CLAIM = Verb("kb.claim", _claim)
 )  # fmt: skip
 def claim(
     context: Context,
-    statement: Annotated[str, Doc("what is claimed, in one sentence")],
+    statement: Annotated[str, Doc("the claim, in one sentence")],
     citations: Annotated[list[Any] | None, Doc(_CITATIONS)] = None,
-    tests: Annotated[list[str] | None, Doc("tasks that this one needs and whose success shows it")] = None,
+    tests: Annotated[list[str] | None, Doc("tasks in `needs` whose success shows that the claim is true")] = None,
     contradicts: Annotated[list[str] | None, Doc("ids of claims that cannot be true together with it")] = None,
-    confidence: Annotated[float | None, Doc("from 0 to 1, as its author states it; default: counted")] = None,
-    text: Annotated[str, Doc("more about it")] = "",
-    tags: Annotated[list[str] | None, Doc("words by which it is picked")] = None,
+    confidence: Annotated[float | None, Doc("confidence stated by the author, from 0 to 1; default: computed")] = None,
+    text: Annotated[str, Doc("details")] = "",
+    tags: Annotated[list[str] | None, Doc("tags to filter by")] = None,
     folder: Annotated[str, Doc(_FOLDER, form="file-written")] = FOLDER,
 ) -> Claimed:
-    """Keep a claim in the knowledge base, with what speaks for it.
+    """Write a claim to the knowledge base, with its evidence.
 
-    A claim that is made again gets the new citations and tests beside those it has; one that contradicts others stands
-    beside them. A citation counts where its quote stands in the text that research.fetch kept, or its file or artifact
-    is there; two that count, of different owners and texts, or a test confirm the claim.
+    New citations and tests of an existing claim are added to it. A contradicting claim does not replace another. A
+    citation counts if its quote is in the text that research.fetch kept, or if its file or artifact exists. Two
+    citations that count, with different owners and texts, or one test confirm the claim.
     """
     check({"confidence": confidence})
     if confidence is not None and not 0 <= confidence <= 1:

@@ -21,9 +21,9 @@ _FOLDER = "folder of the knowledge base, inside the working directory"
 class Results(NamedTuple):
     notes: Annotated[
         list[dict[str, Any]],
-        Doc("notes and claims with id, kind, title, text, tags, citations …; claims with status, sources, tests"),
+        Doc("notes and claims: id, kind, title, text, tags, citations …; claims also status, sources, tests"),
     ]
-    total: Annotated[int, Doc("how many fit in all")]
+    total: Annotated[int, Doc("number of all matches")]
 
 
 _MOST = 200
@@ -32,16 +32,16 @@ _MOST = 200
 @capability("kb.search", effect="read", foreign=("notes",))
 def search(
     context: Context,
-    query: Annotated[str, Doc("words, or a question; empty: all, by id")] = "",
-    kind: Annotated[Literal["any", "note", "claim"], Doc("what is looked for")] = "any",
+    query: Annotated[str, Doc("words, or a question; empty: all, ordered by id")] = "",
+    kind: Annotated[Literal["any", "note", "claim"], Doc("kind of entries")] = "any",
     status: Annotated[
-        Literal["any", "confirmed", "supported", "open", "disputed"], Doc("only claims that come to this")
+        Literal["any", "confirmed", "supported", "open", "disputed"], Doc("only claims with this status")
     ] = "any",
-    tags: Annotated[list[str] | None, Doc("only with all of these tags")] = None,
-    limit: Annotated[int, Doc("how many at most, up to 200")] = 20,
+    tags: Annotated[list[str] | None, Doc("only entries with all of these tags")] = None,
+    limit: Annotated[int, Doc("the most entries, up to 200")] = 20,
     folder: Annotated[str, Doc(_FOLDER, form="file-read")] = FOLDER,
 ) -> Results:
-    """Find notes and claims of the knowledge base."""
+    """Search notes and claims of the knowledge base."""
     check({"query": query, "tags": tags, "limit": limit, "folder": folder})
     if not 1 <= limit <= _MOST:
         raise Failure(f"`limit` is 1 to {_MOST}")
@@ -53,12 +53,12 @@ def search(
 
 
 class Exported(NamedTuple):
-    path: Annotated[str, Doc("the file")]
-    changed: Annotated[bool, Doc("false where it was so already")]
-    notes: Annotated[int, Doc("how many notes")]
-    claims: Annotated[int, Doc("how many claims")]
-    confirmed: Annotated[int, Doc("how many of the claims are confirmed")]
-    disputed: Annotated[int, Doc("how many are disputed")]
+    path: Annotated[str, Doc("path of the file")]
+    changed: Annotated[bool, Doc("false if the file had this content already")]
+    notes: Annotated[int, Doc("number of notes")]
+    claims: Annotated[int, Doc("number of claims")]
+    confirmed: Annotated[int, Doc("number of confirmed claims")]
+    disputed: Annotated[int, Doc("number of disputed claims")]
 
 
 def _export(path: str, title: str = "Knowledge base", folder: str = FOLDER) -> Plan:
@@ -87,8 +87,8 @@ _EXPORT = Verb("kb.export", _export)
 def export(
     context: Context,
     path: Annotated[str, Doc("the Markdown file to write", form="file-written")],
-    title: Annotated[str, Doc("its heading")] = "Knowledge base",
+    title: Annotated[str, Doc("heading of the file")] = "Knowledge base",
     folder: Annotated[str, Doc(_FOLDER, form="file-read")] = FOLDER,
 ) -> Exported:
-    """Write the knowledge base as Markdown: claims by what they come to, with their sources, then notes."""
+    """Export the knowledge base as Markdown: claims by status, with their sources, then notes."""
     return Exported(**_EXPORT.act(context, path=path, title=title, folder=folder))

@@ -1,7 +1,7 @@
 """``mcp.call``: one call of a tool of an MCP server.
 
-What a server says of its tools, that one only reads or may be called twice, is not believed: a call is always one that
-may change something, and cannot be taken back.
+Annotations of tools, such as read-only or idempotent, are not trusted: every call counts as one that may change
+something and cannot be reverted.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ LONGEST = 200_000
 
 
 class Called(NamedTuple):
-    """What a tool gave."""
+    """The result of a tool."""
 
-    text: Annotated[str, Doc("the texts of the result; what is longer than 200,000 characters is cut")]
-    result: Annotated[Any, Doc("the structured result; null where the tool gives none, or one that is too large")]
-    artifacts: Annotated[list[dict[str, Any]], Doc("what was kept whole: {name, type, sha256, size}")]
+    text: Annotated[str, Doc("text of the result, cut at 200,000 characters")]
+    result: Annotated[Any, Doc("structured result; null if the tool returns none, or if it is too large")]
+    artifacts: Annotated[list[dict[str, Any]], Doc("contents kept as artifacts: {name, type, sha256, size}")]
 
 
 def _preview(context: Context, server: str, tool: str, arguments: dict[str, Any] | None = None) -> Preview:
@@ -54,8 +54,8 @@ def _preview(context: Context, server: str, tool: str, arguments: dict[str, Any]
 def call(
     context: Context,
     server: Annotated[str, Doc("the MCP server, an entry of `tools` in planrunner.yaml", use="capability")],
-    tool: Annotated[str, Doc("its tool, by the name that the server gives it", use="capability")],
-    arguments: Annotated[dict[str, Any] | None, Doc("what the tool is called with")] = None,
+    tool: Annotated[str, Doc("name of the tool on the server", use="capability")],
+    arguments: Annotated[dict[str, Any] | None, Doc("arguments of the tool")] = None,
 ) -> Called:
     """Call a tool of an MCP server. The server is started, or connected to, by the first call of a run that needs it
     and ends with the run. A result that the tool calls an error fails the task with its text."""

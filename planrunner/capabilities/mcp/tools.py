@@ -1,4 +1,4 @@
-"""``mcp.tools``: what tools a server has. Names, words and schemas are the server's own, and may say anything."""
+"""``mcp.tools``: the tools of a server. Names, descriptions and schemas are the server's own and untrusted."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Tool(NamedTuple):
 class Listed(NamedTuple):
     """What a server has."""
 
-    tools: Annotated[list[dict[str, Any]], Doc("its tools: {name, description, schema}")]
+    tools: Annotated[list[dict[str, Any]], Doc("tools of the server: {name, description, schema}")]
 
 
 @capability(
@@ -52,7 +52,7 @@ def tools(
     context: Context,
     server: Annotated[str, Doc("the MCP server, an entry of `tools` in planrunner.yaml", use="capability")],
 ) -> Listed:
-    """List the tools of an MCP server. What it says of them is cut to a bounded length."""
+    """List the tools of an MCP server, with their descriptions and schemas up to a bounded length."""
     count_call(context)
     return Listed([tool._asdict() for tool in listed(context, server)])
 

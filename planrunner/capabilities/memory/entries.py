@@ -20,9 +20,9 @@ Name = Literal["task", "project", "global"]
 
 _MOST = 200
 RISKS = ("the global layer lies outside the project, among the user's data (files)",)
-_LAYER = "task: what this run remembers; project: all runs of the project; global: all projects of the user"
-_VECTOR = "vector of the text by a model, as llm.embed gives it; default: made of its words, without a model"
-_EMBEDDER = "name of the model that made `vector`"
+_LAYER = "task: this run; project: all runs of the project; global: all projects of the user"
+_VECTOR = "embedding of the text, such as from llm.embed; default: computed from its words, without a model"
+_EMBEDDER = "name of the model that computed `vector`"
 
 
 @contextmanager
@@ -111,16 +111,16 @@ def _show_put(context: Context, key: str, value: Json, layer: str = "project", *
 def put(
     context: Context,
     key: Annotated[str, Doc("name of the entry, such as deploy/last-version; an entry of that name is replaced")],
-    value: Annotated[Any, Doc("what to remember: any JSON data, up to 1 MB")],
+    value: Annotated[Any, Doc("value to keep: any JSON data, up to 1 MB")],
     layer: Annotated[Name, Doc(_LAYER)] = "project",
-    tags: Annotated[list[str] | None, Doc("words by which entries are picked")] = None,
+    tags: Annotated[list[str] | None, Doc("tags to filter entries by")] = None,
     vector: Annotated[list[float] | None, Doc(_VECTOR)] = None,
     embedder: Annotated[str, Doc(_EMBEDDER)] = "",
 ) -> Kept:
-    """Remember a value under a key.
+    """Keep a value under a key.
 
-    It is kept when the task ends, once for a task whatever happens on the way, and without secrets. A rollback brings
-    back what the key had before. What a task puts there is untrusted text for those who read it.
+    The value is durable once the task has ended, written exactly once per task, with secrets masked. A rollback
+    restores the earlier value. Readers get the value of a task as untrusted text.
     """
     act = mark(context, "memory.put", {"key": key, "value": value, "tags": tags})
     with opened(context, layer) as memory:
@@ -129,13 +129,13 @@ def put(
 
 
 class Got(NamedTuple):
-    found: Annotated[bool, Doc("false where nothing is remembered under the key")]
-    value: Annotated[Any, Doc("what is remembered, or `default`: untrusted text")]
-    trusted: Annotated[bool, Doc("true where a person has vouched for it")]
-    vouched: Annotated[Any, Doc("the value once more where it is trusted, else null: this one may be used freely")]
+    found: Annotated[bool, Doc("false if the key has no entry")]
+    value: Annotated[Any, Doc("value of the entry, or `default`: untrusted text")]
+    trusted: Annotated[bool, Doc("whether a person has vouched for the value")]
+    vouched: Annotated[Any, Doc("the value if it is trusted, otherwise null: not untrusted text")]
     tags: Annotated[list[str], Doc("its tags")]
     source: Annotated[dict[str, Any], Doc("who wrote it: kind (task, model, person), name, run")]
-    updated: Annotated[float, Doc("when, in seconds since 1970; 0 where there is none")]
+    updated: Annotated[float, Doc("time of the last change, in seconds since 1970; 0 without an entry")]
 
 
 @capability("memory.get", effect="read", risks=RISKS, foreign=("value", "tags", "source"), own=("vouched",))
@@ -143,12 +143,12 @@ def get(
     context: Context,
     key: Annotated[str, Doc("name of the entry")],
     layer: Annotated[Name, Doc(_LAYER)] = "project",
-    default: Annotated[Any, Doc("what `value` is where nothing is remembered")] = None,
+    default: Annotated[Any, Doc("`value` if the key has no entry")] = None,
 ) -> Got:
-    """Recall what is remembered under a key.
+    """Recall the value under a key.
 
-    `value` counts as text from outside, since a model, a page or another run may have written it. What a person put
-    there with `planrunner memory put --trusted` is in `vouched` as well.
+    `value` is text from outside, since a model, a page or another run may have written it. A value that a person
+    wrote with `planrunner memory put --trusted` is in `vouched` as well.
     """
     check({"key": key})
     with opened(context, layer) as memory:
@@ -160,8 +160,8 @@ def get(
 
 
 class Results(NamedTuple):
-    entries: Annotated[list[dict[str, Any]], Doc("key, value, tags, source, trusted, updated, score; the best first")]
-    total: Annotated[int, Doc("how many are given")]
+    entries: Annotated[list[dict[str, Any]], Doc("the best first: key, value, tags, source, trusted, updated, score")]
+    total: Annotated[int, Doc("number of entries")]
 
 
 @capability("memory.search", effect="read", risks=RISKS, foreign=("entries",))
@@ -169,17 +169,17 @@ def search(
     context: Context,
     query: Annotated[str, Doc("words, or a question")],
     layer: Annotated[Name, Doc(_LAYER)] = "project",
-    by: Annotated[Literal["both", "text", "vector"], Doc("what counts: words, similarity, or both")] = "both",
-    limit: Annotated[int, Doc("how many at most, up to 200")] = 10,
+    by: Annotated[Literal["both", "text", "vector"], Doc("search by words, by similarity, or by both")] = "both",
+    limit: Annotated[int, Doc("the most entries, up to 200")] = 10,
     tags: Annotated[list[str] | None, Doc("only entries with all of these tags")] = None,
-    prefix: Annotated[str, Doc("only entries whose key begins so")] = "",
+    prefix: Annotated[str, Doc("only entries whose key starts with this")] = "",
     vector: Annotated[list[float] | None, Doc(_VECTOR)] = None,
     embedder: Annotated[str, Doc(_EMBEDDER)] = "",
 ) -> Results:
-    """Recall entries by what they are about.
+    """Search for entries.
 
-    `text` finds entries that have words of the query, `vector` those whose text is similar, and `both` lays the two
-    together. A score is the relevance by text, the similarity by vector, and from 0 to 1 by both.
+    `text` finds entries that contain words of the query, `vector` entries with similar text, and `both` combines the
+    two. The score is the relevance for `text`, the similarity for `vector`, and from 0 to 1 for `both`.
     """
     check({"query": query, "limit": limit, "tags": tags, "prefix": prefix, "embedder": embedder})
     if not 1 <= limit <= _MOST:
@@ -207,10 +207,10 @@ def _show_forget(context: Context, key: str, layer: Name = "project") -> Preview
 )  # fmt: skip
 def forget(
     context: Context,
-    key: Annotated[str, Doc("name of the entry; nothing happens where there is none")],
+    key: Annotated[str, Doc("name of the entry; without an entry nothing happens")],
     layer: Annotated[Name, Doc(_LAYER)] = "project",
 ) -> Kept:
-    """Forget an entry. A rollback brings it back."""
+    """Forget an entry. A rollback restores it."""
     check({"key": key})
     with opened(context, layer) as memory:
         memory.forget(key, mark(context, "memory.forget", {"key": key}))

@@ -14,13 +14,13 @@ from planrunner.knowledge.memory.lessons import learn as learned
 
 Json = Any
 
-_LAYER = "where lessons are kept: of this run, of the project, or of its user"
-_KIND = "failure: an error and what mended it; pattern: a kind of work and a template for it"
+_LAYER = "task: this run; project: all runs of the project; global: all projects of the user"
+_KIND = "failure: an error and its solution; pattern: a kind of work and a template for it"
 
 
 class Learned(NamedTuple):
-    key: Annotated[str, Doc("key of the lesson: the same for the same problem and solution")]
-    signature: Annotated[str, Doc("the problem without what differs each time: numbers, times, paths, addresses")]
+    key: Annotated[str, Doc("key of the lesson; equal for the same problem and solution")]
+    signature: Annotated[str, Doc("the problem without its variable parts: numbers, times, paths, addresses")]
 
 
 def undo_lesson(context: Context, before: dict[str, Json], outputs: dict[str, Json] | None) -> dict[str, Json]:
@@ -49,16 +49,16 @@ def _show_learn(context: Context, problem: str, worked: bool, layer: str = "proj
 )  # fmt: skip
 def learn(
     context: Context,
-    problem: Annotated[str, Doc("the text of the error, or what kind of problem it was")],
-    solution: Annotated[Any, Doc("what was done about it: text, a template, any JSON data")],
-    worked: Annotated[bool, Doc("whether that solved it")],
+    problem: Annotated[str, Doc("error message, or kind of problem")],
+    solution: Annotated[Any, Doc("solution: text, a template, any JSON data")],
+    worked: Annotated[bool, Doc("whether the solution worked")],
     kind: Annotated[Literal["failure", "pattern"], Doc(_KIND)] = "failure",
     layer: Annotated[Name, Doc(_LAYER)] = "project",
-    tags: Annotated[list[str] | None, Doc("words by which lessons are picked")] = None,
+    tags: Annotated[list[str] | None, Doc("tags to filter lessons by")] = None,
 ) -> Learned:
-    """Learn that a solution worked for a problem, or did not.
+    """Record whether a solution worked for a problem.
 
-    Errors that differ in numbers, times, paths, addresses and the like count as the same. Each task counts once.
+    Errors that differ only in numbers, times, paths and addresses count as the same. Each task counts once.
     """
     check({"problem": problem, "tags": tags})
     if worked not in (True, False) or kind not in ("failure", "pattern"):
@@ -75,28 +75,28 @@ def learn(
 class Advised(NamedTuple):
     lessons: Annotated[
         list[dict[str, Any]],
-        Doc("problem, solution, similarity, uses, success_rate, key, tags, source, best first"),
+        Doc("lessons, the best first: problem, solution, similarity, uses, success_rate, key, tags, source"),
     ]
-    total: Annotated[int, Doc("how many are given; 0: nothing similar is known")]
-    solution: Annotated[Any, Doc("that of the best lesson; null without one")]
-    similarity: Annotated[float, Doc("of the best lesson, from 0 to 1")]
-    success_rate: Annotated[float, Doc("of the best lesson, from 0 to 1")]
+    total: Annotated[int, Doc("number of lessons; 0: no similar problem is known")]
+    solution: Annotated[Any, Doc("solution of the best lesson; null without one")]
+    similarity: Annotated[float, Doc("similarity of the best lesson, from 0 to 1")]
+    success_rate: Annotated[float, Doc("success rate of the best lesson, from 0 to 1")]
 
 
 @capability("memory.advise", effect="read", risks=RISKS, foreign=("lessons", "solution"))
 def advise(
     context: Context,
-    problem: Annotated[str, Doc("the text of the error, or what kind of problem it is")],
+    problem: Annotated[str, Doc("error message, or kind of problem")],
     kind: Annotated[Literal["failure", "pattern"], Doc(_KIND)] = "failure",
     layer: Annotated[Name, Doc(_LAYER)] = "project",
     threshold: Annotated[
-        float | None, Doc("least similarity, from 0 to 1; default: `memory: {threshold: …}`, else 0.65")
+        float | None, Doc("minimum similarity, from 0 to 1; default: `memory: {threshold: …}`, or else 0.65")
     ] = None,
-    limit: Annotated[int, Doc("how many at most, up to 50")] = 5,
+    limit: Annotated[int, Doc("the most lessons, up to 50")] = 5,
 ) -> Advised:
-    """Recall what solved similar problems.
+    """Recall solutions of similar problems.
 
-    Those come first that are similar and mostly worked; one that was tried seldom counts towards a half.
+    The order depends on similarity and success rate; the rate of a rarely tried solution is pulled towards one half.
     """
     check({"problem": problem, "threshold": threshold, "limit": limit})
     least = threshold if threshold is not None else float(context.settings("memory").get("threshold", THRESHOLD))

@@ -1,7 +1,7 @@
 """``python.write_tests``: tests of the project's code, written by hypothesis or by a model, and run.
 
-What a model writes is untrusted: rules and Bandit look at it before it runs, and it runs shut in. Until it can be
-collected it lies in a scratch folder, so that the project only ever holds tests that begin.
+Code from a model is untrusted: rules and Bandit check it before it runs, and it runs confined. Until pytest can collect
+the tests they are in a scratch folder, so that the project only gets tests that start.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ _LARGEST = 1 << 20
 class WrittenTests(NamedTuple):
     """``counts``, ``failures`` and ``findings`` are as ``validate.pytest`` gives them."""
 
-    path: Annotated[str, Doc("the file with the tests")]
-    changed: Annotated[bool, Doc("false where it held the same tests already")]
-    author: Annotated[str, Doc("hypothesis, or the name of the model that wrote them")]
-    ok: Annotated[bool, Doc("there are tests and none failed")]
+    path: Annotated[str, Doc("path of the test file")]
+    changed: Annotated[bool, Doc("false if the file had the same tests already")]
+    author: Annotated[str, Doc("hypothesis, or the name of the model that wrote the tests")]
+    ok: Annotated[bool, Doc("whether tests exist and all pass")]
     counts: Annotated[dict[str, int], Doc("total, passed, failed, errors and skipped")]
-    duration: Annotated[float, Doc("seconds that the tests took together")]
+    duration: Annotated[float, Doc("total duration of the tests in seconds")]
     failures: Annotated[list[FailedTest], Doc("name, file, line, message, text and example of each test that failed")]
-    findings: Annotated[list[Finding], Doc("the failures in the shape in which all checks tell what they found")]
-    truncated: Annotated[bool, Doc("there are more failures than are given")]
-    repairs: Annotated[int, Doc("how often the model had to mend its file before pytest could collect it")]
-    usage: Annotated[dict[str, Any], Doc("{input, output, cost} of all requests; null is not known")]
+    findings: Annotated[list[Finding], Doc("the failures as findings, as from every check")]
+    truncated: Annotated[bool, Doc("whether there are more failures than given")]
+    repairs: Annotated[int, Doc("number of repairs until pytest could collect the tests")]
+    usage: Annotated[dict[str, Any], Doc("{input, output, cost} of all requests; null if unknown")]
     attempts: Annotated[list[dict[str, Any]], Doc("every request to a model: model, status, failure, usage, digests")]
 
 
@@ -71,8 +71,8 @@ def _record(context: Context, file: str, path: str) -> str:
     spends=("cost", "tokens", "calls"),
     risks=(
         "runs code of the project, which may change files and use the network",
-        "replaces the file that stands at `path`",
-        "by a model: sends the code to its provider, over the network, and costs money",
+        "replaces the file at `path`",
+        "with a model: sends the code to its provider, over the network, and costs money",
     ),
     foreign=("findings", "failures", "attempts"),
     own=("path", "changed", "author", "ok", "counts", "usage"),
@@ -83,24 +83,23 @@ def _record(context: Context, file: str, path: str) -> str:
 )
 def write_tests(
     context: Context,
-    file: Annotated[str, Doc("file of the project with the code to test", form="file-read")],
-    path: Annotated[str, Doc("file that the tests are written to", form="file-written")],
-    functions: Annotated[list[str] | None, Doc("functions and classes to test; default: all of the file")] = None,
-    by: Annotated[Literal["hypothesis", "model"], Doc("who writes them")] = "hypothesis",
-    model: Annotated[str, Doc("name of a model in planrunner.yaml; default: the one it calls `default`")] = "",
-    goal: Annotated[str, Doc("what a model's tests are to look at")] = "",
-    repairs: Annotated[int, Doc("how often a model may mend a file that cannot be collected, at most 5")] = 2,
-    seed: Annotated[int | None, Doc("seed of hypothesis, for the same examples every time")] = None,
-    python: Annotated[str, Doc("interpreter; default: `python` on the PATH, else planrunner's", use="command")] = "",
-    fail: Annotated[bool, Doc("fail with the class `tests` where a test fails")] = True,
+    file: Annotated[str, Doc("file with the code to test", form="file-read")],
+    path: Annotated[str, Doc("test file to write", form="file-written")],
+    functions: Annotated[list[str] | None, Doc("functions and classes to test; default: all in the file")] = None,
+    by: Annotated[Literal["hypothesis", "model"], Doc("author of the tests")] = "hypothesis",
+    model: Annotated[str, Doc("name of a model in planrunner.yaml; default: its `default`")] = "",
+    goal: Annotated[str, Doc("focus of the tests that a model writes")] = "",
+    repairs: Annotated[int, Doc("the most repairs by the model if pytest cannot collect the tests, up to 5")] = 2,
+    seed: Annotated[int | None, Doc("seed of Hypothesis, for reproducible examples")] = None,
+    python: Annotated[str, Doc("interpreter; default: `python` on the PATH, or else planrunner's", use="command")] = "",
+    fail: Annotated[bool, Doc("fail with the class `tests` if a test fails")] = True,
     max_findings: Annotated[int, Doc("the most failures to give; `counts` is of all")] = 50,
 ) -> WrittenTests:
-    """Write tests of Python code with pytest and hypothesis, and run them.
+    """Write tests for Python code with pytest and Hypothesis, and run them.
 
-    Hypothesis writes tests of what must hold for all inputs that the annotations allow. A model reads the code; what it
-    writes is looked at by the rules of `python.scan` and by Bandit, and runs shut in, without a network. A file that
-    pytest cannot collect goes back to it with the errors. Tests that fail are written all the same: they may have found
-    a bug.
+    Hypothesis writes tests of properties for all inputs that the annotations allow. A model writes tests from the code:
+    `python.scan` and Bandit check them, and they run confined, without network access. If pytest cannot collect the
+    tests, the model gets the errors. Failing tests are written as well: they may show a bug.
     """
     if not 0 <= repairs <= MOST_REPAIRS:
         raise Failure(f"`repairs` is {repairs}; it is 0 to {MOST_REPAIRS}")

@@ -75,7 +75,7 @@ def carried_out(draft: Draft, lower_task: Callable[[Lowering, Mapping, dict[str,
     nodes, low = draft.nodes, draft.low
     said = definition(low, nodes["agent"])
     if "prompt" not in nodes:
-        help_ = "say what it is to do: `prompt: …`"
+        help_ = "add the instructions: `prompt: …`"
         low.report("PLAN004", "a task with `agent` needs `prompt`", draft.span("agent"), help_)
     made = _Agent(draft, said, lower_task)
     draft.fields["agent"] = made.agent()
@@ -298,9 +298,9 @@ class _Agent:
                 way = f", did you mean `{near}`?" if near else ""
                 whose = f"the agent `{self.name}` has no tool `{each.word}`"
                 help_ = (
-                    "a task can only narrow what its agent has"
+                    "a task can only narrow the tools of its agent"
                     if node is not None
-                    else "name a capability, an entry of `tools`, the file of a plan, or `ask`"
+                    else "name a capability, an entry of `tools`, a plan file, or `ask`"
                 )
                 self._low.report("PLAN841", f"{whose}{way}", node.span if node is not None else self._place, help_)
         return [tool for tool in tools if isinstance(tool, Tool)]

@@ -38,9 +38,9 @@ def spread(draft: Draft) -> None:
     if missing:
         given = next(name for name in ("score", "branches") if name in nodes)
         help_ = {
-            "agent": "an agent works in them: `agent: …`",
-            "branches": "say how many candidates are scored: `branches: 3`",
-            "score": "say which is the best: `score: {run: python -m pytest -q}`, `score: outputs.confidence`,"
+            "agent": "add the agent: `agent: …`",
+            "branches": "add the number of candidates: `branches: 3`",
+            "score": "add how to select the best: `score: {run: python -m pytest -q}`, `score: outputs.confidence`,"
             " `score: {judge: …}` or `score: vote`",
         }[missing]
         low.report("PLAN004", f"`{given}` of a task needs `{missing}`", draft.span(given), help_)
@@ -48,8 +48,8 @@ def spread(draft: Draft) -> None:
             nodes.pop(key, None)
         return
     if "session" in nodes:
-        help_ = "take `session` out, or let a task after it continue the conversation"
-        message = "candidates have a conversation each, so a task with `branches` has no `session`"
+        help_ = "remove `session`, or continue the conversation in a later task"
+        message = "`session` has no effect in a task with `branches`: each candidate has its own conversation"
         low.report("PLAN009", message, draft.span("session"), help_)
     made = _Branches(draft)
     outputs, tasks = made.outputs(), made.tasks()
@@ -198,8 +198,8 @@ class _Branches:
             number = 2
         for name, given in (("agents", agents_), ("prompts", prompts)):
             if count is not None and len(given) > number:
-                message = f"{len(given)} {name} for {number} candidates: the last are not used"
-                self._draft.low.report("PLAN006", message, given[number].span, "raise `candidates`, or take them out")
+                message = f"{len(given)} {name} for {number} candidates: the last ones are not used"
+                self._draft.low.report("PLAN006", message, given[number].span, "raise `candidates`, or remove them")
         return agents_, prompts, number
 
 

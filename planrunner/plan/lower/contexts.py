@@ -51,7 +51,7 @@ def _named(low: Lowering, given: Json, place: Span) -> dict[str, Json] | None:
     if low.roster is None or not isinstance(given, str):
         return None
     if given == FRESH:
-        low.report("PLAN006", "`fresh` is for the `context` of a task, not for that of an agent", place)
+        low.report("PLAN006", "`context: fresh` is for tasks, not for agents", place)
     elif given not in low.roster.contexts:
         message, help_ = unknown(given, low.roster.contexts)
         low.report("PLAN841", message, place, help_)
@@ -68,7 +68,7 @@ def _look(low: Lowering, node: Mapping, said: dict[str, Json]) -> None:
     """The patterns that fit no file."""
     assert low.roster is not None
     for key, pattern in unmatched(said, low.roster.directory):
-        low.report("PLAN846", f"`{pattern}` fits no file of the project", _place(node, key, pattern))
+        low.report("PLAN846", f"`{pattern}` matches no file of the project", _place(node, key, pattern))
 
 
 def _place(node: Mapping, key: str, word: str = "") -> Span:

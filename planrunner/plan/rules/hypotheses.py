@@ -130,8 +130,8 @@ def _early(view: PlanView, here: int, name: str, source: Task, span: Span) -> Di
     task = view.plan.tasks[here]
     what = f"`hypotheses.{name}`"
     if task is source:
-        message = f"`{task.id}` reads {what} before it gives its evidence"
-        return Diagnostic("PLAN233", message, span, help="read it in a task that needs this one")
-    message = f"`{task.id}` reads {what}, and no evidence is guaranteed to come before it"
+        message = f"`{task.id}` reads {what} before it gives evidence"
+        return Diagnostic("PLAN233", message, span, help="read it in a task that `needs` this one")
+    message = f"`{task.id}` reads {what}, but no evidence is guaranteed to be available by then"
     labels = (Label(source.span, f"`{source.id}` gives evidence"),)
     return Diagnostic("PLAN233", message, span, labels=labels, help=f"add `{source.id}` to the needs of `{task.id}`")

@@ -29,8 +29,8 @@ def _finding(first: Task, second: Task) -> Diagnostic:
     session = second.agent.session if second.agent is not None else ""
     return Diagnostic(
         "PLAN851",
-        f"`{first.id}` and `{second.id}` continue the conversation `{session}` in no fixed order",
+        f"`{first.id}` and `{second.id}` continue the session `{session}` in no defined order",
         span_of(second, "session"),
-        labels=(Label(span_of(first, "session"), f"`{first.id}` continues it as well"),),
-        help=f"let one need the other: `needs: [{first.id}]`, or give each a conversation of its own",
+        labels=(Label(span_of(first, "session"), f"`{first.id}` continues it too"),),
+        help=f"order the tasks (`needs: [{first.id}]`), or give each its own session",
     )

@@ -46,9 +46,9 @@ def _in_line(view: PlanView, demanded: dict[str, Gate]) -> Iterator[Diagnostic]:
 
 def _finding(view: PlanView, name: str, first: Task, task: Task) -> Diagnostic:
     message = f"`{task.id}` comes after `{first.id}` in the window `{name}`: they never wait at the same time"
-    labels = (Label(first.span, f"`{first.id}` is decided before"),)
+    labels = (Label(first.span, f"`{first.id}` is decided first"),)
     place = find_word(view, task, name, "window")
-    return Diagnostic("PLAN612", message, place, labels=labels, help="give it another window, or none")
+    return Diagnostic("PLAN612", message, place, labels=labels, help="use another window, or remove `window`")
 
 
 def _alone(view: PlanView, demanded: dict[str, Gate]) -> Iterator[Diagnostic]:
@@ -61,8 +61,8 @@ def _alone(view: PlanView, demanded: dict[str, Gate]) -> Iterator[Diagnostic]:
             places.setdefault(name, span_of(task, "window"))
     for name, count in counts.items():
         if count == 1:
-            message = f"the window `{name}` has a single gate, so there is nothing to review together"
-            yield Diagnostic("PLAN612", message, places[name], help="name it at the other gates too, or take it out")
+            message = f"the window `{name}` has a single gate, so nothing is reviewed together"
+            yield Diagnostic("PLAN612", message, places[name], help="add it to other gates, or remove it")
 
 
 def _every(tasks: Iterable[Task], many: bool) -> Iterator[tuple[Task, bool]]:

@@ -76,7 +76,7 @@ def test_a_model_that_never_writes_a_valid_plan_fails_and_its_text_is_kept(proje
         ran = project("draft", "list the files", "--rounds", "2")
         assert len(model.heard) == 2
     assert ran.code == 5 and "runn" in ran.out and "Traceback" not in ran.err
-    assert "plans/list-the-files.yaml.rejected keeps what was written" in ran.err
+    assert "plans/list-the-files.yaml.rejected has the text of the model" in ran.err
     kept = project.work / "plans" / "list-the-files.yaml.rejected"
     assert "runn: ls" in kept.read_text()
     assert project("lint", "plans").code == 3, "what was rejected is not a plan of the project"
