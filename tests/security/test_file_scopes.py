@@ -198,6 +198,7 @@ _NEEDED = {
 _BESIDE: dict[tuple[str, str], dict[str, Any]] = {
     ("files.template", "path"): {"text": "x"},
     ("git.commit", "paths"): {"author": "A <a@example.org>"},
+    ("kb.export", "path"): {"folder": "fine"},
     ("validate.json_schema", "files"): {"schema": True},
     ("validate.json_schema", "schema_file"): {"data": 1},
 }
@@ -287,6 +288,12 @@ _SENT = ("body_file", "files.one", "files.one.path")
 
 def test_whatever_a_call_opens_by_a_path_of_its_inputs_is_declared() -> None:
     assert _declared() == {
+        "agent.critique": ("files", "files.0"),
+        "branch.apply": ("files.0.path",),
+        "kb.claim": ("folder",),
+        "kb.export": ("folder", "path"),
+        "kb.note": ("folder",),
+        "kb.search": ("folder",),
         "docker.build": ("file", "path"),
         "docker.run": ("mounts.0.source",),
         "files.append": ("path",),
@@ -307,6 +314,7 @@ def test_whatever_a_call_opens_by_a_path_of_its_inputs_is_declared() -> None:
         **{f"kubectl.{verb}": ("path",) for verb in ("apply", "delete")},
         "python.run": ("file", "function"),
         "python.scan": ("file",),
+        "python.write_tests": ("file", "path"),
         "sql.execute": ("database",),
         "sql.query": ("database",),
         "sql.script": ("database", "file"),

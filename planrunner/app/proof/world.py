@@ -18,6 +18,7 @@ from planrunner.machine.events import BudgetExtended, Event, Outcome
 from planrunner.machine.requests import Vote, count
 from planrunner.machine.scope import facts_of, facts_read
 from planrunner.machine.state import GateState, State
+from planrunner.plan.agents import PLANNING
 from planrunner.plan.model import Criterion, Expression, Gate, Loop, Output, Plan, Task
 from planrunner.plan.tasks import inner, is_container
 from planrunner.plugins.registry import Registry
@@ -178,6 +179,8 @@ def _assumed(world: World, task: Task) -> dict[str, Json]:
     named = {output.name for output in task.outputs}
     given |= {name: "any" for name in read.fields if name not in given and name not in named}
     assumed = {name: placeholder(f"{task.id}.{name}", kind, read.fields.get(name)) for name, kind in given.items()}
+    if task.uses == PLANNING:
+        assumed["proposes"] = False  # a proposal waits for a person, of whom the world says nothing
     schema = task.inputs.get("schema") if isinstance(task.inputs, dict) else None
     if isinstance(schema, dict) and given.get("json") == "any":
         assumed["json"] = fitting(schema, f"{task.id}.json", read.member("json"))

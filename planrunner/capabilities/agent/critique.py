@@ -8,14 +8,16 @@ from hashlib import sha256
 from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Doc, Failure, capability
-from planrunner.capabilities.files.scope import scope_in
+from planrunner.capabilities.files.scope import require_let, scope_in
 from planrunner.capabilities.files.tree import matching
 from planrunner.capabilities.llm.asker import Asker, asking
 from planrunner.capabilities.llm.complete import shaped
 from planrunner.capabilities.llm.messages import Asked, Message
 from planrunner.capabilities.llm.models import Model, judge_of
 from planrunner.capabilities.llm.usage import usage_of
+from planrunner.capabilities.validate.evidence import Pattern, names
 from planrunner.files.beneath import Beneath
+from planrunner.files.match import is_glob
 from planrunner.files.walk import Patterns, content
 
 Json = Any
@@ -86,7 +88,7 @@ def critique(
     text: Annotated[str, Doc("material: a text")] = "",
     diff: Annotated[str, Doc("material: a diff")] = "",
     outputs: Annotated[Any, Doc("material: data, such as the outputs of a task")] = None,
-    files: Annotated[list[str] | None, Doc("material: files that match these patterns", form="file-pattern")] = None,
+    files: Annotated[Pattern | list[Pattern], Doc("material: files, or patterns such as docs/*.md")] = "",
     model: Annotated[str, Doc("name of a model in planrunner.yaml; default: its `judge`, or else its `default`")] = "",
     system: Annotated[str, Doc("system prompt of the reviewer, added to the rules of every review")] = "",
     fail: Annotated[bool, Doc("fail with the class `criterion` and the findings unless the work is approved")] = True,
@@ -98,7 +100,7 @@ def critique(
     """
     data = json.dumps(outputs, ensure_ascii=False, default=str, indent=1) if outputs else ""
     parts = {"text": text, "diff": diff, "outputs": data}
-    parts |= {f"file {name}": each for name, each in _files(context, files or []).items()}
+    parts |= {f"file {name}": each for name, each in _files(context, names(files) if files else []).items()}
     shown = {name: each for name, each in parts.items() if each.strip()}
     if not shown:
         context.spend(cost=0, tokens=0, calls=0)
@@ -147,6 +149,9 @@ def _files(context: Context, patterns: list[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     if not patterns:
         return found
+    for name in patterns:
+        if not is_glob(name):
+            require_let(context, name, whole=False)
     scope, room = scope_in(context), LONGEST
     with Beneath(context.call.directory, cancelled=context.cancelled, scope=scope) as tree:
         for entry in matching(tree, [], (Patterns(tuple(patterns), True), Patterns((), True))):

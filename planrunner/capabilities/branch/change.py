@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypedDict
 
 from planrunner.capabilities.branch.trees import kept_states, states
 from planrunner.capabilities.contract import Context, Doc, Failure, capability
@@ -22,6 +22,14 @@ MOST_FILES = 1_000
 """Files that a candidate may change."""
 _SHOWN = 40_000
 """Characters of a diff that are an output; all of it is an artifact."""
+
+
+class Changed(TypedDict):
+    """A file of a candidate: what was there and is now, or null."""
+
+    path: Annotated[str, Doc("", form="file-written")]
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
 
 
 class Taken(NamedTuple):
@@ -135,7 +143,7 @@ _APPLY = Verb("branch.apply", _apply)
 )
 def apply(
     context: Context,
-    files: Annotated[list[dict[str, Any]], Doc("the output `files` of `branch.change`")],
+    files: Annotated[list[Changed], Doc("the output `files` of `branch.change`")],
 ) -> Applied:
     """Apply the changes of a candidate to the working directory, all or none.
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from planrunner.capabilities.contract import Context, Doc, Failure, capability
 from planrunner.capabilities.files.inputs import check
+from planrunner.capabilities.files.scope import require_let
 from planrunner.capabilities.files.text import Text, planned
 from planrunner.capabilities.files.verb import Plan, Verb, undone
 from planrunner.capabilities.research.source import quoted
@@ -32,6 +33,7 @@ from planrunner.plan.nearest import nearest
 
 Json = Any
 
+_RISKS = ("makes and replaces files of the knowledge base",)
 _LONGEST_TITLE = 500
 _LARGEST_SOURCE = 8 << 20
 _FOLDER = "folder of the knowledge base, inside the working directory"
@@ -71,6 +73,7 @@ def _note(
     title: str, text: str, tags: list[str] | None = None, citations: list[Json] | None = None, folder: str = FOLDER
 ) -> Plan:
     def plan(context: Context, tree: Beneath) -> Planned:
+        require_let(context, folder, "write", whole=False)
         name = id_of(_title(title))
         path = posixpath.join(folder, f"{name}.yaml")
         cited = _citations(context, tree, citations)
@@ -103,8 +106,14 @@ _NOTE = Verb("kb.note", _note)
 
 
 @capability(
-    "kb.note", effect="idempotent", preview=_NOTE.preview, capture=_NOTE.capture, undo=undone, writes=("folder",),
-)  # fmt: skip
+    "kb.note",
+    effect="idempotent",
+    risks=_RISKS,
+    preview=_NOTE.preview,
+    capture=_NOTE.capture,
+    undo=undone,
+    writes=("folder",),
+)
 def note(
     context: Context,
     title: Annotated[str, Doc("title; an existing note with this title gets the new text")],
@@ -143,6 +152,7 @@ def _claim(
     folder: str = FOLDER,
 ) -> Plan:
     def plan(context: Context, tree: Beneath) -> Planned:
+        require_let(context, folder, "write", whole=False)
         claim = Note(
             "claim",
             id_of(_title(statement)),
@@ -194,8 +204,14 @@ _CLAIM = Verb("kb.claim", _claim)
 
 
 @capability(
-    "kb.claim", effect="idempotent", preview=_CLAIM.preview, capture=_CLAIM.capture, undo=undone, writes=("folder",),
-)  # fmt: skip
+    "kb.claim",
+    effect="idempotent",
+    risks=_RISKS,
+    preview=_CLAIM.preview,
+    capture=_CLAIM.capture,
+    undo=undone,
+    writes=("folder",),
+)
 def claim(
     context: Context,
     statement: Annotated[str, Doc("the claim, in one sentence")],

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from planrunner.capabilities.contract import Context, Doc, Failure, capability
 from planrunner.capabilities.files.inputs import check
-from planrunner.capabilities.files.scope import scope_in
+from planrunner.capabilities.files.scope import require_let, scope_in
 from planrunner.capabilities.files.text import Text, planned
 from planrunner.capabilities.files.verb import Plan, Verb, undone
 from planrunner.files.beneath import Beneath
@@ -45,6 +45,7 @@ def search(
     check({"query": query, "tags": tags, "limit": limit, "folder": folder})
     if not 1 <= limit <= _MOST:
         raise Failure(f"`limit` is 1 to {_MOST}")
+    require_let(context, folder, whole=False)
     with Beneath(context.call.directory, cancelled=context.cancelled, scope=scope_in(context)) as tree:
         notes = read_notes(tree, folder)
     wanted: Status | None = None if status == "any" else status
@@ -63,6 +64,7 @@ class Exported(NamedTuple):
 
 def _export(path: str, title: str = "Knowledge base", folder: str = FOLDER) -> Plan:
     def plan(context: Context, tree: Beneath) -> Planned:
+        require_let(context, folder, whole=False)
         notes = read_notes(tree, folder)
         text = markdown(notes, title)
         inner = planned(Text(path, "utf-8", "", True), lambda *_: text.encode("utf-8", "replace"))(context, tree)
@@ -82,8 +84,14 @@ _EXPORT = Verb("kb.export", _export)
 
 
 @capability(
-    "kb.export", effect="idempotent", preview=_EXPORT.preview, capture=_EXPORT.capture, undo=undone, writes=("path",),
-)  # fmt: skip
+    "kb.export",
+    effect="idempotent",
+    risks=("replaces the file that stands at `path`",),
+    preview=_EXPORT.preview,
+    capture=_EXPORT.capture,
+    undo=undone,
+    writes=("path",),
+)
 def export(
     context: Context,
     path: Annotated[str, Doc("the Markdown file to write", form="file-written")],

@@ -44,7 +44,11 @@ def _preview(context: Context, server: str, tool: str, arguments: dict[str, Any]
 @capability(
     "mcp.call",
     irreversible=True,
-    risks=("starts the program of the server", "connects to the address of the server", "does what the tool does"),
+    risks=(
+        "starts the program of the server",
+        "connects to the address of the server, over the network",
+        "does what the tool does",
+    ),
     spends=("calls",),
     foreign=("*",),
     own=("artifacts",),
@@ -57,8 +61,11 @@ def call(
     tool: Annotated[str, Doc("name of the tool on the server", use="capability")],
     arguments: Annotated[dict[str, Any] | None, Doc("arguments of the tool")] = None,
 ) -> Called:
-    """Call a tool of an MCP server. The server is started, or connected to, by the first call of a run that needs it
-    and ends with the run. A result that the tool calls an error fails the task with its text."""
+    """Call a tool of an MCP server.
+
+    The server is started, or connected to, by the first call of a run that needs it and ends with the run. A result
+    that the tool calls an error fails the task with its text.
+    """
     found = chosen(context, server)
     if not found.has(tool):
         said = f"planrunner.yaml does not let plans use the tool `{tool}` of the server `{server}`: it lists"

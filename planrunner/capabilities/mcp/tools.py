@@ -43,7 +43,7 @@ class Listed(NamedTuple):
 @capability(
     "mcp.tools",
     effect="read",
-    risks=("starts the program of the server", "connects to the address of the server"),
+    risks=("starts the program of the server", "connects to the address of the server, over the network"),
     spends=("calls",),
     foreign=("*",),
     preconditions=("package mcp mcp", "server server"),
