@@ -176,6 +176,8 @@ def begin(state: State, number: int) -> Command:
     if why := too_deep(state, number):
         return Record(TaskSettled(state.specs[number].id, "failed", "budget", why, "budget"))
     if state.ledger is not None and state.specs[number].loop is not None and (command := next_round(state, number)):
+        if isinstance(command, Close):  # an attempt that has not begun cannot end
+            return Record(TaskSettled(state.specs[number].id, "failed", "budget", command.message, "budget"))
         return command
     return Open(number, state.tasks[number].attempts + 1)
 

@@ -152,7 +152,7 @@ def _bound(state: State, frame: Frame, number: int, name: str) -> Json:
 def _answered(state: State, frame: Frame) -> dict[str, Json]:
     """The outputs of an agent as they would be if its last answer ended its work."""
     given = outputs_of(state.tasks[frame.index["model"]])
-    return {**given, **(given.get("answer") or {})}
+    return {**given, **(given.get("answer") or {}), "rounds": frame.round}
 
 
 def _around(state: State, number: int) -> dict[str, Json]:

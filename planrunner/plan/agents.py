@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
@@ -41,7 +41,8 @@ class Roster(NamedTuple):
 
 class Tool(NamedTuple):
     """What a model may call under ``name``: a capability, a plan, a person (``ask``), or the tools of an MCP server,
-    of which ``only`` are patterns. ``fixed`` are inputs that it does not choose."""
+    of which ``only`` are patterns. ``fixed`` are inputs that it does not choose. The path of a plan counts from
+    ``folder``, empty for that of the plan that names it."""
 
     name: str
     uses: str = ""
@@ -51,6 +52,11 @@ class Tool(NamedTuple):
     denied: tuple[str, ...] = ()
     description: str = ""
     fixed: Mapping[str, Json] = {}
+    folder: str = ""
+
+    def is_person(self) -> bool:
+        """Whether a call asks a person."""
+        return not (self.uses or self.plan or self.server)
 
 
 class Unknown(NamedTuple):
@@ -64,7 +70,9 @@ def granted(words: Iterable[str], roster: Roster, capabilities: Mapping[str, Cap
     capabilities, files of plans, ``ask``, and ``server.tool`` of an MCP server."""
     for word in words:
         found = list(_of_word(word, roster, capabilities, ()))
-        yield from found or [Unknown(word)]
+        yield from (each._replace(folder=roster.directory) if isinstance(each, Tool) else each for each in found)
+        if not found:
+            yield Unknown(word)
 
 
 def _of_word(
@@ -180,6 +188,30 @@ def _object(given: dict[str, Json], at: str) -> dict[str, Json]:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
+_JSON_TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object", "null"})
+_SHAPES: dict[str, Callable[[Json], bool]] = {
+    "properties": lambda said: isinstance(said, dict) and all(isinstance(each, (dict, bool)) for each in said.values()),
+    "items": lambda said: isinstance(said, (dict, bool)),
+    "$ref": lambda said: isinstance(said, str) and said.startswith("#"),
+    "const": lambda said: not (isinstance(said, (str, list, dict))),
+    **dict.fromkeys(("anyOf", "oneOf", "allOf", "enum"), lambda said: isinstance(said, list) and bool(said)),
+}
+"""What keywords of JSON Schema have in a schema that is written out, where a property of the name would have a type."""
+
+
+def _is_written_out(given: dict[str, Json]) -> bool:
+    """Whether a mapping inside a short schema is JSON Schema, and not one of properties that are named as its
+    keywords are: ``{items: [string]}`` has a property ``items``, ``{type: low|high}`` one that is called ``type``."""
+    kind = given.get("type")
+    if isinstance(kind, list) or (isinstance(kind, str) and kind in _JSON_TYPES):
+        return not any(isinstance(said, str) and said in _SHORT for key, said in given.items() if key not in _WORDS)
+    return kind is None and any(name in given and fits(given[name]) for name, fits in _SHAPES.items())
+
+
+_WORDS = frozenset({"type", "title", "description", "$comment", "format", "default", "pattern", "const"})
+"""Keywords that may have a word."""
+
+
 def _short(given: Json, at: str) -> dict[str, Json]:
     if isinstance(given, str):
         word = given.strip()
@@ -191,7 +223,5 @@ def _short(given: Json, at: str) -> dict[str, Json]:
     if isinstance(given, list) and len(given) == 1:
         return {"type": "array", "items": _short(given[0], f"{at}[]")}
     if isinstance(given, dict):
-        if _WRITTEN_OUT & given.keys():
-            return given
-        return _object(given, f"{at}.")
+        return given if _is_written_out(given) else _object(given, f"{at}.")
     raise Unreadable(f"`{at}` has no type: write a word such as string, a list of one such as [string], or a mapping")

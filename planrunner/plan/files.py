@@ -119,7 +119,7 @@ class Library:
     the plan that is loaded."""
 
     def __init__(self, name: str, load: Callable[[Source, Links], Outcome]) -> None:
-        self._folder = os.path.dirname(name)
+        self.folder = os.path.dirname(name)
         self._load = load
         self._weights: dict[int, tuple[Plan, _Weight]] = {}
         """By the identity of the plans, which stay alive here."""
@@ -139,7 +139,7 @@ class Library:
         return found
 
     def _read(self, path: str, chain: tuple[str, ...]) -> _File:
-        place = os.path.join(self._folder, path)
+        place = os.path.join(self.folder, path)
         try:
             if not stat.S_ISREG(os.stat(place).st_mode):
                 return _File(None, Fault("PLAN111", f"`{path}` is not a readable plan file"))
@@ -148,7 +148,7 @@ class Library:
         except (OSError, ValueError, NotFound):
             near, named = near_files(place) if "\0" not in path else "", path
             if "\0" not in path and not os.path.isabs(path):  # as the plan that names them has to write them
-                here = os.path.join(self._folder, os.path.dirname(chain[-1]) if chain else "")
+                here = os.path.join(self.folder, os.path.dirname(chain[-1]) if chain else "")
                 named, near = os.path.relpath(place, here), near and os.path.relpath(near, here)
             way = f", did you mean `{near}`?" if near else ""
             return _File(
@@ -173,7 +173,7 @@ class Library:
     ) -> Fault:
         """Of a file that lies elsewhere, and need be no plan at all, nothing is quoted: what a plan links to must not
         come out in the log of a lint."""
-        home = os.path.realpath(self._folder)
+        home = os.path.realpath(self.folder)
         near = os.path.commonpath([home, os.path.realpath(place)]) == home
         return _faulty(
             path, place, source, findings if near else [finding._replace(message="") for finding in findings]
@@ -240,6 +240,13 @@ class Links:
             if isinstance(node, Mapping) and name not in self._made:
                 self._named(name, node)
         return tuple(self._made[name] for name in self._nodes if name in self._made)
+
+    def file_from(self, folder: str, word: str) -> Plan | Fault:
+        """The plan in a file whose path counts from another folder than that of the plan."""
+        if self._library is None:
+            return self._file(word)
+        here = os.path.join(self._library.folder, os.path.dirname(self._chain[-1]) if self._chain else "")
+        return self._file(os.path.relpath(os.path.join(folder, word), here or "."))
 
     def find(self, word: str) -> Plan | Fault:
         """The plan that ``subplan: word`` links to, or why it leads to none."""

@@ -194,7 +194,6 @@ def _pasted(value: Json) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(_pasted, value)) + "]"
     if isinstance(value, str):
-
         text = key_text(value)
         return "'" + value.replace("'", "''") + "'" if text == f'"{value}"' else text
     return written(value)

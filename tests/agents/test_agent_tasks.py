@@ -258,6 +258,6 @@ def test_a_schema_that_is_none_is_found(make: Make, schema: str, message: str) -
 
 def test_no_model_is_asked_for_what_fits_no_valid_schema(make: Make) -> None:
     bench = make(["Done."])
-    told = bench.run(PLAN + "    schema: {a: {type: strange}}\n")
+    told = bench.run(PLAN + "    schema: {type: object, properties: {a: {type: strange}}}\n")
     assert "not a valid JSON Schema" in told["tasks"]["fix#1/model"]["detail"]
     assert not bench.model.heard

@@ -109,8 +109,11 @@ def cache_key(path: str, data: bytes, registry: Registry, held: Held) -> str:
     parts = (FORMAT, __version__, notation_of(path), *registry.fingerprint())
     if held.credentials:
         parts = (*parts, write_json(sorted(held.credentials.items())))
-    if held.roster is not None and (held.roster.agents or held.roster.reflect is not None):
-        parts = (*parts, write_json([held.roster.agents, held.roster.tools, held.roster.reflect, held.roster.contexts]))
+    roster = held.roster
+    if roster is None:
+        parts = (*parts, "settings with errors")
+    elif roster.agents or roster.tools or roster.contexts or roster.reflect is not None:
+        parts = (*parts, write_json([roster.agents, roster.tools, roster.reflect, roster.contexts]))
     hashed = sha256("\0".join(parts).encode())
     hashed.update(data)
     return hashed.hexdigest()

@@ -7,9 +7,10 @@ then asks the model, with what they gave. The model ends it with an answer.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from planrunner.jsontext import shown
 from planrunner.plan.agents import (
     ASK,
     ASKING,
@@ -106,7 +107,7 @@ def definition(low: Lowering, node: Node) -> dict[str, Json]:
                 near = nearest(str(key.value), _KEYS_OF_AN_AGENT)
                 way = f", did you mean `{near}`?" if near else ""
                 low.report("PLAN003", f"an agent has no key `{key.value}`{way}", key.span)
-        return {"name": "", **(values.data(node) or {})}
+        return {"name": "", **dict(_said_here(low, node))}
     name = values.text(node)
     if low.roster is None:
         return {"name": name}
@@ -118,6 +119,30 @@ def definition(low: Lowering, node: Node) -> dict[str, Json]:
         help_ = f"planrunner.yaml has {known}" if known else "planrunner.yaml has no section `agents`"
         low.report("PLAN841", f"there is no agent `{name}`{way}", node.span, help_)
     return {"name": name, **(found or {})}
+
+
+_EFFORTS = ("none", "low", "medium", "high")
+
+
+def _said_here(low: Lowering, node: Mapping) -> Iterator[tuple[str, Json]]:
+    """The keys of an agent that a task itself describes, without those that have a value of another kind."""
+    for key, value in node.entries:
+        name, said = str(key.value), values.data(value)
+        if name in ("fallback", "tools", "denied", "memory"):
+            said = [said] if isinstance(said, str) else said
+            kind = "a name, or a list of them"
+            fits = isinstance(said, list) and all(isinstance(each, str) for each in said)
+        elif name in ("parameters", "context"):
+            kind = "a mapping" if name == "parameters" else "the name of a profile, or a mapping"
+            fits = isinstance(said, dict) or (name == "context" and isinstance(said, str))
+        elif name == "effort":
+            kind, fits = f"one of {', '.join(_EFFORTS)}", said in _EFFORTS
+        else:
+            kind, fits = "text", isinstance(said, str)
+        if fits:
+            yield name, said
+        else:
+            low.report("PLAN005", f"`{name}` of an agent is {kind}, not {shown(said)}", value.span)
 
 
 class _Agent:
@@ -190,7 +215,7 @@ class _Agent:
         always = [Output(name, value=given % name) for name in ("text", "transcript", "usage")]
         if self._schema is None:
             return tuple(always)
-        answer = "{{ default(tasks.model.outputs.answer.%s, none) }}"
+        answer = "{{ default(tasks.model.outputs.answer['%s'], none) }}"
         required = self._schema.get("required", ())
         named = [
             Output(name, _type(said) if name in required else "any", answer % name)
@@ -268,6 +293,10 @@ class _Agent:
         except Unreadable as error:
             self._low.report("PLAN006", str(error), node.span)
             return None
+        for name in schema.get("properties", {}):
+            if not name or _UNSAYABLE.search(name):
+                help_ = "a name is not empty, and has no quotes, braces or backslashes"
+                self._low.report("PLAN006", f"a property of an answer cannot be named `{name}`", node.span, help_)
         for name in sorted(_GIVEN & schema.get("properties", {}).keys()):
             help_ = f"give the property another name, such as `own_{name}`"
             self._low.report("PLAN006", f"every task with `agent` has an output `{name}` already", node.span, help_)
@@ -280,14 +309,41 @@ class _Agent:
         """The tools of the agent that the task leaves it."""
         roster = self._low.roster or Roster()
         words = self._definition.get("tools") or []
-        found = self._known(granted([words] if isinstance(words, str) else words, roster, self._low.capabilities or {}))
+        found = self._known(granted(_words(words), roster, self._low.capabilities or {}))
         own = self._nodes.get("tools")
         if own is not None:
             found = self._known(narrowed(found, values.texts(own)), own)
         denied = [*values.texts(self._nodes["denied"])] if "denied" in self._nodes else []
         said = self._definition.get("denied") or []
-        kept = without(found, [*([said] if isinstance(said, str) else said), *denied])
-        return list({(tool.name, tool.only): tool for tool in kept}.values())
+        kept = list(
+            {
+                (tool.name, tool.uses, tool.plan, tool.only): tool for tool in without(found, [*_words(said), *denied])
+            }.values()
+        )
+        self._look_over(kept)
+        return kept
+
+    def _look_over(self, tools: list[Tool]) -> None:
+        """Report what a model would not have: one of two tools with one name, and fixed inputs without effect."""
+        named: dict[str, Tool] = {}
+        for tool in tools:
+            other = named.setdefault(tool.name, tool)
+            if (other.uses, other.plan, other.server) != (tool.uses, tool.plan, tool.server):
+                message = f"the agent `{self.name}` has two tools that are called `{tool.name}`"
+                help_ = (
+                    f"give one another name under `tools` of planrunner.yaml: `other: {{plan: {tool.plan or 'FILE'}}}`"
+                )
+                self._low.report("PLAN841", message, self._place, help_)
+            for name in self._idle(tool):
+                message = f"`{name}` in `with` of the tool `{tool.name}` has no effect: it has no such input to fix"
+                self._low.report("PLAN009", message, self._place, f"remove `{name}` from `with`")
+
+    def _idle(self, tool: Tool) -> list[str]:
+        found = (self._low.capabilities or {}).get(tool.uses)
+        if not tool.fixed or found is None:
+            return []
+        inputs = {each.name for each in found.inputs} if not found.takes_run else set()
+        return [name for name in tool.fixed if name not in inputs]
 
     def _known(self, tools: Any, node: Node | None = None) -> list[Tool]:
         tools = list(tools)
@@ -309,7 +365,7 @@ class _Agent:
         """What the model is told of a tool."""
         if tool.server:
             return {"name": tool.name, "server": tool.server, "only": list(tool.only), "denied": list(tool.denied)}
-        if tool.name == ASK:
+        if tool.is_person():
             said = "Ask a person, who answers in words. Ask only what you cannot find out."
             return {"name": ASK, "description": said, "schema": _shape({"question": {"type": "string"}}, ["question"])}
         if tool.plan:
@@ -340,7 +396,7 @@ class _Agent:
         if tool.server:
             inputs = {"server": tool.server, "tool": _argument("tool"), "arguments": _argument("arguments")}
             return made._replace(uses="mcp.call", inputs=inputs)
-        if tool.name == ASK:
+        if tool.is_person():
             form = (Param("answer", "string", required=True),)
             return made._replace(timeout=None, gate=Gate("approval", "{{ call.arguments.question }}", form=form))
         if tool.plan:
@@ -358,11 +414,21 @@ class _Agent:
         return made._replace(uses=tool.uses, inputs=inputs)
 
     def _plan(self, tool: Tool) -> Plan | None:
-        found = self._low.links.find(tool.plan) if self._low.links is not None else None
+        links = self._low.links
+        own = not self._definition["name"] and tool.plan in _words(self._definition.get("tools") or [])
+        if links is None:
+            return None
+        found = links.file_from(tool.folder, tool.plan) if tool.folder and not own else links.find(tool.plan)
         if isinstance(found, Fault):
-            self._low.report(found.code, found.message, self._place, found.help)
+            help_ = f"it counts from {tool.folder}" if tool.folder and not own else found.help
+            self._low.report(found.code, found.message, self._place, help_)
             return None
         return found
+
+
+def _words(given: Json) -> list[str]:
+    """One word, or a list of them."""
+    return [given] if isinstance(given, str) else [*given]
 
 
 _OBJECTIONS = ("retry.reason", "rework.comment")
@@ -386,6 +452,8 @@ _COMMAND = {
 }
 
 
+_UNSAYABLE = re.compile(r"['\"{}\\\x00-\x1f]")
+"""What a name has that no expression reads."""
 _GIVEN = frozenset({"transcript", "usage", "rounds"})
 """Outputs that no answer can give."""
 _TYPES = {"string": "string", "integer": "int", "number": "number", "boolean": "bool", "array": "list", "object": "map"}

@@ -89,7 +89,7 @@ class _Branches:
 
     def outputs(self) -> tuple[Output, ...]:
         """What the task gives: the outputs of the best, and what was made of all."""
-        answer = "{{ default(tasks.pick.outputs.answer.%s, none) }}"
+        answer = "{{ default(tasks.pick.outputs.answer['%s'], none) }}"
         picked = "{{ tasks.pick.outputs.%s }}"
         named = [Output(name, value=answer % name) for name in self._names()]
         return (*named, *(Output(name, value=picked % name) for name in ("best", "score", "candidates")))
