@@ -8,7 +8,7 @@ without running anything.
     model model                       the model that the input names, with its key
     model model judge                 the same; without the input the one that judges (`hash`: none)
     database database                 the database that the input names, with its address
-    server server                     the MCP server that the input names, with its credentials
+    server server                     the MCP server that the input names, with its program and credentials
 """
 
 from __future__ import annotations
@@ -152,6 +152,10 @@ def _server(words: list[str], inputs: Mapping[str, Json], ground: Ground) -> Non
         server = servers.entry(ground.settings("tools"), name)
     except Failure as failure:
         raise Unmet(str(failure), lasting=True) from None
+    program = server.command[0] if server.command else ""
+    if program and "/" not in program and not shutil.which(program, path=ground.path):
+        why = f"the program `{program}` of the server `{name}` is not on the PATH"
+        raise Unmet(f"{why}: install it, or change `tools: {{{name}: {{mcp: …}}}}` in planrunner.yaml")
     for credential in server.secrets.values():
         if why := ground.credential(credential):
             raise Unmet(why, rule="secret.missing")

@@ -37,6 +37,8 @@ class Roster(NamedTuple):
     """Whether runs and tasks are looked back on, whatever their plans say (``reflect``): False for none, True or a
     mapping for every run; None leaves it to the plans."""
     contexts: Mapping[str, Json] = {}
+    models: tuple[str, ...] = ()
+    """The names under ``models``."""
 
 
 class Tool(NamedTuple):
@@ -89,7 +91,9 @@ def _of_word(
     server, dot, tool = word.partition(".")
     behind = roster.tools.get(server)
     if dot and isinstance(behind, dict) and "mcp" in behind:
-        yield _defined(server, behind)._replace(only=(tool,))
+        whole = _defined(server, behind)
+        if _overlaps(whole.only, tool):
+            yield whole._replace(only=(tool,))
     elif word == ASK:
         yield Tool(ASK)
     elif _PLAN.fullmatch(word):
@@ -122,13 +126,28 @@ def narrowed(tools: Iterable[Tool], only: Iterable[str]) -> Iterator[Tool | Unkn
         fitting = [tool for tool in tools if fnmatchcase(tool.name, word) or (tool.plan and tool.plan == word)]
         within = [tool for tool in tools if dot and tool.server and tool.name == server]
         yield from fitting
-        yield from (tool._replace(only=(inner,)) for tool in within if _overlaps(tool.only, inner))
-        if not (fitting or within):
+        inside = [tool._replace(only=(inner,)) for tool in within if _overlaps(tool.only, inner)]
+        yield from inside
+        if not (fitting or inside):
             yield Unknown(word)
 
 
 def _overlaps(patterns: tuple[str, ...], wanted: str) -> bool:
     return any(fnmatchcase(wanted, pattern) or fnmatchcase(pattern, wanted) for pattern in patterns)
+
+
+def idle(denied: Iterable[str], tools: Iterable[Tool], roster: Roster, known: Mapping[str, Capability]) -> list[str]:
+    """The words under ``denied`` that name nothing: no tool of the agent, and nothing that another one could have."""
+    tools = list(tools)
+    left = (word for word in denied if any(isinstance(each, Unknown) for each in narrowed(tools, [word])))
+    return [word for word in left if any(isinstance(each, Unknown) for each in granted([word], roster, known))]
+
+
+def wordings(tools: Iterable[Tool]) -> Iterator[str]:
+    """The words that tools are named by."""
+    for tool in tools:
+        yield tool.plan or tool.name
+        yield from (f"{tool.name}.{inner}" for inner in tool.only if tool.server and "*" not in inner)
 
 
 def without(tools: Iterable[Tool], denied: Iterable[str]) -> Iterator[Tool]:

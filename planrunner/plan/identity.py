@@ -233,10 +233,16 @@ def _own(what: str, old: Task, new: Task) -> list[Difference]:
     changed: list[tuple[str, Json, Json]] = []
     for name in Task._fields:
         if name not in _HELD:
-            before, after = (_data(_emptied(getattr(each, name))) for each in (old, new))
+            before, after = (_data(_emptied(_written(each, name))) for each in (old, new))
             if before != after:
                 changed.append((_SPOKEN.get(name, name), before, after))
     return [Difference(what, "changed", tuple(changed))] if changed else []
+
+
+def _written(task: Task, name: str) -> Json:
+    """A field of a task; of the loop of an agent without what it carries, which follows from its prompt."""
+    value = getattr(task, name)
+    return value._replace(carry={}) if name == "loop" and task.agent is not None and value is not None else value
 
 
 def _emptied(value: Json) -> Json:

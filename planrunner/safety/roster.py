@@ -12,6 +12,8 @@ from planrunner.safety.project import read_data
 
 Json = Any
 
+CHOICES = ("default", "judge", "judging")
+"""Keys under ``models`` that are not names of models."""
 LARGEST = 1 << 20
 """Bytes of a file of instructions."""
 
@@ -21,7 +23,9 @@ def read_roster(directory: str) -> Roster:
     agent names and that cannot be read."""
     data = read_data(directory)
     agents = {name: _agent(name, said, directory) for name, said in named(data.get("agents")).items()}
-    return Roster(agents, named(data.get("tools")), directory, data.get("reflect"), named(data.get("contexts")))
+    tools, contexts = (named(data.get(name)) for name in ("tools", "contexts"))
+    models = tuple(name for name in named(data.get("models")) if name not in CHOICES)
+    return Roster(agents, tools, directory, data.get("reflect"), contexts, models)
 
 
 def roster_or_none(directory: str) -> Roster | None:

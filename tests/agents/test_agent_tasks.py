@@ -165,6 +165,57 @@ def test_a_task_cannot_have_more_tools_than_its_agent(make: Make) -> None:
     assert "the agent `coder` has no tool `http.get`" in found.stdout + found.stderr
 
 
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        ("agent: {model: scriptd}", "there is no model `scriptd`, did you mean `scripted`?"),
+        ("agent: {fallback: [scriptd]}", "there is no model `scriptd`, did you mean `scripted`?"),
+        ("agent: {effort: hgih}", "`effort` of an agent is one of none, low, medium, high, not"),
+        ("agent: {tools: [files.raed]}", "there is no tool `files.raed`, did you mean `files.read`?"),
+        ("agent: {tools: [notes.kepe]}", "there is no tool `notes.kepe`, did you mean `notes.keep`?"),
+        ("agent: coder, tools: [files.raed]", "the agent `coder` has no tool `files.raed`, did you mean `files.read`?"),
+        ("agent: coder, denied: [files.wirte]", "no tool `files.wirte`, did you mean `files.write`?"),
+        ("agent: codr, tools: [files.raed]", "there is no agent `codr`, did you mean `coder`?"),
+        ("agent: coder, until: {rnu: 'true'}", "the task of `until` has no key `rnu`, did you mean `run`?"),
+        ("agent: coder, branches: 2, score: {judg: x}", "the task of `score` has no key `judg`, did you mean `judge`?"),
+        ("agent: coder, branches: 2, score: {timeout: 1m}", "`score` is a task that does nothing"),
+        ("agent: coder, reflect: {rubrik: x}", "`reflect` has no key `rubrik`, did you mean `rubric`?"),
+    ],
+)
+def test_lint_names_what_is_mistyped_once(make: Make, task: str, said: str) -> None:
+    bench = make(["Done."])
+    notes = {"mcp": ["cat"], "tools": ["keep"]}
+    bench.write(f"plan: p\ntasks:\n  - {{id: a, prompt: x, {task}}}\n", tools={"notes": notes})
+    found = bench.call("lint", "plan.yaml", "--format", "concise")
+    lines = found.stdout.splitlines()
+    assert said in lines[0] and lines[1:] == [], found.stdout
+
+
+def test_what_another_agent_has_may_be_denied(make: Make) -> None:
+    bench = make(["Done."])
+    bench.write(PLAN + "    denied: [http.get, 'git.*']\n")
+    assert bench.call("lint", "plan.yaml").returncode == 0
+
+
+@pytest.mark.parametrize("models", [{}, {"fast": {"provider": "openai", "model": "m", "key_env": "NOT_SET"}}])
+def test_a_run_does_not_start_without_the_model_of_an_agent(make: Make, models: Json) -> None:
+    bench = make(["Done."])
+    bench.write("plan: p\ntasks:\n  - {id: a, agent: {tools: [shell]}, prompt: x}\n", models=models, agents={})
+    refused = bench.call("exec", "plan.yaml")
+    assert refused.returncode == 5
+    assert "cannot start: one thing that it needs is missing here" in refused.stderr
+
+
+def test_a_plan_is_read_again_when_a_tool_of_the_project_changes(make: Make) -> None:
+    bench = make(["Done."] * 2)
+    plan = "plan: p\ntasks:\n  - {id: a, agent: {tools: [page]}, prompt: x}\n"
+    page = {"uses": "files.write", "with": {"path": "one.md"}}
+    assert bench.run(plan, agents={}, tools={"page": page})["status"] == "completed"
+    bench.write(plan, tools={"sheet": page})
+    refused = bench.call("exec", "plan.yaml")
+    assert refused.returncode == 5 and "there is no tool `page`" in refused.stderr
+
+
 def test_a_plan_is_a_tool(make: Make) -> None:
     bench = make([[("greet", {"name": "Ada"})], "Done."])
     bench.write(

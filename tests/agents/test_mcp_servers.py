@@ -232,6 +232,19 @@ def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
     assert ended.message == "the server `notes` did not start: Connection closed; it said: no licence"
 
 
+def test_a_program_of_a_server_that_is_not_there_is_named_before_the_run(tmp_path: Path) -> None:
+    act = project(tmp_path, ("k", "keep", {}), tools={"notes": {"mcp": ["no-such-program"]}})
+    refused = act("exec", "plan.json")
+    assert refused.returncode == 5
+    assert "the program `no-such-program` of the server `notes` is not on the PATH" in refused.stderr
+
+
+def test_a_tool_that_the_project_leaves_out_is_named_by_lint(tmp_path: Path) -> None:
+    act = project(tmp_path, ("k", "kep", {}), tools={"notes": {"mcp": ["cat"], "tools": ["keep"]}})
+    said = act("lint", "plan.json").stdout
+    assert "the server `notes` has no tool `kep` for plans, did you mean `keep`?" in said
+
+
 def test_the_timeout_of_a_task_ends_its_call_and_leaves_the_server(tmp_path: Path, settings: dict[str, Json]) -> None:
     wait = {"server": "notes", "tool": "wait", "arguments": {"started": str(tmp_path / "started")}}
     first = {"id": "a", "uses": "mcp.call", "with": wait, "timeout": "3s", "allow_failure": True}

@@ -106,6 +106,8 @@ def test_what_a_person_says_who_sends_it_back_is_heard(make: Make) -> None:
     assert bench.call("reject", "last", "look", "--reason", "too short").returncode == 0
     bench.call("resume", "last")
     assert asked(bench)[1] == "Mend it.\n\nThe last attempt was not accepted: too short"
+    shown = json.loads(bench.call("show", "last", "fix", "--inputs", "--json").stdout)["calls"]
+    assert shown[1]["call"]["heard"] == "too short" and shown[1]["context"]
 
 
 def test_hostile_words_of_an_answer_stay_text(make: Make) -> None:

@@ -33,7 +33,7 @@ Json = Any
 LONGEST = 100_000
 """Bytes of a request or a reply that are shown."""
 _SENT = ("request-", "reply-")
-_ROUND = r"#\d+/model"
+_ROUND = r"(?:@\d+)?#\d+/model"
 """After the path of a task of an agent: the request of a round."""
 
 
@@ -115,6 +115,7 @@ def _of_agent(agent: str, event: AttemptStarted, after: Iterable[Entry]) -> Call
     if handed is None:
         return Called(event.task, event.attempt, False, {"agent": agent}, event.inputs, True, "", ())
     shown = {"agent": agent, "prompt": handed["prompt"], "session": handed["transcript"]}
+    shown["heard"] = "\n".join(filter(None, handed.get("objections") or ()))
     same = values_digest(handed) == event.inputs
     said = {name: text for name, text in shown.items() if text}
     return Called(event.task, event.attempt, False, said, event.inputs, same, "", ())

@@ -135,7 +135,8 @@ def _notes(suite: Suite, results: Sequence[Scored]) -> Iterable[str]:
     """What had no effect: a model that no run asked."""
     for model in suite.models:
         name = suite.replaces or model
-        scores = [score for scored in results if scored.model == model for score in scored.scores if score.run]
+        of_model = (score for scored in results if scored.model == model for score in scored.scores)
+        scores = [score for score in of_model if score.run and not score.short]
         if scores and not any(name in score.asked for score in scores):
             where = f"names `{name}`" if suite.replaces else "uses the default model"
             yield f"`{model}` was never asked: no task that ran {where}"

@@ -112,8 +112,8 @@ def cache_key(path: str, data: bytes, registry: Registry, held: Held) -> str:
     roster = held.roster
     if roster is None:
         parts = (*parts, "settings with errors")
-    elif roster.agents or roster.tools or roster.contexts or roster.reflect is not None:
-        parts = (*parts, write_json([roster.agents, roster.tools, roster.reflect, roster.contexts]))
+    elif roster.agents or roster.tools or roster.contexts or roster.models or roster.reflect is not None:
+        parts = (*parts, write_json([roster.agents, roster.tools, roster.reflect, roster.contexts, roster.models]))
     hashed = sha256("\0".join(parts).encode())
     hashed.update(data)
     return hashed.hexdigest()

@@ -113,7 +113,10 @@ class Session:
                 yield streamable_http_client(start.server.url, http_client=client, max_sse_event_size=LARGEST)
             return
         shut = self._context.enclosed(start.arguments, start.env, start.directory)
-        self.program = Program(start.arguments, start.env, start.directory, shut)
+        try:
+            self.program = Program(start.arguments, start.env, start.directory, shut)
+        except Failure as error:
+            raise Failure(f"the server `{start.server.name}` did not start: {error}") from None
         yield self.program.transport(self._closed)
 
     async def _told(self, message: Any) -> None:

@@ -7,7 +7,7 @@ then asks the model, with what they gave. The model ends it with an answer.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from planrunner.jsontext import shown
@@ -20,9 +20,11 @@ from planrunner.plan.agents import (
     Unknown,
     Unreadable,
     granted,
+    idle,
     narrowed,
     schema_of,
     without,
+    wordings,
 )
 from planrunner.plan.contexts import FRESH
 from planrunner.plan.expressions.parse import parse
@@ -45,7 +47,7 @@ from planrunner.plan.model import (
 )
 from planrunner.plan.nearest import nearest
 from planrunner.plan.templates import references
-from planrunner.syntax.tree import Mapping, Node
+from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 Json = Any
 
@@ -65,6 +67,8 @@ _KEYS_OF_AN_AGENT = frozenset(
 )
 
 
+_ACTIONS = frozenset({"run", "uses", "using", "gate", "agent", "loop", "subplan", "command"})
+"""Keys of which a task has one, so that it does something."""
 _MATERIAL = {"text", "diff", "outputs", "files"}
 """Inputs of a critique that are reviewed; without any as `until` the answer of the agent is."""
 _HANDED_DOWN = ("env", "cwd", "shell", "on_doubt")
@@ -106,7 +110,9 @@ def definition(low: Lowering, node: Node) -> dict[str, Json]:
             if key.value not in _KEYS_OF_AN_AGENT:
                 near = nearest(str(key.value), _KEYS_OF_AN_AGENT)
                 way = f", did you mean `{near}`?" if near else ""
-                low.report("PLAN003", f"an agent has no key `{key.value}`{way}", key.span)
+                help_ = "write `policy` on the task" if key.value == "policy" else ""
+                low.report("PLAN003", f"an agent has no key `{key.value}`{way}", key.span, help_)
+        _check_model(low, node)
         return {"name": "", **dict(_said_here(low, node))}
     name = values.text(node)
     if low.roster is None:
@@ -145,12 +151,45 @@ def _said_here(low: Lowering, node: Mapping) -> Iterator[tuple[str, Json]]:
             low.report("PLAN005", f"`{name}` of an agent is {kind}, not {shown(said)}", value.span)
 
 
+def _check_model(low: Lowering, node: Mapping) -> None:
+    """Report models that the project does not have of an agent that a task describes.
+    Where the project names no models, a run says so before it starts."""
+    models = low.roster.models if low.roster is not None else ()
+    for word in (*_scalars(node.get("model")), *_scalars(node.get("fallback"))):
+        if models and word.value not in models:
+            near = nearest(str(word.value), models)
+            way = f", did you mean `{near}`?" if near else ""
+            help_ = "planrunner.yaml has " + ", ".join(f"`{each}`" for each in models[:8])
+            low.report("PLAN841", f"there is no model `{word.value}`{way}", word.span, help_)
+
+
+def _scalars(node: Node | None) -> list[Scalar]:
+    """One word or a list of words, each at its place."""
+    items = node.items if isinstance(node, Sequence) else [node]
+    return [each for each in items if isinstance(each, Scalar) and isinstance(each.value, str)]
+
+
+def is_task(low: Lowering, key: str, node: Mapping, known: Iterable[str], others: str) -> bool:
+    """Whether a mapping is a task: reports keys that no task has, and one that does nothing."""
+    known = tuple(known)
+    unknown = [name for name, _ in node.entries if name.value not in known]
+    for name in unknown:
+        near = nearest(str(name.value), known)
+        way = f", did you mean `{near}`?" if near else ""
+        low.report("PLAN003", f"the task of `{key}` has no key `{name.value}`{way}", name.span)
+    if not unknown and _ACTIONS.isdisjoint(str(name.value) for name, _ in node.entries):
+        low.report("PLAN004", f"`{key}` is a task that does nothing", node.span, f"write {others}")
+        return False
+    return not unknown
+
+
 class _Agent:
     """One agent at one task."""
 
     def __init__(self, draft: Draft, definition: dict[str, Json], lower_task: Callable[..., Task]) -> None:
         self._lower = lower_task
         self._low, self._nodes, self._definition = draft.low, draft.nodes, definition
+        self._keys = draft.known()
         self._place = draft.span("agent")
         self._handed = {name: draft.fields[name] for name in _HANDED_DOWN if name in draft.fields}
         self.name = str(definition["name"]) or "agent"
@@ -274,6 +313,7 @@ class _Agent:
         """The task that ``until`` says in place of an expression: the work is over when it goes well."""
         inner = self._low.scope(frozenset({"calls", "model"}), frozenset({"loop", "carry"}))
         inner.inside = True
+        is_task(self._low, "until", until, self._keys, "`until: {run: pytest -q}` or `until: outputs.approved`")
         made = self._lower(inner, until, self._handed)
         if made.uses == CRITIQUE and not _MATERIAL & (made.inputs or {}).keys():
             given = {"text": "{{ tasks.model.outputs.text }}", "outputs": "{{ tasks.model.outputs.answer }}"}
@@ -309,11 +349,16 @@ class _Agent:
         """The tools of the agent that the task leaves it."""
         roster = self._low.roster or Roster()
         words = self._definition.get("tools") or []
-        found = self._known(granted(_words(words), roster, self._low.capabilities or {}))
+        capabilities = self._low.capabilities or {}
+        node = self._nodes.get("agent")
+        inline = node.get("tools") if isinstance(node, Mapping) else None
+        found = self._known(granted(_words(words), roster, capabilities), None, inline)
         own = self._nodes.get("tools")
         if own is not None:
-            found = self._known(narrowed(found, values.texts(own)), own)
+            found = self._known(narrowed(found, values.texts(own)), found, own)
         denied = [*values.texts(self._nodes["denied"])] if "denied" in self._nodes else []
+        for word in idle(denied, found, roster, capabilities) if self._low.roster is not None else ():
+            self._no_tool(word, None, self._nodes["denied"], "`denied` names tools of the agent")
         said = self._definition.get("denied") or []
         kept = list(
             {
@@ -345,21 +390,30 @@ class _Agent:
         inputs = {each.name for each in found.inputs} if not found.takes_run else set()
         return [name for name in tool.fixed if name not in inputs]
 
-    def _known(self, tools: Any, node: Node | None = None) -> list[Tool]:
+    def _known(self, tools: Iterable[Tool | Unknown], had: list[Tool] | None, node: Node | None) -> list[Tool]:
+        """Those that there are; others are reported at their words in ``node``. ``had`` are those of the agent, where a
+        task narrows them."""
         tools = list(tools)
-        names = [tool.name for tool in tools if isinstance(tool, Tool)]
         for each in tools:
             if isinstance(each, Unknown) and self._low.roster is not None:
-                near = nearest(each.word, names)
-                way = f", did you mean `{near}`?" if near else ""
-                whose = f"the agent `{self.name}` has no tool `{each.word}`"
-                help_ = (
-                    "a task can only narrow the tools of its agent"
-                    if node is not None
-                    else "name a capability, an entry of `tools`, a plan file, or `ask`"
-                )
-                self._low.report("PLAN841", f"{whose}{way}", node.span if node is not None else self._place, help_)
+                wide = "name a capability, an entry of `tools`, a plan file, or `ask`"
+                narrow = "a task can only narrow the tools of its agent"
+                self._no_tool(each.word, had, node, wide if had is None else narrow)
         return [tool for tool in tools if isinstance(tool, Tool)]
+
+    def _no_tool(self, word: str, had: list[Tool] | None, node: Node | None, help_: str) -> None:
+        """Report a word that names no tool, unless it is one of an agent that is not there."""
+        roster = self._low.roster or Roster()
+        named = self._definition["name"]
+        if named and named not in roster.agents:
+            return
+        servers = [tool for tool in granted(roster.tools, roster, {}) if isinstance(tool, Tool)]
+        there = (*(self._low.capabilities or ()), *roster.tools, *wordings(servers), ASK)
+        near = nearest(word, there if had is None else (*wordings(had),))
+        way = f", did you mean `{near}`?" if near else ""
+        whose = f"the agent `{named}` has no tool `{word}`" if named else f"there is no tool `{word}`"
+        place = next((each.span for each in _scalars(node) if each.value == word), self._place)
+        self._low.report("PLAN841", f"{whose}{way}", place, help_)
 
     def _offer(self, tool: Tool) -> dict[str, Json]:
         """What the model is told of a tool."""

@@ -69,6 +69,7 @@ class _Branches:
         self._score = draft.nodes["score"]
         self._vote = values.text(self._score) == VOTE
         self._judged = isinstance(self._score, Mapping) and self._score.get("judge") is not None
+        self._is_task = isinstance(self._score, Mapping) and not self._judged and self._checked(self._score)
         self._agents, self._prompts, self._count = self._read(draft.nodes["branches"])
 
     def tasks(self) -> Node:
@@ -165,7 +166,7 @@ class _Branches:
 
     def _scored(self, work: dict[str, Json]) -> list[dict[str, Json]]:
         """The task that scores a candidate, where one does."""
-        if not isinstance(self._score, Mapping):
+        if not isinstance(self._score, Mapping) or not (self._judged or self._is_task):
             return []
         base = {"id": "score", "needs": ["work", "change"], "when": "tasks.work.ok", "allow_failure": True}
         judge = self._score.get("judge")
@@ -183,6 +184,10 @@ class _Branches:
             inputs["model"] = model
         share = self._share(0.2)
         return [{**base, "uses": CRITIQUE, "with": inputs, **({"budgets": share} if share else {})}]
+
+    def _checked(self, score: Mapping) -> bool:
+        others = "`score: {run: pytest -q}`, `score: outputs.confidence`, `score: {judge: …}` or `score: vote`"
+        return agents.is_task(self._draft.low, "score", score, (*self._draft.known(), "judge"), others)
 
     def _read(self, node: Node) -> tuple[list[Node], list[Node], int]:
         """Agents, prompts, and the number of candidates."""

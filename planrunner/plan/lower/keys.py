@@ -49,6 +49,11 @@ class Draft:
             if row is not None:
                 row.read(self, row.field or name, value)
 
+    @staticmethod
+    def known() -> tuple[str, ...]:
+        """The keys that a task has."""
+        return tuple(_BY_NAME)
+
     def span(self, *names: str) -> Span:
         """The place of the first of the keys that the task has."""
         return next((span for name in names for key, span in self.spans if key == name), NOWHERE)
@@ -261,7 +266,7 @@ KEYS = (
     Key("tools", _together),
     Key("denied", _together),
     Key("schema", _together),
-    Key("until", _together),
+    Key("until", _together, inside="task"),
     Key("rounds", _together),
     Key("session", _together),
     Key("context", _together),

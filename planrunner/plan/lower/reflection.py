@@ -14,13 +14,11 @@ from planrunner.plan.lower import declarations, values
 from planrunner.plan.lower.agents import REQUEST_TIMEOUT, definition, literal
 from planrunner.plan.lower.values import Lowering, tree_at
 from planrunner.plan.model import Budgets, Join, Task
-from planrunner.plan.nearest import nearest
 from planrunner.source import NOWHERE
 from planrunner.syntax.tree import Mapping, Node
 
 Json = Any
 
-_KEYS = ("agent", "model", "rubric", "budgets")
 _LONGEST = 600
 """Characters of what a task does that a model is shown for the run."""
 _MOST = 300
@@ -70,11 +68,6 @@ def _inputs(low: Lowering, node: Node) -> dict[str, Json] | None:
         return None
     if not isinstance(node, Mapping):
         return {} if values.truth(node) else None
-    for key, _ in node.entries:
-        if key.value not in _KEYS:
-            near = nearest(str(key.value), _KEYS)
-            help_ = f"did you mean `{near}`?" if near else "it has `agent`, `model`, `rubric` and `budgets`"
-            low.report("PLAN003", f"`reflect` has no key `{key.value}`", key.span, help_)
     agent = node.get("agent")
     known = definition(low, agent) if agent is not None else {}
     inputs = {name: literal(known[name]) for name in ("model", "system") if known.get(name)}

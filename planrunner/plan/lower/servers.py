@@ -2,23 +2,44 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
+
 from planrunner.plan.lower.values import Lowering
 from planrunner.plan.nearest import nearest
 from planrunner.plan.templates import holds_template
-from planrunner.syntax.tree import Mapping, Scalar
+from planrunner.syntax.tree import Mapping, Node, Scalar
 
 FAMILY = "mcp."
 """How the names of the capabilities begin that take a server."""
 
 
+def _check_tool(low: Lowering, server: str, tool: Node | None) -> None:
+    """Report a tool that the patterns of the project leave out."""
+    if low.roster is None or not isinstance(tool, Scalar) or not isinstance(tool.value, str):
+        return
+    given = low.roster.tools[server].get("tools") or "*"
+    patterns = [given] if isinstance(given, str) else [str(each) for each in given]
+    if holds_template(tool.value) or any(fnmatchcase(tool.value, pattern) for pattern in patterns):
+        return
+    close = nearest(tool.value, patterns)
+    way = f", did you mean `{close}`?" if close else ""
+    help_ = f"`tools` of the server in planrunner.yaml has {', '.join(f'`{each}`' for each in patterns[:8])}"
+    low.report("PLAN841", f"the server `{server}` has no tool `{tool.value}` for plans{way}", tool.span, help_)
+
+
 def check_server(low: Lowering, node: Mapping) -> None:
     """Report a server that the project does not have; one that a template names the run looks up."""
     given = node.get("with")
-    server = given.get("server") if isinstance(given, Mapping) else None
+    if not isinstance(given, Mapping):
+        return
+    server = given.get("server")
     if low.roster is None or not isinstance(server, Scalar) or not isinstance(server.value, str):
         return
     known = [name for name, said in low.roster.tools.items() if isinstance(said, dict) and "mcp" in said]
-    if server.value in known or holds_template(server.value):
+    if holds_template(server.value):
+        return
+    if server.value in known:
+        _check_tool(low, server.value, given.get("tool"))
         return
     close = nearest(server.value, known)
     way = f", did you mean `{close}`?" if close else ""
