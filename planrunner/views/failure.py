@@ -18,6 +18,7 @@ from planrunner.machine.joins import without_value
 from planrunner.machine.names import below, by_its_own, label, labelled, stands
 from planrunner.machine.state import State, TaskState
 from planrunner.machine.statuses import status_word
+from planrunner.plan.agents import ASKING
 from planrunner.plan.model import Task
 from planrunner.redaction import masked
 from planrunner.source import Source, Span, notation_of
@@ -38,6 +39,8 @@ GIVEN = 8
 """Outputs of a failure that its block lists."""
 FOLDS = 8
 """Lines that the message of a refusal may take."""
+_MCP = "mcp."
+"""How the names of the capabilities begin that call _MCP servers."""
 _LONG = 160
 _INDENT = 11
 _CUT_OFF = ("cancelled", "stopped")
@@ -80,14 +83,15 @@ def failure_block(
 ) -> list[str]:
     """The lines of the block of one task, by its number in the run."""
     task, task_state = state.specs[number], state.tasks[number]
+    own = not (task.concluding or task.uses == ASKING)
     facts = [
         ("why", labelled(state, _why(task_state))),
         ("in", around_text(state, number) if state.tasks[number].frame.owner >= 0 else ""),
         ("place", _place(state, number, source)),
-        ("command", "" if task.concluding else command_text(task)),
+        ("command", command_text(task) if own else ""),
         *_output(task_state.outcome),
         ("refused", refused_text(task_state.outcome)),
-        ("gave", "" if task.concluding else _given(task_state)),
+        ("gave", _given(task_state) if own else ""),
         ("advice", advice(task, task_state.failure)),
         ("then", _consequence(state, number)),
     ]
@@ -261,9 +265,11 @@ def _ways_on(program: str, state: State, number: int, run_id: str) -> list[str]:
         return ways
     file = plan_file(written)
     mend = _linked_file(state, number, file) or file
-    if task_state.failure in ("policy", "budget"):
+    uses = state.specs[number].uses
+    if task_state.failure in ("policy", "budget") or uses == ASKING or uses.startswith(_MCP):
         mend += " or planrunner.yaml"
-    return [f"fix {mend}, then: {program} retry {run_id} --plan {word(file)}", *ways]
+    again = [f"{program} retry {run_id}"] if task_state.failure == "transient" else []
+    return [*again, f"fix {mend}, then: {program} retry {run_id} --plan {word(file)}", *ways]
 
 
 def is_undoable(state: State, number: int) -> bool:

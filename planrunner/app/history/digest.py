@@ -12,7 +12,7 @@ from planrunner.app.history.show import all_rows, summary
 from planrunner.app.history.state import stored_state
 from planrunner.app.runs.doubts import rest
 from planrunner.app.runs.execute import ExecRequest, Silent, execute
-from planrunner.errors import Hint, NextStep, NotFound, UsageError
+from planrunner.errors import Hint, NextStep, NotFound, Unready, UsageError
 from planrunner.journal.ports import Journal
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_project, find_state
@@ -143,20 +143,17 @@ def worded(request: DigestRequest, runs: Sequence[Digested], model: str) -> Word
         "budgets": {"time": "5m", "calls": 4},
         "tasks": [{"id": "word", "uses": "llm.complete", "with": inputs, "timeout": "5m", "budgets": {"calls": 4}}],
     }
-    result = execute(
-        ExecRequest(
-            os.path.join(find_project(None), "digest.json"),
-            (("prompt", _PROMPT.format(facts=facts)),),
-            state=request.state,
-            vouched=True,
-            text=json.dumps(plan).encode(),
-        ),
-        Silent(),
-    )
+    name = os.path.join(find_project(None), "digest.json")
+    prompt = ("prompt", _PROMPT.format(facts=facts))
+    text = json.dumps(plan).encode()
+    try:
+        result = execute(ExecRequest(name, (prompt,), state=request.state, vouched=True, text=text), Silent())
+    except Unready as unready:
+        raise Unready(unready.message.replace(f"`{name}`", "the run that words the digest"), unready.way_out) from None
     task = result.state.tasks[result.state.index["word"]]
-    text = "" if task.outcome is None else str(task.outcome.outputs.get("text") or "").strip()
-    if task.status != "completed" or not text:
+    words = "" if task.outcome is None else str(task.outcome.outputs.get("text") or "").strip()
+    if task.status != "completed" or not words:
         why = task.detail or task.status
         raise UsageError(f"the model `{model}` did not word the digest: {why}", Hint(NextStep("show", result.run_id)))
     assert task.outcome is not None
-    return Worded(text, str(task.outcome.outputs.get("model") or model), result.run_id)
+    return Worded(words, str(task.outcome.outputs.get("model") or model), result.run_id)

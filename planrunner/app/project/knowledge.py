@@ -33,7 +33,8 @@ def one(folder: str, name: str) -> dict[str, Json]:
     for note in notes:
         if note.id == name:
             return note_object(note, verdicts(notes))
-    close = nearest(name, [note.id for note in notes])
+    ids = [note.id for note in notes]
+    close = nearest(name, ids) or next((each for each in ids if each.startswith(name)), "")
     hint = f"did you mean `{close}`?" if close else "`planrunner kb` lists them"
     raise NotFound(f"the knowledge base `{folder}` has no `{name}`", hint)
 

@@ -63,7 +63,7 @@ class Next(NamedTuple):
     spends=("cost", "tokens", "calls", "rest"),
     foreign=("*",),
     own=("done", "transcript", "model", "usage", "attempts", "context"),
-    preconditions=("model model",),
+    preconditions=("package pydantic_ai llm", "model model"),
 )
 def ask(
     context: Context,
