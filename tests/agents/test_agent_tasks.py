@@ -312,3 +312,14 @@ def test_no_model_is_asked_for_what_fits_no_valid_schema(make: Make) -> None:
     told = bench.run(PLAN + "    schema: {type: object, properties: {a: {type: strange}}}\n")
     assert "not a valid JSON Schema" in told["tasks"]["fix#1/model"]["detail"]
     assert not bench.model.heard
+
+
+def test_a_model_that_is_down_is_told_with_the_way_to_try_again(make: Make) -> None:
+    bench = make([])
+    bench.model.__exit__()
+    bench.write(PLAN)
+    failed = bench.call("exec", "plan.yaml")
+    assert failed.returncode == 1
+    said = failed.stdout + failed.stderr
+    assert "carry." not in said and "gave " not in said
+    assert "  go on    planrunner retry " in said and "plan.yaml or planrunner.yaml, then:" in said
