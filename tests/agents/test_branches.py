@@ -156,7 +156,7 @@ def test_where_no_candidate_is_left_the_task_fails_with_all_reasons(make: Make) 
     told = bench.run(PLAN + "    score: {run: 'echo no luck; exit 4'}\n")
     reason = told["tasks"]["fix"]["reason"] + json.dumps(told["tasks"]["fix/pick"])
     assert told["tasks"]["fix"]["status"] == "failed"
-    assert "none of 3 candidates is left" in reason and "no luck" in reason and "candidate-2: " in reason
+    assert "none of 3 candidates succeeded" in reason and "no luck" in reason and "candidate-2: " in reason
     assert not (folder / ".branches").exists()
 
 

@@ -92,7 +92,7 @@ def test_a_failing_test_fails_the_task_and_its_file_stays(make: Make, tmp_path: 
         ({"functions": ["shares"]}, "`shop` has no function `shares`"),
         ({"file": "shp.py"}, "shp.py does not exist"),
         ({"goal": "the edges"}, "`goal` has no effect on tests by hypothesis: add `by: model`"),
-        ({"file": "odd.py"}, "hypothesis cannot tell what the function of `test_fuzz_odd` takes: annotate its parameters"),
+        ({"file": "odd.py"}, "Hypothesis cannot choose inputs for the function of `test_fuzz_odd`: annotate its parameters"),
         ({"file": "broken.py"}, "NameError"),
     ],
 )  # fmt: skip

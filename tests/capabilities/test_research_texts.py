@@ -289,7 +289,7 @@ class TestFacts:
         assert fact["statement"] == "CUBIC's beta is 0.7"
         assert fact["evidence"][0]["quote"] == "The window\n  shrinks by 0.7"
         assert [each["quote"] for each in found.unverified] == ["made up words", "The window"]
-        assert found.unverified[1]["reason"] == "the quote does not stand in the text of http://elsewhere.example/"
+        assert found.unverified[1]["reason"] == "the quote is not in the text of http://elsewhere.example/"
 
     def test_no_pattern_takes_long(self, here: Context) -> None:
         text = "a" * 5_000 + ". " + "a" * 900 + "!"

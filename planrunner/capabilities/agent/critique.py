@@ -104,7 +104,7 @@ def critique(
     shown = {name: each for name, each in parts.items() if each.strip()}
     if not shown:
         context.spend(cost=0, tokens=0, calls=0)
-        raise Failure("there is nothing to review: give `text`, `diff`, `outputs` or `files`")
+        raise Failure("nothing to review: set `text`, `diff`, `outputs` or `files`")
 
     async def work(asker: Asker, chains: list[list[Model]]) -> Critique:
         turns = [Message("system", "\n\n".join(filter(None, (system, _SYSTEM))))]

@@ -108,7 +108,7 @@ def _changes(context: Context, tree: Beneath, row: dict[str, Json]) -> Iterator[
     if _alike(now, after):
         return
     if not _alike(now, before):
-        raise Failure(f"{row['path']} was changed since the candidates began, so the change does not fit", "moved")
+        raise Failure(f"{row['path']} has changed since the candidates started; nothing was applied", "moved")
     if after is None:
         yield Change(row["path"], now, None)
         return

@@ -55,7 +55,7 @@ def pick(
     rows = [each.row(best.name if best is not None else "") for each in read]
     if best is None:
         why = "; ".join(f"{each.name}: {each.reason}" for each in read)
-        raise Failure(f"none of {len(read)} candidates is left: {why}", outputs={"candidates": rows})
+        raise Failure(f"none of {len(read)} candidates succeeded: {why}", outputs={"candidates": rows})
     return Picked(best.name, best.score, best.answer, best.change.get("files") or [], rows)
 
 

@@ -182,7 +182,7 @@ def _require_known(claim: Note, others: Mapping[str, Note]) -> None:
     claims = [name for name, other in others.items() if other.kind == "claim"]
     for name in claim.contradicts:
         if name == claim.id:
-            raise Failure("a claim does not contradict itself")
+            raise Failure("a claim cannot contradict itself")
         if name not in claims:
             close = nearest(name, claims)
             raise Failure(
@@ -250,7 +250,7 @@ def _citation(context: Context, tree: Beneath, given: Json) -> Citation:
     artifact there is not."""
     kinds = [kind for kind in ("url", "file", "artifact") if isinstance(given, dict) and given.get(kind)]
     if len(kinds) != 1:
-        raise Failure("`citations`: each is a map with one of `url`, `file` and `artifact`")
+        raise Failure("each item of `citations` is a map with one of `url`, `file` and `artifact`")
     texts: dict[str, Any] = {name: str(given.get(name) or "") for name in Citation._fields if name != "checked"}
     texts["date"] = texts["date"] or str(given.get("fetched_at") or "")
     citation = Citation(**texts)
@@ -259,9 +259,9 @@ def _citation(context: Context, tree: Beneath, given: Json) -> Citation:
         return citation._replace(checked=is_kept and bool(quoted(context, given)))
     digest, data = _content(context, tree, citation)
     if citation.sha256 not in ("", digest):
-        raise Failure(f"`{citation.file or citation.artifact}` has not the content that is cited, {citation.sha256}")
+        raise Failure(f"`{citation.file or citation.artifact}` does not have the cited content, {citation.sha256}")
     if citation.quote and " ".join(citation.quote.split()) not in " ".join(data.decode("utf-8", "replace").split()):
-        raise Failure(f"the quote does not stand in {citation.file or citation.artifact}: {citation.quote[:80]}")
+        raise Failure(f"the quote is not in {citation.file or citation.artifact}: {citation.quote[:80]}")
     return citation._replace(sha256=digest, checked=True)
 
 

@@ -128,7 +128,7 @@ class Session:
         if response.status_code >= 400:
             self.status = response.status_code
         if response.headers.get("content-encoding", "identity") != "identity":
-            raise Failure(f"the server `{self._start.server.name}` compresses its answers, which was not asked for")
+            raise Failure(f"the server `{self._start.server.name}` compresses its answers, which was not requested")
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
             response.stream = _Bounded(response.stream)
 

@@ -89,7 +89,7 @@ def _entry(
 
 def _vector(vector: list[float] | None, embedder: str) -> Vector | None:
     if (vector is None) != (not embedder):
-        raise Failure("`vector` and `embedder` belong together: the numbers, and the model that made them")
+        raise Failure("`vector` needs `embedder`, the name of the model that computed it, and the reverse")
     if vector is not None and not (is_vector(vector) and len(vector) <= 65536):
         raise Failure("`vector` has 1 to 65536 finite numbers")
     return None if vector is None else packed(embedder, vector)

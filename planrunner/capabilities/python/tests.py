@@ -144,7 +144,7 @@ def _written(context: Context, order: Order, draft: Callable[[], Draft]) -> dict
 def _draft(context: Context, order: Order, by_model: bool, asked: tuple[str, str, int]) -> Draft:
     source = decoded(content(context, order.file))
     if not order.file.endswith(".py"):
-        raise Failure(f"{order.file} is not a file of Python")
+        raise Failure(f"{order.file} is not a Python file")
     if by_model:
 
         return drafted(context, order, source, asked)
@@ -156,10 +156,10 @@ def _draft(context: Context, order: Order, by_model: bool, asked: tuple[str, str
         program = Program((words[0], _GHOST), stdin=json.dumps(task).encode(), env=quiet(folder), limit=_LARGEST)
         ended = run(context, program)
     if ended.code:
-        raise Failure(f"hypothesis cannot write tests of {order.file}: {ended.said}")
+        raise Failure(f"Hypothesis cannot write tests for {order.file}: {ended.said}")
     text = str(json.loads(ended.text))
     blind = re.findall(r"st\.nothing\(\).*?\ndef (test_\w+)", text, re.DOTALL)
     if blind:
         way = "annotate its parameters, leave it out by `functions`, or have them written `by: model`"
-        raise Failure(f"hypothesis cannot tell what the function of `{blind[0]}` takes: {way}")
+        raise Failure(f"Hypothesis cannot choose inputs for the function of `{blind[0]}`: {way}")
     return Draft(text, "hypothesis", {"input": 0, "output": 0, "cost": 0}, [])

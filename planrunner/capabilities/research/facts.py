@@ -220,7 +220,7 @@ def _claimed(items: list[Item], texts: list[str], quotes: list[Any]) -> tuple[li
         ]
         if not places:
             where = f"the text of {claim['url']}" if claim.get("url") else "any text"
-            unverified.append({**claim, "reason": f"the quote does not stand in {where}"})
+            unverified.append({**claim, "reason": f"the quote is not in {where}"})
     return facts, unverified
 
 

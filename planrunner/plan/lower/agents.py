@@ -1,4 +1,4 @@
-"""A task that an agent carries out, as the loop that it is: ask the model, make the calls that it wants, ask again.
+"""Lowers a task with `agent` to a loop: ask the model, make the calls that it requests, ask again.
 
 A round makes the calls of the reply before, each a task of its own under the policy, budgets and gates of any task, and
 then asks the model, with what they gave. The model ends it with an answer.
@@ -54,12 +54,12 @@ Json = Any
 KEYS = frozenset({"agent", "prompt", "tools", "denied", "schema", "rounds", "session", "until", "context"})
 
 LONG = "agent.react"
-"""The capability that a task with `agent` is, as one may write it too: with the keys of such a task as its inputs."""
+"""The long form of a task with `agent`: a capability with the keys of such a task as its inputs."""
 ROUNDS = 30
-"""Requests to the model of one attempt, where the task does not say how many."""
+"""The default number of requests to the model in one attempt."""
 SIDE_BY_SIDE = 4
 REQUEST_TIMEOUT = 1800.0
-"""Seconds for one request to the model, with those that mend its answer and those to models that stand in for it."""
+"""Seconds for one request to the model, including repairs of its answer and requests to fallback models."""
 CALL_TIMEOUT = 600.0
 """Seconds that a call may take."""
 _KEYS_OF_AN_AGENT = frozenset(
@@ -72,11 +72,11 @@ _ACTIONS = frozenset({"run", "uses", "using", "gate", "agent", "loop", "subplan"
 _MATERIAL = {"text", "diff", "outputs", "files"}
 """Inputs of a critique that are reviewed; without any as `until` the answer of the agent is."""
 _HANDED_DOWN = ("env", "cwd", "shell", "on_doubt")
-"""What the task says for the calls of its agent, and for the check of its work."""
+"""Keys of the task that also apply to the calls of its agent and to the check under ``until``."""
 
 
 def carried_out(draft: Draft, lower_task: Callable[[Lowering, Mapping, dict[str, Any]], Task]) -> None:
-    """Make the task of a draft the loop by which its agent works; ``lower_task`` reads the one of ``until``."""
+    """Lower the task of a draft to the loop of its agent; ``lower_task`` reads the task under ``until``."""
     nodes, low = draft.nodes, draft.low
     said = definition(low, nodes["agent"])
     if "prompt" not in nodes:
@@ -104,7 +104,7 @@ def read_long(draft: Draft, given: Node | None) -> None:
 
 
 def definition(low: Lowering, node: Node) -> dict[str, Json]:
-    """What the project, or the task itself, says of the agent."""
+    """The definition of the agent, from the project or from the task itself."""
     if isinstance(node, Mapping):
         for key, _ in node.entries:
             if key.value not in _KEYS_OF_AN_AGENT:
@@ -203,12 +203,12 @@ class _Agent:
         self._until = condition(draft.low, until) if until is not None and self._check is None else None
 
     def _given(self, context: Node | None) -> dict[str, Json] | None:
-        """What it is given beside its prompt. Files count from the working directory of the task."""
+        """The context profile. Files are relative to the working directory of the task."""
         elsewhere = "cwd" in self._handed
         return contexts.profile(self._low, self._definition, contexts.Said(context, self._place, elsewhere))
 
     def agent(self) -> Agent:
-        """The task as its author says it."""
+        """The agent with its prompt and session."""
         prompt, session = (values.text(self._nodes[key]) if key in self._nodes else "" for key in ("prompt", "session"))
         return Agent(self.name, prompt, session, self._until, self._fresh)
 
@@ -244,12 +244,12 @@ class _Agent:
         return Loop(most or ROUNDS, self._expression(done), tuple(tasks), carry)
 
     def _objections(self) -> list[str]:
-        """What spoke against the work before, as far as the prompt does not say where that belongs."""
+        """The reasons why the last work was not accepted, except those that the prompt contains itself."""
         prompt = str(values.data(self._nodes["prompt"])) if "prompt" in self._nodes else ""
         return [f"{{{{ {path} }}}}" for path in _OBJECTIONS if path.partition(".")[0] not in _names_read(prompt)]
 
     def outputs(self) -> tuple[Output, ...]:
-        """What the task gives: the parts of its answer, or its text."""
+        """The outputs of the task: the properties of its answer, or its text."""
         given = "{{ tasks.model.outputs.%s }}"
         always = [Output(name, value=given % name) for name in ("text", "transcript", "usage")]
         if self._schema is None:
@@ -263,7 +263,7 @@ class _Agent:
         return (*named, *always[1:])
 
     def _calls(self) -> Task:
-        """What the reply before wants called, each call the task of its tool."""
+        """The calls that the last reply requests, each as the task of its tool."""
         tasks = tuple(task for tool in self._tools if (task := self._task(tool)) is not None)
         fanout = Fanout(
             foreach=self._expression("carry.calls"),
@@ -310,7 +310,7 @@ class _Agent:
         )
 
     def _checked(self, until: Mapping) -> Task:
-        """The task that ``until`` says in place of an expression: the work is over when it goes well."""
+        """The task under ``until``: the work is accepted if it succeeds."""
         inner = self._low.scope(frozenset({"calls", "model"}), frozenset({"loop", "carry"}))
         inner.inside = True
         is_task(self._low, "until", until, self._keys, "`until: {run: pytest -q}` or `until: outputs.approved`")
@@ -346,7 +346,7 @@ class _Agent:
         return parse(text)._replace(span=self._place)
 
     def _granted(self) -> list[Tool]:
-        """The tools of the agent that the task leaves it."""
+        """The tools of the agent that the task allows."""
         roster = self._low.roster or Roster()
         words = self._definition.get("tools") or []
         capabilities = self._low.capabilities or {}
@@ -416,7 +416,7 @@ class _Agent:
         self._low.report("PLAN841", f"{whose}{way}", place, help_)
 
     def _offer(self, tool: Tool) -> dict[str, Json]:
-        """What the model is told of a tool."""
+        """The description of a tool for the model."""
         if tool.server:
             return {"name": tool.name, "server": tool.server, "only": list(tool.only), "denied": list(tool.denied)}
         if tool.is_person():
@@ -444,7 +444,7 @@ class _Agent:
         }
 
     def _task(self, tool: Tool) -> Task | None:
-        """The task that a call of a tool is."""
+        """The task for a call of a tool."""
         policy = self._definition.get("policy")
         made = Task(tool.name, timeout=CALL_TIMEOUT, policy=policy, span=self._place, **self._handed)
         if tool.server:

@@ -1,7 +1,7 @@
-"""A task whose agent tries several ways side by side: the tasks that make the candidates, score them and keep the best.
+"""Lowers a task with `branches` to a subplan: tasks that run the candidates, score them and apply the best.
 
-Each candidate works in a working tree of its own (``branch.fork``). What it changed is taken down before it is scored;
-the change of the best is applied to the working directory as one step, which a rollback takes back.
+Each candidate works in its own working tree (``branch.fork``). Its changes are recorded before it is scored; those of
+the best candidate are applied to the working directory in one step, which a rollback reverts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ VOTE = "vote"
 
 
 def spread(draft: Draft) -> None:
-    """Put the tasks of its candidates in place of the agent of a draft."""
+    """Replace the agent of a draft by the tasks of its candidates."""
     nodes, low = draft.nodes, draft.low
     missing = next((name for name in ("agent", "branches", "score") if name not in nodes), "")
     if missing:
@@ -73,7 +73,7 @@ class _Branches:
         self._agents, self._prompts, self._count = self._read(draft.nodes["branches"])
 
     def tasks(self) -> Node:
-        """The tasks that the task holds, as its author would have written them."""
+        """The tasks of the subplan, in the notation of a plan."""
         names = [f"candidate-{at + 1}" for at in range(self._count)]
         records = {name: f"{{{{ tasks['{name}'] }}}}" for name in names}
         pick = {
@@ -89,7 +89,7 @@ class _Branches:
         return tree_at(_timed(whole), self._span)
 
     def outputs(self) -> tuple[Output, ...]:
-        """What the task gives: the outputs of the best, and what was made of all."""
+        """The outputs of the task: those of the best candidate, and a summary of all."""
         answer = "{{ default(tasks.pick.outputs.answer['%s'], none) }}"
         picked = "{{ tasks.pick.outputs.%s }}"
         named = [Output(name, value=answer % name) for name in self._names()]
@@ -152,7 +152,7 @@ class _Branches:
         return work
 
     def _share(self, part: float) -> dict[str, Json]:
-        """What one candidate may use of the budgets of the task: those hold for all together."""
+        """The share of one candidate in the budgets of the task, which apply to all candidates together."""
         node = self._nodes.get("budgets")
         whole = declarations.budgets(Lowering([]), node, Budgets()) if node is not None else Budgets()
         part /= self._count
@@ -165,7 +165,7 @@ class _Branches:
         return "{{ tasks.tree.outputs.path }}" + (f"/{below}" if below else "")
 
     def _scored(self, work: dict[str, Json]) -> list[dict[str, Json]]:
-        """The task that scores a candidate, where one does."""
+        """The task that scores a candidate, if any."""
         if not isinstance(self._score, Mapping) or not (self._judged or self._is_task):
             return []
         base = {"id": "score", "needs": ["work", "change"], "when": "tasks.work.ok", "allow_failure": True}
@@ -222,7 +222,7 @@ def _listed(node: Node | None) -> list[Node]:
 
 
 def _joined(prompt: Node, more: Node) -> Node:
-    """A prompt with what one candidate is told beside it."""
+    """A prompt with the additional text of one candidate."""
     text = f"{values.plain_text(prompt).rstrip()}\n\n{values.plain_text(more)}"
     return _at(text, more.span)
 

@@ -1,4 +1,4 @@
-"""The context profile of a task that an agent carries out: that of its agent, with what the task says of it."""
+"""The context profile of a task with `agent`: the profile of its agent, with the overrides of the task."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Said(NamedTuple):
 
 
 def profile(low: Lowering, definition: dict[str, Json], task: Said) -> dict[str, Json] | None:
-    """The profile as data; None for an agent that is given its prompt alone. A task says a name, which stands for all
-    of it, or keys that are laid over the profile of the agent. Layers of memory that the agent has are recalled where
-    the profile does not say which."""
+    """The profile as data; None for an agent that gets only its prompt. A task gives a name, which replaces the
+    profile of the agent, or keys that override it. Without layers in the profile, the memory layers of the agent are
+    used."""
     node = task.node
     own = _named(low, definition.get("context"), task.place)
     said = None if node is None else _named(low, values.data(node), node.span)
@@ -65,7 +65,7 @@ def _check(low: Lowering, node: Mapping, said: dict[str, Json], whole: dict[str,
 
 
 def _look(low: Lowering, node: Mapping, said: dict[str, Json]) -> None:
-    """The patterns that fit no file."""
+    """The patterns that match no file."""
     assert low.roster is not None
     for key, pattern in unmatched(said, low.roster.directory):
         low.report("PLAN846", f"`{pattern}` matches no file of the project", _place(node, key, pattern))

@@ -1,4 +1,4 @@
-"""Hypotheses get evidence, evidence is about one of them, and whatever reads a confidence comes after it."""
+"""Evidence names a declared hypothesis, every hypothesis has evidence, and a confidence is read after evidence."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _without_evidence(view: PlanView) -> Iterator[Diagnostic]:
 
 
 def _too_early(view: PlanView) -> Iterator[Diagnostic]:
-    """Reads that no evidence comes before, of those hypotheses that some task gives evidence for."""
+    """Reads of a hypothesis that may come before its evidence."""
     if "hypotheses." not in view.source.text and "hypotheses[" not in view.source.text:
         return
     told: set[tuple[int, str]] = set()

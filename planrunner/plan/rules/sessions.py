@@ -1,4 +1,4 @@
-"""Conversations of agents: tasks that continue the same one have an order."""
+"""Sessions of agents: tasks that continue the same session have a defined order."""
 
 from __future__ import annotations
 

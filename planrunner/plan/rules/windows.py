@@ -52,7 +52,7 @@ def _finding(view: PlanView, name: str, first: Task, task: Task) -> Diagnostic:
 
 
 def _alone(view: PlanView, demanded: dict[str, Gate]) -> Iterator[Diagnostic]:
-    """Windows of a single gate, which is asked as it would be without."""
+    """Windows of a single gate, which have no effect."""
     counts: dict[str, int] = {}
     places: dict[str, Span] = {gate.window: label_place(view, label) for label, gate in demanded.items()}
     for task, many in _every(view.plan.tasks, False):
