@@ -195,9 +195,7 @@ def _result(state: State, number: int) -> dict[str, Json]:
     record = task_record(state, number)
     given = {name: record.get(name) for name in ("status", "reason", "outputs", "stdout", "stderr")}
     if state.specs[number].agent:
-        given["outputs"] = {
-            name: value for name, value in record["outputs"].items() if name not in _OF_A_CONVERSATION
-        }
+        given["outputs"] = {name: value for name, value in record["outputs"].items() if name not in _OF_A_CONVERSATION}
     return given
 
 
@@ -395,7 +393,8 @@ def _own(state: State, number: int, name: str, attempt: int, overlay: Overlay) -
     if name == "attempt" or (name in OF_ATTEMPTS and name not in given):
         return _of_attempt(state, number, name, attempt)
     if name == "rework":
-        return task_state.rework or {"comment": "", "by": "", "from": "", "round": 0}
+        unheard = state.specs[number].agent is not None and not task_state.past  # there is no work of it to speak of
+        return (not unheard and task_state.rework) or {"comment": "", "by": "", "from": "", "round": 0}
     if name in ROOTS:
         return _facts(task_state).get(name, _NOT_HERE)
     if task_state.outcome is None:

@@ -323,3 +323,22 @@ def test_a_model_that_is_down_is_told_with_the_way_to_try_again(make: Make) -> N
     said = failed.stdout + failed.stderr
     assert "carry." not in said and "gave " not in said
     assert "  go on    planrunner retry " in said and "plan.yaml or planrunner.yaml, then:" in said
+
+
+def test_what_speaks_against_the_work_is_told_to_those_who_did_it(make: Make) -> None:
+    bench = make(["first", "second", "after"])
+    bench.write("""
+plan: talk
+tasks:
+  - {id: fix, agent: coder, prompt: Mend it.}
+  - {id: ok, needs: [fix], gate: approval, ask: Look., on_reject: {rework: fix, max: 2}}
+  - {id: tell, needs: [ok], agent: coder, prompt: Tell of it.}
+""")
+    assert bench.call("exec", "plan.yaml").returncode == 8
+    assert bench.call("reject", "last", "ok", "--reason", "Too short.", "--resume").returncode == 8
+    assert bench.call("approve", "last", "ok", "--resume").returncode == 0
+    assert [heard.last() for heard in bench.model.heard] == [
+        "Mend it.",
+        "Mend it.\n\nThe last attempt was not accepted: Too short.",
+        "Tell of it.",
+    ]

@@ -116,8 +116,15 @@ def test_two_tools_of_one_name_are_refused(make: Make) -> None:
 
 
 def test_fixed_inputs_that_a_tool_does_not_have_are_refused(make: Make) -> None:
-    tools = {"look": {"uses": "files.read", "with": {"pfad": "a"}}, "sh": {"uses": "shell", "with": {"command": "ls"}}}
-    said = refusal(make(["Done."]), PLAN, tools=tools, agents={"coder": {"tools": ["look", "sh"]}})
+    tools = {
+        "look": {"uses": "files.read", "with": {"pfad": "a"}},
+        "sh": {"uses": "shell", "with": {"command": "ls"}},
+        "greet": {"plan": "greet.yaml", "with": {"nam": "Ada"}},
+    }
+    bench = make(["Done."])
+    (bench.folder / "greet.yaml").write_text(GREET)
+    said = refusal(bench, PLAN, tools=tools, agents={"coder": {"tools": [*tools]}})
+    assert "`nam` in `with` of the tool `greet` has no effect" in said
     assert "`pfad` in `with` of the tool `look` has no effect" in said
     assert "`command` in `with` of the tool `sh` has no effect" in said
 

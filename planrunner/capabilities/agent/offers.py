@@ -61,7 +61,7 @@ class Offers:
         offer = self._by_name.get(call.name)
         if offer is None:
             near = nearest(call.name, self._by_name)
-            way = f", did you mean `{near}`?" if near else ""
+            way = f", did you mean `{near}`?" if near else "."
             return f"There is no tool `{call.name}`{way} You have {', '.join(sorted(self._by_name)) or 'none'}."
         if len(str(call.arguments)) > LARGEST_CALL:
             return f"The arguments are longer than {LARGEST_CALL:,} characters."

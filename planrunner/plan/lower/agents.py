@@ -385,9 +385,12 @@ class _Agent:
 
     def _idle(self, tool: Tool) -> list[str]:
         found = (self._low.capabilities or {}).get(tool.uses)
-        if not tool.fixed or found is None:
+        plan = self._plan(tool) if tool.fixed and tool.plan else None
+        if not tool.fixed or (found is None and plan is None):
             return []
-        inputs = {each.name for each in found.inputs} if not found.takes_run else set()
+        inputs = {each.name for each in plan.params} if plan is not None else set()
+        if found is not None and not found.takes_run:
+            inputs = {each.name for each in found.inputs}
         return [name for name in tool.fixed if name not in inputs]
 
     def _known(self, tools: Iterable[Tool | Unknown], had: list[Tool] | None, node: Node | None) -> list[Tool]:
@@ -474,7 +477,8 @@ class _Agent:
             return None
         found = links.file_from(tool.folder, tool.plan) if tool.folder and not own else links.find(tool.plan)
         if isinstance(found, Fault):
-            help_ = f"it counts from {tool.folder}" if tool.folder and not own else found.help
+            elsewhere = found.code == "PLAN111" and tool.folder and not own
+            help_ = "paths of tools count from the folder of planrunner.yaml" if elsewhere else found.help
             self._low.report(found.code, found.message, self._place, help_)
             return None
         return found
