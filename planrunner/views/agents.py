@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from planrunner.escapes import escaped, harmless
+from planrunner.machine.budgets import shown
+from planrunner.machine.ledger import units
 from planrunner.views.terminal import Terminal, duration_text, plural, table
 
 Json = Any
@@ -48,7 +50,9 @@ def agents_lines(terminal: Terminal, rows: Iterable[dict[str, Json]]) -> Iterato
 
 
 def _amount(name: str, value: Json) -> str:
-    return str(duration_text(value)) if name == "time" else f"${value:g}" if name == "cost" else str(value)
+    if name == "cost":
+        return shown(name, units(name, value) or 0)
+    return str(duration_text(value)) if name == "time" else str(value)
 
 
 def _may(tool: dict[str, Json]) -> str:

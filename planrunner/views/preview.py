@@ -7,6 +7,8 @@ from typing import Any
 
 from planrunner.escapes import escaped, escaped_line, harmless
 from planrunner.jsontext import as_text
+from planrunner.machine.budgets import shown
+from planrunner.machine.ledger import units
 from planrunner.views.agents import agents_lines
 from planrunner.views.terminal import Terminal, cut, duration_text, plural
 
@@ -113,7 +115,7 @@ def _sums(envelope: dict[str, Json]) -> Iterator[str]:
     ]
     for name, sign in (("cost", "$"), ("tokens", "")):
         if worst[name]:
-            amounts.append(f"at most {sign}{worst[name]:g}{'' if sign else ' ' + name}")
+            amounts.append(f"at most {_amount(name, worst[name])}{'' if sign else ' ' + name}")
         elif worst[name] is None:
             amounts.append(f"{name} unknown ({', '.join(worst['unknown'][:5])})")
     yield f"worst     {', '.join(amounts)}"
@@ -158,7 +160,11 @@ def _time(time: dict[str, Json], parallel: int) -> str:
 
 
 def _amount(name: str, value: float) -> str:
-    return duration_text(value) if name == "time" else f"${value:g}" if name == "cost" else f"{value:g}"
+    if name == "cost":
+        return shown(name, units(name, value) or 0)
+    if name == "time":
+        return duration_text(value)
+    return str(int(value)) if value == int(value) else f"{value:g}"
 
 
 def _named(names: list[str]) -> str:
