@@ -273,7 +273,7 @@ tasks:
 """)
     lines = bench.call("lint", "plan.yaml", "--format", "concise").stdout.splitlines()
     assert [line for line in lines if "PLAN851" in line] == [lines[0]]
-    assert "`a` and `b` continue the conversation `s`" in lines[0]
+    assert "`a` and `b` continue the session `s`" in lines[0]
 
 
 @pytest.mark.parametrize("name", ["usage", "transcript", "rounds"])

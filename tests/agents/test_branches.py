@@ -245,7 +245,7 @@ def test_a_run_that_was_killed_goes_on_with_its_candidates(make: Make) -> None:
         ("    branches: 1\n    score: vote\n", "1"),
         ("    branches: 3\n", "`branches` of a task needs `score`"),
         ("    score: vote\n", "`score` of a task needs `branches`"),
-        ("    branches: 2\n    score: vote\n    session: talk\n", "no `session`"),
+        ("    branches: 2\n    score: vote\n    session: talk\n", "`session` has no effect"),
         ("    branches: 2\n    score: outputs.sure +\n", "PLAN"),
         ("    branches: {candidates: 2, prompts: [a, b, c]}\n    score: vote\n", "3 prompts for 2 candidates"),
     ],
