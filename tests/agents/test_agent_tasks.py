@@ -342,3 +342,11 @@ tasks:
         "Mend it.\n\nThe last attempt was not accepted: Too short.",
         "Tell of it.",
     ]
+
+
+def test_a_check_that_misses_an_expectation_says_which(make: Make) -> None:
+    bench = make(["Done.", [("files_write", {"path": "flag", "content": "x"})], "Now it is."])
+    check = "{run: 'ls | wc -l', stdout: text, expect: ['int(outputs.value) > 2']}"
+    told = bench.run(PLAN + f"    until: {check}\n")
+    assert told["status"] == "completed", told
+    assert "not the end yet: `int(outputs.value) > 2` is false" in bench.model.heard[1].last()

@@ -35,6 +35,7 @@ from planrunner.plan.lower.keys import Draft
 from planrunner.plan.lower.values import Lowering, condition
 from planrunner.plan.model import (
     Agent,
+    Capability,
     Expression,
     Fanout,
     Gate,
@@ -47,6 +48,7 @@ from planrunner.plan.model import (
 )
 from planrunner.plan.nearest import nearest
 from planrunner.plan.templates import references
+from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 Json = Any
@@ -194,7 +196,7 @@ class _Agent:
         self._handed = {name: draft.fields[name] for name in _HANDED_DOWN if name in draft.fields}
         self.name = str(definition["name"]) or "agent"
         self._tools = self._granted()
-        self._schema = self._answer()
+        self._schema = _answer(self._low, self._nodes.get("schema"))
         until = self._nodes.get("until")
         self._check = self._checked(until) if isinstance(until, Mapping) else None
         context = self._nodes.get("context")
@@ -229,24 +231,17 @@ class _Agent:
             "transcript": {"first": "", "next": "{{ tasks.model.outputs.transcript }}"},
             "used": {"first": {}, "next": "{{ tasks.model.outputs.usage }}"},
             "prompt": {"first": prompt, "next": ""},
-            "objections": {"first": self._objections(), "next": []},
+            "objections": {"first": _objections(self._nodes.get("prompt")), "next": []},
         }
-        parts = {"message": "tasks.check.reason", "stdout": "''", "stderr": "''"}  # no message where a crash cut it off
-        printed = " + '\\n' + ".join(f"default(tasks.check.{name}, {other})" for name, other in parts.items())
         if self._check is not None:
-            carry["check"] = {"first": "", "next": f"{{{{ {printed} }}}}"}
+            carry["check"] = {"first": "", "next": f"{{{{ {_PRINTED} }}}}"}
         if self._fresh:
             answered = "tasks.model.outputs.done"
             carry["task"] = {"first": prompt, "next": "{{ carry.task }}"}
             carry["prompt"]["next"] = f"{{{{ carry.task if {answered} else '' }}}}"
-            carry["objections"]["next"] = [f"{{{{ {printed} }}}}"] if self._check is not None else []
+            carry["objections"]["next"] = [f"{{{{ {_PRINTED} }}}}"] if self._check is not None else []
             carry["transcript"]["next"] = f"{{{{ '' if {answered} else tasks.model.outputs.transcript }}}}"
         return Loop(most or ROUNDS, self._expression(done), tuple(tasks), carry)
-
-    def _objections(self) -> list[str]:
-        """The reasons why the last work was not accepted, except those that the prompt contains itself."""
-        prompt = str(values.data(self._nodes["prompt"])) if "prompt" in self._nodes else ""
-        return [f"{{{{ {path} }}}}" for path in _OBJECTIONS if path.partition(".")[0] not in _names_read(prompt)]
 
     def outputs(self) -> tuple[Output, ...]:
         """The outputs of the task: the properties of its answer, or its text."""
@@ -324,24 +319,6 @@ class _Agent:
             id="check", needs=("model",), when=when, allow_failure=True, timeout=limit, span=until.span
         )
 
-    def _answer(self) -> dict[str, Json] | None:
-        node = self._nodes.get("schema")
-        if node is None:
-            return None
-        try:
-            schema = schema_of(values.data(node))
-        except Unreadable as error:
-            self._low.report("PLAN006", str(error), node.span)
-            return None
-        for name in schema.get("properties", {}):
-            if not name or _UNSAYABLE.search(name):
-                help_ = "a name is not empty, and has no quotes, braces or backslashes"
-                self._low.report("PLAN006", f"a property of an answer cannot be named `{name}`", node.span, help_)
-        for name in sorted(_GIVEN & schema.get("properties", {}).keys()):
-            help_ = f"give the property another name, such as `own_{name}`"
-            self._low.report("PLAN006", f"every task with `agent` has an output `{name}` already", node.span, help_)
-        return schema
-
     def _expression(self, text: str) -> Expression:
         return parse(text)._replace(span=self._place)
 
@@ -365,33 +342,9 @@ class _Agent:
                 (tool.name, tool.uses, tool.plan, tool.only): tool for tool in without(found, [*_words(said), *denied])
             }.values()
         )
-        self._look_over(kept)
+        plans = {tool.name: self._plan(tool) for tool in kept if tool.fixed and tool.plan}
+        _look_over(self._low, self.name, kept, plans, self._place)
         return kept
-
-    def _look_over(self, tools: list[Tool]) -> None:
-        """Report what a model would not have: one of two tools with one name, and fixed inputs without effect."""
-        named: dict[str, Tool] = {}
-        for tool in tools:
-            other = named.setdefault(tool.name, tool)
-            if (other.uses, other.plan, other.server) != (tool.uses, tool.plan, tool.server):
-                message = f"the agent `{self.name}` has two tools that are called `{tool.name}`"
-                help_ = (
-                    f"give one another name under `tools` of planrunner.yaml: `other: {{plan: {tool.plan or 'FILE'}}}`"
-                )
-                self._low.report("PLAN841", message, self._place, help_)
-            for name in self._idle(tool):
-                message = f"`{name}` in `with` of the tool `{tool.name}` has no effect: it has no such input to fix"
-                self._low.report("PLAN009", message, self._place, f"remove `{name}` from `with`")
-
-    def _idle(self, tool: Tool) -> list[str]:
-        found = (self._low.capabilities or {}).get(tool.uses)
-        plan = self._plan(tool) if tool.fixed and tool.plan else None
-        if not tool.fixed or (found is None and plan is None):
-            return []
-        inputs = {each.name for each in plan.params} if plan is not None else set()
-        if found is not None and not found.takes_run:
-            inputs = {each.name for each in found.inputs}
-        return [name for name in tool.fixed if name not in inputs]
 
     def _known(self, tools: Iterable[Tool | Unknown], had: list[Tool] | None, node: Node | None) -> list[Tool]:
         """Those that there are; others are reported at their words in ``node``. ``had`` are those of the agent, where a
@@ -488,6 +441,61 @@ def _words(given: Json) -> list[str]:
     """One word, or a list of them."""
     return [given] if isinstance(given, str) else [*given]
 
+
+def _answer(low: Lowering, node: Node | None) -> dict[str, Json] | None:
+    """The schema that the answer has to fit."""
+    if node is None:
+        return None
+    try:
+        schema = schema_of(values.data(node))
+    except Unreadable as error:
+        low.report("PLAN006", str(error), node.span)
+        return None
+    for name in schema.get("properties", {}):
+        if not name or _UNSAYABLE.search(name):
+            help_ = "a name is not empty, and has no quotes, braces or backslashes"
+            low.report("PLAN006", f"a property of an answer cannot be named `{name}`", node.span, help_)
+    for name in sorted(_GIVEN & schema.get("properties", {}).keys()):
+        help_ = f"give the property another name, such as `own_{name}`"
+        low.report("PLAN006", f"every task with `agent` has an output `{name}` already", node.span, help_)
+    return schema
+
+
+def _objections(node: Node | None) -> list[str]:
+    """The reasons why the last work was not accepted, except those that the prompt contains itself."""
+    prompt = str(values.data(node)) if node is not None else ""
+    return [f"{{{{ {path} }}}}" for path in _OBJECTIONS if path.partition(".")[0] not in _names_read(prompt)]
+
+
+def _look_over(low: Lowering, agent: str, tools: list[Tool], plans: dict[str, Plan | None], place: Span) -> None:
+    """Report what a model would not have: one of two tools with one name, and fixed inputs without effect. ``plans``
+    are those of tools with fixed inputs."""
+    named: dict[str, Tool] = {}
+    for tool in tools:
+        other = named.setdefault(tool.name, tool)
+        if (other.uses, other.plan, other.server) != (tool.uses, tool.plan, tool.server):
+            message = f"the agent `{agent}` has two tools that are called `{tool.name}`"
+            help_ = f"give one another name under `tools` of planrunner.yaml: `other: {{plan: {tool.plan or 'FILE'}}}`"
+            low.report("PLAN841", message, place, help_)
+        for name in _idle(tool, (low.capabilities or {}).get(tool.uses), plans.get(tool.name)):
+            message = f"`{name}` in `with` of the tool `{tool.name}` has no effect: it has no such input to fix"
+            low.report("PLAN009", message, place, f"remove `{name}` from `with`")
+
+
+def _idle(tool: Tool, capability: Capability | None, plan: Plan | None) -> list[str]:
+    """The fixed inputs of a tool that it does not take."""
+    if capability is None and plan is None:
+        return []
+    inputs = {each.name for each in plan.params} if plan is not None else set()
+    if capability is not None and not capability.takes_run:
+        inputs = {each.name for each in capability.inputs}
+    return [name for name in tool.fixed if name not in inputs]
+
+
+_PARTS = ("message", "stdout", "stderr")
+_SAID, _OUT, _ERR = (f"default(tasks.check.{name}, '')" for name in _PARTS)
+_PRINTED = f"({_SAID} if {_SAID} != '' else tasks.check.reason) + '\\n' + {_OUT} + '\\n' + {_ERR}"
+"""What the check of the work says: there is no message where an expectation of it is not met, or a crash cut it off."""
 
 _OBJECTIONS = ("retry.reason", "rework.comment")
 """Why the last attempt was not accepted, and why the task was sent back."""
