@@ -551,7 +551,7 @@ class TestFetch:
 
     @pytest.mark.parametrize(
         ("missing", "name"),
-        [("trafilatura", "research.fetch"), ("protego", "research.fetch"), ("tld", "research.facts")],
+        [("trafilatura", "research.fetch"), ("protego", "research.fetch")],
     )
     def test_without_the_extra_it_says_what_to_install(self, missing: str, name: str) -> None:
         program = (

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from security_desk import Desk
 
-from planrunner.app.runs.setup import cache_key
+from planrunner.app.runs.setup import Held, cache_key
 from planrunner.journal.database import APPLICATION, MIGRATIONS
 from planrunner.journal.sqlite import open_journal
+from planrunner.plan.agents import Roster
 from planrunner.plugins.registry import Registry
 
 MISMATCH = 10
@@ -238,7 +239,7 @@ def test_what_somebody_put_into_the_cache_of_plans_does_not_run(clone: Clone, mo
         clone.write(f"{name}.yaml", text)
         clone.do("exec", f"{name}.yaml", "--progress", "quiet", code=0)
     a, b = (
-        cache_key(f"{name}.yaml", text.encode(), Registry(project=str(clone.folder)), None)
+        cache_key(f"{name}.yaml", text.encode(), Registry(project=str(clone.folder)), Held({}, Roster()))
         for name, text in texts.items()
     )
     for value in (f"(SELECT value FROM compiled WHERE key = '{b}')", "substr(value, 17)", "replace(value, 'e', 'E')"):

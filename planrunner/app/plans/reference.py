@@ -341,6 +341,9 @@ INPUTS: Mapping[str, Mapping[str, Any]] = json.loads(Path(__file__).with_name("e
 """The inputs of examples, by capability; required ones are made up for others."""
 
 EARLIER: Mapping[str, str] = {
+    "branch.apply": "branch.change",
+    "branch.change": "branch.fork",
+    "branch.drop": "branch.fork",
     "files.restore": "files.snapshot",
     "research.cite": "research.facts",
     "research.dedupe": "research.fetch",
