@@ -65,7 +65,7 @@ def test_words_that_yaml_takes_for_something_else_are_quoted() -> None:
 FILES = {
     "notes.txt": "a draft\n",
     "hello.txt.j2": "Hello {{ name }}\n",
-    "prices.py": "def total(prices: list[int]) -> int:\n    return sum(prices)\n",
+    "shop.py": "def total(prices: list[int]) -> int:\n    return sum(prices)\n",
     "tools.py": "def add(a, b):\n    return {'sum': a + b}\n",
     "schema.sql": "CREATE TABLE further (id INTEGER PRIMARY KEY);\n",
     "config.json": '{"port": 80}\n',
@@ -184,7 +184,7 @@ DONE: dict[str, Callable[[Path], bool]] = {
     "kb.export": lambda desk: (desk / "knowledge.md").exists(),
     "kb.claim": lambda desk: len(list((desk / "kb").iterdir())) == 1,
     "kb.note": lambda desk: len(list((desk / "kb").iterdir())) == 1,
-    "python.write_tests": lambda desk: "hypothesis" in (desk / "tests/test_prices.py").read_text(),
+    "python.write_tests": lambda desk: "hypothesis" in (desk / "tests/test_total.py").read_text(),
     "http.download": _is("notes.txt", "downloaded\n"),
     "sql.execute": lambda desk: _rows(desk, "SELECT text FROM notes") == [("first",), ("a draft",)],
     "sql.script": lambda desk: _rows(desk, "SELECT count(*) FROM further") == [(0,)],
