@@ -263,7 +263,7 @@ def test_the_command_line_says_what_is_wrong_and_what_to_write_instead(project: 
     project.call("memory", "put", "deploy/region", "eu")
     for words, said in (
         (("memory", "show", "deploy/regio"), "did you mean `deploy/region`?"),
-        (("memory", "put", "x", "{", "--data"), "leave `--data` out"),
+        (("memory", "put", "x", "{", "--data"), "`--data`"),
         (("memory", "list", "--layer", "task"), "--run last"),
         (("kb", "show", "x"), "`planrunner kb` lists them"),
     ):
