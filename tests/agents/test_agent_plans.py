@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench import sampled
 from workbench import ROOT, planrunner
 
 pytestmark = pytest.mark.slow
@@ -69,7 +70,7 @@ def test_all_are_sound() -> None:
     assert {finding["code"] for finding in found} <= {"PLAN701"}, done.stdout
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES, 4))
 def test_it_ends_well_and_replays(name: str, folder: Path) -> None:
     runs = re.findall(r"\brun: *(.+)", (folder / name).read_text())
     assert not [

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from bench import Bench
+from bench import EVERY, Bench, sampled
 from hurried import every_call_is_answered, last_run
 from scripted import Heard
 from simulator.crashes import die_at, in_child
@@ -79,7 +79,7 @@ def test_killed_at_every_journal_write_it_ends_the_same(make: Make, monkeypatch:
     monkeypatch.chdir(calm.folder)
     assert killed(calm, 0, False) == 0
     writes, doubts = int((calm.folder / "writes").read_text()), 0
-    for write in range(1, writes + 1):
+    for write in sampled(range(1, writes + 1), 4):
         for stored in (False, True):
             bench = make(careful)
             bench.write(PLAN)
@@ -98,7 +98,7 @@ def test_killed_at_every_journal_write_it_ends_the_same(make: Make, monkeypatch:
             doubts += any("(doubt)" in heard.said() for heard in bench.model.heard)
             counted = ran.state.ledger.accounts[-1].spent["calls"]
             assert 0 <= len(bench.model.heard) - counted <= (not stored), (write, stored)
-    assert doubts
+    assert doubts or not EVERY
 
 
 @pytest.mark.parametrize(

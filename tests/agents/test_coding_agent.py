@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench import Bench
+from bench import Bench, sampled
 from scripted import Heard
 from workbench import ROOT
 
@@ -101,8 +101,13 @@ def test_it_goes_on_until_the_tests_pass(make: Make) -> None:
 
 @pytest.mark.parametrize(
     ("says", "rounds", "why"),
-    [("round {}", 12, "the last 12 rounds failed alike"), ("varied", 15, "is still false after 15 rounds")],
-    ids=["breaker", "limit"],
+    sampled(
+        [
+            ("round {}", 12, "the last 12 rounds failed alike"),
+            ("varied", 15, "is still false after 15 rounds"),
+        ],
+        2,
+    ),
 )
 def test_it_gives_up_and_leaves_the_tree_as_it_was(make: Make, says: str, rounds: int, why: str) -> None:
     bench = make(Coder(good=99, says=says))
@@ -117,7 +122,7 @@ def test_it_gives_up_and_leaves_the_tree_as_it_was(make: Make, says: str, rounds
     assert "work#5" in kept and "work#10" in kept
 
 
-@pytest.mark.parametrize("kill", [1, 3, 4, 6])
+@pytest.mark.parametrize("kill", sampled([3, 1, 4, 6], 4))
 def test_killed_at_any_request_it_goes_on_and_calls_no_tool_twice(make: Make, kill: int) -> None:
     coder = Coder(good=2, says="round {}", kill=kill)
     bench = make(coder)
