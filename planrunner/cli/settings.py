@@ -8,7 +8,6 @@ from typing import TextIO
 
 from planrunner.caller import PROFILE_VARIABLE, STATE_VARIABLE
 from planrunner.errors import Hint, NextStep, UsageError
-from planrunner.journal.foreign import foreign_warning
 from planrunner.journal.workspace import find_state
 from planrunner.process import disable_plugins
 from planrunner.views.terminal import Terminal, word
@@ -104,6 +103,7 @@ def messages(given: Settings) -> Terminal:
 
 def note_stranger(given: Settings) -> None:
     """Say on standard error where the runs that are shown came from elsewhere."""
+    from planrunner.journal.foreign import foreign_warning
 
     if told := foreign_warning(find_state(None, given.state)):
         messages(given).write(f"note: {told}\n")

@@ -66,7 +66,6 @@ def test_check_finds_tools_that_call_what_is_not_installed(run, settings):
     assert "did you mean `files.read`?" in ran.out
     settings.write_text("tools: {read: {uses: files.read}}\n")
     assert run("config", "check").code == 0
-    assert run("config", "check", "--fail-on", "note").code == 1  # this version has no agents that could call it
 
 
 def test_a_project_without_settings_has_nothing_to_check_and_shows_nothing(run):

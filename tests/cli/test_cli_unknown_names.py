@@ -31,6 +31,7 @@ OF_RUNS: dict[str, tuple[str, ...]] = {
     "budget": ("{run}",),
     "cancel": ("{run}",),
     "checkpoints": ("{run}",),
+    "hypotheses": ("{run}",),
     "events": ("{run}",),
     "fork": ("{run}",),
     "gates": ("{run}",),

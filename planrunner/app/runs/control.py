@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import closing
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.app.runs.setup import keep_profile
@@ -110,14 +111,19 @@ def steer(
         journal.close()
 
 
+def _history() -> ModuleType:
+    """What reads plans and states back, which a word to the process of a run does without."""
+    from planrunner.app.history import state
+
+    return state
+
+
 def take_back_pause(wanted: str, state: str | None) -> Steered | None:
     """Make a run that is pausing continue in the process that holds it; None where it is not pausing. If it
     has paused meanwhile, the answer is not ``applied``. Raises as ``steer`` does."""
-    from planrunner.app.history.state import stored_state
-
     with closing(open_journal(find_state(None, state), readonly=True)) as journal:
         run_id = journal.find_run(wanted)
-        found = stored_state(journal, run_id)
+        found = _history().stored_state(journal, run_id)
     pausing = found.status == "running" and found.stop_reason == "pause"
     return steer(run_id, "resume", {}, state) if pausing else None
 
@@ -150,11 +156,9 @@ def _answer(journal: Journal, run_id: str, number: int, patience: float, tell: C
 
 def _answer_here(journal: Journal, run_id: str) -> None:
     """Hold the run for a moment and answer what waits, starting nothing."""
-    from planrunner.app.history.state import begun
-
     handle = journal.acquire(run_id)
     try:
-        state = begun(journal, run_id)
+        state = _history().begun(journal, run_id)
         line = TimeLine()
         for entry in journal.entries(run_id):
             evolve(state, entry.event, entry.at)
