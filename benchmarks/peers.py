@@ -99,10 +99,10 @@ def ours() -> Environment:
 
 
 def with_models(environment: Environment) -> Environment:
-    """Our environment with the extra ``llm``."""
+    """Our environment with the extras of models and of vectors."""
     marker = os.path.join(environment.folder, ".models")
     if not os.path.isfile(marker):
-        _run([environment.python, "-m", "pip", "install", "--quiet", f"{ROOT}[llm]"])
+        _run([environment.python, "-m", "pip", "install", "--quiet", f"{ROOT}[llm,vector]"])
         open(marker, "w").close()
     return environment
 

@@ -500,8 +500,14 @@ def redaction(bench: Bench) -> list[Line]:
 def memory(bench: Bench) -> list[Line]:
     """S17: what is remembered, found by vector and by text."""
     script = os.path.join(peers.ROOT, "benchmarks", "memory.py")
-    done = subprocess.run([bench.environment.python, script, str(bench.rounds)], cwd=bench.work("s17"),
-                          env=peers.clean_env(), capture_output=True, text=True)  # fmt: skip
+    python = peers.with_models(bench.environment).python
+    done = subprocess.run(
+        [python, script, str(bench.rounds)],
+        cwd=bench.work("s17"),
+        env=peers.clean_env(),
+        capture_output=True,
+        text=True,
+    )
     if done.returncode:
         raise CommandFailed(f"memory: {done.stderr[-1500:]}")
     _, *rounds = [line.split() for line in done.stdout.splitlines()]
@@ -513,6 +519,8 @@ def memory(bench: Bench) -> list[Line]:
     return [
         Line("S17", what, spread([float(each[at]) for each in rounds]), "ms", 20, 5) for at, what in enumerate(whats)
     ]
+
+
 def agent_rounds(bench: Bench) -> list[Line]:
     """S16: a round of a model call and two tools, against the bare loop of the library; ten rounds are subtracted from
     sixty, so that neither start counts."""
@@ -583,7 +591,7 @@ ROWS: dict[str, Callable[[Bench], list[Line]]] = {
     "S9": fold_and_replay,
     "S11": large,
     "S12": redaction,
-    "S17": memory,
     "S16": agent_rounds,
+    "S17": memory,
 }
 BY_DEFAULT = [row for row in ROWS if row != "S5-long"]
