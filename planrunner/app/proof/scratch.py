@@ -36,7 +36,7 @@ Amounts = Mapping[str, float]
 
 LARGEST = 512_000_000
 """Bytes of a project that is still copied."""
-_LEFT_OUT = (".planrunner", ".venv", "venv", "node_modules", "__pycache__")
+_LEFT_OUT = ("planrunner-chaos-*", "planrunner-eval-*", ".planrunner", ".venv", "venv", "node_modules", "__pycache__")
 
 
 def check_size(project: str) -> None:

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -222,20 +221,23 @@ def test_a_saved_result_is_json_of_the_same_shape(write: Write, data: Data) -> N
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_what_is_told_to_end_ends_the_runs_it_started(number: int, write: Write, tmp_path: Path) -> None:
+def test_what_is_told_to_end_ends_the_runs_it_started(
+    number: int, write: Write, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     mark = tmp_path / "mark"
     write(
         "plan.yaml",
         f"plan: long\ndefaults: {{timeout: 5m}}\ntasks: [{{id: a, run: echo $$ > {mark}; exec sleep 200}}]\n",
     )
     write("a.eval.yaml", 'eval: a\nplan: plan.yaml\ncases: [{id: one, expect: [status == "completed"]}]\n')
-    before = set(Path(tempfile.gettempdir()).glob("planrunner-eval-*"))
+    copies = tmp_path_factory.mktemp("copies")
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    started = subprocess.Popen([sys.executable, "-m", "planrunner", "eval"], env={**os.environ, "PYTHONPATH": path})
+    env = {**os.environ, "PYTHONPATH": path, "TMPDIR": str(copies)}
+    started = subprocess.Popen([sys.executable, "-m", "planrunner", "eval"], env=env)
     while not (mark.exists() and mark.read_text().strip()):
         assert started.poll() is None
         time.sleep(0.05)
     started.send_signal(number)
     assert started.wait() == 128 + number
     assert not Path(f"/proc/{mark.read_text().strip()}").exists()
-    assert set(Path(tempfile.gettempdir()).glob("planrunner-eval-*")) == before
+    assert not list(copies.iterdir())
