@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from planrunner.plan.model import Capability
+from planrunner.plan.nearest import nearest
 
 Json = Any
 
@@ -238,7 +239,10 @@ def _short(given: Json, at: str) -> dict[str, Json]:
             return dict(_SHORT[word])
         if "|" in word:
             return {"enum": [each.strip() for each in word.split("|")]}
-        raise Unreadable(f"`{given}` of `{at}` is not a type: write {', '.join(_SHORT)}, or `one|two` for a choice")
+        near = nearest(word, _SHORT)
+        way = f", did you mean `{near}`?" if near else ""
+        known = ", ".join(_SHORT)
+        raise Unreadable(f"`{given}` of `{at}` is not a type{way}: write {known}, or `one|two` for a choice")
     if isinstance(given, list) and len(given) == 1:
         return {"type": "array", "items": _short(given[0], f"{at}[]")}
     if isinstance(given, dict):

@@ -350,3 +350,10 @@ def test_a_check_that_misses_an_expectation_says_which(make: Make) -> None:
     told = bench.run(PLAN + f"    until: {check}\n")
     assert told["status"] == "completed", told
     assert "not the end yet: `int(outputs.value) > 2` is false" in bench.model.heard[1].last()
+
+
+def test_a_type_that_is_mistyped_is_named_alone(make: Make) -> None:
+    bench = make(["Done."])
+    bench.write(PLAN + "    schema: {days: [strng]}\n  - {id: say, needs: [fix], run: 'echo {{ tasks.fix.outputs.days }}', timeout: 1m}\n")
+    said = bench.call("lint", "plan.yaml", "--format", "concise").stdout
+    assert "`strng` of `days[]` is not a type, did you mean `string`?" in said and said.count("error[") == 1, said

@@ -446,11 +446,13 @@ def _answer(low: Lowering, node: Node | None) -> dict[str, Json] | None:
     """The schema that the answer has to fit."""
     if node is None:
         return None
+    given = values.data(node)
     try:
-        schema = schema_of(values.data(node))
+        schema = schema_of(given)
     except Unreadable as error:
         low.report("PLAN006", str(error), node.span)
-        return None
+        names = [str(name).removesuffix("?") for name in given] if isinstance(given, dict) else []
+        return {"type": "object", "properties": {name: {} for name in names}}  # what reads them is not at fault
     for name in schema.get("properties", {}):
         if not name or _UNSAYABLE.search(name):
             help_ = "a name is not empty, and has no quotes, braces or backslashes"
