@@ -464,16 +464,28 @@ def test_heads_that_are_behind_after_a_crash_mean_nothing(state: Path) -> None:
     assert [(each.events, each.anchored) for each in found.runs] == [(20, 20), (EVENTS, EVENTS), (22, 20), (5, 0)]
 
 
+def bodies(state: Path) -> set[str]:
+    """The events as SQLite reads them; none where it cannot."""
+    try:
+        return {str(row[0]) for row in sqlite3.connect(state / "journal.db").execute("SELECT body FROM entries")}
+    except sqlite3.DatabaseError:
+        return set()
+
+
 def test_no_damage_to_the_file_ends_in_a_foreign_exception_and_none_in_what_is_read_goes_unseen(state: Path) -> None:
     content = (state / "journal.db").read_bytes()
-    there = {row[0].encode() for row in sqlite3.connect(state / "journal.db").execute("SELECT body FROM entries")}
-    places = [place for body in list(there)[::40] if (place := content.find(body)) >= 0]
+    there = bodies(state)
+    places = [place for body in sorted(there)[::40] if (place := content.find(body.encode())) >= 0]
+    reached = 0
     for place in [*range(0, 100, 7), *range(100, len(content), 1499), *places]:
         damaged = bytearray(content)
         damaged[place] ^= 0x41
         (state / "journal.db").write_bytes(damaged)
         found = breaks(state)
-        assert found or place not in places
+        if place in places and bodies(state) != there:  # what a page that was split left behind is not read
+            reached += 1
+            assert found, place
+    assert reached > len(places) // 2
     for keep in (0, 1, 99, 5000, len(content) // 2, len(content) - 1):
         (state / "journal.db").write_bytes(content[:keep])
         assert breaks(state), keep
