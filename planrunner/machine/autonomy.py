@@ -9,7 +9,7 @@ from planrunner.machine.state import State
 from planrunner.plan.identity import Difference, differences, digest
 from planrunner.plan.model import Plan, Task
 from planrunner.plan.rights import Level
-from planrunner.plan.tasks import declared_secrets, inside
+from planrunner.plan.tasks import every, every_secret
 
 Json = Any
 
@@ -101,7 +101,7 @@ def _of_rights(then: Mapping[str, Task], changed: Iterable[Task]) -> Iterator[st
         yield from (
             f"`{task.id}` calls `{name}`, which no task did before" for name in _called(task) if name not in known
         )
-        if task.id not in then and any(list(declared_secrets(each.secrets)) for each in _every(task)):
+        if task.id not in then and every_secret((task,)):
             yield f"`{task.id}` is given secrets"
 
 
@@ -140,16 +140,10 @@ def _gates(tasks: Mapping[str, Task], name: str) -> set[str]:
 
 def _acts(state: State, task: Task) -> bool:
     """Whether a task may change anything, whatever it says itself of its effect."""
-    called = [each.uses for each in _every(task) if each.uses]
+    called = [each.uses for each in every([task]) if each.uses]
     return any(name not in state.traits or state.traits[name].effect not in _HARMLESS for name in called)
 
 
 def _called(task: Task) -> set[str]:
-    every = [action for each in _every(task) for action in (each, each.rollback) if action is not None]
-    return {action.uses for action in every if action.uses}
-
-
-def _every(task: Task) -> Iterator[Task]:
-    yield task
-    for each in inside(task):
-        yield from _every(each)
+    actions = [action for each in every([task]) for action in (each, each.rollback) if action is not None]
+    return {action.uses for action in actions if action.uses}

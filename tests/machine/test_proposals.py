@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,8 +19,13 @@ from planrunner.machine.events import Event, Outcome, RevisionDeclined, RunResum
 from planrunner.machine.evolve import fold
 from planrunner.machine.proposals import proposed
 from planrunner.machine.state import State
+from planrunner.plan.agents import Roster
+from planrunner.plan.load import load
 from planrunner.plan.model import Plan
 from planrunner.plan.rights import Level
+from planrunner.plan.rules.view import Project
+from planrunner.plugins.registry import Registry
+from planrunner.source import Source
 
 Json = Any
 
@@ -139,17 +145,21 @@ PAUSED = ran(
 )  # fmt: skip
 
 
+WRITTEN = {task["id"]: task for task in (
+    {"id": "first", "run": "x"},
+    {"id": "build", "run": "x", "needs": ["first"], "on_failure": "replan"},
+    {"id": "ship", "run": "x", "needs": ["build"]},
+    REPLAN,
+    {"id": "sign", "gate": "approval", "ask": "Go?", "needs": ["ship"]},
+    {"id": "out", "run": "x", "needs": ["sign"]},
+    {"id": "look", "uses": "files.read", "with": {"path": "x"}, "needs": ["ship"]},
+)}  # fmt: skip
+"""The tasks of ``PAUSED``."""
+
+
 def revised(**changes: Json) -> Plan:
     """The plan of ``PAUSED`` with other fields of its tasks; ``None`` takes one away, an unknown name adds it."""
-    tasks = {task["id"]: task for task in (
-        {"id": "first", "run": "x"},
-        {"id": "build", "run": "x", "needs": ["first"], "on_failure": "replan"},
-        {"id": "ship", "run": "x", "needs": ["build"]},
-        REPLAN,
-        {"id": "sign", "gate": "approval", "ask": "Go?", "needs": ["ship"]},
-        {"id": "out", "run": "x", "needs": ["sign"]},
-        {"id": "look", "uses": "files.read", "with": {"path": "x"}, "needs": ["ship"]},
-    )}  # fmt: skip
+    tasks: dict[str, Json] = dict(WRITTEN)
     keys = changes.pop("keys", {})
     for name, change in changes.items():
         if change is None:
@@ -209,4 +219,29 @@ def test_what_needs_a_person(changes: dict[str, Json], why: str) -> None:
     state = fold(PAUSED.state.plan, RUN_ID, PAUSED.entries)
     state.traits |= {"files.read": type(state.traits["shell"])("read", False, False)}
     said = beyond(state, PAUSED.state.plan, revised(**changes))
+    assert any(why in each for each in said), said
+
+
+def with_agent(*tools: str) -> Plan:
+    """The plan of ``PAUSED`` with another task, which an agent with these tools carries out."""
+    agent = {"id": "more", "agent": {"tools": list(tools)}, "prompt": "Do it.", "needs": ["first"]}
+    tasks = [*WRITTEN.values(), agent]
+    text = json.dumps({"plan": "p", "tasks": tasks, "defaults": {"timeout": "1m"}})
+    made = load(Source(text, "p.json", "json"), Registry(), Project(roster=Roster())).plan
+    assert made is not None
+    return made
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        (with_agent("files.write"), "`more` calls `files.write`, which no task did before"),
+        (with_agent("shell"), "`more` acts and does not come after the gate `sign`"),
+    ],
+)
+def test_what_an_agent_may_call_needs_a_person_as_if_a_task_called_it(made: Plan, why: str) -> None:
+    state = fold(PAUSED.state.plan, RUN_ID, PAUSED.entries)
+    harmless = type(state.traits["shell"])("read", False, False)
+    state.traits |= dict.fromkeys(("agent.ask", "noop"), harmless)
+    said = beyond(state, PAUSED.state.plan, made)
     assert any(why in each for each in said), said

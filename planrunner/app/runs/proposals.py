@@ -25,6 +25,7 @@ from planrunner.machine.proposals import proposed
 from planrunner.machine.state import State
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan
+from planrunner.safety.obligations import obligations
 from planrunner.safety.project import levels, policy_records
 from planrunner.source import Source, notation_of
 from planrunner.views.revision import Proposal, Revision
@@ -151,4 +152,4 @@ def why_a_person(state: State, proposal: Proposal, state_dir: str) -> list[str]:
 
 def _plan(proposal: Proposal, directory: str) -> Plan | None:
     source = Source(proposal.text, proposal.path, notation_of(proposal.path))
-    return load(source, registry(directory)).plan
+    return load(source, registry(directory), obligations(directory)).plan
