@@ -10,7 +10,7 @@ from planrunner.plan import rights
 from planrunner.plan.load import Capabilities, Loaded, load
 from planrunner.plan.model import Capability
 from planrunner.safety.obligations import obligations
-from planrunner.source import Source, notation_of
+from planrunner.source import Source
 
 _LONGEST = 600
 """Characters that are told of what a task printed."""
@@ -27,9 +27,8 @@ class Planner(NamedTuple):
     state: State
 
     def check(self, text: str, path: str) -> Loaded:
-        """The plan of a text, and every finding about it; ``path`` is where it would lie."""
-        source = Source(text, path, notation_of(path))
-        return load(source, self.capabilities, obligations(self.directory))
+        """The plan of a text in YAML, and every finding about it; ``path`` is where it would lie."""
+        return load(Source(text, path, "yaml"), self.capabilities, obligations(self.directory))
 
     def callable(self) -> list[Capability]:
         """The built-in and installed capabilities that the project's policy does not refuse, by name."""

@@ -19,6 +19,8 @@ from planrunner.capabilities import builtin
 from planrunner.capabilities.agent.plan import Drafted
 from planrunner.errors import NotFound, UsageError
 from planrunner.machine.events import RunRevised
+from planrunner.source import Source
+from planrunner.syntax.notations import parse, write
 
 Json = Any
 
@@ -128,6 +130,51 @@ def test_a_plan_cannot_give_itself_autonomy_and_can_refuse_it(project: Project, 
     told, heard = asks(MENDED.replace("budgets: {time", "policy: {autonomous: true}\nbudgets: {time", 1), MENDED)
     assert len(heard) == 2 and "only planrunner.yaml grants that" in heard[1]
     assert told["code"] == 8
+
+
+def test_a_plan_in_json_is_proposed_in_yaml(project: Project) -> None:
+    tree = parse(Source(PLAN, "plan.yaml", "yaml")).tree
+    assert tree is not None
+    (project.work / "plan.json").write_text(write(tree, "json"))
+    with ScriptedModel([fenced(MENDED)]) as model:
+        project.set(models=model.settings())
+        told = json.loads(project("exec", "plan.json", "--json").out)
+    assert (told["status"], len(model.heard)) == ("paused", 1)
+    digest = json.loads(project("revise", "last", "--json").out)["proposal"]["digest"]
+    assert project("revise", "last", "--accept", digest).code == 0
+    assert project("resume", "last").code == 0
+    assert log(project) == ["first", "tried", "mended", "shipped"]
+
+
+AGENT = """\
+  - id: more
+    needs: [build]
+    agent: coder
+    prompt: Tell it.
+"""
+
+
+@pytest.mark.parametrize(
+    ("there", "proposed", "why"),
+    [
+        (AGENT, AGENT, []),
+        (AGENT.replace("coder", "reader"), AGENT, ["`more` calls `files.write`, which no task did before"]),
+    ],
+    ids=["the same agent", "another agent"],
+)
+def test_a_run_knows_what_the_agents_of_a_plan_may_call(
+    project: Project, there: str, proposed: str, why: list[str]
+) -> None:
+    coder, reader = ({"tools": [name]} for name in ("files.write", "files.read"))
+    (project.work / "plan.yaml").write_text(PLAN + there)
+    with ScriptedModel([fenced(MENDED + proposed), "Done."]) as model:
+        agents = {"coder": coder, "reader": reader}
+        project.set(models=model.settings(), agents=agents, policy={"autonomous": True})
+        project("exec", "plan.yaml")
+    shown = json.loads(project("show", "last", "--json").out)
+    assert shown["status"] == ("paused" if why else "completed"), shown
+    if why:
+        assert json.loads(project("revise", "last", "--json").out)["proposal"]["person"] == why
 
 
 def test_a_run_revises_itself_so_often_and_no_more(project: Project, asks: Any) -> None:
