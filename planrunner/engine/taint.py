@@ -16,11 +16,12 @@ from planrunner.plan.model import Plan
 from planrunner.plan.rights import entries, host_fits
 from planrunner.plan.taint.findings import Found, judged, shown, told, whence, written_code
 from planrunner.plan.taint.flow import Flow
-from planrunner.plan.taint.levels import Key, tools_of
+from planrunner.plan.taint.levels import Key, is_of_tools
 from planrunner.plan.taint.levels import Place as Spot
 from planrunner.plan.taint.positions import host_of
 from planrunner.plan.taint.sinks import LOOKED_AT, Sink
 from planrunner.plan.taint.traits import known, makes_rules
+from planrunner.plan.tasks import tools_of
 from planrunner.plan.templates import render
 
 Json = Any
@@ -49,7 +50,7 @@ def refused(state: State, number: int, directory: str, part: str = "", overlay: 
             use = _RULES.get(finding.sink.use, finding.sink.use)
             rule = f"taint.{use}"
             message = f"{why}: {told(_flow(state), spot, finding)}; a person has to see it first, or a closed choice"
-            if tools_of(spot.level):
+            if is_of_tools(spot.level):
                 message = f"{why}: the model chose it" + ("" if use == "rules" else ", and no policy lists it")
             return Outcome("policy", message, rule=rule)
     return None
@@ -120,8 +121,7 @@ def _key(state: State, number: int) -> Key:
 def _tool(state: State, number: int) -> str:
     """The tool that an item calls, of a fan-out of calls that a model asks for; empty for any other item."""
     frame = state.tasks[number].frame
-    fanout = state.specs[frame.owner].fanout
-    return str(frame.values[number - frame.first]["tool"]) if fanout is not None and fanout.tools else ""
+    return str(frame.values[number - frame.first]["tool"]) if tools_of(state.specs[frame.owner]) else ""
 
 
 def _agreed(state: State, number: int, gate: Key) -> bool:

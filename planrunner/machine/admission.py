@@ -41,6 +41,7 @@ from planrunner.plan import compiled
 from planrunner.plan.expressions.values import EvaluationError, TemplateError
 from planrunner.plan.model import Breaker, Budgets, Task
 from planrunner.plan.rights import Level, Right, narrows
+from planrunner.plan.tasks import tools_of
 from planrunner.plan.templates import render
 
 Json = Any
@@ -480,8 +481,7 @@ def _as_wanted(state: State, number: int, task: Task) -> Task:
     """A call that a model wants, with the values that it gave: they do not change any more. What is asked about one
     tool of a server is not asked about all of them."""
     frame = state.tasks[number].frame
-    fanout = state.specs[frame.owner].fanout if frame.kind == "items" else None
-    if fanout is None or not fanout.tools:
+    if frame.kind != "items" or not tools_of(state.specs[frame.owner]):
         return task
     try:
         return task._replace(inputs=render(task.inputs, TaskScope(state, number)))

@@ -16,6 +16,7 @@ from planrunner.machine.commands import Command, Record
 from planrunner.machine.compensation_log import Rollback
 from planrunner.machine.events import AttemptEnded, AttemptStarted, BudgetExtended, BudgetWarned, UndoEnded, UndoStarted
 from planrunner.machine.ledger import COUNTED, PLAN, ROLLBACK, SPENDABLE, Ledger, Scope, amount, units
+from planrunner.machine.names import agent_of
 from planrunner.machine.state import State
 from planrunner.plan.model import Budgets
 
@@ -142,7 +143,7 @@ def need(state: State, number: int) -> dict[str, int] | str:
         if not _may_spend(state, number, what):
             continue
         own, left = _own(state, number, what)
-        if own is None and (agent := _agent_of(state, number)) is not None:
+        if own is None and (agent := agent_of(state, number)) is not None:
             own, left = _own(state, agent, what)
         if own is not None and left is not None:
             amounts[what] = left if left > 0 or not own else 1
@@ -165,14 +166,6 @@ def _own(state: State, number: int, what: str) -> tuple[int | None, int | None]:
             return own, own
     account = read_ledger(state).accounts.get(number)
     return own, own - (account.spent.get(what, 0) if account is not None else 0)
-
-
-def _agent_of(state: State, number: int) -> int | None:
-    """The task of the agent for which a request to its model, a call of a tool or the check of an answer is made."""
-    owner = state.tasks[number].frame.owner
-    if owner >= 0 and (fanout := state.specs[owner].fanout) is not None and fanout.tools:
-        owner = state.tasks[owner].frame.owner
-    return owner if owner >= 0 and state.specs[owner].agent is not None else None
 
 
 def _may_spend(state: State, number: int, what: str) -> bool:

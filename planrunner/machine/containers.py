@@ -21,7 +21,7 @@ from planrunner.machine.verdicts import lacks_value
 from planrunner.plan.expressions.evaluate import truth
 from planrunner.plan.expressions.values import EvaluationError
 from planrunner.plan.model import Fanout, Join, Loop, Plan, Task
-from planrunner.plan.tasks import until_of
+from planrunner.plan.tasks import tools_of, until_of
 
 Json = Any
 
@@ -74,7 +74,7 @@ def _body(state: State, number: int, event: FrameOpened) -> tuple[list[Task], li
         last = "" if event.attempt == 1 else f"@{event.attempt}"
         names = [f"{stem}{at + 1}{last}" if family else f"{stem}[{at}]" for at in range(len(event.values))]
         items = [_named(member(task, item, value), name) for name, value in zip(names, event.values, strict=True)]
-        items = _in_turn(state, items) if task.fanout is not None and task.fanout.tools else items
+        items = _in_turn(state, items) if tools_of(task) else items
         return items, items
     if event.kind == "round":
         assert task.loop is not None

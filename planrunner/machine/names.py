@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from planrunner.machine.stops import called_off
+from planrunner.plan.tasks import tools_of
 
 if TYPE_CHECKING:
     from planrunner.machine.graph import Frame
@@ -108,6 +109,14 @@ def owners(state: State, number: int) -> list[int]:
         owner = state.tasks[owner].frame.owner
     around.reverse()
     return around
+
+
+def agent_of(state: State, number: int) -> int | None:
+    """The task of the agent for which a request to its model, a call of a tool or the check of an answer is made."""
+    owner = state.tasks[number].frame.owner
+    if owner >= 0 and tools_of(state.specs[owner]):
+        owner = state.tasks[owner].frame.owner
+    return owner if owner >= 0 and state.specs[owner].agent is not None else None
 
 
 def local_name(state: State, number: int) -> str:

@@ -9,6 +9,7 @@ from planrunner.machine.commands import AskProbe, Command, Record, Start, settle
 from planrunner.machine.events import DoubtSettled, FailureResolved, Outcome, StopRequested, TaskSettled
 from planrunner.machine.joins import has_next
 from planrunner.machine.ledger import amount
+from planrunner.machine.names import agent_of
 from planrunner.machine.rollback import undoing
 from planrunner.machine.state import State
 from planrunner.machine.statuses import (
@@ -58,19 +59,9 @@ def recover(state: State, number: int) -> Command | None:
         return Record(event)
     told = f"; {task_state.detail}" if task_state.reason == "unknown" else ""
     detail = f"attempt {task_state.attempts} was cut off; whether it took effect is not known{told}"
-    if not task.on_doubt and _is_told(state, number):
+    if not task.on_doubt and agent_of(state, number) is not None:  # its model hears of it, and can look and go on
         return Record(TaskSettled(task.id, "failed", "doubt", detail, "doubt"))
     return Record(TaskSettled(task.id, "in_doubt", "ask", detail))
-
-
-def _is_told(state: State, number: int) -> bool:
-    """Whether a model hears how the task ended, which can look and go on: a call that it wanted, or the check of its
-    work."""
-    owner = state.tasks[number].frame.owner
-    if owner < 0:
-        return False
-    fanout = state.specs[owner].fanout
-    return state.specs[owner].agent is not None or (fanout is not None and bool(fanout.tools))
 
 
 def failure_resolved(state: State, event: FailureResolved, at: float) -> None:

@@ -11,7 +11,7 @@ from planrunner.machine.graph import Frame, Shape
 from planrunner.machine.ledger import Ledger
 from planrunner.machine.timers import Alarms, TimeMeter, Wheel
 from planrunner.plan.model import Budgets, EffectClass, Plan, Script, Task
-from planrunner.plan.tasks import holds
+from planrunner.plan.tasks import holds, tools_of
 
 if TYPE_CHECKING:
     from planrunner.machine.compensation_log import CompensationLog
@@ -524,7 +524,7 @@ _FREE: Budgets = Task._field_defaults["budgets"]
 def member(holder: Task, item: Task, value: Json) -> Task:
     """The task that an item of a fan-out is. Of calls that a model asks for it is that of their tool, with the inputs
     that the call has arguments for."""
-    tools = holder.fanout.tools if holder.fanout is not None else ()
+    tools = tools_of(holder)
     if not tools:
         return item
     tool = next(each for each in tools if each.id == value["tool"])

@@ -42,14 +42,17 @@ def comes_last(task: Task) -> bool:
     return task.concluding or task.finally_
 
 
+def tools_of(task: Task) -> tuple[Task, ...]:
+    """The tasks that the items of a fan-out may be, where those are the calls that a model asks for."""
+    return task.fanout.tools if task.fanout is not None else ()
+
+
 def every(tasks: Iterable[Task]) -> Iterator[Task]:
     """The tasks with all tasks inside them, those that a model may ask for included."""
     waiting = list(tasks)
     for task in waiting:
         yield task
-        waiting += inside(task)
-        if task.fanout is not None:
-            waiting += task.fanout.tools
+        waiting += (*inside(task), *tools_of(task))
 
 
 def until_of(task: Task) -> str:

@@ -9,6 +9,7 @@ from planrunner.machine.events import FrameOpened
 from planrunner.machine.graph import Frame
 from planrunner.machine.names import held_tasks, item_label, local_name
 from planrunner.machine.state import State
+from planrunner.plan.tasks import tools_of
 from planrunner.views.terminal import cut, plural
 
 ITEM = 28
@@ -34,8 +35,7 @@ CALL = 64
 
 def is_of_calls(state: State, number: int) -> bool:
     """Whether a task holds the calls that a model asks for."""
-    fanout = state.specs[number].fanout
-    return fanout is not None and bool(fanout.tools)
+    return bool(tools_of(state.specs[number]))
 
 
 def call_text(state: State, number: int) -> str:

@@ -15,6 +15,7 @@ from planrunner.journal.workspace import find_project
 from planrunner.plan.agents import ASKING
 from planrunner.plan.contexts import Profile
 from planrunner.plan.model import Task
+from planrunner.plan.tasks import tools_of
 from planrunner.redaction import masked_data
 from planrunner.safety.project import levels, policy_records, read_data
 
@@ -63,8 +64,7 @@ def _model(models: Mapping[str, Json], name: str) -> str:
 
 def _tools(task: Task) -> Iterator[Task]:
     for each in task.loop.tasks if task.loop is not None else ():
-        if each.fanout is not None:
-            yield from each.fanout.tools
+        yield from tools_of(each)
 
 
 def _tool(tool: Task, traits: Mapping[str, Json]) -> dict[str, Json]:

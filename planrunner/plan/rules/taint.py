@@ -11,7 +11,7 @@ from planrunner.plan.rules.texts import Text, place_of
 from planrunner.plan.rules.view import PlanView, every_task, span_of
 from planrunner.plan.taint.findings import Found, judged, told
 from planrunner.plan.taint.flow import Flow
-from planrunner.plan.taint.levels import Place, tools_of
+from planrunner.plan.taint.levels import Place, is_of_tools
 from planrunner.plan.taint.sinks import LOOKED_AT
 from planrunner.plan.taint.traits import known, row
 from planrunner.plan.tasks import every
@@ -90,7 +90,7 @@ def _finding(view: PlanView, flow: Flow, place: Place, found: Found) -> Diagnost
     code = _CODE.get(found.sink.use, "PLAN811")
     task, level = place.task, place.level
     assert task is not None
-    tool = tools_of(level)
+    tool = is_of_tools(level)
     linked = None
     while level.outer is not None:
         if level.plan.file and level.linked:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from planrunner.plan.model import Capability, Gate, Plan, Task
 from planrunner.plan.taint.flow import Flow, holes, read
-from planrunner.plan.taint.levels import Cell, Key, Level, Place, meant, tools_of
+from planrunner.plan.taint.levels import Cell, Key, Level, Place, is_of_tools, meant
 from planrunner.plan.taint.sinks import LOOKED_AT, Sink, sinks, votes
 from planrunner.plan.taint.traits import USES, known, may_run, row
 
@@ -141,7 +141,7 @@ def judged(
         return
     before, seen = shown(place, passed), call_shown(place)
     for sink in found:
-        if sink.use not in NOT_GRANTED and tools_of(place.level):
+        if sink.use not in NOT_GRANTED and is_of_tools(place.level):
             continue
         if seen and sink.key != "checks" and not sink.part:
             continue

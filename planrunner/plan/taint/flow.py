@@ -13,9 +13,10 @@ from planrunner.plan.expressions.functions import FUNCTIONS
 from planrunner.plan.expressions.tree import children
 from planrunner.plan.model import Action, Plan, Task
 from planrunner.plan.shell.variables import redirected
-from planrunner.plan.taint.levels import KEPT, TOLD, Cell, Key, Levels, Place, meant, tools_of
+from planrunner.plan.taint.levels import KEPT, TOLD, Cell, Key, Levels, Place, is_of_tools, meant
 from planrunner.plan.taint.positions import ASKING, asks
 from planrunner.plan.taint.traits import CLOSED, DIGEST, Known, files_of, is_closed, member
+from planrunner.plan.tasks import tools_of
 from planrunner.plan.templates import codes, holds_template, placeholders, references, templates, tree_of
 
 Json = Any
@@ -77,12 +78,12 @@ class Flow:
         named = declared.get(cell.name)
         if named is not None and named.type in CLOSED:
             return _CLEAN
-        if cell.name == "*" and not (task.fanout is not None and task.fanout.tools):
+        if cell.name == "*" and not tools_of(task):
             return self._whole(place)
         if named is not None and named.path and named.type not in _LEAD_THERE:
             return Step(_declared(place), (Cell("file", (), placed(task, named.path)),))
         inner = self.levels.inside(place)
-        if inner is not None and tools_of(inner):
+        if inner is not None and is_of_tools(inner):
             return Step(False, tuple(Cell("output", (*place.key, name), "*") for name in inner.tasks))
         if inner is not None:
             return self._held(place, cell)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 from planrunner.plan.model import Plan, Task
-from planrunner.plan.tasks import inside
+from planrunner.plan.tasks import inside, tools_of
 
 Key: TypeAlias = "tuple[str, ...]"
 Path: TypeAlias = "tuple[str, ...]"
@@ -92,12 +92,12 @@ class Levels:
 
 def _held(task: Task) -> tuple[Task, ...]:
     """The tasks inside one; of calls that a model asks for, those of its tools."""
-    return inside(task) or (task.fanout.tools if task.fanout is not None else ())
+    return inside(task) or tools_of(task)
 
 
-def tools_of(level: Level) -> bool:
+def is_of_tools(level: Level) -> bool:
     """Whether the tasks of a level are the tools of a model, which chooses their inputs."""
-    return level.holder is not None and level.holder.fanout is not None and bool(level.holder.fanout.tools)
+    return level.holder is not None and bool(tools_of(level.holder))
 
 
 def _named(tasks: tuple[Task, ...]) -> dict[str, Task]:
