@@ -157,3 +157,11 @@ def test_rounds_that_are_used_up_leave_no_further_attempt(make: Make) -> None:
     told = bench.run(PLAN + "    budgets: {iterations: 2}\n    retry: 3\n")
     assert (told["tasks"]["fix"]["status"], len(bench.model.heard)) == ("failed", 2)
     assert "the iterations budget of `fix` (2) is used up" in told["tasks"]["fix"]["detail"]
+
+
+def test_a_plan_gives_all_its_outputs_to_a_model_whatever_they_are_called(make: Make) -> None:
+    bench = make([[("greet", {})], "Done."])
+    outputs = "outputs: {answer: Ada, decision: passed, reason: she asked, score: 7}\n"
+    (bench.folder / "greet.yaml").write_text(GREET[: GREET.index("outputs")] + outputs)
+    bench.run(PLAN, agents={"coder": {"tools": ["greet.yaml"]}})
+    assert "she asked" in bench.model.heard[1].last() and '"score": 7' in bench.model.heard[1].last()

@@ -26,6 +26,9 @@ def observation(context: Context, record: dict[str, Json]) -> str:
     return whole[:half] + middle + whole[-half:]
 
 
+_OF_A_PERSON = {"answer", "decision", "by", "reason", "comment"}
+"""What a question to a person gives; their answer is what they said."""
+
 _OF_A_SERVER = {"text", "result", "artifacts"}
 """What the call of a tool of an MCP server gives; its text names the artifacts."""
 
@@ -46,11 +49,7 @@ def _parts(record: dict[str, Json]) -> Iterator[str]:
         if record.get("failure") == "doubt":
             yield "Find out what it has done before you repeat it."
     outputs = {name: value for name, value in (record.get("outputs") or {}).items() if value not in (None, "")}
-    if (
-        set(outputs) == {"answer"}
-        or set(outputs) - {"decision", "by"} == {"answer", "reason"}
-        or ("answer" in outputs and "decision" in outputs)
-    ):
+    if outputs.keys() == {"answer"} or {"answer", "decision"} <= outputs.keys() <= _OF_A_PERSON:
         yield str(outputs["answer"])
     elif "text" in outputs and outputs.keys() <= _OF_A_SERVER:
         yield outputs["text"]
