@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import stat
-from hashlib import sha256
 from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Doc, Failure, capability
@@ -12,6 +11,7 @@ from planrunner.capabilities.files.scope import require_let, scope_in
 from planrunner.capabilities.files.tree import matching
 from planrunner.capabilities.llm.asker import Asker, asking
 from planrunner.capabilities.llm.complete import shaped
+from planrunner.capabilities.llm.judge import marked
 from planrunner.capabilities.llm.messages import Asked, Message
 from planrunner.capabilities.llm.models import Model, judge_of
 from planrunner.capabilities.llm.usage import usage_of
@@ -119,15 +119,10 @@ def critique(
 
 
 def question(rubric: str, about: str, material: dict[str, str]) -> str:
-    """What the reviewer is asked. The marks are made from what is between them, so nothing inside can end it."""
+    """What the reviewer is asked."""
     whole = "\n\n".join(f"## {name}\n{each}" for name, each in material.items())[:LONGEST]
-    said = [_marked("task", about) if about else "", f"Rubric:\n{rubric}" if rubric else ""]
-    return "\n\n".join([*filter(None, said), _marked("material", whole), "Review the material."])
-
-
-def _marked(what: str, text: str) -> str:
-    mark = f"{what}-{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
-    return f"<{mark}>\n{text}\n</{mark}>"
+    said = [marked(about, "task") if about else "", f"Rubric:\n{rubric}" if rubric else ""]
+    return "\n\n".join([*filter(None, said), marked(whole), "Review the material."])
 
 
 def objections(given: Critique) -> str:

@@ -108,10 +108,10 @@ def question(criteria: list[str], material: str) -> str:
     return f"Criteria:\n{listed}\n\n{marked(material)}\n\nJudge every criterion by the material alone."
 
 
-def marked(material: str) -> str:
+def marked(text: str, what: str = "material") -> str:
     """A text between marks that are made from it, so that nothing inside can end it."""
-    mark = f"material-{sha256(material.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
-    return f"<{mark}>\n{material}\n</{mark}>"
+    mark = f"{what}-{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
+    return f"<{mark}>\n{text}\n</{mark}>"
 
 
 def checked(criteria: list[str], material: str, verdicts: list[dict[str, Json]]) -> list[dict[str, Json]]:
