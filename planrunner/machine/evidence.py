@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from planrunner.plan.expressions.evaluate import truth
 from planrunner.plan.expressions.values import EvaluationError, Scope
-from planrunner.plan.model import Evidence, Task
+from planrunner.plan.model import Evidence, Expression, Task
 
 Said = Literal["supports", "refutes", "neutral"]
 
@@ -36,10 +36,12 @@ def _piece(evidence: Evidence, scope: Scope) -> Piece:
     weight = (round(evidence.weight * 1000), 1000)
     held: dict[Said, str] = {}
     problem = ""
-    conditions: tuple[tuple[Said, Any], ...] = (("supports", evidence.supports), ("refutes", evidence.refutes))
-    for said, condition in conditions:
+    conditions: dict[Said, Expression | None] = {"supports": evidence.supports, "refutes": evidence.refutes}
+    for said, condition in conditions.items():
+        if condition is None:
+            continue
         try:
-            if condition is not None and truth(condition.tree, scope):
+            if truth(condition.tree, scope):
                 held[said] = f"`{condition.text.strip()}`"
         except EvaluationError as error:
             problem = f"`{condition.text.strip()}` has no value: {error}"

@@ -31,6 +31,7 @@ SUPPORTED, REFUTED = 0.8, 0.2
 _CERTAIN = 0.999
 """The highest confidence that is shown; the lowest lies as far from the other end."""
 
+
 class Given(NamedTuple):
     """The pieces that one task of the plan gives about a hypothesis, each with the number of the round or the item that
     gave it. Together they count for at most ``HEAVIEST`` (then they are ``bounded``)."""

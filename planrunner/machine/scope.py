@@ -10,6 +10,7 @@ from planrunner.machine.evidence import Pieces, weigh
 from planrunner.machine.graph import Frame
 from planrunner.machine.hypotheses import HypothesesScope, beliefs, gives_evidence, home
 from planrunner.machine.state import State, TaskState, Tried
+from planrunner.plan.agents import OF_A_CONVERSATION
 from planrunner.plan.expressions.evaluate import FACTS, ROOTS
 from planrunner.plan.expressions.quantities import Dimension, Quantity
 from planrunner.plan.expressions.values import MissingName, Undecided
@@ -186,16 +187,12 @@ def _around(state: State, number: int) -> dict[str, Json]:
     }
 
 
-_OF_A_CONVERSATION = ("transcript", "usage", "rounds")
-"""Outputs of a task of an agent that say nothing about its work."""
-
-
 def _result(state: State, number: int) -> dict[str, Json]:
     """How a task ended and what it gave."""
     record = task_record(state, number)
     given = {name: record.get(name) for name in ("status", "reason", "outputs", "stdout", "stderr")}
     if state.specs[number].agent:
-        given["outputs"] = {name: value for name, value in record["outputs"].items() if name not in _OF_A_CONVERSATION}
+        given["outputs"] = {name: value for name, value in record["outputs"].items() if name not in OF_A_CONVERSATION}
     return given
 
 

@@ -20,6 +20,8 @@ CRITIQUE = "agent.critique"
 """The capability that reviews work."""
 REFLECTION = "reflection"
 """The note of a task that looks back on another one: the id of that, empty for the run."""
+OF_A_CONVERSATION = ("transcript", "usage", "rounds")
+"""Outputs of every task of an agent, which say nothing about its work and which no answer can give."""
 ASK = "ask"
 """The tool by which a model asks a person."""
 ANSWER = "answer"

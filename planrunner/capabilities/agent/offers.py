@@ -50,9 +50,6 @@ class Offers:
             name = _free(offer.wire.name, self._by_name)
             self._by_name[name] = offer._replace(wire=offer.wire._replace(name=name))
 
-    def __bool__(self) -> bool:
-        return bool(self._by_name)
-
     def tools(self) -> list[Tool]:
         return [offer.wire for offer in self._by_name.values()]
 
@@ -87,7 +84,6 @@ def offered(context: Context, given: list[Json]) -> list[Offer]:
 
 def _of_server(context: Context, given: Json) -> list[Offer]:
     """The tools of a server, which a call of ``mcp.call`` reaches; none where the policy lets no plan list them."""
-
     name, server = given["name"], given["server"]
     right = capability(context.call.rights, Use("mcp.tools", {"server": server}, final=True))
     if right.verdict == "deny":

@@ -7,10 +7,11 @@ from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Doc, Failure, capability
 from planrunner.capabilities.llm.vote import normal
+from planrunner.plan.agents import OF_A_CONVERSATION
 
 Json = Any
 
-_BESIDE = ("transcript", "usage", "rounds", "scored", "text")
+_BESIDE = (*OF_A_CONVERSATION, "scored", "text")
 """Outputs of an agent beside the data of its answer."""
 _QUOTED = 500
 """Characters of what a check printed that a reason quotes."""

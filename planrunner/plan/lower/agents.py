@@ -15,6 +15,7 @@ from planrunner.plan.agents import (
     ASK,
     ASKING,
     CRITIQUE,
+    OF_A_CONVERSATION,
     Roster,
     Tool,
     Unknown,
@@ -457,7 +458,7 @@ def _answer(low: Lowering, node: Node | None) -> dict[str, Json] | None:
         if not name or _UNSAYABLE.search(name):
             help_ = "a name is not empty, and has no quotes, braces or backslashes"
             low.report("PLAN006", f"a property of an answer cannot be named `{name}`", node.span, help_)
-    for name in sorted(_GIVEN & schema.get("properties", {}).keys()):
+    for name in sorted(schema.get("properties", {}).keys() & OF_A_CONVERSATION):
         help_ = f"give the property another name, such as `own_{name}`"
         low.report("PLAN006", f"every task with `agent` has an output `{name}` already", node.span, help_)
     return schema
@@ -522,8 +523,6 @@ _COMMAND = {
 
 _UNSAYABLE = re.compile(r"['\"{}\\\x00-\x1f]")
 """What a name has that no expression reads."""
-_GIVEN = frozenset({"transcript", "usage", "rounds"})
-"""Outputs that no answer can give."""
 _TYPES = {"string": "string", "integer": "int", "number": "number", "boolean": "bool", "array": "list", "object": "map"}
 
 

@@ -29,19 +29,23 @@ def profile(low: Lowering, definition: dict[str, Json], task: Said) -> dict[str,
     node = task.node
     own = _named(low, definition.get("context"), task.place)
     said = None if node is None else _named(low, values.data(node), node.span)
-    whole = said if isinstance(node, Scalar) or own is None or said is None else {**own, **said}
-    whole = own if said is None else whole
-    layers = definition.get("memory")
-    if layers and whole is None:
-        whole = {"include": ["memory"]}
-    memory = None if whole is None else whole.get("memory")
-    if layers and whole is not None and "layers" not in (memory := memory if isinstance(memory, dict) else {}):
-        whole = {**whole, "memory": {**memory, "layers": layers}}
+    whole = own if said is None else said if isinstance(node, Scalar) else {**(own or {}), **said}
+    whole = _with_layers(whole, definition.get("memory"))
     if isinstance(node, Mapping) and said is not None and whole is not None:
         _check(low, node, said, whole)
         if low.roster is not None:
             _look(low, node, {key: value for key, value in said.items() if key != "files" or not task.elsewhere})
     return None if whole is None else read_profile(whole).as_json()
+
+
+def _with_layers(whole: dict[str, Json] | None, layers: Json) -> dict[str, Json] | None:
+    """A profile that has no layers of memory, with those of the agent."""
+    if not layers:
+        return whole
+    given = {"include": ["memory"]} if whole is None else whole
+    memory = given.get("memory")
+    memory = memory if isinstance(memory, dict) else {}
+    return given if "layers" in memory else {**given, "memory": {**memory, "layers": layers}}
 
 
 def _named(low: Lowering, given: Json, place: Span) -> dict[str, Json] | None:
