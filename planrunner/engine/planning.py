@@ -36,9 +36,9 @@ class Planner(NamedTuple):
         usable = [name for name in known.names() if rights.capability(levels, rights.Use(name)).verdict != "deny"]
         return [each for each in map(known.find, sorted(usable)) if each is not None]
 
-    def current(self) -> tuple[str, str]:
-        """The plan of the run as text, and its path."""
-        return self.text, self.path
+    def current(self) -> tuple[str, str, str]:
+        """The plan of the run as text, its path and its name."""
+        return self.text, self.path, self.state.plan.id
 
     def progress(self) -> str:
         """A line for each task of the run that has begun: its status and, of a failed one, what it said."""

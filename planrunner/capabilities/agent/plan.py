@@ -110,10 +110,11 @@ def plan(
     if not 1 <= rounds <= MOST_ROUNDS:
         raise Failure(f"`rounds` is {rounds}; it is 1 to {MOST_ROUNDS}")
     planning = context.planning()
+    name = ""
     if apply:
-        running, its_path = planning.current()
+        running, its_path, name = planning.current()
         current, path = current or running, its_path or path
-    task = _Task(context, planning, goal, current, path, apply)
+    task = _Task(context, planning, goal, current, path, apply, name if current else "")
 
     async def work(asker: Asker, chains: list[list[Model]]) -> Drafted:
         return await _written(asker, chains[0], task, rounds)
@@ -122,12 +123,15 @@ def plan(
 
 
 class _Task(NamedTuple):
+    """What is to be written; ``name`` is the one that the plan has to have, empty for any."""
+
     context: Context
     planning: Planning
     goal: str
     current: str
     path: str
     apply: bool
+    name: str
 
 
 class _Version(NamedTuple):
@@ -199,10 +203,9 @@ def _version(task: _Task, reply: str) -> _Version:
     source = Source(text, task.path, "yaml")
     grave = [finding for finding in loaded.findings if finding.severity != "note"]
     wrong = [_told(source, finding) for finding in grave]
-    before = _name_of(task.current) if task.apply else ""
-    renamed = bool(before) and loaded.plan is not None and loaded.plan.id != before
+    renamed = task.name != "" and loaded.plan is not None and loaded.plan.id != task.name
     if renamed:
-        wrong.insert(0, f"the plan of the run is named `{before}` and keeps that name")
+        wrong.insert(0, f"the plan of the run is named `{task.name}` and keeps that name")
     findings = [_finding(source, finding) for finding in loaded.findings]
     return _Version(text, reason, findings, wrong, renamed or any(each.severity == "error" for each in grave))
 
@@ -220,11 +223,6 @@ def plan_in(reply: str) -> tuple[str, str]:
         tree = parse(Source(text, "plan.json", "json")).tree
         text = write(tree, "yaml") if tree is not None else text
     return f"{text.rstrip()}\n" if text else "", " ".join(reason.split())[:2000]
-
-
-def _name_of(text: str) -> str:
-    named = re.search(r"^(?:plan|plan_id|id):[ \t]*[\"']?([\w-]+)", text, re.MULTILINE)
-    return named[1] if named else ""
 
 
 def _finding(source: Source, finding: Diagnostic) -> dict[str, Json]:

@@ -136,10 +136,11 @@ def test_a_plan_in_json_is_proposed_in_yaml(project: Project) -> None:
     tree = parse(Source(PLAN, "plan.yaml", "yaml")).tree
     assert tree is not None
     (project.work / "plan.json").write_text(write(tree, "json"))
-    with ScriptedModel([fenced(MENDED)]) as model:
+    with ScriptedModel([fenced(MENDED.replace("plan: deliver", "plan: other")), fenced(MENDED)]) as model:
         project.set(models=model.settings())
         told = json.loads(project("exec", "plan.json", "--json").out)
-    assert (told["status"], len(model.heard)) == ("paused", 1)
+        assert "keeps that name" in model.heard[1].last()
+    assert (told["status"], len(model.heard)) == ("paused", 2)
     digest = json.loads(project("revise", "last", "--json").out)["proposal"]["digest"]
     assert project("revise", "last", "--accept", digest).code == 0
     assert project("resume", "last").code == 0
