@@ -99,7 +99,7 @@ def test_a_rollback_takes_the_change_back(make: Make) -> None:
     told = bench.run(PLAN + CHECK + "  - {id: then, needs: [fix], run: exit 1}\n")
     assert told["status"] == "failed" and (folder / "note.txt").read_text() == "right 1\n"
     undone = bench.call("rollback", "last")
-    assert undone.returncode in (0, 1), undone.stderr
+    assert undone.returncode == 0, undone.stderr
     assert "could not be undone" not in undone.stdout + undone.stderr
     assert (folder / "note.txt").read_text() == "still wrong\n"
 
@@ -182,7 +182,8 @@ def test_the_losers_are_kept_as_data(make: Make) -> None:
     assert (row["name"], row["kept"], row["number"]) == ("candidate-3", False, 1)
     assert row["answer"]["text"] == "Done in way 3."
     kept = bench.folder / ".planrunner" / "artifacts"
-    assert any(row["diff"] in str(path) or row["diff"][2:] in str(path) for path in kept.rglob("*"))
+    assert len(row["diff"]) == 64
+    assert any(row["diff"][2:] in str(path) for path in kept.rglob("*"))
 
 
 def test_a_file_that_was_changed_meanwhile_is_not_overwritten(make: Make) -> None:
@@ -241,12 +242,13 @@ def test_a_run_that_was_killed_goes_on_with_its_candidates(make: Make) -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ("    branches: 9\n    score: vote\n", "9"),
-        ("    branches: 1\n    score: vote\n", "1"),
+        ("    branches: 9\n    score: vote\n", "`branches` must be at most 8, not `9`"),
+        ("    branches: 1\n    score: vote\n", "`branches` must be at least 2, not `1`"),
+        ("    branches: {prompts: [a]}\n    score: vote\n", "`1` is not a number of candidates"),
         ("    branches: 3\n", "`branches` of a task needs `score`"),
         ("    score: vote\n", "`score` of a task needs `branches`"),
         ("    branches: 2\n    score: vote\n    session: talk\n", "`session` has no effect"),
-        ("    branches: 2\n    score: outputs.sure +\n", "PLAN"),
+        ("    branches: 2\n    score: outputs.sure +\n", "PLAN207"),
         ("    branches: {candidates: 2, prompts: [a, b, c]}\n    score: vote\n", "3 prompts for 2 candidates"),
     ],
 )

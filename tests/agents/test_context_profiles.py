@@ -65,7 +65,6 @@ def test_all_parts_stand_before_the_prompt_in_the_order_of_the_profile(make: Mak
     assert [role for role, _ in turns] == ["system", "user", "user"]
     assert turns[0][1] == "You write." and turns[2][1] == "Write."
     text = given(bench)
-    print(text)
     places = [text.index(word) for word in ("# Skills", "# Plan", "# Task", "# Results", "# Files")]
     assert places == sorted(places)
     assert "notes: How notes are written\nShort sentences." in text and "---\nname" not in text

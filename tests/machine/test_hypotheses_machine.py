@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from simulator.gates import GateRun
 from simulator.rehearsal import Rehearsal, rehearse
-from simulator.runs import RUN_ID
+from simulator.runs import PLACE, RUN_ID
 
+from planrunner.engine.gates import renewed
 from planrunner.engine.replay import replay
-from planrunner.machine.events import Outcome
+from planrunner.machine.events import GateReopened, Outcome
 from planrunner.machine.evidence import Piece
 from planrunner.machine.evolve import fold
 from planrunner.machine.hypotheses import Belief, beliefs, best, ranked
@@ -235,6 +236,10 @@ def test_a_decision_shows_the_hypotheses_and_is_asked_again_when_they_change() -
         "evidence": [],
     }
     assert waiting.request["hypotheses"][0]["evidence"][0]["task"] == "measure"
+    assert renewed(run.state, "pick", PLACE, None) is None
+    run.state.evidence = {}
+    again = renewed(run.state, "pick", PLACE, None)
+    assert isinstance(again, GateReopened) and again.changed == ("hypotheses",)
 
 
 def test_a_name_that_is_not_a_hypothesis_is_missing() -> None:

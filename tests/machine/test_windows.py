@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import workbench
@@ -14,7 +13,7 @@ from planrunner.machine.evolve import fold
 from planrunner.machine.windows import shown, windows
 from planrunner.views.gates import waiting_gates
 
-plan = partial(workbench.working_plan)
+plan = workbench.working_plan
 
 
 def gate(name: str, *needs: str, **keys: Any) -> dict[str, Any]:
@@ -39,9 +38,8 @@ def test_gates_of_one_window_wait_together_and_each_is_approved_for_itself() -> 
 
 
 def test_what_waits_for_people_itself_does_not_keep_a_window_open() -> None:
-    later = [gate("c", "a"), {"id": "last", "uses": "noop", "labels": ["prod"], "finally": True}]
     policy = {"gates": {"prod": {"ask": "?", "window": "w"}}}
-    run = GateRun(plan(gate("a"), gate("b"), later[0], policy=policy))
+    run = GateRun(plan(gate("a"), gate("b"), gate("c", "a"), policy=policy))
     assert opened(run) == {"w": (["a", "b"], ())}
     run = GateRun(plan(gate("a"), policy=policy, **{"finally": [{"id": "last", "uses": "noop", "labels": ["prod"]}]}))
     assert opened(run) == {"w": (["a"], ())}
