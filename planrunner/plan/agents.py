@@ -197,11 +197,16 @@ def schema_of(given: Json) -> dict[str, Json]:
 def _written_out(schema: dict[str, Json]) -> dict[str, Json]:
     """The schema, of which the parts that give a task its outputs are as JSON Schema has them."""
     properties, required = schema.get("properties", {}), schema.get("required", [])
-    if not isinstance(properties, dict) or not all(isinstance(each, (dict, bool)) for each in properties.values()):
+    if not _are_schemas(properties):
         raise Unreadable("`properties` of a schema is a mapping from names to schemas")
     if not isinstance(required, list) or not all(isinstance(each, str) for each in required):
         raise Unreadable("`required` of a schema is a list of names")
     return schema
+
+
+def _are_schemas(said: Json) -> bool:
+    """Whether something is a mapping from names to schemas."""
+    return isinstance(said, dict) and all(isinstance(each, (dict, bool)) for each in said.values())
 
 
 def _object(given: dict[str, Json], at: str) -> dict[str, Json]:
@@ -212,10 +217,10 @@ def _object(given: dict[str, Json], at: str) -> dict[str, Json]:
 
 _JSON_TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object", "null"})
 _SHAPES: dict[str, Callable[[Json], bool]] = {
-    "properties": lambda said: isinstance(said, dict) and all(isinstance(each, (dict, bool)) for each in said.values()),
+    "properties": _are_schemas,
     "items": lambda said: isinstance(said, (dict, bool)),
     "$ref": lambda said: isinstance(said, str) and said.startswith("#"),
-    "const": lambda said: not (isinstance(said, (str, list, dict))),
+    "const": lambda said: not isinstance(said, (str, list, dict)),
     **dict.fromkeys(("anyOf", "oneOf", "allOf", "enum"), lambda said: isinstance(said, list) and bool(said)),
 }
 """What keywords of JSON Schema have in a schema that is written out, where a property of the name would have a type."""

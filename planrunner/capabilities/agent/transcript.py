@@ -48,8 +48,8 @@ def keep(context: Context, before: str, earlier: list[Message], said: list[Messa
     digest = str(context.keep(data, "transcript.json", "json")["sha256"])
     if digest == sha256(data).hexdigest():  # no secret was taken out of it
         _recent[digest] = [*earlier, *said]
-    while len(_recent) > RECENT:
-        _recent.pop(next(iter(_recent)), None)
+    for old in list(_recent)[:-RECENT]:  # a copy: agents work side by side
+        _recent.pop(old, None)
     return digest
 
 

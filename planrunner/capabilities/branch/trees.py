@@ -91,15 +91,15 @@ def fork(
     whole = os.path.join(context.call.directory, place)
     _remove(context, place)
     _hide(context)
-    below = ""
+    below = "."
     if commit:
         repository = open_repository(context)
         repository.git.run("worktree", "add", "--detach", "--", whole, commit)
-        below = os.path.relpath(os.path.realpath(context.call.directory), os.path.realpath(repository.top))
+        below = repository.below
     else:
         _copy(context, whole)
     _hide(context)
-    path = place if below in ("", ".") else f"{place}/{below}"
+    path = place if below == "." else f"{place}/{below}"
     rows = {name: state.as_json() for name, state in states(context, path).items()}
     kept = context.keep(stable_json(rows).encode("ascii"), "manifest", "json")
     return Fork(path, "worktree" if commit else "copy", str(kept["sha256"]))

@@ -345,8 +345,7 @@ def _prepared(context: Context, repository: Repository, clean: bool) -> _Checkou
     git = Git(context, folder, SETTINGS, {"GIT_DIR": own, "GIT_WORK_TREE": folder})
     tags = "".join(f"create {name}\0{digest}\0" for name, digest in listed(repository, "refs/tags/").items())
     git.run("update-ref", "-z", "--stdin", stdin=os.fsencode(tags))
-    below = os.path.relpath(os.path.realpath(repository.git.directory), os.path.realpath(repository.top))
-    return _Checkout(git, folder, os.path.normpath(os.path.join(folder, below)), clean)
+    return _Checkout(git, folder, os.path.normpath(os.path.join(folder, repository.below)), clean)
 
 
 def _quoted(path: str) -> str:

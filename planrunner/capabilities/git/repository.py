@@ -34,6 +34,11 @@ class Repository(NamedTuple):
         return next((value for name, value in reversed(self.settings) if name.lower() == key.lower()), "")
 
     @property
+    def below(self) -> str:
+        """The working directory, from ``top`` on; ``.`` where it is the top."""
+        return os.path.relpath(os.path.realpath(self.git.directory), os.path.realpath(self.top))
+
+    @property
     def index_path(self) -> str:
         return os.path.join(self.folder, "index")
 
