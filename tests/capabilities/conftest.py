@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -12,35 +10,21 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import aimock
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from llm_parts import ANSWERS, Models, Odd
-from workbench import ROOT
 
 
 @pytest.fixture(scope="session")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
     """aimock, which speaks for OpenAI, Anthropic, Google and Ollama."""
-    spec = importlib.util.spec_from_file_location("peer_models", ROOT / "plans/capabilities/peers/models.py")
-    assert spec is not None and spec.loader is not None
-    peer = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(peer)
     answers = tmp_path_factory.mktemp("models") / "answers.json"
     answers.write_text(json.dumps({"fixtures": ANSWERS}))
-    port = peer.free_port()
-    command = peer.command(str(port), str(answers))
-    if command is None:
-        pytest.skip("aimock is not installed: npm install --prefix ~/.cache/planrunner/aimock @copilotkit/aimock")
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        found = Models(f"http://127.0.0.1:{port}")
-        found.wait()
-        yield found
-    finally:
-        server.kill()
-        server.wait()
+    with aimock.served(answers) as server:
+        yield Models(server.url)
 
 
 @pytest.fixture

@@ -98,15 +98,6 @@ class Models:
     def __init__(self, url: str) -> None:
         self.url = url
 
-    def wait(self) -> None:
-        for _ in range(2400):
-            try:
-                urllib.request.urlopen(f"{self.url}/health", timeout=2).close()
-                return
-            except OSError:
-                time.sleep(0.1)
-        raise AssertionError("aimock did not start")
-
     def journal(self) -> list[dict[str, Any]]:
         with urllib.request.urlopen(f"{self.url}/__aimock/journal?limit=1000", timeout=240) as reply:
             found = json.load(reply)

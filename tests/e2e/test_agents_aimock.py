@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import subprocess
-import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import aimock
 import pytest
 import workbench
-from workbench import ROOT
 
 pytest.importorskip("pydantic_ai", reason="the extra `llm` is not installed")
 
@@ -52,33 +48,10 @@ ANSWERS = [
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of aimock."""
-    spec = importlib.util.spec_from_file_location("peer_models", ROOT / "plans/capabilities/peers/models.py")
-    assert spec is not None and spec.loader is not None
-    peer = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(peer)
     answers = tmp_path_factory.mktemp("models") / "answers.json"
     answers.write_text(json.dumps({"fixtures": ANSWERS}))
-    port = peer.free_port()
-    command = peer.command(str(port), str(answers))
-    if command is None:
-        pytest.skip("aimock is not installed: npm install --prefix ~/.cache/planrunner/aimock @copilotkit/aimock")
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        wait(f"http://127.0.0.1:{port}/health")
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.kill()
-        server.wait()
-
-
-def wait(url: str) -> None:
-    for _ in range(2400):
-        try:
-            urllib.request.urlopen(url, timeout=2).close()
-            return
-        except OSError:
-            time.sleep(0.1)
-    raise AssertionError("aimock did not start")
+    with aimock.served(answers) as server:
+        yield server.url
 
 
 def run(folder: Path, url: str, provider: str, **agent: Json) -> Json:

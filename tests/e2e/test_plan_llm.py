@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
 import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import aimock
 import pytest
 import workbench
 from workbench import ROOT
@@ -28,25 +26,14 @@ CANARY = "sk-canary-c0ffee5eed42"
 class Project:
     """A project whose models are served by a process of its own."""
 
-    def __init__(self, folder: Path, command: list[str], port: int) -> None:
+    def __init__(self, folder: Path, server: aimock.Server) -> None:
         self.folder = folder
-        self.server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        settings = (ROOT / "planrunner.yaml").read_text().replace("127.0.0.1:4010", f"127.0.0.1:{port}")
+        self.stop = server.stop
+        settings = (ROOT / "planrunner.yaml").read_text().replace("http://127.0.0.1:4010", server.url)
         settings = settings.replace("price:", "key_env: CANARY, price:").replace(
             "    key_env: CANARY, price:", "    key_env: CANARY\n    price:"
         )
         (folder / "planrunner.yaml").write_text(settings)
-        for _ in range(2400):
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2).close()
-                return
-            except OSError:
-                time.sleep(0.1)
-        raise AssertionError("aimock did not start")
-
-    def stop(self) -> None:
-        self.server.kill()
-        self.server.wait()
 
     def planrunner(self, *words: str) -> subprocess.CompletedProcess[str]:
         return workbench.planrunner(self.folder, *words, PLANRUNNER_STATE=str(self.folder / "state"), CANARY=CANARY)
@@ -60,19 +47,8 @@ class Project:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[Project]:
-    spec = importlib.util.spec_from_file_location("peer_models", PLANS / "peers" / "models.py")
-    assert spec is not None and spec.loader is not None
-    peer = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(peer)
-    port = peer.free_port()
-    command = peer.command(str(port), str(PLANS / "peers" / "models.json"))
-    if command is None:
-        pytest.skip("aimock is not installed: npm install --prefix ~/.cache/planrunner/aimock @copilotkit/aimock")
-    found = Project(tmp_path, command, port)
-    try:
-        yield found
-    finally:
-        found.stop()
+    with aimock.served(PLANS / "peers" / "models.json") as server:
+        yield Project(tmp_path, server)
 
 
 def test_four_providers_answer_and_the_run_replays_without_them(project: Project) -> None:
