@@ -4,13 +4,11 @@ that are recorded, beside the claims that contradict them.
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from planrunner.knowledge.memory.entries import terms
 from planrunner.knowledge.notes import Citation, Note
+from planrunner.knowledge.ranking import ranked, words
 
 Json = Any
 Status = Literal["confirmed", "supported", "open", "disputed"]
@@ -28,16 +26,15 @@ class Verdict(NamedTuple):
 
 def joined(earlier: Note, later: Note) -> Note:
     """A claim that is made once more: what was known of it stays, what is new comes beside it."""
-    citations = {citation.place: citation for citation in (*later.citations, *earlier.citations)}
+    citations: dict[tuple[str, str], Citation] = {}
     for citation in (*earlier.citations, *later.citations):
-        if citation.checked:
+        if citation.checked or citation.place not in citations:
             citations[citation.place] = citation
-    order = dict.fromkeys(citation.place for citation in (*earlier.citations, *later.citations))
     return earlier._replace(
         text=later.text or earlier.text,
         tags=tuple(dict.fromkeys((*earlier.tags, *later.tags))),
         confidence=earlier.confidence if later.confidence is None else later.confidence,
-        citations=tuple(citations[place] for place in order),
+        citations=tuple(citations.values()),
         tests=tuple(dict.fromkeys((*earlier.tests, *later.tests))),
         contradicts=tuple(dict.fromkeys((*earlier.contradicts, *later.contradicts))),
     )
@@ -79,13 +76,8 @@ def _independent(citations: Iterable[Citation]) -> int:
 
 def search(notes: Sequence[Note], query: str) -> list[tuple[Note, float]]:
     """The notes that have words of a query, the most relevant first: rare words count more, those of a title twice."""
-    words = terms(query)
-    texts = [Counter({**Counter(terms(_text(note))), **dict.fromkeys(terms(note.title), 2)}) for note in notes]
-    spread = Counter(word for text in texts for word in words if word in text)
-    weight = {word: math.log(1 + len(notes) / count) for word, count in spread.items()}
-    scores = [sum(weight[word] * text[word] for word in words if word in text) for text in texts]
-    order = sorted((at for at, score in enumerate(scores) if score), key=lambda at: -scores[at])
-    return [(notes[at], round(scores[at], 4)) for at in order]
+    texts = [{**dict.fromkeys(words(_text(note)), 1), **dict.fromkeys(words(note.title), 2)} for note in notes]
+    return [(notes[at], round(score, 4)) for at, score in ranked(query, texts)]
 
 
 def _text(note: Note) -> str:

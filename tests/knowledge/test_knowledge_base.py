@@ -148,6 +148,12 @@ def test_a_search_ranks_by_rare_words_and_the_title() -> None:
     assert found(notes, "", "claim", "open", [])[0]["status"] == "open" and found(notes, "", "note", None, []) == []
 
 
+def test_a_search_looks_at_the_whole_of_a_note_and_takes_common_words_where_there_are_no_others() -> None:
+    long = Note("note", "n", "Queue", " ".join(f"word{number}" for number in range(200)) + " needle what is it")
+    for query in ("needle", "word199", "what is it"):
+        assert [row["id"] for row in found([long, Note("note", "m", "Cache")], query, "", None, [])] == ["n"], query
+
+
 def test_markdown_shows_text_from_outside_as_text() -> None:
     bad = claim("<script>x</script> [a](http://evil) `rm`\n# head\x1b[2J", cited("https://a.com/1"))
     text = markdown([bad, Note("note", "n", "N", "| a |\n> b")])

@@ -111,6 +111,15 @@ def test_entries_are_picked_by_the_beginning_of_their_key_and_by_all_tags(layer:
         assert [hit.entry.key for hit in hits][:1] == ["note/1"], by
 
 
+def test_a_search_by_text_looks_at_the_whole_entry_and_takes_common_words_where_there_are_no_others(
+    layer: Layer,
+) -> None:
+    layer.put(Entry("long", " ".join(f"word{number}" for number in range(200)) + " needle what is it"), "m1")
+    layer.put(Entry("short", "nothing"), "m2")
+    for query in ("needle", "word199", "what is it"):
+        assert [hit.entry.key for hit in layer.search(query, "text")] == ["long"], query
+
+
 def test_the_oldest_go_first_where_there_are_too_many(tmp_path: Path, backend: str) -> None:
     with at(tmp_path, backend, max_items=3) as layer:
         for number in range(5):

@@ -13,6 +13,7 @@ from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Doc, Failure, capability
 from planrunner.capabilities.research.source import Item, canonical, given, texts_of
+from planrunner.knowledge.ranking import that_count
 
 _WORD = re.compile(r"[^\W_]+")
 _END = re.compile(r"[.!?。！？]+[\"'”’)\]]*(?=\s|$)|[。！？]|\n")
@@ -65,19 +66,13 @@ def _cut(text: str, start: int, end: int) -> Iterator[Sentence]:
         start += len(piece)
 
 
-_MOST_WORDS = 60
 _TITLE_WEIGHT = 4.0
 _SATURATION, _LENGTH = 1.2, 0.75
-_COMMON = frozenset(
-    "a an and are as at be but by do does for from has have how in is it its of on or that the their there these they "
-    "this to was were what when where which who why will with".split()
-)
 
 
 def terms(query: str) -> list[str]:
     """The words of a question that count, each once; all of them where only common ones stand in it."""
-    all_words = list(dict.fromkeys(words(query)))[:_MOST_WORDS]
-    return [word for word in all_words if word not in _COMMON] or all_words
+    return that_count(words(query))
 
 
 class Index:

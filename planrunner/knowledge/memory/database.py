@@ -22,9 +22,9 @@ from planrunner.knowledge.memory.entries import (
     failed,
     may_go_back,
     row_of,
-    terms,
 )
 from planrunner.knowledge.memory.places import ACTS_KEPT, Stopped, Turn, claim_file, never
+from planrunner.knowledge.ranking import terms
 from planrunner.knowledge.vectors import Matrix, Vector
 
 _APPLICATION = 0x706C6D65

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 from planrunner.errors import Hint, StorageFailed, UsageError
 from planrunner.jsontext import as_text, write_json
+from planrunner.knowledge.ranking import words
 from planrunner.knowledge.vectors import Vector
 
 Json = Any
@@ -20,12 +20,6 @@ LARGEST = 1 << 20
 """Bytes of a value, as JSON."""
 _TEXT = 20_000
 """Characters of an entry that a search looks at."""
-_MOST_WORDS = 60
-_WORD = re.compile(r"[^\W_]+")
-_COMMON = frozenset(
-    "a an and are as at be but by do does for from has have how in is it its of on or that the their there these they "
-    "this to was were what when where which who why will with".split()
-)
 
 
 class Source(NamedTuple):
@@ -54,8 +48,8 @@ class Entry(NamedTuple):
     @property
     def text(self) -> str:
         """What searches look at: the words of the key, of the tags and of all texts in the value."""
-        words = " ".join((*_WORD.findall(self.key), *self.tags, *_texts(self.value)))
-        return words[:_TEXT].encode("utf-8", "replace").decode()
+        text = " ".join((*words(self.key), *self.tags, *_texts(self.value)))
+        return text[:_TEXT].encode("utf-8", "replace").decode()
 
     def as_json(self) -> dict[str, Json]:
         """The entry as people and programs get it; the mark and the vector are the store's own."""
@@ -168,12 +162,6 @@ def failed(path: str, error: object) -> StorageFailed:
     """The error to show where a store cannot be read or written."""
     reason = getattr(error, "strerror", None) or error
     return StorageFailed(f"the memory `{path}` cannot be used: {reason}", Hint("free some space or repair the file"))
-
-
-def terms(query: str) -> list[str]:
-    """The words of a query that count, each once; all of them where only common ones stand in it."""
-    words = list(dict.fromkeys(_WORD.findall(query.casefold())))[:_MOST_WORDS]
-    return [word for word in words if word not in _COMMON] or words
 
 
 def row_of(entry: Entry) -> str:

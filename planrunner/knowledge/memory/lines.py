@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import base64
 import fcntl
-import math
 import os
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -32,9 +30,9 @@ from planrunner.knowledge.memory.entries import (
     failed,
     may_go_back,
     row_of,
-    terms,
 )
 from planrunner.knowledge.memory.places import ACTS_KEPT, Stopped, Turn, claim_file, never
+from planrunner.knowledge.ranking import ranked, words
 from planrunner.knowledge.vectors import Matrix, Vector
 
 Json = Any
@@ -209,13 +207,9 @@ class Lines:
 
     def by_text(self, query: str, limit: int, picked: Picked = ANY) -> list[Hit]:
         """By the words that an entry has: rare ones count more."""
-        words, entries = terms(query), self._fitting(picked)
-        texts = [Counter(terms(entry.text)) for entry in entries]
-        spread = {word: sum(word in text for text in texts) for word in words}
-        weight = {word: math.log(1 + len(entries) / count) for word, count in spread.items() if count}
-        scores = [sum(weight[word] for word in words if word in text) for text in texts]
-        order = sorted((at for at, score in enumerate(scores) if score), key=lambda at: -scores[at])
-        return [Hit(entries[at]._replace(vector=None), scores[at]) for at in order[:limit]]
+        entries = self._fitting(picked)
+        found = ranked(query, [dict.fromkeys(words(entry.text), 1) for entry in entries])
+        return [Hit(entries[at]._replace(vector=None), score) for at, score in found[:limit]]
 
     def by_vector(self, query: Vector, limit: int, picked: Picked = ANY) -> list[Hit]:
         check_embedder(query.embedder, self.embedders())
