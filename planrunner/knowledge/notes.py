@@ -135,20 +135,21 @@ def note_from(data: bytes, path: str) -> Note:
         raise Failure(f"{path}:{line}:{column}: {wrong.message if wrong is not None else 'the file is empty'}")
     try:
         return _note(to_json(parsed.tree), path.rpartition("/")[2].removesuffix(".yaml"))
-    except (UsageError, TypeError, AttributeError) as error:
-        raise Failure(f"{path} is not a note or claim: {getattr(error, 'message', error)}") from None
+    except UsageError as error:
+        raise Failure(f"{path} is not a note or claim: {error.message}") from None
+
+
+_PARTS: dict[str, Any] = {"citations": Citation, "tests": PassedTest}
 
 
 def _note(data: Json, name: str) -> Note:
-    if not isinstance(data, dict):
-        raise UsageError("it is not a mapping")
-    for keys, each in ((Note._fields, data), *((Citation._fields, each) for each in data.get("citations") or ())):
-        unknown = next((key for key in each if key not in keys), None)
-        if unknown is not None:
-            raise UsageError(f"it has no key `{unknown}`: expected {', '.join(keys)}")
-    data = {"title": "", "kind": "", "id": "", **data}
-    known: dict[str, Any] = {**data, "citations": (), "tests": ()}
-    values: dict[str, Any] = {key: tuple(each) if isinstance(each, list) else each for key, each in known.items()}
+    values: dict[str, Any] = {"kind": "", "id": "", "title": "", **_given(Note, data, "it")}
+    for key in ("tags", "citations", "tests", "contradicts"):
+        items = values.get(key, [])
+        if not isinstance(items, list):
+            raise UsageError(f"`{key}` is not a list")
+        kind = _PARTS.get(key)
+        values[key] = tuple(items if kind is None else (_part(kind, each, f"an item of `{key}`") for each in items))
     note = Note(**values)
     texts: tuple[Any, ...] = (note.title, note.text, note.created, note.by, *note.tags, *note.contradicts)
     if note.kind not in ("note", "claim") or note.id != name or not _ID.fullmatch(name) or not note.title:
@@ -156,11 +157,33 @@ def _note(data: Json, name: str) -> Note:
     if not all(isinstance(each, str) for each in texts):
         raise UsageError("`title`, `text`, `created`, `by` and all tags are text; write dates in quotes")
     stated: Any = note.confidence
-    if stated is not None and not (isinstance(stated, (int, float)) and 0 <= stated <= 1):
+    numbers = (int, float)
+    if stated is not None and (isinstance(stated, bool) or not isinstance(stated, numbers) or not 0 <= stated <= 1):
         raise UsageError("`confidence` is a number from 0 to 1")
-    citations = tuple(Citation(**each) for each in data.get("citations") or ())
-    tests = tuple(PassedTest(**each) for each in data.get("tests") or ())
-    return note._replace(citations=citations, tests=tests)
+    return note
+
+
+def _given(kind: Any, said: Json, what: str) -> dict[str, Json]:
+    """What a mapping says; a key without a value says nothing. Raises UsageError, also for an unknown key."""
+    if not isinstance(said, dict):
+        raise UsageError(f"{what} is not a mapping")
+    unknown = next((key for key in said if key not in kind._fields), None)
+    if unknown is not None:
+        raise UsageError(f"{what} has no key `{unknown}`: expected {', '.join(kind._fields)}")
+    return {key: value for key, value in said.items() if value is not None}
+
+
+def _part(kind: Any, said: Json, what: str) -> Any:
+    """A citation or a test. Raises UsageError."""
+    given = _given(kind, said, what)
+    for key, value in given.items():
+        if not isinstance(value, bool if key == "checked" else str):
+            wanted = "true or false" if key == "checked" else "text; write it in quotes"
+            raise UsageError(f"`{key}` of {what} must be {wanted}")
+    missing = next((key for key in kind._fields if key not in kind._field_defaults and key not in given), None)
+    if missing is not None:
+        raise UsageError(f"{what} needs `{missing}`")
+    return kind(**given)
 
 
 def note_text(note: Note) -> str:

@@ -120,6 +120,16 @@ def test_a_note_reads_as_it_was_written() -> None:
         ("kind: note\nid: x\ntitle: 5\n", "are text"),
         ("kind: claim\nid: x\ntitle: t\nconfidence: 2\n", "from 0 to 1"),
         ("kind: claim\nid: x\ntitle: t\ntests: [check]\n", "is not a note or claim"),
+        ("kind: claim\nid: x\ntitle: t\ntests: [{task: check}]\n", "an item of `tests` needs `run`"),
+        ("kind: claim\nid: x\ntitle: t\ntests: [{task: a, run: b, at: c}]\n", "no key `at`"),
+        ("kind: claim\nid: x\ntitle: t\ntests: check\n", "`tests` is not a list"),
+        ("kind: claim\nid: x\ntitle: t\ncontradicts: other\n", "`contradicts` is not a list"),
+        ("kind: claim\nid: x\ntitle: t\ntags: release\n", "`tags` is not a list"),
+        ("kind: claim\nid: x\ntitle: t\nconfidence: true\n", "from 0 to 1"),
+        ("kind: claim\nid: x\ntitle: t\ncitations: {url: a}\n", "`citations` is not a list"),
+        ("kind: claim\nid: x\ntitle: t\ncitations: [{url: 5}]\n", "`url` of an item of `citations` must be text"),
+        ("kind: claim\nid: x\ntitle: t\ncitations: [{url: a, author: 5}]\n", "`author` of an item of `citations`"),
+        ("kind: claim\nid: x\ntitle: t\ncitations: [{url: a, checked: 'no'}]\n", "must be true or false"),
     ],
 )
 def test_a_file_that_is_not_a_note_is_named_with_what_is_wrong(text: str, said: str) -> None:
