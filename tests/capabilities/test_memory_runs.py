@@ -95,6 +95,12 @@ def test_a_rollback_brings_back_what_a_key_had_and_what_was_forgotten(project: P
         ("kb.note", {"title": 5, "text": "x"}, "`title` must be text"),
         ("kb.claim", {"statement": "x", "citations": ["https://a.com"]}, "one of `url`, `file` and `artifact`"),
         ("kb.claim", {"statement": "x", "citations": "https://a.com"}, "`citations` must be a list"),
+        (
+            "kb.claim",
+            {"statement": "x", "citations": [{"url": "u", "text_sha256": "0" * 64, "quote": "q", "start": "0", "end": 1}]},
+            "`start` and `end` of a citation are numbers",
+        ),
+        ("kb.claim", {"statement": "x", "citations": [{"file": "gone.txt"}]}, "gone.txt does not exist"),
         ("kb.search", {"tags": "x"}, "`tags` must be a list of texts"),
     ],
 )

@@ -11,12 +11,12 @@ from typing import Annotated, Any, Literal, NamedTuple
 from planrunner.capabilities.contract import Context, Doc, Failure, capability
 from planrunner.capabilities.files.inputs import check
 from planrunner.capabilities.files.scope import require_let
-from planrunner.capabilities.files.text import Text, planned
+from planrunner.capabilities.files.text import Text, planned, read_inside
 from planrunner.capabilities.files.verb import Plan, Verb, undone
 from planrunner.capabilities.research.source import quoted
 from planrunner.files.beneath import Beneath
 from planrunner.files.changes import Planned
-from planrunner.files.walk import CHUNK, contents
+from planrunner.files.walk import CHUNK
 from planrunner.knowledge.claims import joined, verdicts
 from planrunner.knowledge.notes import (
     FOLDER,
@@ -76,9 +76,9 @@ def _note(
         require_let(context, folder, "write", whole=False)
         name = id_of(_title(title))
         path = posixpath.join(folder, f"{name}.yaml")
-        cited = _citations(context, tree, citations)
+        cited = _citations(context, citations)
         note = Note("note", name, _title(title), text, _tags(tags), citations=cited, **_said(context))
-        earlier = _there(tree, path)
+        earlier = _there(context, path)
         if earlier is not None:
             note = note._replace(created=earlier.created, by=earlier.by)
         inner = _written(context, tree, path, note_text(note))
@@ -87,15 +87,9 @@ def _note(
     return plan
 
 
-def _there(tree: Beneath, path: str) -> Note | None:
-    try:
-        handle = tree.open_to_read(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise Failure(f"{path} cannot be read: {error.strerror}") from None
-    with open(handle, "rb") as file:
-        return note_from(contents(file.fileno(), path, LARGEST), path)
+def _there(context: Context, path: str) -> Note | None:
+    data = read_inside(context, path, LARGEST)
+    return None if data is None else note_from(data, path)
 
 
 def _tags(tags: list[str] | None) -> tuple[str, ...]:
@@ -160,7 +154,7 @@ def _claim(
             text,
             _tags(tags),
             confidence=confidence,
-            citations=_citations(context, tree, citations),
+            citations=_citations(context, citations),
             tests=_tests(context, tests),
             contradicts=tuple(contradicts or ()),
             **_said(context),
@@ -239,13 +233,13 @@ def claim(
     return Claimed(**_CLAIM.act(context, **inputs))
 
 
-def _citations(context: Context, tree: Beneath, given: list[Json] | None) -> tuple[Citation, ...]:
+def _citations(context: Context, given: list[Json] | None) -> tuple[Citation, ...]:
     if given is not None and not isinstance(given, (list, tuple)):
         raise Failure("`citations` must be a list of maps")
-    return tuple(_citation(context, tree, each) for each in given or ())
+    return tuple(_citation(context, each) for each in given or ())
 
 
-def _citation(context: Context, tree: Beneath, given: Json) -> Citation:
+def _citation(context: Context, given: Json) -> Citation:
     """A citation, checked as far as it can be. Raises Failure for one whose quote stands elsewhere, and whose file or
     artifact there is not."""
     kinds = [kind for kind in ("url", "file", "artifact") if isinstance(given, dict) and given.get(kind)]
@@ -256,8 +250,10 @@ def _citation(context: Context, tree: Beneath, given: Json) -> Citation:
     citation = Citation(**texts)
     if kinds == ["url"]:
         is_kept = bool(citation.text_sha256) and {"quote", "start", "end"} <= given.keys()
+        if is_kept and not (isinstance(given["start"], int) and isinstance(given["end"], int)):
+            raise Failure("`start` and `end` of a citation are numbers: where its quote stands in the text that was kept")
         return citation._replace(checked=is_kept and bool(quoted(context, given)))
-    digest, data = _content(context, tree, citation)
+    digest, data = _content(context, citation)
     if citation.sha256 not in ("", digest):
         raise Failure(f"`{citation.file or citation.artifact}` does not have the cited content, {citation.sha256}")
     if citation.quote and " ".join(citation.quote.split()) not in " ".join(data.decode("utf-8", "replace").split()):
@@ -265,15 +261,12 @@ def _citation(context: Context, tree: Beneath, given: Json) -> Citation:
     return citation._replace(sha256=digest, checked=True)
 
 
-def _content(context: Context, tree: Beneath, citation: Citation) -> tuple[str, bytes]:
+def _content(context: Context, citation: Citation) -> tuple[str, bytes]:
     """The digest of a file or an artifact, and its beginning, in which a quote is looked for."""
     if citation.file:
-        try:
-            handle = tree.open_to_read(citation.file)
-        except OSError as error:
-            raise Failure(f"{citation.file} cannot be read: {error.strerror}") from None
-        with open(handle, "rb") as file:
-            data = contents(file.fileno(), citation.file, _LARGEST_SOURCE)
+        data = read_inside(context, citation.file, _LARGEST_SOURCE)
+        if data is None:
+            raise Failure(f"{citation.file} does not exist, so it cannot be cited")
         return hashlib.sha256(data).hexdigest(), data
     start = b""
     with context.artifact(citation.artifact) as artifact:
