@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import click
 
@@ -11,8 +11,8 @@ from planrunner.cli.group import CommandGroup, given_settings
 from planrunner.cli.options import json_option
 from planrunner.cli.output import print_document
 from planrunner.cli.settings import output
-from planrunner.knowledge.claims import found
-from planrunner.knowledge.notes import FOLDER
+from planrunner.knowledge.claims import Status, found
+from planrunner.knowledge.notes import FOLDER, Kind
 from planrunner.views.documents import document_of, listing
 from planrunner.views.knowledge import details, rows
 
@@ -33,10 +33,8 @@ def kb_command() -> None:
 
 @kb_command.command("list")
 @click.argument("query", default="")
-@click.option("--kind", type=click.Choice(("note", "claim")), help="Only notes, or only claims.")
-@click.option(
-    "--status", type=click.Choice(("confirmed", "supported", "open", "disputed")), help="Only claims with this status."
-)
+@click.option("--kind", type=click.Choice(get_args(Kind)), help="Only notes, or only claims.")
+@click.option("--status", type=click.Choice(get_args(Status)), help="Only claims with this status.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only entries with this tag.")
 @folder_option
 @json_option

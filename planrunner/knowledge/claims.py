@@ -97,7 +97,7 @@ def found(notes: list[Note], query: str, kind: str, status: Status | None, tags:
     ]
 
 
-def note_object(note: Note, results: Mapping[str, Any], score: float = 0.0) -> dict[str, Json]:
+def note_object(note: Note, results: Mapping[str, Verdict], score: float = 0.0) -> dict[str, Json]:
     """A note as data, a claim with what it comes to."""
     verdict = results.get(note.id)
     data = {**note.as_json(), **({"score": score} if score else {})}

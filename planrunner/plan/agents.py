@@ -26,6 +26,8 @@ ASK = "ask"
 """The tool by which a model asks a person."""
 ANSWER = "answer"
 """The tool by which a model ends its work, with data that fits the schema of the task."""
+MODEL_CHOICES = ("default", "judge", "judging")
+"""Keys under ``models`` that are not models: which of them is meant, and what a judgement may use."""
 _PLAN = re.compile(r"[^\0]*\.(?:yaml|yml|json|plan)")
 
 

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner import caller
 from planrunner.diagnostics import Diagnostic
+from planrunner.knowledge.memory.entries import LAYERS
 from planrunner.plan import contexts
+from planrunner.plan.agents import MODEL_CHOICES
 from planrunner.plan.nearest import nearest
 from planrunner.plan.schema import section_check
 from planrunner.plan.wording import listed, unknown_key
@@ -22,10 +24,7 @@ from planrunner.syntax.tree import Json, Mapping, Node, Scalar, Sequence, to_jso
 if TYPE_CHECKING:
     from planrunner.safety.settings import Part
 
-_NO_MODELS = ("default", "judge", "judging")
-"""Keys of `models` that are not models."""
 _BUILT_IN_MODELS = ("hash",)
-_LAYERS = ("task", "project", "global")
 _IDLE = {
     "workflow": "`planrunner exec` is told which plan to run",
     "cli_profiles": "this version has no interactive shell",
@@ -119,10 +118,10 @@ def _known(pieces: Iterable[Piece], user: Part | None) -> dict[str, Names]:
     for name, value in sections:
         if name in names:
             names[name].update(dict.fromkeys(key for key, _ in entries(value)))
-    for name in _NO_MODELS:
+    for name in MODEL_CHOICES:
         names["models"].pop(name, None)
     names["models"].update(dict.fromkeys(_BUILT_IN_MODELS))
-    return {**names, "memory": dict.fromkeys(_LAYERS)}
+    return {**names, "memory": dict.fromkeys(LAYERS)}
 
 
 _OF_AGENTS = {"model": "models", "fallback": "models", "memory": "memory", "context": "contexts"}

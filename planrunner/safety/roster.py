@@ -7,13 +7,11 @@ from typing import Any
 
 from planrunner.errors import PlanInvalid, UsageError
 from planrunner.fileio import read_regular
-from planrunner.plan.agents import Roster
+from planrunner.plan.agents import MODEL_CHOICES, Roster
 from planrunner.safety.project import read_data
 
 Json = Any
 
-CHOICES = ("default", "judge", "judging")
-"""Keys under ``models`` that are not names of models."""
 LARGEST = 1 << 20
 """Bytes of a file of instructions."""
 
@@ -24,7 +22,7 @@ def read_roster(directory: str) -> Roster:
     data = read_data(directory)
     agents = {name: _agent(name, said, directory) for name, said in named(data.get("agents")).items()}
     tools, contexts = (named(data.get(name)) for name in ("tools", "contexts"))
-    models = tuple(name for name in named(data.get("models")) if name not in CHOICES)
+    models = tuple(name for name in named(data.get("models")) if name not in MODEL_CHOICES)
     return Roster(agents, tools, directory, data.get("reflect"), contexts, models)
 
 

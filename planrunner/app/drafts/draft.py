@@ -18,6 +18,7 @@ from planrunner.errors import Hint, NextStep, UsageError
 from planrunner.fileio import replace_file
 from planrunner.journal.memory import MemoryJournal
 from planrunner.journal.workspace import find_project
+from planrunner.plan.agents import MODEL_CHOICES
 from planrunner.plan.files import File
 from planrunner.plugins.registry import Registry
 from planrunner.safety.project import read_data
@@ -28,7 +29,6 @@ Json = Any
 
 REJECTED = ".rejected"
 """Ending of the file that keeps what a model wrote and no check lets pass: no plan is looked for in it."""
-_CHOICES = frozenset({"default", "judge", "judging"})
 
 
 class DraftRequest(NamedTuple):
@@ -100,7 +100,7 @@ def _model(request: DraftRequest, project: str) -> str | None:
     if request.model is None:
         return None
     configured = read_data(project).get("models") or {}
-    named = [name for name in configured if name not in _CHOICES]
+    named = [name for name in configured if name not in MODEL_CHOICES]
     if request.model and request.model not in named:
         known = f"there are {', '.join(f'`{name}`' for name in named)}" if named else "planrunner.yaml names none"
         raise UsageError(f"the project has no model `{request.model}`: {known}", "name it under `models` there")

@@ -11,9 +11,9 @@ from planrunner.app.plans.lint import registry
 from planrunner.app.proof.testfile import LoadPlan, Names, near_file
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.jsonschema import require_schema
-from planrunner.capabilities.llm.models import CHOICES
 from planrunner.diagnostics import Diagnostic, arrange, has_errors
 from planrunner.journal.workspace import find_project
+from planrunner.plan.agents import MODEL_CHOICES
 from planrunner.plan.expressions.check import (
     ANY,
     MAP,
@@ -156,7 +156,7 @@ class _Reader:
         section = (
             read_data(find_project(next(iter(self._plans), self._source.name))).get("models") or {} if models else {}
         )
-        known = [name for name in section if name not in CHOICES]
+        known = [name for name in section if name not in MODEL_CHOICES]
         for node in models:
             name = str(to_json(node))
             if name not in known:

@@ -6,7 +6,7 @@ import hashlib
 import posixpath
 import time
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Doc, Failure, capability
 from planrunner.capabilities.files.inputs import check
@@ -17,7 +17,7 @@ from planrunner.capabilities.research.source import quoted
 from planrunner.files.beneath import Beneath
 from planrunner.files.changes import Planned
 from planrunner.files.walk import CHUNK
-from planrunner.knowledge.claims import joined, verdicts
+from planrunner.knowledge.claims import Status, joined, verdicts
 from planrunner.knowledge.notes import (
     FOLDER,
     LARGEST,
@@ -126,7 +126,7 @@ class Claimed(NamedTuple):
     path: Annotated[str, Doc("path of the file")]
     changed: Annotated[bool, Doc("false if the file had this content already")]
     status: Annotated[
-        Literal["confirmed", "supported", "open", "disputed"],
+        Status,
         Doc("confirmed: two independent sources or a test; disputed: a contradicting claim has a source or a test"),
     ]
     sources: Annotated[int, Doc("number of checked sources with different owners or authors, and texts")]
@@ -251,7 +251,7 @@ def _citation(context: Context, given: Json) -> Citation:
     if kinds == ["url"]:
         is_kept = bool(citation.text_sha256) and {"quote", "start", "end"} <= given.keys()
         if is_kept and not (isinstance(given["start"], int) and isinstance(given["end"], int)):
-            raise Failure("`start` and `end` of a citation are numbers: where its quote stands in the text that was kept")
+            raise Failure("`start` and `end` of a citation are numbers: where its quote stands in the kept text")
         return citation._replace(checked=is_kept and bool(quoted(context, given)))
     digest, data = _content(context, citation)
     if citation.sha256 not in ("", digest):

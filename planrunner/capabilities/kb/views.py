@@ -34,9 +34,7 @@ def search(
     context: Context,
     query: Annotated[str, Doc("words, or a question; empty: all, ordered by id")] = "",
     kind: Annotated[Literal["any", "note", "claim"], Doc("kind of entries")] = "any",
-    status: Annotated[
-        Literal["any", "confirmed", "supported", "open", "disputed"], Doc("only claims with this status")
-    ] = "any",
+    status: Annotated[Literal["any", Status], Doc("only claims with this status")] = "any",
     tags: Annotated[list[str] | None, Doc("only entries with all of these tags")] = None,
     limit: Annotated[int, Doc("the most entries, up to 200")] = 20,
     folder: Annotated[str, Doc(_FOLDER, form="file-read")] = FOLDER,

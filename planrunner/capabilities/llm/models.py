@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure, money, seconds
 from planrunner.capabilities.http.headers import is_line
+from planrunner.plan.agents import MODEL_CHOICES
 from planrunner.plan.nearest import nearest
 
 Json = Any
@@ -23,9 +24,6 @@ USUAL_KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "goo
 
 HASH = "hash"
 """The embedder that needs no network and no configuration."""
-
-CHOICES = ("default", "judge", "judging")
-"""Keys of the section that are not models: which of them is meant, and what a judgement may use."""
 
 _EXAMPLE = "models: {default: fast, fast: {provider: openai, model: gpt-5-mini, key_env: OPENAI_API_KEY}}"
 
@@ -77,7 +75,7 @@ def judge_of(context: Context) -> str:
 
 
 def _default(section: Mapping[str, Json]) -> str:
-    named = [name for name in section if name not in CHOICES]
+    named = [name for name in section if name not in MODEL_CHOICES]
     default = section.get("default") or (named[0] if len(named) == 1 else "")
     if isinstance(default, str) and default:
         return default
@@ -89,7 +87,7 @@ def _default(section: Mapping[str, Json]) -> str:
 def read_model(section: Mapping[str, Json], name: str) -> Model:
     """One entry of the section. Raises Failure that says what to write instead."""
     given = section.get(name)
-    if name in CHOICES or given is None:
+    if name in MODEL_CHOICES or given is None:
         raise Failure(_unknown(section, name))
     where = f"planrunner.yaml: `models: {name}:`"
     if not isinstance(given, dict):
@@ -124,7 +122,7 @@ def read_model(section: Mapping[str, Json], name: str) -> Model:
 
 
 def _unknown(section: Mapping[str, Json], name: str) -> str:
-    named = sorted(model for model in section if model not in CHOICES)
+    named = sorted(model for model in section if model not in MODEL_CHOICES)
     if not named:
         return f"no model `{name}`: planrunner.yaml configures none; add, for example, `{_EXAMPLE}`"
     close = nearest(name, named)

@@ -11,16 +11,15 @@ from planrunner.capabilities.files.inputs import check
 from planrunner.capabilities.files.records import name_of
 from planrunner.errors import UsageError
 from planrunner.jsontext import shown
-from planrunner.knowledge.memory.entries import Entry, Hit, Picked, Source
+from planrunner.knowledge.memory.entries import Entry, Hit, LayerName, Picked, Source
 from planrunner.knowledge.memory.layers import Layer, Part
 from planrunner.knowledge.vectors import Vector, is_vector, packed
 
 Json = Any
-Name = Literal["task", "project", "global"]
 
 _MOST = 200
 RISKS = ("the global layer lies outside the project, among the user's data (files)",)
-_LAYER = "task: this run; project: all runs of the project; global: all projects of the user"
+LAYER = "task: this run; project: all runs of the project; global: all projects of the user"
 _VECTOR = "embedding of the text, such as from llm.embed; default: computed from its words, without a model"
 _EMBEDDER = "name of the model that computed `vector`"
 
@@ -72,7 +71,7 @@ def undo_entry(context: Context, before: dict[str, Json], outputs: dict[str, Jso
 
 class Kept(NamedTuple):
     key: Annotated[str, Doc("the key")]
-    layer: Annotated[Name, Doc("the layer")]
+    layer: Annotated[LayerName, Doc("the layer")]
 
 
 def _entry(
@@ -112,7 +111,7 @@ def put(
     context: Context,
     key: Annotated[str, Doc("name of the entry, such as deploy/last-version; an entry of that name is replaced")],
     value: Annotated[Any, Doc("value to keep: any JSON data, up to 1 MB")],
-    layer: Annotated[Name, Doc(_LAYER)] = "project",
+    layer: Annotated[LayerName, Doc(LAYER)] = "project",
     tags: Annotated[list[str] | None, Doc("tags to filter entries by")] = None,
     vector: Annotated[list[float] | None, Doc(_VECTOR)] = None,
     embedder: Annotated[str, Doc(_EMBEDDER)] = "",
@@ -142,7 +141,7 @@ class Got(NamedTuple):
 def get(
     context: Context,
     key: Annotated[str, Doc("name of the entry")],
-    layer: Annotated[Name, Doc(_LAYER)] = "project",
+    layer: Annotated[LayerName, Doc(LAYER)] = "project",
     default: Annotated[Any, Doc("`value` if the key has no entry")] = None,
 ) -> Got:
     """Recall the value under a key.
@@ -168,7 +167,7 @@ class Results(NamedTuple):
 def search(
     context: Context,
     query: Annotated[str, Doc("words, or a question")],
-    layer: Annotated[Name, Doc(_LAYER)] = "project",
+    layer: Annotated[LayerName, Doc(LAYER)] = "project",
     by: Annotated[Literal["both", "text", "vector"], Doc("search by words, by similarity, or by both")] = "both",
     limit: Annotated[int, Doc("the most entries, up to 200")] = 10,
     tags: Annotated[list[str] | None, Doc("only entries with all of these tags")] = None,
@@ -194,7 +193,7 @@ def hit_object(hit: Hit) -> dict[str, Json]:
     return {**hit.entry.as_json(), "layer": hit.layer, "score": round(hit.score, 4)}
 
 
-def _show_forget(context: Context, key: str, layer: Name = "project") -> Preview:
+def _show_forget(context: Context, key: str, layer: LayerName = "project") -> Preview:
     with opened(context, layer) as memory:
         before = memory.get(key)
     was = "nothing is remembered under it" if before is None else f"it is {shown(before.value, 200)}"
@@ -208,7 +207,7 @@ def _show_forget(context: Context, key: str, layer: Name = "project") -> Preview
 def forget(
     context: Context,
     key: Annotated[str, Doc("name of the entry; without an entry nothing happens")],
-    layer: Annotated[Name, Doc(_LAYER)] = "project",
+    layer: Annotated[LayerName, Doc(LAYER)] = "project",
 ) -> Kept:
     """Forget an entry. A rollback restores it."""
     check({"key": key})

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from planrunner.capabilities.contract import Context, Doc, Failure, Preview, capability
 from planrunner.capabilities.files.inputs import check
-from planrunner.capabilities.memory.entries import RISKS, Name, mark, opened, reverted, writer
+from planrunner.capabilities.memory.entries import LAYER, RISKS, mark, opened, reverted, writer
+from planrunner.knowledge.memory.entries import LayerName
 from planrunner.knowledge.memory.layers import THRESHOLD
 from planrunner.knowledge.memory.lessons import Lesson, key_of, signature
 from planrunner.knowledge.memory.lessons import advise as advised
@@ -14,7 +15,6 @@ from planrunner.knowledge.memory.lessons import learn as learned
 
 Json = Any
 
-_LAYER = "task: this run; project: all runs of the project; global: all projects of the user"
 _KIND = "failure: an error and its solution; pattern: a kind of work and a template for it"
 
 
@@ -53,7 +53,7 @@ def learn(
     solution: Annotated[Any, Doc("solution: text, a template, any JSON data")],
     worked: Annotated[bool, Doc("whether the solution worked")],
     kind: Annotated[Literal["failure", "pattern"], Doc(_KIND)] = "failure",
-    layer: Annotated[Name, Doc(_LAYER)] = "project",
+    layer: Annotated[LayerName, Doc(LAYER)] = "project",
     tags: Annotated[list[str] | None, Doc("tags to filter lessons by")] = None,
 ) -> Learned:
     """Record whether a solution worked for a problem.
@@ -88,7 +88,7 @@ def advise(
     context: Context,
     problem: Annotated[str, Doc("error message, or kind of problem")],
     kind: Annotated[Literal["failure", "pattern"], Doc(_KIND)] = "failure",
-    layer: Annotated[Name, Doc(_LAYER)] = "project",
+    layer: Annotated[LayerName, Doc(LAYER)] = "project",
     threshold: Annotated[
         float | None, Doc("minimum similarity, from 0 to 1; default: `memory: {threshold: …}`, or else 0.65")
     ] = None,
