@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from planrunner.app.history.replay import history
 from planrunner.app.plans.path import read_regular
 from planrunner.app.proof.evalfile import Suite, read_suite
 from planrunner.app.proof.evalruns import Desk, Version, evaluate, version
@@ -55,9 +56,7 @@ def evaluate_paths(request: EvalRequest) -> Evaluated:
         _make(request.keep)
     with tempfile.TemporaryDirectory(prefix="planrunner-eval-") as folder:
         desk = Desk(folder, request.state, request.progress, request.keep)
-        now = Version(run=version(request.recorded, desk, suites).run) if request.recorded else Version()
-        if request.recorded and now.run is None:
-            raise NotFound(f"there is no run `{request.recorded}`")
+        now = Version(run=history(request.recorded, request.state)) if request.recorded else Version()
         then = version(request.against, desk, suites) if request.against else None
         _vouch(request, suites, (now, *([] if then is None else [then])))
         before = saved(request.baseline) if request.baseline else None

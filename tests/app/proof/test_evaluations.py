@@ -178,6 +178,10 @@ def test_what_is_not_there_is_said(write: Write, call: Call) -> None:
     assert (code, "is not a result that `planrunner eval --save` wrote" in err) == (2, True)
     code, _, err = call("eval", "--against", "a", "--baseline", "b")
     assert code == 2
+    code, _, err = call("eval", "--recorded", "nonsense")
+    assert (code, "git revision" in err) == (3, False)
+    code, _, err = call("eval", "--recorded", "words.yaml")
+    assert (code, "the history `words.yaml` cannot be used" in err) == (2, True)
     code, _, err = call("eval", "--save", "nowhere/out.json")
     assert (code, "`nowhere/out.json` cannot be written: there is no folder `nowhere`" in err) == (2, True)
 
