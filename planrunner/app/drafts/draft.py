@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from typing import Any, NamedTuple
@@ -10,7 +9,9 @@ from typing import Any, NamedTuple
 from planrunner.app.drafts.goals import filled, recognised
 from planrunner.app.people.admission import Review, review
 from planrunner.app.plans.lint import Choice, check_file, diff_text, registry
-from planrunner.app.runs.execute import ExecRequest, Watch, execute
+from planrunner.app.plans.path import check_regular
+from planrunner.app.runs.errands import run_errand
+from planrunner.app.runs.execute import Watch
 from planrunner.app.runs.setup import prepare_plan
 from planrunner.capabilities.agent.facts import facts
 from planrunner.diagnostics import Diagnostic, has_errors
@@ -129,7 +130,9 @@ def again(before: Draft) -> Draft:
 
 
 def text_of(path: str) -> str | None:
-    """The text of a plan file; None without one. Raises UsageError for a file that is not text."""
+    """The text of a plan file; None without one. Raises NotFound for what is not a file, such as a pipe, and UsageError
+    for a file that is not text."""
+    check_regular(path)
     try:
         with open(path, "rb") as file:
             return file.read().decode("utf-8")
@@ -163,21 +166,14 @@ def _by_model(request: DraftRequest, model: str, watch: Watch) -> Draft:
     """Have a model write the plan, in a run of its own that records every request and reply."""
     path = request.file or os.path.join("plans", f"{_slug(request.goal)}.yaml")
     given = {"goal": request.goal, "current": text_of(path) or ""}
-    asked = ExecRequest(
-        os.path.join(find_project(request.file), "draft.json"),
-        tuple(given.items()),
-        state=request.state,
-        vouched=True,
-        text=json.dumps(_asking(request, model, path)).encode(),
-    )
-    result = execute(asked, watch)
-    task = result.state.tasks[result.state.index["draft"]]
+    asking = _asking(request, model, path)
+    run_id, task = run_errand(asking, given, find_project(request.file), request.state, watch)
     outputs = {} if task.outcome is None else task.outcome.outputs
     if not outputs.get("plan"):
         why = task.detail or (task.outcome.message if task.outcome is not None else task.status)
-        raise UsageError(f"no plan was drafted: {why}", Hint("see ", NextStep("show", result.run_id)))
+        raise UsageError(f"no plan was drafted: {why}", Hint("see ", NextStep("show", run_id)))
     by = f"the model `{outputs.get('model') or model or 'default'}`"
-    return drafted(request.goal, by, path, str(outputs["plan"]), str(outputs.get("reason", "")), result.run_id)
+    return drafted(request.goal, by, path, str(outputs["plan"]), str(outputs.get("reason", "")), run_id)
 
 
 def _asking(request: DraftRequest, model: str, path: str) -> dict[str, Json]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -11,8 +10,9 @@ from typing import Any, NamedTuple
 from planrunner.app.history.show import all_rows, summary
 from planrunner.app.history.state import stored_state
 from planrunner.app.runs.doubts import rest
-from planrunner.app.runs.execute import ExecRequest, Silent, execute
-from planrunner.errors import Hint, NextStep, NotFound, Unready, UsageError
+from planrunner.app.runs.errands import run_errand
+from planrunner.app.runs.execute import Silent
+from planrunner.errors import Hint, NextStep, NotFound, UsageError
 from planrunner.journal.ports import Journal
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_project, find_state
@@ -143,17 +143,11 @@ def worded(request: DigestRequest, runs: Sequence[Digested], model: str) -> Word
         "budgets": {"time": "5m", "calls": 4},
         "tasks": [{"id": "word", "uses": "llm.complete", "with": inputs, "timeout": "5m", "budgets": {"calls": 4}}],
     }
-    name = os.path.join(find_project(None), "digest.json")
-    prompt = ("prompt", _PROMPT.format(facts=facts))
-    text = json.dumps(plan).encode()
-    try:
-        result = execute(ExecRequest(name, (prompt,), state=request.state, vouched=True, text=text), Silent())
-    except Unready as unready:
-        raise Unready(unready.message.replace(f"`{name}`", "the run that words the digest"), unready.way_out) from None
-    task = result.state.tasks[result.state.index["word"]]
+    given = {"prompt": _PROMPT.format(facts=facts)}
+    run_id, task = run_errand(plan, given, find_project(None), request.state, Silent())
     words = "" if task.outcome is None else str(task.outcome.outputs.get("text") or "").strip()
     if task.status != "completed" or not words:
         why = task.detail or task.status
-        raise UsageError(f"the model `{model}` did not word the digest: {why}", Hint(NextStep("show", result.run_id)))
+        raise UsageError(f"the model `{model}` did not word the digest: {why}", Hint(NextStep("show", run_id)))
     assert task.outcome is not None
-    return Worded(words, str(task.outcome.outputs.get("model") or model), result.run_id)
+    return Worded(words, str(task.outcome.outputs.get("model") or model), run_id)

@@ -59,6 +59,13 @@ def test_a_model_mends_its_plan_and_it_runs_after_consent(project: Project, serv
     assert shown["status"] == "completed" and case.proof(project, shown)
 
 
+def test_what_the_model_lacks_is_told_of_the_run_that_asks_it(project: Project) -> None:
+    project.set(models={"m": {"provider": "anthropic", "model": "x", "key_env": "NO_SUCH_KEY"}})
+    ran = project("draft", "list the files")
+    assert ran.code != 0 and "the run `Draft a plan for a goal` cannot start" in ran.err
+    assert "NO_SUCH_KEY" in ran.err and "draft.json" not in ran.err
+
+
 def test_the_model_is_told_the_language_the_capabilities_the_project_and_the_goal(project: Project) -> None:
     project.write(Makefile="test:\n\ttrue\n")
     with ScriptedModel([fenced("plan: x\ntasks: [{id: a, run: make test, timeout: 1m}]\n")]) as model:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 from projects import CASES, Project
@@ -32,6 +33,14 @@ def test_a_known_goal_becomes_a_plan_that_runs_after_consent(project: Project, s
     shown = project.carried_out(told, case.gates(project))
     assert shown["status"] == "completed"
     assert case.proof(project, shown)
+
+
+def test_a_pipe_in_the_place_of_the_file_is_refused_and_not_waited_for(project: Project) -> None:
+    project.write(Makefile="test:\n\ttrue\n")
+    (project.work / "plans").mkdir()
+    os.mkfifo(project.work / "plans" / "check.yaml")
+    ran = project("draft", "run the tests and check the quality")
+    assert ran.code == 3 and "`plans/check.yaml` is a pipe, not a plan" in ran.err
 
 
 def test_a_deployment_that_is_not_healthy_is_taken_back(project: Project, server: str) -> None:
