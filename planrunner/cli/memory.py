@@ -15,7 +15,7 @@ from planrunner.cli.output import print_document
 from planrunner.cli.settings import note_stranger, output
 from planrunner.errors import UsageError
 from planrunner.jsontext import read_json, write_json
-from planrunner.knowledge.memory.entries import LAYERS
+from planrunner.knowledge.memory.entries import LAYERS, Picked
 from planrunner.views.documents import document_of, listing
 from planrunner.views.memory import details, rows
 
@@ -59,7 +59,7 @@ def list_entries(
 ) -> int:
     """List entries, the latest change first."""
     with memory.opened(_where(ctx, chosen)) as layer:
-        entries, total = layer.page(memory.picked(prefix, tags), limit)
+        entries, total = layer.page(Picked(prefix, tags), limit)
     data = [entry.as_json() for entry in entries]
     if as_json:
         print_document(listing("entries", data, layer=chosen["layer"], total=total))
@@ -88,7 +88,7 @@ def search_entries(
 ) -> int:
     """Search for entries, the best match first."""
     with memory.opened(_where(ctx, chosen)) as layer:
-        hits = layer.search(query, by, limit, memory.picked("", tags))
+        hits = layer.search(query, by, limit, Picked("", tags))
     data = [{**hit.entry.as_json(), "score": round(hit.score, 4)} for hit in hits]
     if as_json:
         print_document(listing("entries", data, layer=chosen["layer"], total=len(data)))

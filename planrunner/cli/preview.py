@@ -11,14 +11,7 @@ import click
 from planrunner.app.plans.agents import agents_of
 from planrunner.app.plans.files import read_params
 from planrunner.app.plans.path import plan_named
-from planrunner.app.plans.preview import (
-    Choice,
-    changes_of,
-    missing_of,
-    preview_object,
-    previewed,
-    write_preview,
-)
+from planrunner.app.plans.preview import Choice, changes_of, missing_of, preview_object, previewed, write_preview
 from planrunner.cli.group import given_settings
 from planrunner.cli.options import json_option, params_option
 from planrunner.cli.output import print_document

@@ -74,11 +74,10 @@ def show(given: Settings, document: dict[str, Json]) -> None:
 
 def _head(document: dict[str, Json]) -> str:
     """Why the question is asked."""
+    changed = " It has changed since it was trusted." if document["trusted"] == "changed" else ""
     if document["origin"] == "outside":
-        changed = " It has changed since it was trusted." if document["trusted"] == "changed" else ""
         return f"A plan from outside the project wants to run.{changed}"
     if document["origin"] == "drafted":
-        changed = " It has changed since it was trusted." if document["trusted"] == "changed" else ""
         return f"A drafted plan wants to run.{changed}"
     if document["outside"]:
         return "A plan of the project wants to act outside of it."

@@ -79,9 +79,7 @@ def list_runs(ctx: click.Context, /, as_json: bool, **options: Any) -> int:
 @click.option("--model", metavar="NAME", default="", help="Add a summary by a model of planrunner.yaml.")
 @json_option
 @click.pass_context
-def digest_runs(
-    ctx: click.Context, /, runs: tuple[str, ...], since: float | None, model: str, as_json: bool
-) -> int:
+def digest_runs(ctx: click.Context, /, runs: tuple[str, ...], since: float | None, model: str, as_json: bool) -> int:
     """Summarize progress and blockers: open gates and how long they have waited, failures with their causes, completed
     tasks, next tasks.
 
@@ -99,7 +97,7 @@ def digest_runs(
         return 0
     screen = output(settings)
     lines = digest_lines(screen, digested, request.since, now)
-    screen.write("\n".join([*lines, *(worded_lines(screen, told) if told is not None else ())]) + "\n")
+    screen.write("\n".join([*lines, *(worded_lines(told) if told is not None else ())]) + "\n")
     return 0
 
 

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from planrunner.escapes import escaped, harmless
-from planrunner.machine.budgets import shown
-from planrunner.machine.ledger import units
-from planrunner.views.terminal import Terminal, duration_text, plural, table
+from planrunner.views.status import amount_text
+from planrunner.views.terminal import Terminal, plural, table
 
 Json = Any
 
@@ -42,17 +41,11 @@ def agents_lines(terminal: Terminal, rows: Iterable[dict[str, Json]]) -> Iterato
         rounds = f"at most {plural(row['rounds'], 'round')}"
         facts = [f"agent {row['agent']}", f"model {row['model'] or 'none'}", rounds]
         facts += [f"session {row['session']}"] if row["session"] else []
-        facts += [f"{name} {_amount(name, value)}" for name, value in row["budgets"].items()]
+        facts += [f"{name} {amount_text(name, value)}" for name, value in row["budgets"].items()]
         yield f"{terminal.paint(harmless(row['task']), 'bold')}  {escaped(' · '.join(facts))}"
         for tool in row["tools"] or [{"name": "no tools", "may": ""}]:
             yield f"  tool     {escaped(tool['name'])}" + (f": {escaped(_may(tool))}" if tool["may"] else "")
         yield from _context(terminal, row["context"])
-
-
-def _amount(name: str, value: Json) -> str:
-    if name == "cost":
-        return shown(name, units(name, value) or 0)
-    return str(duration_text(value)) if name == "time" else str(value)
 
 
 def _may(tool: dict[str, Json]) -> str:

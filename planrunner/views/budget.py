@@ -5,26 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from planrunner.machine import budgets
-from planrunner.machine.budgets import scope_of, shown
+from planrunner.machine.budgets import scope_of
 from planrunner.machine.events import BudgetExtended, BudgetWarned
-from planrunner.machine.ledger import units
 from planrunner.machine.state import State
 from planrunner.views.documents import document
 from planrunner.views.run import budget_object
-from planrunner.views.terminal import duration_text, word
+from planrunner.views.status import amount_text
+from planrunner.views.terminal import word
 
 Json = Any
-
-
-def amount_text(what: str, value: float | None) -> str:
-    """``$0.25``, ``12.3s`` or ``1200``."""
-    if value is None:
-        return "?"
-    if what == "time":
-        return duration_text(value)
-    if what == "cost":
-        return shown(what, units(what, value) or 0)
-    return f"{value:g}" if value != int(value) else str(int(value))
 
 
 def warning_text(event: BudgetWarned) -> str:

@@ -149,7 +149,7 @@ def _run_lines(terminal: Terminal, each: Digested, now: float) -> Iterator[str]:
         yield f"    hypotheses: {listed(known)}"
 
 
-def worded_lines(terminal: Terminal, told: Worded) -> list[str]:
+def worded_lines(told: Worded) -> list[str]:
     """The words of a model, marked as such: text from outside that decides nothing."""
     lines = [f"    {harmless(line)}" for line in told.text.splitlines()]
     return [f"in the words of the model `{told.model}` (run {told.run_id}):", *lines]

@@ -14,8 +14,6 @@ Json = Any
 
 SHOWN = 3
 """Groups of runs of a case whose misses are shown."""
-
-
 HEADER = ("", "CASE", "MODEL", "PASSED", "COST", "TOKENS", "TIME")
 
 
@@ -23,9 +21,7 @@ def evaluation_lines(screen: Terminal, document: dict[str, Json]) -> Iterator[st
     """A table of each evaluation with what its cases lack below it, the comparison, and the verdict."""
     for suite in document["suites"]:
         yield screen.paint(harmless(suite["file"]), "bold")
-        yield from table(
-            screen, ("", "CASE", "MODEL", "PASSED", "COST", "TOKENS", "TIME"), _rows(screen, suite["cases"])
-        )
+        yield from table(screen, HEADER, _rows(screen, suite["cases"]))
         yield from _lacks(screen, suite["cases"])
         if len(suite["models"]) > 1:
             yield ""

@@ -40,7 +40,7 @@ GIVEN = 8
 FOLDS = 8
 """Lines that the message of a refusal may take."""
 _MCP = "mcp."
-"""How the names of the capabilities begin that call _MCP servers."""
+"""How the names of the capabilities begin that call MCP servers."""
 _LONG = 160
 _INDENT = 11
 _CUT_OFF = ("cancelled", "stopped")

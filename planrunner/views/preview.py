@@ -7,9 +7,8 @@ from typing import Any
 
 from planrunner.escapes import escaped, escaped_line, harmless
 from planrunner.jsontext import as_text
-from planrunner.machine.budgets import shown
-from planrunner.machine.ledger import units
 from planrunner.views.agents import agents_lines
+from planrunner.views.status import amount_text
 from planrunner.views.terminal import Terminal, cut, duration_text, plural
 
 Json = Any
@@ -113,15 +112,16 @@ def _sums(envelope: dict[str, Json]) -> Iterator[str]:
     amounts = [
         f"at most {plural(worst['attempts'], 'attempt')}" if worst["attempts"] is not None else "attempts unknown"
     ]
-    for name, sign in (("cost", "$"), ("tokens", "")):
+    for name, unit in (("cost", ""), ("tokens", " tokens")):
         if worst[name]:
-            amounts.append(f"at most {_amount(name, worst[name])}{'' if sign else ' ' + name}")
+            amounts.append(f"at most {amount_text(name, worst[name])}{unit}")
         elif worst[name] is None:
             amounts.append(f"{name} unknown ({', '.join(worst['unknown'][:5])})")
     yield f"worst     {', '.join(amounts)}"
     for row in envelope["budgets"]:
-        most = "unknown" if row["worst"] is None else _amount(row["budget"], row["worst"])
-        yield f"budget    {row['budget']} {_amount(row['budget'], row['limit'])}: worst case {most}, {row['verdict']}"
+        what = row["budget"]
+        most = "unknown" if row["worst"] is None else amount_text(what, row["worst"])
+        yield f"budget    {what} {amount_text(what, row['limit'])}: worst case {most}, {row['verdict']}"
     if envelope["asks"]:
         yield f"people    {_named(envelope['asks'])}"
     if envelope["writes"]:
@@ -157,14 +157,6 @@ def _time(time: dict[str, Json], parallel: int) -> str:
     if time["limit"] is not None:
         text += f"; stopped after {duration_text(time['limit'])}"
     return text
-
-
-def _amount(name: str, value: float) -> str:
-    if name == "cost":
-        return shown(name, units(name, value) or 0)
-    if name == "time":
-        return duration_text(value)
-    return str(int(value)) if value == int(value) else f"{value:g}"
 
 
 def _named(names: list[str]) -> str:

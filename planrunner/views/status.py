@@ -8,17 +8,30 @@ from typing import TYPE_CHECKING, Any
 
 from planrunner.escapes import harmless
 from planrunner.jsontext import as_text
+from planrunner.machine.budgets import shown
 from planrunner.machine.graph import Frame
+from planrunner.machine.ledger import units
 from planrunner.machine.names import by_its_own, local_name, replaced_tasks, written_name
 from planrunner.machine.state import State
 from planrunner.machine.statuses import status_word
-from planrunner.views.terminal import cut
+from planrunner.views.terminal import cut, duration_text
 
 if TYPE_CHECKING:
     from planrunner.machine.state import State, TaskState
     from planrunner.plan.model import Task
 
 Json = Any
+
+
+def amount_text(what: str, value: float | None) -> str:
+    """``$0.25``, ``12.3s`` or ``1200``."""
+    if value is None:
+        return "?"
+    if what == "time":
+        return duration_text(value)
+    if what == "cost":
+        return shown(what, units(what, value) or 0)
+    return f"{value:g}" if value != int(value) else str(int(value))
 
 
 def shown_status(state: State, task_state: TaskState) -> str:

@@ -14,7 +14,7 @@ from planrunner.journal.chain import data_folder
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_project, find_state
 from planrunner.jsontext import read_json
-from planrunner.knowledge.memory.entries import Entry, Picked, Source
+from planrunner.knowledge.memory.entries import Entry, Source
 from planrunner.knowledge.memory.layers import Layer, Part, open_layer
 from planrunner.knowledge.memory.places import Place
 from planrunner.knowledge.vectors import hashed
@@ -116,11 +116,6 @@ def _is_lesson(entry: Entry) -> bool:
     return (
         isinstance(entry.value, dict) and "signature" in entry.value and entry.key.startswith(("failure/", "pattern/"))
     )
-
-
-def picked(prefix: str, tags: Iterable[str]) -> Picked:
-    """Which entries are meant."""
-    return Picked(prefix, tuple(tags))
 
 
 def _mark() -> str:

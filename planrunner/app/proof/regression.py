@@ -11,12 +11,10 @@ from planrunner.app.proof.evalruns import Score, Scored
 from planrunner.app.proof.scores import SPENT
 from planrunner.app.proof.verdict import Miss
 from planrunner.errors import NotFound, UsageError
-from planrunner.views.documents import document
+from planrunner.views.documents import FORMAT, document
 
 Json = Any
 Document = dict[str, Json]
-
-FORMAT = 1
 
 
 def suite_object(suite: Suite, results: Sequence[Scored]) -> Document:
