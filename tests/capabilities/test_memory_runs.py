@@ -245,6 +245,18 @@ def test_a_citation_counts_where_its_quote_stands_in_the_text_that_was_kept(tmp_
     assert outcome.failure == "logic" and "is not what stands there" in outcome.message
 
 
+def test_a_claim_does_not_become_a_note_nor_a_note_a_claim(tmp_path: Path) -> None:
+    with bench.Bench("kb.note", str(tmp_path)) as notes, bench.Bench("kb.claim", str(tmp_path)) as claims:
+        notes.call(bench.Asked({"title": "Tides", "text": "x"}, key="k1"))
+        claims.call(bench.Asked({"statement": "It is round"}, key="k2"))
+        kept = {path: path.read_text() for path in (tmp_path / "kb").iterdir()}
+        claim = claims.call(bench.Asked({"statement": "Tides"}, key="k3")).outcome
+        note = notes.call(bench.Asked({"title": "It is round", "text": "x"}, key="k4")).outcome
+    assert (claim.failure, claim.message) == ("logic", "`Tides` is a note already: state the claim in other words")
+    assert (note.failure, note.message) == ("logic", "`It is round` is a claim already: give the note another title")
+    assert len(kept) == 2 and {path: path.read_text() for path in (tmp_path / "kb").iterdir()} == kept
+
+
 def test_claims_are_files_that_a_rollback_takes_back_and_a_policy_guards(project: Project) -> None:
     project.run(claim("The earth is round"))
     files = {path.name: path.read_text() for path in (project.folder / "kb").iterdir()}

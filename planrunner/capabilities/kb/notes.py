@@ -22,6 +22,7 @@ from planrunner.knowledge.notes import (
     FOLDER,
     LARGEST,
     Citation,
+    Kind,
     Note,
     PassedTest,
     id_of,
@@ -80,6 +81,7 @@ def _note(
         note = Note("note", name, _title(title), text, _tags(tags), citations=cited, **_said(context))
         earlier = _there(context, path)
         if earlier is not None:
+            _require_kind(earlier, "note", "give the note another title")
             note = note._replace(created=earlier.created, by=earlier.by)
         inner = _written(context, tree, path, note_text(note))
         return Planned(inner.changes, {"id": name, "path": path, "changed": inner.outputs["changed"]})
@@ -90,6 +92,12 @@ def _note(
 def _there(context: Context, path: str) -> Note | None:
     data = read_inside(context, path, LARGEST)
     return None if data is None else note_from(data, path)
+
+
+def _require_kind(earlier: Note, kind: Kind, way: str) -> None:
+    """Raises Failure where the id is that of an entry of the other kind, which would be lost."""
+    if earlier.kind != kind:
+        raise Failure(f"`{earlier.title}` is a {earlier.kind} already: {way}")
 
 
 def _tags(tags: list[str] | None) -> tuple[str, ...]:
@@ -161,8 +169,10 @@ def _claim(
         )
         others = {each.id: each for each in read_notes(tree, folder)}
         _require_known(claim, others)
-        earlier = others.get(claim.id)
-        whole = claim if earlier is None else joined(earlier, claim)
+        whole = claim
+        if (earlier := others.get(claim.id)) is not None:
+            _require_kind(earlier, "claim", "state the claim in other words")
+            whole = joined(earlier, claim)
         path = posixpath.join(folder, f"{claim.id}.yaml")
         inner = _written(context, tree, path, note_text(whole))
         verdict = verdicts({**others, claim.id: whole}.values())[claim.id]
