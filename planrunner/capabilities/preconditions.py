@@ -23,6 +23,7 @@ from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.llm import models
 from planrunner.capabilities.mcp import servers
 from planrunner.capabilities.sql import databases
+from planrunner.knowledge.vectors import HASH
 from planrunner.plan.templates import holds_template
 
 Json = Any
@@ -118,7 +119,7 @@ def _model(words: list[str], inputs: Mapping[str, Json], ground: Ground) -> None
     section = ground.settings("models")
     given = inputs.get(words[0]) or _usual(words[1:], section)
     for name in given if isinstance(given, (list, tuple)) else (given,):
-        if not isinstance(name, str) or name == models.HASH:
+        if not isinstance(name, str) or name == HASH:
             continue
         model = models.first_of(section, name)
         if model.credential:

@@ -14,7 +14,7 @@ from zlib import crc32
 
 DIMENSIONS = 256
 HASH = "hash"
-"""The embedder that needs no model and no network."""
+"""The embedder that needs no model, no network and no configuration."""
 _WORTH = 500
 """From so many vectors on numpy is quicker than it takes to import."""
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from planrunner import caller
 from planrunner.diagnostics import Diagnostic
 from planrunner.knowledge.memory.entries import LAYERS
+from planrunner.knowledge.vectors import HASH
 from planrunner.plan import contexts
 from planrunner.plan.agents import MODEL_CHOICES
 from planrunner.plan.nearest import nearest
@@ -24,7 +25,6 @@ from planrunner.syntax.tree import Json, Mapping, Node, Scalar, Sequence, to_jso
 if TYPE_CHECKING:
     from planrunner.safety.settings import Part
 
-_BUILT_IN_MODELS = ("hash",)
 _IDLE = {
     "workflow": "`planrunner exec` is told which plan to run",
     "cli_profiles": "this version has no interactive shell",
@@ -120,7 +120,7 @@ def _known(pieces: Iterable[Piece], user: Part | None) -> dict[str, Names]:
             names[name].update(dict.fromkeys(key for key, _ in entries(value)))
     for name in MODEL_CHOICES:
         names["models"].pop(name, None)
-    names["models"].update(dict.fromkeys(_BUILT_IN_MODELS))
+    names["models"][HASH] = None
     return {**names, "memory": dict.fromkeys(LAYERS)}
 
 

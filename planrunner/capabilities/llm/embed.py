@@ -13,7 +13,7 @@ from planrunner.capabilities.llm.models import Model
 from planrunner.capabilities.llm.usage import usage_of
 from planrunner.capabilities.llm.wire import Exchange
 from planrunner.fileio import replace_file
-from planrunner.knowledge.vectors import DIMENSIONS, is_vector, vector
+from planrunner.knowledge.vectors import DIMENSIONS, HASH, is_vector, vector
 
 
 class Remembered:
@@ -140,7 +140,7 @@ class Embeddings(NamedTuple):
 def embed(
     context: Context,
     texts: Annotated[str | list[str], Doc("one text or several")],
-    model: Annotated[str, Doc("name of a model in planrunner.yaml, or `hash`, which needs none")] = "hash",
+    model: Annotated[str, Doc("name of a model in planrunner.yaml, or `hash`, which needs none")] = HASH,
     batch: Annotated[int, Doc("texts of one request, at most 256")] = 64,
     dimensions: Annotated[int | None, Doc("length of the vectors; default: the model's, 256 of `hash`")] = None,
 ) -> Embeddings:
@@ -153,9 +153,9 @@ def embed(
     if not 1 <= batch <= LARGEST_BATCH or (dimensions is not None and not 1 <= dimensions <= 65536):
         context.spend(cost=0, tokens=0, calls=0)
         raise Failure(f"`batch` is 1 to {LARGEST_BATCH}, `dimensions` 1 to 65536")
-    if model == "hash":
+    if model == HASH:
         context.spend(cost=0, tokens=0, calls=0)
-        return _embeddings(context, [vector(text, dimensions or DIMENSIONS) for text in listed], "hash", 0, [])
+        return _embeddings(context, [vector(text, dimensions or DIMENSIONS) for text in listed], HASH, 0, [])
     result = embedded(context, listed, model, batch, dimensions)
     return _embeddings(context, result.vectors, model, result.cached, result.attempts)
 

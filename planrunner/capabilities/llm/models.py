@@ -22,9 +22,6 @@ _HOMES = {
 
 USUAL_KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "google": "GEMINI_API_KEY"}
 
-HASH = "hash"
-"""The embedder that needs no network and no configuration."""
-
 _EXAMPLE = "models: {default: fast, fast: {provider: openai, model: gpt-5-mini, key_env: OPENAI_API_KEY}}"
 
 

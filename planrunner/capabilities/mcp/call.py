@@ -76,7 +76,6 @@ def call(
         names = [each.name for each in known(context, connection, again=True)]
         if tool not in names:
             raise Failure(_unknown(found, tool, names))
-
     return _came_to(context, tool, connection.ask(context, lambda session: session.call(tool, arguments or {})))
 
 

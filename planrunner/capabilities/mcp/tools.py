@@ -21,8 +21,9 @@ MOST = 100
 LONGEST = 2_000
 """Characters of a description."""
 LARGEST_SCHEMA = 30_000
-"""Characters of the schema of a tool, and how deep it may be nested."""
+"""Characters of the schema of a tool."""
 DEEPEST = 30
+"""Levels of it."""
 _NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}")
 
 

@@ -48,12 +48,13 @@ def mark(context: Context, act: str, inputs: Mapping[str, Json]) -> str:
     return name_of(context, act, what)
 
 
-def capture_of(act: str) -> Callable[..., dict[str, Json]]:
-    """The ``capture`` of a capability: which act is to be taken back. The store itself keeps what it replaces."""
+def capture_of(act: str, **defaults: Json) -> Callable[..., dict[str, Json]]:
+    """The ``capture`` of a capability: which act is to be taken back. The store itself keeps what it replaces.
+    ``defaults`` are those of inputs that belong to the act."""
 
     def capture(context: Context, layer: str = "project", **inputs: Json) -> dict[str, Json]:
         check(inputs)
-        return {"layer": layer, "mark": mark(context, act, inputs)}
+        return {"layer": layer, "mark": mark(context, act, {**defaults, **inputs})}
 
     return capture
 

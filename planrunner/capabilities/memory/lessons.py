@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Doc, Failure, Preview, capability
 from planrunner.capabilities.files.inputs import check
-from planrunner.capabilities.memory.entries import LAYER, RISKS, mark, opened, reverted, writer
+from planrunner.capabilities.memory.entries import LAYER, RISKS, capture_of, mark, opened, reverted, writer
 from planrunner.knowledge.memory.entries import LayerName
 from planrunner.knowledge.memory.layers import THRESHOLD
-from planrunner.knowledge.memory.lessons import Lesson, key_of, signature
+from planrunner.knowledge.memory.lessons import Kind, Lesson, key_of, signature
 from planrunner.knowledge.memory.lessons import advise as advised
 from planrunner.knowledge.memory.lessons import learn as learned
 
@@ -28,15 +28,6 @@ def undo_lesson(context: Context, before: dict[str, Json], outputs: dict[str, Js
     return reverted(context, before, "lessons")
 
 
-def _act(context: Context, inputs: dict[str, Json]) -> str:
-    return mark(context, "memory.learn", {**inputs, "kind": inputs.get("kind", "failure")})
-
-
-def _capture_learn(context: Context, layer: str = "project", **inputs: Json) -> dict[str, Json]:
-    check(inputs)
-    return {"layer": layer, "mark": _act(context, inputs)}
-
-
 def _show_learn(context: Context, problem: str, worked: bool, layer: str = "project", **inputs: Json) -> Preview:
     check({"problem": problem})
     how = "worked" if worked else "did not work"
@@ -45,14 +36,14 @@ def _show_learn(context: Context, problem: str, worked: bool, layer: str = "proj
 
 @capability(
     "memory.learn", effect="idempotent", risks=RISKS,
-    preview=_show_learn, capture=_capture_learn, undo=undo_lesson,
+    preview=_show_learn, capture=capture_of("memory.learn", kind="failure"), undo=undo_lesson,
 )  # fmt: skip
 def learn(
     context: Context,
     problem: Annotated[str, Doc("error message, or kind of problem")],
     solution: Annotated[Any, Doc("solution: text, a template, any JSON data")],
     worked: Annotated[bool, Doc("whether the solution worked")],
-    kind: Annotated[Literal["failure", "pattern"], Doc(_KIND)] = "failure",
+    kind: Annotated[Kind, Doc(_KIND)] = "failure",
     layer: Annotated[LayerName, Doc(LAYER)] = "project",
     tags: Annotated[list[str] | None, Doc("tags to filter lessons by")] = None,
 ) -> Learned:
@@ -66,7 +57,7 @@ def learn(
     if not signature(problem):
         raise Failure("`problem` is empty")
     inputs = {"kind": kind, "problem": problem, "solution": solution, "worked": worked, "tags": tags}
-    act = _act(context, inputs)
+    act = mark(context, "memory.learn", inputs)
     with opened(context, layer, "lessons") as memory:
         learned(memory, Lesson(kind, problem, solution, worked, tuple(tags or ())), writer(context), act)
     return Learned(key_of(kind, problem, solution), signature(problem))
@@ -87,7 +78,7 @@ class Advised(NamedTuple):
 def advise(
     context: Context,
     problem: Annotated[str, Doc("error message, or kind of problem")],
-    kind: Annotated[Literal["failure", "pattern"], Doc(_KIND)] = "failure",
+    kind: Annotated[Kind, Doc(_KIND)] = "failure",
     layer: Annotated[LayerName, Doc(LAYER)] = "project",
     threshold: Annotated[
         float | None, Doc("minimum similarity, from 0 to 1; default: `memory: {threshold: …}`, or else 0.65")
