@@ -11,7 +11,6 @@ from typing import NamedTuple, Protocol
 
 from planrunner.diagnostics import RULES, Diagnostic, Rule, arrange, has_errors
 from planrunner.plan import schema
-from planrunner.plan.agents import Roster
 from planrunner.plan.canonical import canonical
 from planrunner.plan.files import MAX_TASKS, Library, Links
 from planrunner.plan.files import File as File
@@ -58,9 +57,8 @@ def load(source: Source, capabilities: Capabilities, project: Project = _NOTHING
     the plan is held to."""
     collecting = gc.isenabled()
     gc.disable()  # everything made here stays alive: a collection in between only costs
-    around = Project(roster=_inside(project.roster))
     try:
-        library = Library(source.name, lambda inner, links: _load(inner, capabilities, links, around))
+        library = _library(source, capabilities, project)
         found = _load(source, capabilities, Links(library, (os.path.basename(source.name),)), project)
         if found.plan is not None and library.too_large(found.plan):
             message = f"the plan has more than {MAX_TASKS:,} tasks with those of its subplans"
@@ -72,9 +70,11 @@ def load(source: Source, capabilities: Capabilities, project: Project = _NOTHING
             gc.enable()
 
 
-def _inside(roster: Roster | None) -> Roster | None:
-    """The roster for plans that one links: the run is looked back on once."""
-    return roster._replace(reflect=None) if roster is not None and roster.reflect else roster
+def _library(source: Source, capabilities: Capabilities, project: Project) -> Library:
+    """The plans that one links to. They are held to less of the project, and the run is looked back on once."""
+    roster = project.roster
+    around = Project(roster=roster._replace(reflect=None) if roster is not None and roster.reflect else roster)
+    return Library(source.name, lambda inner, links: _load(inner, capabilities, links, around))
 
 
 def load_stored(source: Source, capabilities: Capabilities, project: Project = _NOTHING) -> Plan:
@@ -84,8 +84,7 @@ def load_stored(source: Source, capabilities: Capabilities, project: Project = _
     if loaded.plan is not None:
         return loaded.plan
     assert isinstance(loaded.tree, Mapping), "only what is a plan was accepted"
-    library = Library(source.name, lambda inner, links: _load(inner, capabilities, links, project))
-    links = Links(library, (os.path.basename(source.name),))
+    links = Links(_library(source, capabilities, project), (os.path.basename(source.name),))
     lowered = lower(loaded.tree, links, _Table(capabilities), project.roster)
     return lowered.plan
 

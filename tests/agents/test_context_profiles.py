@@ -8,7 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from bench import Bench
+
+from planrunner.capabilities.agent.material import Ground, skills
 
 Json = Any
 Make = Callable[..., Bench]
@@ -74,6 +77,13 @@ def test_all_parts_stand_before_the_prompt_in_the_order_of_the_profile(make: Mak
     assert "Notes for users." in text and "- outputs.text != ''" in text
     assert "] build\ncompleted\nbuilt 42 files\n[" in text
     assert "] README.md\nA tool.\n[" in text
+
+
+@pytest.mark.parametrize("name", ["notes.md", "notes", "release.notes.md"])
+def test_a_skill_without_a_name_is_called_as_its_file(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("Short sentences.")
+    [skill] = skills(Ground(str(tmp_path), str(tmp_path)), [name])
+    assert skill.brief == f"{name.removesuffix('.md')} (in {name})"
 
 
 def test_what_went_in_is_recorded_and_shown_and_the_run_replays(make: Make) -> None:

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from planrunner.plan import compiled
+from planrunner.plan.agents import Roster
 from planrunner.plan.identity import digest
-from planrunner.plan.load import Loaded, load, read_plan
+from planrunner.plan.load import Loaded, load, load_stored, read_plan
+from planrunner.plan.rules.view import Project
 from planrunner.plugins.registry import Registry
 
 INNER = """plan: inner
@@ -44,6 +46,16 @@ def test_a_file_is_linked_with_its_parameters_and_outputs(tmp_path: Path) -> Non
     assert task.sub is not None and (task.sub.id, task.sub.file) == ("inner", "inner.yaml")
     assert (task.params, [param.name for param in task.sub.params]) == ({"who": "ann"}, ["who", "times"])
     assert [path for path, _ in result.files] == ["inner.yaml"]
+
+
+@pytest.mark.parametrize("more", ["", "no_such_key: 1\n"])
+def test_a_run_is_looked_back_on_once_however_its_plan_is_read(tmp_path: Path, more: str) -> None:
+    (tmp_path / "main.yaml").write_text(outer("inner.yaml", "    params: {who: ann}\n") + more)
+    (tmp_path / "inner.yaml").write_text(INNER)
+    source = read_plan(str(tmp_path / "main.yaml")).source
+    plan = load_stored(source, Registry(), Project(roster=Roster(reflect=True)))
+    assert [task.id for task in plan.tasks] == ["one", "reflection"]
+    assert plan.tasks[0].sub is not None and [task.id for task in plan.tasks[0].sub.tasks] == ["say"]
 
 
 def test_the_digest_of_the_outer_plan_covers_the_inner_one_and_not_its_layout(tmp_path: Path) -> None:

@@ -163,7 +163,7 @@ def skills(ground: Ground, patterns: Iterable[str]) -> Iterator[Piece]:
 def _skill(path: str, text: str) -> Piece:
     front = re.match(_FRONT, text, re.DOTALL)
     about = {name: quoted or bare for name, quoted, bare in re.findall(_ABOUT, front[1] if front else "")}
-    name = about.get("name") or os.path.basename(path).rpartition(".")[0]
+    name = about.get("name") or os.path.splitext(os.path.basename(path))[0]
     brief = f"{name}: {about['description']}" if about.get("description") else name
     whole = f"{brief}\n{text[front.end() if front else 0 :].strip()}"
     return Piece("skills", path, most_tokens(whole), partial(cut, whole), f"{brief} (in {path})")
