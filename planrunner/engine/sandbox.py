@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.caller import workspace
 from planrunner.capabilities.contract import Call, Failure, basic_environment
+from planrunner.capabilities.files.scope import trees
 from planrunner.capabilities.http.guard import Guard
 from planrunner.engine.attempts import named
 from planrunner.engine.processes import SpawnFailed, search
@@ -65,7 +66,7 @@ def confined(call: Call, grounds: Grounds, path: str, made: str) -> Confinement:
     root = os.path.realpath(grounds.directory or workspace().root)
     own = os.path.realpath(os.path.dirname(call.scratch))
     own = own if own.endswith(_OWN) else ""
-    place = Place(root, grounds.state_dir, own, _engine(), _tools(path))
+    place = Place(root, grounds.state_dir, own, _engine(), _tools(path), tuple(trees(root)))
     confines = confinement(call.rights, place, grounds.untrusted, made)
     if confines.kind == "none":
         return confines

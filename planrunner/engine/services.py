@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from planrunner.capabilities.contract import Call, Enclosed, Failure, Lasting, Planning, basic_environment
-from planrunner.capabilities.files.scope import require_within
+from planrunner.capabilities.files.scope import ground_of, require_within
 from planrunner.engine.secrets import Grant, conceal, grant, needed
 from planrunner.errors import NotFound, PlanInvalid, UsageError
 from planrunner.files import match
@@ -261,14 +261,15 @@ def _leave_the_state(state: str, path: str, said: str) -> None:
 
 
 def held(call: Call, outcome: Outcome, top: str) -> Outcome:
-    """The outcome, refused where one of the files that the task gives or keeps may not be read by its policy. Its paths
-    are judged from ``top``, the directory of the run."""
+    """The outcome, refused where one of the files that the task gives or keeps may not be read by its policy. The run
+    works in ``top``."""
     if outcome.failure:
         return outcome
     try:
+        ground = ground_of(top, call.directory)
         for touch in taken(call.task):
             for path in match.files(call.directory, touch.text):
-                require_within(call.rights, (top, os.path.join(call.directory, path)))
+                require_within(call.rights, (ground, os.path.join(call.directory, path)))
     except Failure as failure:
         return outcome._replace(failure=failure.failure, message=str(failure), outputs={}, rule=failure.rule)
     return outcome

@@ -215,6 +215,57 @@ def test_the_scopes_of_a_policy_hold_in_the_tree_of_a_candidate(make: Make) -> N
     assert (folder / "note.txt").read_text() == "x" and not (folder / "other.txt").exists()
 
 
+@pytest.mark.parametrize("files", [{"read": ["*.txt"], "deny": ["own/*"]}, {"deny": ["own/*"]}])
+def test_the_scopes_of_a_policy_hold_for_the_context_of_a_candidate(make: Make, files: Json) -> None:
+    bench = make(["Done."])
+    repository(bench)
+    _own(bench)
+    context = {"include": ["files"], "files": ["note.txt", "own/key.txt"]}
+    plan = PLAN + "    score: '1'\n"
+    told = bench.run(plan, agents={"coder": {"context": context}}, policy={"files": files})
+    assert told["status"] == "completed", told
+    assert all("still wrong" in heard.said() for heard in bench.model.heard)
+    assert not any("hidden words" in heard.said() for heard in bench.model.heard)
+
+
+def test_the_scopes_of_a_policy_hold_for_what_the_check_of_a_candidate_gives(make: Make) -> None:
+    bench = make(["Done."])
+    repository(bench)
+    _own(bench)
+    score = "    score: {run: 'true', outputs: {key: {path: own/key.txt}}}\n"
+    told = bench.run(PLAN + score, policy={"files": {"deny": ["own/*"]}})
+    assert told["status"] == "failed"
+    assert "own/key.txt" in told["tasks"]["fix/candidate-1/score"]["detail"], told
+    assert "hidden words" not in json.dumps(told)
+
+
+@pytest.mark.parametrize("below", [".", "inner"])
+def test_what_a_policy_denies_is_not_seen_in_the_tree_of_any_candidate(make: Make, below: str) -> None:
+    words = "cat own/key.txt $(find ../.. ../../.. -maxdepth 5 -name key.txt)"
+
+    def script(heard: Heard) -> Json:
+        if any(role == "tool" for role, _ in heard.turns):
+            return "Done."
+        return [("shell", {"command": words}), ("files_read", {"path": "own/key.txt"})]
+
+    bench = make(script)
+    repository(bench)
+    bench.folder = bench.folder / below
+    bench.folder.mkdir(exist_ok=True)
+    _own(bench)
+    told = bench.run(PLAN + "    score: '1'\n", policy={"files": {"deny": ["own/*"]}})
+    assert told["status"] == "completed", told
+    said = [heard.said() for heard in bench.model.heard]
+    assert not any("hidden words" in each for each in said)
+    assert sum("denies reading own/key.txt" in each for each in said) == 3
+
+
+def _own(bench: Bench) -> None:
+    """A file that a policy may keep from plans."""
+    (bench.folder / "own").mkdir()
+    (bench.folder / "own" / "key.txt").write_text("hidden words\n")
+
+
 def test_a_run_that_was_killed_goes_on_with_its_candidates(make: Make) -> None:
     work = writes(lambda number: "right\n" if number == 2 else "no\n")
     killed: list[subprocess.Popen[bytes]] = []

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
+from planrunner.files.listing import repository_around
 from planrunner.files.match import placed
 from planrunner.plan.policy_checks import Wanted, refusal
 from planrunner.plan.rights import Level, restricts
@@ -17,12 +18,33 @@ BRANCHES = ".branches"
 
 
 def ground(context: Context) -> str:
-    """The folder from which the scopes of a policy count: the working directory of the run or, for a call that works in
-    the tree of a candidate, that tree."""
+    """The folder from which the scopes of a policy count for a call."""
     here = context.call.directory
-    top = context.services.directory() if context.services is not None else here
+    return ground_of(context.services.directory() if context.services is not None else here, here)
+
+
+def ground_of(top: str, here: str) -> str:
+    """The folder from which the scopes of a policy count for what is done in ``here``: the working directory ``top`` of
+    the run or, in the tree of a candidate, what stands for it there."""
     first, *rest = os.path.relpath(os.path.abspath(here), os.path.abspath(top)).split("/")
-    return os.path.join(top, first, rest[0]) if first == BRANCHES and rest else top
+    if first != BRANCHES or not rest:
+        return top
+    inner = _in_repository(top)
+    return os.path.join(top, first, rest[0], *(inner if rest[1 : len(inner) + 1] == inner else ()))
+
+
+def trees(top: str) -> list[str]:
+    """The trees of candidates below the working directory of a run, and what stands for that directory in each."""
+    folder, inner = os.path.join(top, BRANCHES), _in_repository(top)
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    roots = [os.path.join(folder, name) for name in names]
+    return [*roots, *(os.path.join(root, *inner) for root in roots if inner)]
+
+
+def _in_repository(top: str) -> list[str]:
+    """The way from the top of the repository around a folder to it: the trees of candidates hold all of that."""
+    real, around = os.path.realpath(top), repository_around(top)
+    return os.path.relpath(real, around).split("/") if around not in ("", real) else []
 
 
 class Scope(NamedTuple):
@@ -58,6 +80,7 @@ def scope_between(rights: Iterable[Level], top: str, here: str) -> Scope | None:
     levels = tuple(level for level in rights if restricts(level.data, "files"))
     if not levels:
         return None
+    top = ground_of(top, here)
     named = (os.path.abspath(top), os.path.abspath(here))
     real = (os.path.realpath(top), os.path.realpath(here))
     alike = placed(*named, ()) == placed(*real, ())

@@ -125,9 +125,11 @@ class _Let(NamedTuple):
     folder: bool | None = None
 
 
-def scope(levels: Sequence[Level], root: str, state: str, programs: Iterable[str] = ()) -> Scope:
-    """What these levels let in of the working directory and around it. Raises Refused for a pattern that would have too
-    many files looked at."""
+def scope(
+    levels: Sequence[Level], root: str, state: str, programs: Iterable[str] = (), copies: Iterable[str] = ()
+) -> Scope:
+    """What these levels let in of the working directory and around it. What they deny is denied in ``copies`` of it as
+    well. Raises Refused for a pattern that would have too many files looked at."""
     root = os.path.realpath(root)
     writable = [_Let(root), *_outside(levels, root, "write")]
     readable = [_Let(root), *_outside(levels, root, "read", "write")]
@@ -145,6 +147,8 @@ def scope(levels: Sequence[Level], root: str, state: str, programs: Iterable[str
         if read is not None:
             readable = _both(readable, list(_found((*texts(read), *texts(write)), root)))
         denied += _denied(texts(files.get("deny")), root)
+        within = [each for each in texts(files.get("deny")) if not os.path.isabs(each)]
+        denied += (path for copy in copies for path in _denied(within, copy))
     if len({*denied, *(each.path for each in (*writable, *readable))}) > EACH:
         words = f"more than {EACH} files would be let in or hidden one by one"
         raise Refused(words, "name the folders that they lie in (`docs/**`)", "policy.files")
@@ -155,7 +159,7 @@ def scope(levels: Sequence[Level], root: str, state: str, programs: Iterable[str
         (*(each.path for each in writable), *held),
         tuple(each.path for each in readable if each.folder is None),
         (*guarded, *programs),
-        tuple(denied),
+        tuple(dict.fromkeys(denied)),
         tuple(Missing(each.path, each.folder) for each in writable if each.folder is not None),
     )
 
@@ -290,13 +294,15 @@ _PASSED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM")
 
 class Place(NamedTuple):
     """Where a call takes place: the directory of the run, its state directory, the folder of this attempt alone, and
-    what planrunner runs on, which is read and never written. ``tools`` are folders of programs to be let in."""
+    what planrunner runs on, which is read and never written. ``tools`` are folders of programs to be let in, ``copies``
+    folders that hold the same files as ``root``."""
 
     root: str
     state: str
     own: str
     programs: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
+    copies: tuple[str, ...] = ()
 
 
 class Demand(NamedTuple):
@@ -345,7 +351,7 @@ def confinement(levels: Sequence[Level], place: Place, untrusted: bool, made: st
     is_made = bool(made) and wanted.who == made
     if wanted.kind == "none":
         return Confinement("none", place.root, network="open", limits=Limits())
-    files = scope(levels, place.root, place.state, place.programs)
+    files = scope(levels, place.root, place.state, place.programs, place.copies)
     limits, origins = _limits(levels, untrusted)
     return Confinement(
         wanted.kind,
