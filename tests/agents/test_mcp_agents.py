@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 pytest.importorskip("mcp")
 pytest.importorskip("pydantic_ai")
-sys.path.insert(0, str(Path(__file__).parent))
 
 from bench import Bench
 from mcp_parts import COMMAND, over_http
-from scripted import ScriptedModel
 
 Json = Any
 Make = Callable[..., Bench]
@@ -24,22 +20,18 @@ HARMLESS = {"mcp": COMMAND, "tools": ["keep", "note", "delete_note", "picture"]}
 
 
 @pytest.fixture
-def make(tmp_path: Path) -> Iterator[Make]:
+def make(make: Make) -> Make:
     """A project whose agent has the server `notes` and follows a script."""
-    models: list[ScriptedModel] = []
 
     def made(
         script: Any, provider: str = "openai-compatible", server: Json = HARMLESS, tools: Json = ("notes",)
     ) -> Bench:
-        models.append(ScriptedModel(script))
-        bench = Bench(tmp_path, models[-1], provider)
+        bench = make(script, provider)
         bench.settings["tools"] = {"notes": server}
         bench.settings["agents"]["coder"]["tools"] = list(tools)
         return bench
 
-    yield made
-    for model in models:
-        model.__exit__()
+    return made
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic", "google"])

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 pytest.importorskip("mcp")
-sys.path.insert(0, str(Path(__file__).parent))
 
 from canaries import canary
 from mcp_parts import COMMAND, SERVER, environment_of, free_port, is_alive, over_http

@@ -27,7 +27,7 @@ STEP_TIMEOUT = 600.0
 MOST = 8
 """Candidates of one task."""
 _PARTS = ("candidates", "agents", "prompts")
-_BESIDE = ("text", "transcript", "usage")
+_BESIDE = ("transcript", "usage")
 VOTE = "vote"
 
 
@@ -100,7 +100,7 @@ class _Branches:
             schema = schema_of(values.data(self._nodes["schema"])) if "schema" in self._nodes else {}
         except Unreadable:
             schema = {}
-        own = [*schema.get("properties", {}), *_BESIDE[0 if not schema else 1 :]]
+        own = [*(schema.get("properties", {}) if schema else ("text",)), *_BESIDE]
         return [name for name in own if name not in ("best", "score", "candidates")]
 
     def _candidate(self, at: int) -> Json:
