@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from planrunner.app.plans.preview import Previewed
+from planrunner.app.proof.envelope import KnownPlan, effect_of, is_irreversible
 from planrunner.app.proof.names import walk
 from planrunner.capabilities.agent.context import assembled, of_files
 from planrunner.capabilities.agent.material import Ground
@@ -28,6 +29,7 @@ def agents_of(path: str, previewed: Previewed) -> list[dict[str, Json]]:
     project = find_project(path)
     models = read_data(project).get("models") or {}
     ground = Ground(project, project, levels(policy_records(project)))
+    known = KnownPlan(previewed.plan, previewed.params, previewed.traits, previewed.env)
     rows = []
     for path, task in walk(previewed.plan.tasks):
         asking = _asking(task)
@@ -41,7 +43,7 @@ def agents_of(path: str, previewed: Previewed) -> list[dict[str, Json]]:
             "session": task.agent.session,
             "rounds": task.loop.max,
             "budgets": {name: value for name, value in task.budgets._asdict().items() if value},
-            "tools": [_tool(each, previewed.traits) for each in _tools(task)],
+            "tools": [_tool(known, each) for each in _tools(task)],
             "context": _context(inputs.get("profile"), ground),
         }
         rows.append(masked_data(row))
@@ -67,18 +69,14 @@ def _tools(task: Task) -> Iterator[Task]:
         yield from tools_of(each)
 
 
-def _tool(tool: Task, traits: Mapping[str, Json]) -> dict[str, Json]:
+def _tool(known: KnownPlan, tool: Task) -> dict[str, Json]:
     """A tool and what it may do: an effect class, or words."""
     record = {"name": tool.id, "calls": tool.uses or tool.subplan_file, "may": "", "irreversible": False}
     if tool.gate is not None:
         return {**record, "may": "asks a person"}
     if tool.sub is not None:
         return {**record, "may": f"runs the plan {tool.subplan_file}"}
-    trait = traits.get(tool.uses, ())
-    undone = len(trait) > 4 and bool(trait[4])
-    effect = str(trait[0]) if trait else ""
-    changes = effect in ("unsafe", "checkable", "idempotent")
-    return {**record, "may": effect, "irreversible": changes and not undone}
+    return {**record, "may": effect_of(known, tool), "irreversible": is_irreversible(known, tool)}
 
 
 def _context(profile: Json, ground: Ground) -> dict[str, Json] | None:

@@ -146,7 +146,7 @@ def envelope(known: KnownPlan, parallel: int) -> dict[str, Json]:
         },
         "budgets": compared(plan, {**worst._asdict(), "time": with_slots(worst, parallel), "calls": worst.attempts}),
         "writes": _writes(known, running),
-        "irreversible": _irreversible(known, running),
+        "irreversible": [path for path, task in walk(running) if is_irreversible(known, task)],
         "asks": _asks(known, running),
         "max_parallel": parallel,
         "on_failure": plan.on_failure,
@@ -349,14 +349,10 @@ def _writes(known: KnownPlan, tasks: Sequence[Task]) -> list[dict[str, Json]]:
     return result
 
 
-def _irreversible(known: KnownPlan, tasks: Sequence[Task]) -> list[str]:
-    """Tasks whose effects nothing undoes: as PLAN604 has it, also those that may be repeated, unless the task itself
-    says that it is one."""
-    return [
-        path
-        for path, task in walk(tasks)
-        if task.uses and not inner(task) and _changes(known, task) and not _undone(known, task)
-    ]
+def is_irreversible(known: KnownPlan, task: Task) -> bool:
+    """Whether nothing undoes the effect of a task: as PLAN604 has it, also of one that may be repeated, unless the task
+    itself says that it is one."""
+    return bool(task.uses) and not inner(task) and _changes(known, task) and not _undone(known, task)
 
 
 def _changes(known: KnownPlan, task: Task) -> bool:

@@ -102,8 +102,7 @@ def version(word: str, desk: Desk, suites: Sequence[Suite]) -> Version:
 def evaluate(suite: Suite, desk: Desk, other: Version | None = None) -> list[Scored]:
     """The results of a suite, in its order. Raises NotFound, UsageError where a run, a revision or a project cannot be
     had; whatever the runs do ends in the results."""
-    with _Evaluation(suite, desk, other or Version()) as evaluation:
-        return evaluation.results()
+    return _Evaluation(suite, desk, other or Version()).results()
 
 
 class Fund:
@@ -152,16 +151,8 @@ class _Evaluation:
         self._suite, self._desk, self._other = suite, desk, other
         self._fund = Fund(suite.budgets, suite.parallel)
         self._runner = Runner()
-        self._lock = threading.Lock()
         self._places: dict[str, str] = {}
         self._folder = tempfile.mkdtemp(dir=desk.folder)
-
-    def __enter__(self) -> _Evaluation:
-        return self
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is not None:
-            self._runner.stop()
 
     def results(self) -> list[Scored]:
         """All runs, at most ``parallel`` at once."""
@@ -173,10 +164,10 @@ class _Evaluation:
             self._place(case)  # what cannot be had is told before anything runs
         with ThreadPoolExecutor(suite.parallel, "planrunner-eval") as pool:
             waiting = {}
-            for row, number in jobs:
-                score = partial(self._score, *rows[row], number)
-                waiting[pool.submit(copy_context().run, score)] = row, number
             try:
+                for row, number in jobs:
+                    score = partial(self._score, *rows[row], number)
+                    waiting[pool.submit(copy_context().run, score)] = row, number
                 for done, future in enumerate(as_completed(waiting), 1):
                     row, number = waiting[future]
                     scores[row][number] = future.result()
@@ -268,17 +259,17 @@ class _Evaluation:
         score = score._replace(misses=tuple(misses(run, case.checks)))
         try:
             verdicts, unmet = judged(run, case.checks, lambda criteria, text: self._ask(criteria, text, spending))
+        except _Short:
+            return score._replace(judging=spending.judging, short=True)
         except NotJudged as error:
-            short = str(error) == _SHORT
-            broken = "" if short else f"not judged: {error}"
-            return score._replace(judging=spending.judging, broken=broken, short=short)
+            return score._replace(judging=spending.judging, broken=f"not judged: {error}")
         return score._replace(judging=spending.judging, misses=(*score.misses, *unmet), verdicts=tuple(verdicts))
 
     def _ask(self, criteria: Sequence[str], material: str, spending: _Spending) -> list[dict[str, Json]]:
         """The verdicts of the judge of the project as it is now, whatever version was run."""
         left = {what: amount - spending.used.get(what, amount) for what, amount in spending.share.items()}
         if any(amount <= 1e-9 for amount in left.values()):
-            raise NotJudged(_SHORT)
+            raise _Short
         limits = {what: written_amount(what, amount) for what, amount in left.items()}
         text = json.dumps({**_JUDGE, "tasks": [{**_JUDGE["tasks"][0], **({"budgets": limits} if limits else {})}]})
         state = tempfile.mkdtemp(dir=self._folder)
@@ -295,12 +286,17 @@ class _Evaluation:
         spending.judging = run.used
         if run.state.status != "completed":
             task = run.state.tasks[0]
-            raise NotJudged(_SHORT if limits and task.failure == "budget" else task.detail or run.state.detail)
+            if limits and task.failure == "budget":
+                raise _Short
+            raise NotJudged(task.detail or run.state.detail)
         verdicts: list[dict[str, Json]] = run.state.tasks[0].outputs["verdicts"]
         return verdicts
 
 
-_SHORT = "the budgets of the evaluation are used up"
+class _Short(NotJudged):
+    """The budgets of the evaluation are used up."""
+
+
 _JUDGE: dict[str, Json] = {
     "plan": "judgement",
     "params": {"criteria": {"type": "list", "required": True}, "material": {"type": "string", "required": True}},
