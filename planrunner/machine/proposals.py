@@ -3,6 +3,8 @@ plan is taken over or declined."""
 
 from __future__ import annotations
 
+from hashlib import sha256
+
 from planrunner.machine.events import RevisionDeclined, TaskSettled
 from planrunner.machine.state import State
 
@@ -11,6 +13,11 @@ def proposed(state: State) -> int | None:
     """The number of the task whose proposal is open; None where there is none."""
     number = state.index.get(state.proposal) if state.proposal else None
     return number if number is not None and state.tasks[number].status == "completed" else None
+
+
+def digest_of(text: str) -> str:
+    """The digest that accepts a proposed plan."""
+    return f"sha256:{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def settled(state: State, event: TaskSettled) -> None:

@@ -56,6 +56,11 @@ def test_a_plan_seen_before_runs_without_parsers_and_schema(loaded, plan, run):
     assert not {"planrunner.plan.load", "planrunner.plan.rules.table"} & modules
 
 
+@pytest.mark.parametrize("command", ["approve", "resume", "retry", "revise"])
+def test_a_command_that_continues_a_run_imports_no_client_of_models(loaded, command):
+    assert not {"asyncio", "httpx2", "pydantic_ai", "sqlalchemy"} & loaded(command, "--help")
+
+
 def test_a_command_imports_no_other_command(loaded):
     modules = {name for name in loaded("rule", "PLAN101") if name.startswith("planrunner.cli.")}
     commands = {"exec", "resume", "lint", "fmt", "graph", "runs", "show", "logs", "events", "why", "doctor", "init"}

@@ -14,14 +14,13 @@ from planrunner.app.runs.execute import RunResult, Watch, directory_of
 from planrunner.app.runs.resume import Manner, resume
 from planrunner.app.runs.revise import ReviseRequest, preview, revise
 from planrunner.caller import principal
-from planrunner.capabilities.agent.plan import digest_of
 from planrunner.engine.poller import StopSwitch, TimeLine, boot
 from planrunner.errors import Hint, NextStep, PlanInvalid, RecordMismatch, RunHeld, UsageError
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.machine.autonomy import beyond, granted
 from planrunner.machine.events import Entry, RevisionDeclined, RunRevised
-from planrunner.machine.proposals import proposed
+from planrunner.machine.proposals import digest_of, proposed
 from planrunner.machine.state import State
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan

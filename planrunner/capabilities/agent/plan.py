@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from difflib import unified_diff
-from hashlib import sha256
 from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.agent.facts import facts
@@ -17,6 +16,7 @@ from planrunner.capabilities.llm.messages import Asked, Message
 from planrunner.capabilities.llm.models import Model
 from planrunner.capabilities.llm.usage import usage_of
 from planrunner.diagnostics import Diagnostic
+from planrunner.machine.proposals import digest_of
 from planrunner.source import Source
 from planrunner.syntax.notations import parse, write
 
@@ -179,11 +179,6 @@ def _drafted(task: _Task, version: _Version, number: int, model: str, attempts: 
         usage=usage_of(attempts)._asdict(),
         attempts=attempts,
     )
-
-
-def digest_of(text: str) -> str:
-    """The digest that accepts a plan."""
-    return f"sha256:{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def _diff(task: _Task, text: str) -> str:
