@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from planrunner.knowledge.memory.entries import Source
+from planrunner.knowledge.memory.entries import Entry, Source
 from planrunner.knowledge.memory.layers import THRESHOLD, Layer, open_layer
-from planrunner.knowledge.memory.lessons import Lesson, advise, learn, signature
+from planrunner.knowledge.memory.lessons import Lesson, advise, key_of, learn, signature
 from planrunner.knowledge.memory.places import Place
+from planrunner.knowledge.vectors import hashed
 
 
 @pytest.fixture
@@ -61,6 +63,18 @@ def test_a_lesson_is_counted_and_recalled_for_a_similar_error(layer: Layer) -> N
     assert advice.similarity > THRESHOLD
     assert advise(layer, "SyntaxError: invalid syntax in main.py", "failure", THRESHOLD) == []
     assert advise(layer, similar, "pattern", THRESHOLD) == [] and advise(layer, "", "failure", THRESHOLD) == []
+
+
+NEVER_USED = {"problem": "disk full", "solution": "s", "signature": "disk full", "uses": 0, "worked": 0}
+
+
+@pytest.mark.parametrize("value", ["no lesson", {"signature": "disk full"}, NEVER_USED])
+def test_what_a_person_put_beside_the_lessons_is_no_advice(layer: Layer, value: Any) -> None:
+    key = key_of("failure", "disk full", "s")
+    layer.put(Entry(key, value, ("failure",), vector=hashed("disk full")), "m1")
+    assert advise(layer, "disk full", "failure", THRESHOLD) == []
+    learn(layer, Lesson("failure", "disk full", "s", worked=True), Source(), "m2")
+    assert [advice.uses for advice in advise(layer, "disk full", "failure", THRESHOLD)] == [1]
 
 
 def test_the_solution_that_mostly_worked_comes_first(layer: Layer) -> None:

@@ -16,6 +16,7 @@ from planrunner.journal.workspace import find_project, find_state
 from planrunner.jsontext import read_json
 from planrunner.knowledge.memory.entries import Entry, Source
 from planrunner.knowledge.memory.layers import Layer, Part, open_layer
+from planrunner.knowledge.memory.lessons import is_lesson
 from planrunner.knowledge.memory.places import Place
 from planrunner.knowledge.vectors import hashed
 from planrunner.plan.nearest import nearest
@@ -106,16 +107,10 @@ def _entry(line: str, number: int) -> Entry:
 def reindexed(layer: Layer) -> int:
     """Make all vectors again, without a model; gives how many."""
     entries, total = layer.page(limit=_ALL)
-    texts = {entry.key: entry.value["signature"] if _is_lesson(entry) else entry.text for entry in entries}
+    texts = {entry.key: entry.value["signature"] if is_lesson(entry) else entry.text for entry in entries}
     if texts:
         layer.embed({key: hashed(text) for key, text in texts.items()})
     return total
-
-
-def _is_lesson(entry: Entry) -> bool:
-    return (
-        isinstance(entry.value, dict) and "signature" in entry.value and entry.key.startswith(("failure/", "pattern/"))
-    )
 
 
 def _mark() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from hashlib import sha256
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from planrunner.knowledge.memory.entries import Changed, Entry, Picked, Source
 from planrunner.knowledge.memory.layers import Layer
@@ -13,6 +13,7 @@ from planrunner.knowledge.vectors import hashed
 
 Json = Any
 Kind = Literal["failure", "pattern"]
+_BEGINNINGS = tuple(f"{kind}/" for kind in get_args(Kind))
 
 _LONGEST = 4_000
 _MOST_LOOKED_AT = 50
@@ -74,6 +75,18 @@ class Lesson(NamedTuple):
     tags: tuple[str, ...] = ()
 
 
+def is_lesson(entry: Entry) -> bool:
+    """Whether an entry was learnt: anything else can be put beside the lessons."""
+    value = entry.value
+    return (
+        entry.key.startswith(_BEGINNINGS)
+        and isinstance(value, dict)
+        and value.keys() >= {"problem", "solution", "signature"}
+        and all(isinstance(value.get(name), int) for name in ("uses", "worked"))
+        and value["uses"] > 0
+    )
+
+
 def learn(layer: Layer, lesson: Lesson, source: Source, mark: str) -> Changed:
     """Count one use of a solution, once for a mark. Raises as ``Layer.put``."""
     sign, problem = signature(lesson.problem), lesson.problem[-_LONGEST:]
@@ -82,9 +95,9 @@ def learn(layer: Layer, lesson: Lesson, source: Source, mark: str) -> Changed:
     draft = layer.checked(Entry(key, value, (lesson.kind, *lesson.tags), source, vector=hashed(sign)))
 
     def counted(before: Entry | None) -> Entry:
-        uses, worked = (before.value["uses"], before.value["worked"]) if before is not None else (0, 0)
-        counts = {"uses": uses + 1, "worked": worked + lesson.worked}
-        tags = dict.fromkeys((*(before.tags if before is not None else ()), *draft.tags))
+        former = before if before is not None and is_lesson(before) else draft._replace(value={"uses": 0, "worked": 0})
+        counts = {"uses": former.value["uses"] + 1, "worked": former.value["worked"] + lesson.worked}
+        tags = dict.fromkeys((*former.tags, *draft.tags))
         return draft._replace(value={**draft.value, **counts}, tags=tuple(tags))
 
     return layer.change(key, mark, counted)
@@ -95,7 +108,7 @@ def advise(layer: Layer, problem: str, kind: Kind, threshold: float, limit: int 
     was tried seldom counts towards a half."""
     sign = signature(problem)
     hits = layer.search(sign, "vector", _MOST_LOOKED_AT, Picked(tags=(kind,)), hashed(sign)) if sign else []
-    advices = [_advice(hit.entry, hit.score) for hit in hits if hit.score >= threshold]
+    advices = [_advice(hit.entry, hit.score) for hit in hits if hit.score >= threshold and is_lesson(hit.entry)]
     return sorted(advices, key=_worth, reverse=True)[:limit]
 
 
