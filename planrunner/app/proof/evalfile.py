@@ -29,7 +29,7 @@ from planrunner.plan.expressions.check import (
 from planrunner.plan.expressions.check import check as check_value
 from planrunner.plan.expressions.parse import parse as parse_expression
 from planrunner.plan.expressions.quantities import parse_percent
-from planrunner.plan.expressions.tree import children, path_of
+from planrunner.plan.expressions.tree import equalities
 from planrunner.plan.expressions.values import ExpressionError, Problem
 from planrunner.plan.lower.declarations import budgets
 from planrunner.plan.lower.values import Lowering, criterion
@@ -153,9 +153,9 @@ class _Reader:
 
     def _known(self, models: List[Node]) -> None:
         """Models that the project does not have are findings."""
-        section = (
-            read_data(find_project(next(iter(self._plans), self._source.name))).get("models") or {} if models else {}
-        )
+        if not models:
+            return
+        section = read_data(find_project(next(iter(self._plans), self._source.name))).get("models") or {}
         known = [name for name in section if name not in MODEL_CHOICES]
         for node in models:
             name = str(to_json(node))
@@ -276,19 +276,11 @@ def names_of(plan: Plan, source: Source) -> Mapping[str, Type]:
 
 def _no_status(expression: Expression) -> Iterator[Problem]:
     """Comparisons of the status of the run with a word that is not a status."""
-    waiting = [expression.tree]
-    while waiting:
-        tree = waiting.pop()
-        waiting += children(tree)
-        if tree[0] != "compare" or tree[3] not in ("==", "!="):
-            continue
-        for side, other in ((tree[4], tree[5]), (tree[5], tree[4])):
-            if path_of(side) == ("status",) and other[0] == "const" and other[3] not in STATUSES:
-                near = nearest(str(other[3]), STATUSES)
-                help_ = f"did you mean `{near}`?" if near else f"a run is {', '.join(STATUSES)}"
-                yield Problem(
-                    "PLAN006", f"the status of a run is never `{str(other[3])[:40]}`", other[1], other[2], help_
-                )
+    for path, (_, start, end, value) in equalities(expression.tree):
+        if path == ("status",) and value not in STATUSES:
+            near = nearest(str(value), STATUSES)
+            help_ = f"did you mean `{near}`?" if near else f"a run is {', '.join(STATUSES)}"
+            yield Problem("PLAN006", f"the status of a run is never `{str(value)[:40]}`", start, end, help_)
 
 
 def _findings(problems: Iterable[Problem], expression: Expression, node: Node) -> Iterator[Diagnostic]:

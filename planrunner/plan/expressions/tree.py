@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from planrunner.plan.expressions.quantities import Quantity
@@ -76,6 +76,20 @@ def paths_with_places(tree: Tree) -> list[tuple[tuple[str, ...], int, int]]:
         else:
             waiting.extend(children(node))
     return sorted(result, key=lambda one: one[1])
+
+
+def equalities(tree: Tree) -> Iterator[tuple[tuple[str, ...], Tree]]:
+    """What a tree compares by ``==`` or ``!=`` with a constant: the path of each name, and the constant."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        waiting += children(node)
+        if node[0] != "compare" or node[3] not in ("==", "!="):
+            continue
+        for side, other in ((node[4], node[5]), (node[5], node[4])):
+            path = path_of(side)
+            if path is not None and other[0] == "const":
+                yield path, other
 
 
 def localized(tree: Tree, names: tuple[str, ...]) -> Tree:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from planrunner.diagnostics import Diagnostic, Edit, Fix
 from planrunner.plan.expressions.check import Type, check_condition
 from planrunner.plan.expressions.check import check as check_value
-from planrunner.plan.expressions.tree import children, path_of
+from planrunner.plan.expressions.tree import equalities
 from planrunner.plan.expressions.values import Problem
 from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.namespace import OUTCOME, Naming
@@ -91,21 +91,15 @@ def _choosing(site: Site, names: Mapping[str, Type]) -> list[Problem]:
 def _outside_choices(view: PlanView, site: Site) -> Iterable[Problem]:
     """Comparisons of a parameter with a text that is not one of its choices."""
     choices = {param.name: param.choices for param in view.plan.params if param.choices}
-    waiting = [site.expression.tree] if choices and ("params" in site.expression.text) else []
-    while waiting:
-        tree = waiting.pop()
-        waiting += children(tree)
-        if tree[0] != "compare" or tree[3] not in ("==", "!="):
-            continue
-        for side, other in ((tree[4], tree[5]), (tree[5], tree[4])):
-            path = path_of(side)
-            allowed = choices.get(path[1]) if path is not None and len(path) == 2 and path[0] == "params" else None
-            if allowed and path is not None and other[0] == "const" and other[3] not in allowed:
-                said = ", ".join(f"`{each}`" for each in allowed[:8])
-                near = nearest(str(other[3]), [str(each) for each in allowed])
-                help_ = f"did you mean `{near}`?" if near else f"its choices are {said}"
-                message = f"the parameter `{path[1]}` is never `{str(other[3])[:40]}`"
-                yield Problem("PLAN206", message, other[1], other[2], help_)
+    if not choices or "params" not in site.expression.text:
+        return
+    for path, (_, start, end, value) in equalities(site.expression.tree):
+        allowed = choices.get(path[1]) if len(path) == 2 and path[0] == "params" else None
+        if allowed and value not in allowed:
+            said = ", ".join(f"`{each}`" for each in allowed[:8])
+            near = nearest(str(value), [str(each) for each in allowed])
+            help_ = f"did you mean `{near}`?" if near else f"its choices are {said}"
+            yield Problem("PLAN206", f"the parameter `{path[1]}` is never `{str(value)[:40]}`", start, end, help_)
 
 
 def _finding(view: PlanView, site: Site, problem: Problem) -> Diagnostic:
