@@ -196,6 +196,8 @@ def _node(value: Json) -> Node:
         return MappingNode([(Scalar(key, 0, 0, key), _node(each)) for key, each in value.items()], 0, 0)
     if isinstance(value, list):
         return SequenceNode([_node(each) for each in value], 0, 0)
+    if isinstance(value, str):
+        value = value.encode("utf-8", "replace").decode()  # half of a surrogate pair would make the file unreadable
     return Scalar(value, 0, 0, str(value))
 
 

@@ -89,6 +89,8 @@ def test_a_rollback_brings_back_what_a_key_had_and_what_was_forgotten(project: P
         ("memory.put", {"key": "a", "value": 0, "tags": [5]}, "`tags` must be text"),
         ("memory.put", {"key": "a", "value": 0, "vector": ["x"], "embedder": "m"}, "finite numbers"),
         ("memory.search", {"query": "a", "limit": "3"}, "`limit` must be a number"),
+        ("memory.advise", {"problem": "a", "limit": 2.5}, "`limit` must be a whole number, found the number 2.5"),
+        ("kb.search", {"limit": 1.5}, "`limit` must be a whole number"),
         ("memory.get", {"key": "a", "layer": "team"}, "`team` is not a layer of memory"),
         ("memory.learn", {"problem": "a", "solution": 1, "worked": "yes"}, "`worked` is true or false"),
         ("memory.advise", {"problem": None}, "`problem` must be text"),

@@ -108,6 +108,12 @@ def test_a_note_reads_as_it_was_written() -> None:
     assert note_from(note_text(note).encode(), f"kb/{note.id}.yaml") == note
 
 
+def test_text_that_utf_8_cannot_hold_leaves_the_base_readable() -> None:
+    note = claim("half \ud83d of a sign")._replace(text="\udfff", tags=("a\ud800",))
+    read = note_from(note_text(note).encode(), f"kb/{note.id}.yaml")
+    assert (read.title, read.text, read.tags) == ("half ? of a sign", "?", ("a?",))
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

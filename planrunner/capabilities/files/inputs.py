@@ -48,6 +48,8 @@ def _optional(name: str, value: object) -> None:
         return
     if name in _NUMBERS and (isinstance(value, bool) or not isinstance(value, (int, float))):
         raise Failure(f"`{name}` must be a number, found {_found(value)}")
+    if name == "limit" and isinstance(value, float):
+        raise Failure(f"`limit` must be a whole number, found {_found(value)}")
     if name in _LISTS and not isinstance(value, (list, tuple)):
         raise Failure(f"`{name}` must be a list of texts, found {_found(value)}")
     for each in value if isinstance(value, (list, tuple)) else ():
