@@ -103,6 +103,16 @@ def test_a_rollback_brings_back_what_a_key_had_and_what_was_forgotten(project: P
             "`start` and `end` of a citation are numbers",
         ),
         ("kb.claim", {"statement": "x", "citations": [{"file": "gone.txt"}]}, "gone.txt does not exist"),
+        (
+            "kb.claim",
+            {"statement": "x", "citations": [{"url": "https://a.com"}, {"file": "a.txt", "qoute": "q"}]},
+            "`citations[1]` has no key `qoute`, did you mean `quote`?",
+        ),
+        (
+            "kb.note",
+            {"title": "x", "text": "y", "citations": [{"flie": "a.txt"}]},
+            "`citations[0]` has no key `flie`, did you mean `file`?",
+        ),
         ("kb.search", {"tags": "x"}, "`tags` must be a list of texts"),
     ],
 )

@@ -6,7 +6,7 @@ import hashlib
 import posixpath
 import time
 from collections.abc import Mapping
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypedDict
 
 from planrunner.capabilities.contract import Context, Doc, Failure, capability
 from planrunner.capabilities.files.inputs import check
@@ -39,6 +39,26 @@ _LONGEST_TITLE = 500
 _LARGEST_SOURCE = 8 << 20
 _FOLDER = "folder of the knowledge base, inside the working directory"
 _CITATIONS = "sources: maps with `url`, `file` or `artifact`, such as the `evidence` of research.facts"
+
+
+class Source(TypedDict, total=False):
+    """A citation as it is given: the keys of one that is kept, and those of the ``evidence`` of research.facts. Whether
+    it is ``checked`` is found out again."""
+
+    url: str
+    file: str
+    artifact: str
+    title: str
+    author: str
+    quote: str
+    sha256: str
+    text_sha256: str
+    date: str
+    checked: bool
+    host: str
+    start: int
+    end: int
+    fetched_at: str
 
 
 class Kept(NamedTuple):
@@ -121,7 +141,7 @@ def note(
     title: Annotated[str, Doc("title; an existing note with this title gets the new text")],
     text: Annotated[str, Doc("text of the note, as Markdown or plain text")],
     tags: Annotated[list[str] | None, Doc("tags to filter by")] = None,
-    citations: Annotated[list[Any] | None, Doc(_CITATIONS)] = None,
+    citations: Annotated[list[Source] | None, Doc(_CITATIONS)] = None,
     folder: Annotated[str, Doc(_FOLDER, form="file-written")] = FOLDER,
 ) -> Kept:
     """Write a note to the knowledge base."""
@@ -219,10 +239,12 @@ _CLAIM = Verb("kb.claim", _claim)
 def claim(
     context: Context,
     statement: Annotated[str, Doc("the claim, in one sentence")],
-    citations: Annotated[list[Any] | None, Doc(_CITATIONS)] = None,
+    citations: Annotated[list[Source] | None, Doc(_CITATIONS)] = None,
     tests: Annotated[list[str] | None, Doc("tasks in `needs` whose success shows that the claim is true")] = None,
     contradicts: Annotated[list[str] | None, Doc("ids of claims that cannot be true together with it")] = None,
-    confidence: Annotated[float | None, Doc("confidence stated by the author, from 0 to 1; default: computed")] = None,
+    confidence: Annotated[
+        float | None, Doc("confidence stated by the author, from 0 to 1; default: computed", form="fraction")
+    ] = None,
     text: Annotated[str, Doc("details")] = "",
     tags: Annotated[list[str] | None, Doc("tags to filter by")] = None,
     folder: Annotated[str, Doc(_FOLDER, form="file-written")] = FOLDER,
@@ -246,7 +268,19 @@ def claim(
 def _citations(context: Context, given: list[Json] | None) -> tuple[Citation, ...]:
     if given is not None and not isinstance(given, (list, tuple)):
         raise Failure("`citations` must be a list of maps")
+    for number, each in enumerate(given or ()):
+        _require_keys(each, f"citations[{number}]")
     return tuple(_citation(context, each) for each in given or ())
+
+
+def _require_keys(given: Json, name: str) -> None:
+    """Raises Failure for a key that citations do not have: with a misspelt `quote` nothing would be checked."""
+    known = Source.__annotations__
+    for key in given if isinstance(given, dict) else ():
+        if key not in known:
+            near = nearest(str(key), known)
+            way = f", did you mean `{near}`?" if near else f": it may have {', '.join(known)}"
+            raise Failure(f"`{name}` has no key `{key}`{way}")
 
 
 def _citation(context: Context, given: Json) -> Citation:

@@ -226,6 +226,7 @@ _FORMS: dict[str, tuple[Quick, str]] = {
         is_condition,
         "a condition on `status`, `headers`, `json` and `body`, such as `json.state == 'done'`",
     ),
+    "fraction": (lambda value: isinstance(value, (int, float)) and 0 <= value <= 1, "a number from 0 to 1"),
 }
 """What else a schema may ask of a text or number, under `format`."""
 _SCHEMAS = {

@@ -860,6 +860,23 @@ def test_the_finding_about_an_input_says_whose_it_is_and_mends_it() -> None:
     assert finding.message == "`files.delete` needs the input `path` under `with:` of `rollback`"
 
 
+def test_a_misspelt_key_of_a_citation_is_told_with_the_right_one() -> None:
+    text = "plan: p\ntasks:\n  - {id: a, uses: kb.claim, timeout: 1m, with: {statement: x, citations: [%s]}}\n"
+    sound = findings(text % "{file: a.txt, quote: q}, {url: 'https://a.b', start: 0, end: 1}, '{{ now }}'")
+    assert [finding for finding in sound if finding.severity == "error"] == []
+    told = findings(text % "{file: a.txt}, {flie: a.txt}, {file: a.txt, qoute: q}")
+    assert [finding.message for finding in told if finding.severity == "error"] == [
+        "input `citations[1]` of `kb.claim` has no key `flie`, did you mean `file`?",
+        "input `citations[2]` of `kb.claim` has no key `qoute`, did you mean `quote`?",
+    ]
+
+
+@pytest.mark.parametrize(("confidence", "codes"), [("0", []), ("0.5", []), ("'{{ 0.5 }}'", []), ("7", ["PLAN008"])])
+def test_a_confidence_is_from_0_to_1(confidence: str, codes: list[str]) -> None:
+    text = f"plan: p\ntasks:\n  - {{id: a, uses: kb.claim, timeout: 1m, with: {{statement: x, confidence: {confidence}}}}}\n"
+    assert [finding.code for finding in findings(text) if finding.severity == "error"] == codes
+
+
 def test_an_input_whose_value_does_not_fit_the_nearest_one_is_not_renamed() -> None:
     head = "plan: p\ntasks:\n  - {id: a, uses: git.push, timeout: 1m, with: "
     meant = "`git.push` takes no input `refs`, did you mean `ref`?"
