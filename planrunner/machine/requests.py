@@ -194,6 +194,13 @@ SHORTEST = 6
 """Characters of a digest that are enough to name what was shown."""
 
 
+def has_changed(shown: str, seen: str) -> bool:
+    """Whether people saw another thing than what is ``shown`` now, by the digest or its beginning that they say; empty
+    where they say none."""
+    given = seen.strip().lower()
+    return bool(given) and (len(given) < SHORTEST or not shown.startswith(given))
+
+
 class Vote(NamedTuple):
     """What a person says at the gate of task ``gate``: ``verdict`` is approve or reject, ``user`` who the system says
     they are, ``by`` their name. ``roles`` are theirs by the project's list, ``claimed`` by their own word. ``shown`` is
@@ -229,8 +236,7 @@ def count(state: State, vote: Vote) -> Reply:
         number, gate = _waiting(state, vote.gate)
         if gate.expires_at is not None and gate.expires_at <= vote.now:
             raise _Refused(f"`{vote.gate}` has expired; resuming the run settles it")
-        given = vote.shown.strip().lower()
-        if given and (len(given) < SHORTEST or not gate.shown.startswith(given)):
+        if has_changed(gate.shown, vote.shown):
             raise _Refused(f"what was shown has changed: look again (it is {gate.shown[:12]} now)", MISMATCH)
         _check_person(state, gate, vote)
         if vote.verdict == "reject":

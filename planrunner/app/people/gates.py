@@ -18,7 +18,7 @@ from planrunner.journal.workspace import find_state
 from planrunner.machine.admission import Wanted
 from planrunner.machine.gates import sentence
 from planrunner.machine.names import label
-from planrunner.machine.requests import SHORTEST
+from planrunner.machine.requests import has_changed
 from planrunner.machine.state import State
 from planrunner.machine.statuses import ended, said
 from planrunner.machine.windows import Window, shown, windows
@@ -204,8 +204,7 @@ def _approve_window(found: Look, window: Window, body: dict[str, Json], state: s
         more = f"{', '.join(window.coming[:10])} {'has' if len(window.coming) == 1 else 'have'} not reached their gates"
         hint = Hint("wait for them, or decide gates one by one: ", NextStep("approve", run, gates[0]))
         raise UsageError(f"the window `{name}` is not complete: {more}", hint)
-    wanted = str(body.get("shown") or "")
-    if wanted and (len(wanted) < SHORTEST or not shown(found.state, window).startswith(wanted)):
+    if has_changed(shown(found.state, window), str(body.get("shown") or "")):
         message = f"run {run}: what the window `{name}` shows has changed: look again"
         raise RecordMismatch(message, NextStep("gates", run))
     voted: list[Voted] = []

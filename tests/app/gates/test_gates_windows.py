@@ -33,7 +33,7 @@ def test_one_approval_decides_every_gate_of_a_window(project: Any) -> None:
     assert "window release: 2 gates" in listed
     assert listed.count(" approve ") == 1
     assert f"approve {project('gates', '--json').data['windows'][0]['run_id']} release --shown {shown[:12]}" in listed
-    done = project("approve", "last", "release", "--shown", shown[:12], "--reason", "read both", "--resume")
+    done = project("approve", "last", "release", "--shown", shown[:12].upper(), "--reason", "read both", "--resume")
     assert done.code == 0
     votes = project.events("gate_voted")
     assert [(vote["task"], vote["verdict"], vote["reason"]) for vote in votes] == [
