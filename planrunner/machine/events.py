@@ -555,7 +555,7 @@ class GateOpened(NamedTuple):
     """People are asked; the task is blocked until they have decided. ``need`` of those with one of ``roles`` or among
     ``people`` (anybody where both are empty) decide. ``shown`` is the digest of everything an approval is for: run,
     task, visit, plan, policy, the question and the evidence. ``expires_at`` is seconds since 1970 on the run's time
-    line."""
+    line. ``unchosen`` says why the ``choose`` of the gate took no option; empty where it has none."""
 
     task: str
     visit: int
@@ -572,6 +572,7 @@ class GateOpened(NamedTuple):
     need: int = 1
     not_starter: bool = False
     expires_at: float | None = None
+    unchosen: str = ""
 
 
 class GateReopened(NamedTuple):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from hashlib import sha256
 from typing import Any
 
-from planrunner.jsontext import stable_json
+from planrunner.jsontext import as_text, stable_json
 from planrunner.machine import rework, verdicts
 from planrunner.machine.admission import POLICY, policy_asks
 from planrunner.machine.commands import AskPeople, Command, Record
@@ -147,7 +147,8 @@ def _examined(state: State, number: int, gate: GateState, now: float) -> GateOpe
     failed += [why for check in written.checks if check.expression is not None and (why := unmet(check, scope))]
     if failed:
         return GateDecided(task.id, gate.visit, "failed", ("checks",), "; ".join(failed))
-    if written.choose is not None and (choice := chosen(gate.request, written.choose, scope)):
+    choice, unchosen = ("", "") if written.choose is None else chosen(gate.request, written.choose, scope)
+    if written.choose is not None and choice:
         reason = f"`{written.choose.text.strip()}` is `{choice}`"
         outputs = {**_outputs("passed", CHOSEN[0], reason), "choice": choice}
         return GateDecided(task.id, gate.visit, "passed", CHOSEN, reason, outputs)
@@ -173,20 +174,26 @@ def _examined(state: State, number: int, gate: GateState, now: float) -> GateOpe
         written.need,
         written.not_starter,
         _expiry(state, task, written, now),
+        unchosen,
     )
 
 
 CHOSEN = ("choose",)
 """Who decides a gate whose `choose` names one of its options."""
+_LONGEST_CHOICE = 80
+"""Characters of what `choose` gave that people are shown."""
 
 
-def chosen(request: dict[str, Json], choose: Expression, scope: GateScope) -> str:
-    """The option that is taken without asking; empty where the expression names none, or has no value."""
+def chosen(request: dict[str, Json], choose: Expression, scope: GateScope) -> tuple[str, str]:
+    """The option that is taken without asking; or else why people are asked, with nothing to say where the expression
+    gives an empty text."""
     try:
         name = evaluate(choose.tree, scope)
-    except EvaluationError:
-        return ""
-    return next((str(each["name"]) for each in request.get("options", ()) if each["name"] == name), "")
+    except EvaluationError as error:
+        return "", f"`choose` has no value: {error}"
+    known = next((str(each["name"]) for each in request.get("options", ()) if each["name"] == name), "")
+    given = " ".join(as_text(name).split())[:_LONGEST_CHOICE]
+    return known, "" if known or name in ("", None) else f"`choose` gave `{given}`, which is no option"
 
 
 def _expiry(state: State, task: Task, written: Gate, now: float) -> float | None:
@@ -357,7 +364,8 @@ def gate_opened(state: State, event: GateOpened, at: float) -> None:
         move(state, number, task_state, "blocked")
     task_state.judged = True
     task_state.reason = _REASONS.get(event.stage, "gate")
-    task_state.detail = event.ask
+    gate.unchosen = event.unchosen
+    task_state.detail = asking(event.ask, event.unchosen)
     state.candidates.pop(number, None)
     if event.expires_at is not None:
         state.wheel.set(event.expires_at, number)
@@ -365,12 +373,17 @@ def gate_opened(state: State, event: GateOpened, at: float) -> None:
         state.candidates[number] = None
 
 
+def asking(ask: str, unchosen: str) -> str:
+    """What people are asked, and why they are where the plan could have chosen."""
+    return f"{ask} ({unchosen})" if unchosen else ask
+
+
 def gate_reopened(state: State, event: GateReopened, at: float) -> None:
     number, gate = _gate_of(state, event.task, event.visit)
     if gate is not None:
         gate.request, gate.evidence, gate.policy, gate.shown = event[2:6]
         gate.votes = []
-        state.tasks[number].detail = str(event.request.get("ask", ""))
+        state.tasks[number].detail = asking(str(event.request.get("ask", "")), gate.unchosen)
 
 
 def gate_voted(state: State, event: GateVoted, at: float) -> None:

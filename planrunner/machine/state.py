@@ -47,6 +47,7 @@ class GateState:
         "roles",
         "shown",
         "stage",
+        "unchosen",
         "visit",
         "votes",
     )
@@ -58,7 +59,7 @@ class GateState:
         self.request = request
         self.examined = self.opened = self.escalated = self.cut = False
         self.evidence: tuple[dict[str, Json], ...] = ()
-        self.policy = self.shown = ""
+        self.policy = self.shown = self.unchosen = ""
         self.votes: list[GateVoted] = []
         self.roles: tuple[str, ...] = ()
         self.people: tuple[str, ...] = ()

@@ -166,6 +166,7 @@ def gate_object(state: State, number: int) -> dict[str, Json]:
         "kind": request.get("kind", ""),
         "ask": request.get("ask", ""),
         "words": request.get("words", []),
+        "unchosen": gate.unchosen,
         "about": about(state, number),
         "hypotheses": list(request.get("hypotheses", ())),
         "options": list(request.get("options", ())),
@@ -264,6 +265,7 @@ def _question_lines(terminal: Terminal, state: State, number: int, now: float, w
     request = gate.request
     lines = [f"{terminal.sign('blocked')} {terminal.paint(task, 'bold')}  {harmless(str(request.get('ask', '')))}"]
     lines.append(f"    {waiting_text(gate, now)}")
+    lines += [f"    {harmless(gate.unchosen)}"] if gate.unchosen else []
     lines += [f"    {line}" for line in about_lines(state, number)]
     lines += [f"    - {harmless(word)}" for word in request.get("words", ()) if word not in request.get("ask", "")]
     lines += [f"    {line}" for line in gate_table(request.get("hypotheses", ()))]

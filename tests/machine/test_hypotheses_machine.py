@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -23,6 +24,8 @@ from planrunner.machine.hypotheses import Belief, beliefs, best, ranked
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.state import State
 from planrunner.plan.expressions.values import MissingName
+from planrunner.views.gates import gate_lines, gate_objects
+from planrunner.views.terminal import Terminal
 
 GOOD = Outcome(exit_code=0, duration=1.0)
 BAD = Outcome("logic", "exit code 1", exit_code=1, duration=1.0)
@@ -220,6 +223,30 @@ def test_a_choice_is_made_without_people_where_a_hypothesis_is_ahead() -> None:
     assert replay(run.plan, RUN_ID, run.entries).difference is None
     even = GateRun(plan(*tasks, hypotheses=["race", "pool"]), {"measure": [Outcome("timeout", "")]})
     assert even.statuses()["pick"] == "blocked"
+    waiting = even.state.tasks[1].gate
+    assert waiting is not None and waiting.unchosen == ""
+
+
+@pytest.mark.parametrize(
+    ("choose", "said"),
+    [
+        ("lower('RCAE')", "`choose` gave `rcae`, which is no option"),
+        ("default(tasks.measure.outputs.cause, 1)", "`choose` gave `1`, which is no option"),
+        ("tasks.measure.outputs.cause", "`choose` has no value: "),
+    ],
+)
+def test_people_who_are_asked_are_told_that_the_choice_was_no_option(choose: str, said: str) -> None:
+    gate = {
+        "id": "pick", "needs": ["measure"], "gate": "decision", "ask": "Which?", "options": ["race", "pool"],
+        "choose": choose,
+    }  # fmt: skip
+    run = GateRun(plan(measure(), gate), {"measure": [BAD]})
+    waiting = run.state.tasks[1].gate
+    assert waiting is not None and waiting.unchosen.startswith(said)
+    assert run.state.tasks[1].detail.startswith(f"Which? ({said}")
+    assert "".join(gate_lines(Terminal(io.StringIO()), run.state, 1, 0.0, whole=False)).count(said) == 1
+    assert gate_objects(run.state, 0.0)[0]["unchosen"] == waiting.unchosen
+    assert replay(run.plan, RUN_ID, run.entries).difference is None
 
 
 def test_a_decision_shows_the_hypotheses_and_is_asked_again_when_they_change() -> None:

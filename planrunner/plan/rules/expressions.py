@@ -9,6 +9,7 @@ from planrunner.plan.expressions.check import Type, check_condition
 from planrunner.plan.expressions.check import check as check_value
 from planrunner.plan.expressions.tree import equalities
 from planrunner.plan.expressions.values import Problem
+from planrunner.plan.model import Expression, Task
 from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.namespace import OUTCOME, Naming
 from planrunner.plan.rules.texts import Site, expressions_of, place_of
@@ -46,7 +47,7 @@ def judged(view: PlanView, sites: Iterable[Site]) -> Iterable[Diagnostic]:
         problems = seen.get(key)
         if problems is None:
             naming = naming or Naming(view)
-            problems = [*_problems(site, naming), *_outside_choices(view, site)]
+            problems = [*_problems(view, site, naming), *_outside_choices(view, site)]
             if all(path[0] in OUTCOME for path in site.expression.paths):
                 seen[key] = problems  # names that mean the same for every task: judged once
         for problem in problems:
@@ -55,12 +56,12 @@ def judged(view: PlanView, sites: Iterable[Site]) -> Iterable[Diagnostic]:
             yield _finding(view, site, problem)
 
 
-def _problems(site: Site, naming: Naming) -> list[Problem]:
+def _problems(view: PlanView, site: Site, naming: Naming) -> list[Problem]:
     names = naming.names(site.here, site.moment)
     if site.key == "evidence":  # what is weighed follows from the result alone
         names = {name: kind for name, kind in names.items() if name != "hypotheses"}
     if site.key == "choose":
-        return _choosing(site, names)
+        return _choosing(site, names, view.plan.tasks[site.here])
     if site.key in _SETTINGS:
         type_, problems = check_value(site.expression, names)
         if type_.kind not in ("any", *_SETTINGS[site.key]):
@@ -79,13 +80,53 @@ def _problems(site: Site, naming: Naming) -> list[Problem]:
     return problems
 
 
-def _choosing(site: Site, names: Mapping[str, Type]) -> list[Problem]:
-    """What is wrong with an expression that gives the name of an option."""
+def _choosing(site: Site, names: Mapping[str, Type], task: Task) -> list[Problem]:
+    """What is wrong with an expression that gives the name of an option of the gate that ``task`` is."""
     type_, problems = check_value(site.expression, names)
-    if type_.kind not in ("any", "string"):
-        said = f"`{site.expression.text}` is not the name of an option"
-        problems.append(Problem("PLAN205", said, 0, len(site.expression.text), "write for example `hypotheses.best`"))
+    text, given = site.expression.text, task.gate.options if task.gate is not None else ()
+    options = [option.name for option in given]
+    is_text = type_.kind in ("any", "string")
+    if text in options and (problems or not is_text):
+        said = f"`{text}` is read as an expression, not as the name of an option"
+        return [Problem("PLAN205", said, 0, len(text), _AS_TEXT % f"choose: \"'{text}'\"")]
+    problems = [_unquoted(problem, text, options, task.id) for problem in problems]
+    if not is_text:
+        help_ = "write for example `hypotheses.best`"
+        problems.append(Problem("PLAN205", f"`{text}` is not the name of an option", 0, len(text), help_))
+    if all(option.each is None for option in given):
+        problems += _no_options(site.expression, options)
     return problems
+
+
+_AS_TEXT = "an option is text: `%s`"
+
+
+def _unquoted(problem: Problem, text: str, options: list[str], own: str) -> Problem:
+    """A name that stands where the text of an option was meant; the gate itself never was."""
+    if problem.code != "PLAN201":
+        return problem
+    word = text[problem.start : problem.end]
+    whole = word == text
+    near = word if word in options else nearest(word, options) if whole else None
+    if near:
+        return problem._replace(help=_AS_TEXT % (f"choose: \"'{near}'\"" if whole else f"'{near}'"))
+    return problem._replace(help="") if problem.help == f"did you mean `{own}`?" else problem
+
+
+def _no_options(expression: Expression, options: list[str]) -> Iterable[Problem]:
+    """The texts that an expression gives as they stand and that no option has as its name; an empty one asks people."""
+    waiting = [expression.tree]
+    while waiting:
+        tree = waiting.pop()
+        if tree[0] == "if":
+            waiting += tree[4:6]
+        elif tree[0] == "const" and isinstance(tree[3], str) and tree[3] not in ("", *options):
+            near = nearest(tree[3], options)
+            help_ = (
+                f"did you mean `'{near}'`?" if near else f"its options are {', '.join(f'`{o}`' for o in options[:8])}"
+            )
+            said = expression.text[tree[1] : tree[2]]
+            yield Problem("PLAN205", f"`{said}` is not the name of an option", tree[1], tree[2], help_)
 
 
 def _outside_choices(view: PlanView, site: Site) -> Iterable[Problem]:

@@ -31,6 +31,7 @@ from planrunner.machine.events import (
     UndoStarted,
     Warned,
 )
+from planrunner.machine.gates import asking
 from planrunner.machine.names import label, labelled
 from planrunner.machine.state import State, TaskState
 from planrunner.machine.statuses import SETTLED, status_word
@@ -224,7 +225,10 @@ _LINES: dict[type, Callable[[ShownEvent], tuple[str, str]]] = {
     FrameClosing: _closing,
     TasksReset: _reset,
     RetryScheduled: _retry,
-    GateOpened: lambda shown: ("blocked", f"{shown.name} asks: {shown.cut(shown.event.ask)}"),
+    GateOpened: lambda shown: (
+        "blocked",
+        f"{shown.name} asks: {shown.cut(asking(shown.event.ask, shown.event.unchosen))}",
+    ),
     GateReopened: lambda shown: (
         "blocked",
         f"{shown.name} asks again: {shown.cut(', '.join(shown.event.changed))} changed",

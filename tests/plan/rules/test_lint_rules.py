@@ -982,3 +982,56 @@ def test_the_kind_of_what_a_script_prints_is_known() -> None:
     assert [(each.code, each.message) for each in findings(text)] == [
         ("PLAN205", "`tasks.a.outputs.value == 4`: text is compared with a number")
     ]
+
+
+GATE = """plan: p
+defaults: {timeout: 1m}
+hypotheses: {disk: It is full}
+tasks:
+  - {id: set, run: x, evidence: [{hypothesis: disk, supports: exit_code == 0}]}
+  - {id: pick, needs: [set], gate: decision, ask: Which, options: [disk, set, not-yet], choose: %s}
+"""
+
+
+@pytest.mark.parametrize(
+    ("choose", "message", "help_", "fix"),
+    [
+        (
+            "disk",
+            "`disk` is read as an expression, not as the name of an option",
+            "an option is text: `%s'disk'\"`",
+            "",
+        ),
+        ("set", "`set` is read as an expression, not as the name of an option", "an option is text: `%s'set'\"`", ""),
+        (
+            "not-yet",
+            "`not-yet` is read as an expression, not as the name of an option",
+            "an option is text: `%s'not-yet'\"`",
+            "",
+        ),
+        ("dsik", "`dsik` is not defined here", "an option is text: `%s'disk'\"`", ""),
+        ("pikc", "`pikc` is not defined here", "", ""),
+        ("\"'disk' if tasks.set.ok else dsik\"", "`dsik` is not defined here", "", ""),
+        ("\"'disk' if tasks.set.ok else disk\"", "`disk` is not defined here", "an option is text: `'disk'`", ""),
+        ("\"'dsik'\"", "`'dsik'` is not the name of an option", "did you mean `'disk'`?", "write `'disk'`"),
+        (
+            "\"'other' if tasks.set.ok else 'disk'\"",
+            "`'other'` is not the name of an option",
+            "its options are `disk`, `set`, `not-yet`",
+            "",
+        ),
+    ],
+)
+def test_a_choice_that_is_no_option_is_told_with_the_option_that_was_meant(
+    choose: str, message: str, help_: str, fix: str
+) -> None:
+    [found] = findings(GATE % choose)
+    wanted = help_ % 'choose: "' if "%s" in help_ else help_
+    assert (found.message, found.help, found.fix.title if found.fix else "") == (message, wanted, fix)
+
+
+@pytest.mark.parametrize(
+    "choose", ["hypotheses.best", "tasks.set.stdout", "\"'disk'\"", "\"hypotheses.best if 1 > 2 else ''\""]
+)
+def test_a_choice_that_may_be_an_option_is_no_finding(choose: str) -> None:
+    assert [finding.code for finding in findings(GATE % choose) if finding.severity == "error"] == []
