@@ -193,7 +193,7 @@ def chosen(request: dict[str, Json], choose: Expression, scope: GateScope) -> tu
         return "", f"`choose` has no value: {error}"
     known = next((str(each["name"]) for each in request.get("options", ()) if each["name"] == name), "")
     given = " ".join(as_text(name).split())[:_LONGEST_CHOICE]
-    return known, "" if known or name in ("", None) else f"`choose` gave `{given}`, which is no option"
+    return known, "" if known or name in ("", None) else f"`choose` gave `{given}`, which is not an option"
 
 
 def _expiry(state: State, task: Task, written: Gate, now: float) -> float | None:

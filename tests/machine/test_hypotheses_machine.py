@@ -230,8 +230,8 @@ def test_a_choice_is_made_without_people_where_a_hypothesis_is_ahead() -> None:
 @pytest.mark.parametrize(
     ("choose", "said"),
     [
-        ("lower('RCAE')", "`choose` gave `rcae`, which is no option"),
-        ("default(tasks.measure.outputs.cause, 1)", "`choose` gave `1`, which is no option"),
+        ("lower('RCAE')", "`choose` gave `rcae`, which is not an option"),
+        ("default(tasks.measure.outputs.cause, 1)", "`choose` gave `1`, which is not an option"),
         ("tasks.measure.outputs.cause", "`choose` has no value: "),
     ],
 )
