@@ -51,6 +51,52 @@ tasks:
     assert _most_at_any_event(bench, what) <= spent["limit"]
 
 
+def test_a_lost_reply_costs_one_request_and_is_tried_again_within_what_is_left(make: Make) -> None:
+    bench = make([{"cut": True}, {"raw": "no json"}, "Done."])
+    told = bench.run(ONE)
+    assert told["status"] == "completed"
+    worst = [_worst(heard) for heard in bench.model.heard[:2]]
+    spent = told["tasks"]["look"]["budget"]
+    assert spent["cost"]["used"] == pytest.approx(sum(cost for cost, _ in worst) + REQUEST["cost"])
+    assert spent["tokens"]["used"] == sum(tokens for _, tokens in worst) + REQUEST["tokens"]
+    assert spent["calls"]["used"] == 3
+    assert _most_at_any_event(bench, "cost") <= 0.1
+    assert bench.call("replay", "last").returncode == 0
+
+
+def test_replies_that_are_always_lost_end_the_task_for_that_and_not_for_its_budget(make: Make) -> None:
+    bench = make([{"cut": True}])
+    told = bench.run(ONE)
+    assert (told["tasks"]["look"]["failure"], told["exit_code"]) == ("transient", 1)
+    assert len(bench.model.heard) == 3
+
+
+def test_what_is_left_bounds_what_is_tried_again_and_the_run_says_so(make: Make) -> None:
+    bench = make([{"cut": True}])
+    told = bench.run(ONE.replace("$0.1", "$0.005"))
+    assert (told["tasks"]["look"]["failure"], told["exit_code"]) == ("budget", 6)
+    assert told["tasks"]["look"]["budget"]["cost"]["used"] <= 0.005
+    assert _most_at_any_event(bench, "cost") <= 0.005
+
+
+ONE = """
+plan: one
+tasks:
+  - id: look
+    agent: coder
+    prompt: Look.
+    tools: [files.glob]
+    budgets: {cost: $0.1}
+"""
+
+
+def _worst(heard: Heard) -> tuple[float, int]:
+    """Dollars and tokens that a request may have used: a token a byte and an allowance in, the longest reply out."""
+    into = len(json.dumps(heard.body, separators=(",", ":"), ensure_ascii=False).encode()) + 1024
+    out = heard.body["max_tokens"]
+    return (into + 2 * out) / 1e6, into + out
+
+
 def _most_at_any_event(bench: Bench, what: str) -> float:
     """The most that was spent and reserved together."""
     spent, reserved, most = 0.0, dict[str, float](), 0.0
@@ -59,8 +105,8 @@ def _most_at_any_event(bench: Bench, what: str) -> float:
         if event["type"] == "attempt_started":
             reserved[event["task"]] = (event.get("reserved") or {}).get(what, 0.0)
         if event["type"] == "attempt_ended":
-            reserved.pop(event["task"], None)
-            spent += ((event.get("outcome") or {}).get("spent") or {}).get(what, 0.0)
+            held = reserved.pop(event["task"], 0.0)
+            spent += event["outcome"]["usage"].get(what, held)
         most = max(most, spent + sum(reserved.values()))
     assert most > 0
     return most

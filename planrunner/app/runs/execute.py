@@ -487,6 +487,8 @@ def exit_code(state: State) -> int:
     failed = state.tasks[number]
     if failed.failure in ("rejected", "expired"):
         return errors.REJECTED
+    if failed.failure == "budget":
+        return errors.BUDGET
     if failed.reason == "backup" and state.compensation_log is not None:
         rule = state.compensation_log.problems.get(number, ("", "", ""))[2]
     else:

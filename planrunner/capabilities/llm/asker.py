@@ -17,7 +17,7 @@ from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.http.client import async_client
 from planrunner.capabilities.llm.messages import Asked, Reply
 from planrunner.capabilities.llm.models import Model, chosen, key_of
-from planrunner.capabilities.llm.usage import Purse, Usage, purse_of
+from planrunner.capabilities.llm.usage import Purse, Usage, dollars, purse_of
 from planrunner.capabilities.llm.wire import Exchange, Wire, exchanged, failure_of
 
 Json = Any
@@ -174,7 +174,7 @@ def _line(exchange: Exchange) -> str:
     if used is None:
         why = f" ({exchange.odd})" if exchange.odd else ""
         return f"`{model.name}` returned invalid usage figures{why}; the full reservation is charged"
-    price = "at a price that is not known" if used.cost is None else f"${used.cost:.9f}".rstrip("0").rstrip(".")
+    price = "at a price that is not known" if used.cost is None else dollars(used.cost)
     return f"`{model.name}` answered: {used.tokens.input} tokens in, {used.tokens.output} out, {price}"
 
 

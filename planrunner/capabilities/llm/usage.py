@@ -2,9 +2,9 @@
 
 The engine has set amounts aside for the attempt. Every request is held to the worst it can cost before it leaves; one
 that could use more than is left is refused, and what one used comes off. A price that is not known is None and never
-nothing. Usage is believed only where it is possible: a number that is missing, is not a whole number, is below zero or
-above the most that the request can have used makes the whole of it unknown, and the engine counts all that was set
-aside.
+nothing. A request whose reply was lost counts as the worst it can have cost. Usage is believed only where it is
+possible: a number that is missing, is not a whole number, is below zero or above the most that the request can have
+used makes the whole of it unknown, and the engine counts all that was set aside.
 
 What requests on their way may cost is noted before they leave: a runner that is killed cannot report it any more, so
 the attempt that is issued again does.
@@ -79,8 +79,8 @@ def _price_list() -> Any:
         return None
 
 
-def _rounded(dollars: float) -> float:
-    return math.ceil(dollars * 1e9 - 1e-6) / 1e9
+def _rounded(price: float) -> float:
+    return math.ceil(price * 1e9 - 1e-6) / 1e9
 
 
 class Noted(NamedTuple):
@@ -182,7 +182,7 @@ class Purse:
         self._notes.add(Noted(1, worst or 0.0, sum(most)))
         self.calls += 1
         self._context.spend(calls=1)
-        reservation = Reservation(self, model, float(sum(most)), worst or 0.0)
+        reservation = Reservation(self, model, most, worst or 0.0)
         self._add(self._reserved, reservation.tokens, reservation.cost)
         return reservation
 
@@ -236,13 +236,18 @@ class Purse:
             )
 
     @staticmethod
-    def _add(amounts: dict[str, float], tokens: float, dollars: float) -> None:
+    def _add(amounts: dict[str, float], tokens: float, price: float) -> None:
         amounts["tokens"] += tokens
-        amounts["cost"] = max(round(amounts["cost"] + dollars, 9), 0.0)
+        amounts["cost"] = max(round(amounts["cost"] + price, 9), 0.0)
+
+
+def dollars(amount: float) -> str:
+    """An amount of money for people, to a billionth."""
+    return f"${amount:.9f}".rstrip("0").rstrip(".")
 
 
 def _shown(what: str, amount: float) -> str:
-    return f"${amount:.9f}".rstrip("0").rstrip(".") if what == "cost" else f"{amount:g} {what}"
+    return dollars(amount) if what == "cost" else f"{amount:g} {what}"
 
 
 class Reservation(NamedTuple):
@@ -250,8 +255,18 @@ class Reservation(NamedTuple):
 
     purse: Purse
     model: Model
-    tokens: float
+    most: Tokens
     cost: float
+
+    @property
+    def tokens(self) -> float:
+        return float(sum(self.most))
+
+    def lost(self) -> Used:
+        """The reply was lost: the worst case counts as used."""
+        used = Used(self.most, cost(self.model, *self.most))
+        self.purse.settle(self, used)
+        return used
 
     def settle(self, tokens: Tokens | None) -> Used | None:
         """The request used so many tokens; None: unknown."""

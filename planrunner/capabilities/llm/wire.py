@@ -17,7 +17,7 @@ from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.http.client import refusal
 from planrunner.capabilities.http.exchange import retry_after
 from planrunner.capabilities.llm.models import Model
-from planrunner.capabilities.llm.usage import Meter, Purse, Reservation, Tokens, Used, most_input
+from planrunner.capabilities.llm.usage import Meter, Purse, Reservation, Tokens, Used, dollars, most_input
 from planrunner.redaction import Redactor
 
 LARGEST = 16 << 20
@@ -39,7 +39,7 @@ class Exchange:
     """One request to a model and its reply, as they went over the wire."""
 
     __slots__ = (
-        *("_key", "_meter", "_purse", "reservation", "is_event_stream", "is_whole", "max_tokens", "model"),
+        *("_key", "_meter", "_purse", "assumed", "reservation", "is_event_stream", "is_whole", "max_tokens", "model"),
         *("redactor", "refused", "reply", "request", "status", "used", "was_sent"),
     )
 
@@ -59,6 +59,8 @@ class Exchange:
         self.request = b""
         self.status = 0
         self.used: Used | None = None
+        self.assumed: Used | None = None
+        """What counts as used because nobody knows whether the model answered."""
 
     def begin(self, body: bytes) -> None:
         """Set the worst case of the request aside. Raises Failure where it may not be sent."""
@@ -78,7 +80,8 @@ class Exchange:
         """A piece of the reply as the library may see it: a whole document, or whole lines of events."""
         data = self.redactor.bytes(data)
         if len(self.reply) + len(data) > LARGEST:
-            self.refused = Failure(f"the reply is larger than {LARGEST >> 20} MiB", "transient")
+            self._meter.odd = f"the reply is larger than {LARGEST >> 20} MiB"
+            self.refused = Failure(self._meter.odd, "transient")
             raise self.refused
         self.reply += data
         if not self.is_event_stream:
@@ -93,17 +96,22 @@ class Exchange:
         cleaned = self._meter.cleaned(text) if text.startswith(b"{") else text
         return line if cleaned is text else b"data: " + cleaned + line[len(line.rstrip(b"\r\n")) :]
 
-    def end(self) -> None:
+    def end(self, failed: bool) -> None:
         """Settle what the request used. A request that the provider answered with an error, or that never left, used
-        nothing; one whose reply broke off, or was kept back on the way, used an unknown amount."""
+        nothing; one that failed otherwise, with its reply lost, kept back on the way or not to be read, counts as the
+        worst it can have used."""
         if self.reservation is None:
             self.used = Used(Tokens(0, 0), 0.0)
             return
         reservation, self.reservation = self.reservation, None
         if not self.was_sent or (self.is_whole and self.status >= 300 and self.status not in _PERHAPS_DONE):
             self.used = reservation.settle(Tokens(0, 0))
+            return
+        tokens = self._meter.tokens() if self.is_whole and self.status < 300 else None
+        if tokens is None and failed and not self.odd:
+            self.assumed = reservation.lost()
         else:
-            self.used = reservation.settle(self._meter.tokens() if self.is_whole and self.status < 300 else None)
+            self.used = reservation.settle(tokens)
 
     @property
     def odd(self) -> str:
@@ -117,11 +125,13 @@ _CURRENT: ContextVar[Exchange] = ContextVar("exchange")
 def exchanged(exchange: Exchange) -> Iterator[Exchange]:
     """What is sent in here belongs to the exchange, which is settled at the end."""
     token = _CURRENT.set(exchange)
+    failed = True
     try:
         yield exchange
+        failed = False
     finally:
         _CURRENT.reset(token)
-        exchange.end()
+        exchange.end(failed)
 
 
 class Wire(httpx2.AsyncBaseTransport):
@@ -229,8 +239,15 @@ def failure_of(error: BaseException, exchange: Exchange) -> Failure:
     failure = exchange.refused or refusal(error)
     if failure is None:
         failure = _failure(error, exchange)
-    said = exchange.redactor.text(str(failure))
+    said = _with_assumed(exchange.redactor.text(str(failure)), exchange)
     return Failure(said, failure.failure, failure.outputs, rule=failure.rule, retry_after=failure.retry_after)
+
+
+def _with_assumed(said: str, exchange: Exchange) -> str:
+    """The message, with the cost that is assumed of a request whose reply was lost."""
+    if exchange.assumed is None or not exchange.assumed.cost:
+        return said
+    return f"{said.rstrip('.')}; {dollars(exchange.assumed.cost)} assumed for it"
 
 
 def _failure(error: BaseException, exchange: Exchange) -> Failure:
