@@ -7,6 +7,7 @@ from planrunner.machine.budgets import waits_for
 from planrunner.machine.graph import Frame
 from planrunner.machine.joins import fired, needs_verdict, routes_verdict
 from planrunner.machine.names import counts, frames, is_gone
+from planrunner.machine.recovery import left_text
 from planrunner.machine.scope import FrameScope, TaskScope
 from planrunner.machine.state import State, TaskState, Tried
 from planrunner.machine.statuses import SETTLED, said, status_word
@@ -54,11 +55,8 @@ def _outputs(state: State, number: int) -> list[str]:
 
 def _headline(state: State, number: int) -> str:
     task, task_state = state.specs[number], state.tasks[number]
-    status = "paused" if task_state.reason == "decided" and task_state.status == "blocked" else task_state.status
-    text = f"`{task.id}` {said(status)}"
-    if task_state.status == "running" and state.status not in ("pending", "running"):
-        unknown = "was interrupted, result unknown; decide with `resume --settle`"
-        text = f"`{task.id}` {'waits for its tasks' if number in state.containers else unknown}"
+    paused = task_state.reason == "decided" and task_state.status == "blocked"
+    text = f"`{task.id}` {said('paused') if paused else _stands(state, number)}"
     if task_state.detail:
         text += f": {task_state.detail}"
     if task_state.recovered_by:
@@ -68,6 +66,12 @@ def _headline(state: State, number: int) -> str:
     elif number in state.recovering:
         text += "; a handler may still recover it"
     return text
+
+
+def _stands(state: State, number: int) -> str:
+    """How a task stands, as the verb of a sentence; none runs while no process holds the run."""
+    left = left_text(state, number)
+    return f"was {left}" if left.startswith("interrupted") else left or said(state.tasks[number].status)
 
 
 def _waiting(state: State, number: int) -> list[str]:
@@ -158,7 +162,7 @@ def _needs(state: State, number: int) -> list[str]:
     for need in needs[:20]:
         task_state = state.tasks[need]
         lines.append(
-            f"  `{state.specs[need].id}` {said(task_state.status)}"
+            f"  `{state.specs[need].id}` {_stands(state, need)}"
             + (f": {task_state.detail}" if task_state.detail else "")
         )
     if len(needs) > 20:
@@ -333,7 +337,9 @@ def _progress(state: State, frame: Frame) -> str:
     owner = state.specs[frame.owner]
     by_status = counts(state, frame)
     done = sum(count for status, count in by_status.items() if status in SETTLED)
-    others = [f"{count} {status_word(status)}" for status, count in by_status.items() if status != "completed"]
+    rests = state.status not in ("pending", "running")
+    words = {status: "cut off" if rests and status == "running" else status_word(status) for status in by_status}
+    others = [f"{count} {words[status]}" for status, count in by_status.items() if status != "completed"]
     text = f"{done} of {frame.size} {'items' if frame.kind == 'items' else 'tasks'} done"
     if frame.kind == "round":
         assert owner.loop is not None
@@ -384,5 +390,5 @@ def _inside(state: State, frame: Frame) -> list[str]:
 def _task_line(state: State, number: int) -> str:
     task_state = state.tasks[number]
     detail = task_state.detail or task_state.reason.replace("_", " ")
-    text = f"  `{state.specs[number].id}` {said(task_state.status)}"
+    text = f"  `{state.specs[number].id}` {_stands(state, number)}"
     return text + (f": {detail}" if detail else "")

@@ -6,12 +6,19 @@ from collections.abc import Iterable
 from typing import Any
 
 from planrunner.machine.commands import AskProbe, Command, Record, Start, settle
-from planrunner.machine.events import DoubtSettled, FailureResolved, Outcome, StopRequested, TaskSettled
+from planrunner.machine.events import (
+    DoubtSettled,
+    FailureResolved,
+    Outcome,
+    RollbackStarted,
+    StopRequested,
+    TaskSettled,
+)
 from planrunner.machine.joins import has_next
 from planrunner.machine.ledger import amount
 from planrunner.machine.names import agent_of
 from planrunner.machine.rollback import undoing
-from planrunner.machine.state import State
+from planrunner.machine.state import State, TaskState
 from planrunner.machine.statuses import (
     SETTLED,
     IllegalMove,
@@ -39,9 +46,53 @@ def reissue(state: State, number: int) -> Start:
 
 def recover(state: State, number: int) -> Command | None:
     """The way on for an uncertain attempt; None while it waits for an answer."""
+    return _way_on(state, number, state.unattended)
+
+
+def on_resume(state: State, number: int) -> str:
+    """What a resumed run does by itself about an attempt that was cut off, said of the run: ``starts it again``; empty
+    where a person has to say how the attempt ended."""
+    task_state = state.tasks[number]
+    if task_state.outcome is not None and task_state.outcome.failure == "unstarted":
+        return "starts it"
+    if task_state.status == "in_doubt" and task_state.reason in _ASKED:
+        return ""
+    step = _way_on(state, number, unattended=False)
+    if isinstance(step, Start):
+        return "starts it again"
+    event = step.event if isinstance(step, Record) else None
+    if isinstance(event, TaskSettled):
+        told = "tells the model" if agent_of(state, number) is not None else "lets it fail"
+        return "" if event.status == "in_doubt" else told
+    return "rolls it back" if isinstance(event, RollbackStarted) else "finds out how it ended"
+
+
+def is_done(task_state: TaskState) -> bool:
+    """Whether the work of a task is done, and its files were to be kept when the runner died."""
+    return task_state.outcome is not None and not task_state.outcome.failure
+
+
+def left_text(state: State, number: int) -> str:
+    """How a running task stands while no process holds the run; empty for any other."""
+    task_state = state.tasks[number]
+    if task_state.status != "running" or state.status in ("pending", "running"):
+        return ""
+    if task_state.inner is not None:
+        return "waits for its tasks"
+    if is_done(task_state):
+        return "its files were being kept; `resume` finishes it"
+    then = on_resume(state, number)
+    return f"interrupted; `resume` {then}" if then else "interrupted, result unknown; decide with `resume --settle`"
+
+
+_ASKED = ("ask", "rollback")
+"""Reasons of a task in doubt that waits for a person."""
+
+
+def _way_on(state: State, number: int, unattended: bool) -> Command | None:
     task = state.specs[number]
     task_state = state.tasks[number]
-    if task_state.status == "in_doubt" and task_state.reason in ("ask", "rollback"):
+    if task_state.status == "in_doubt" and task_state.reason in _ASKED:
         return None
     if state.alarms is not None and (known := state.alarms.stopping.get(number)):
         return Record(DoubtSettled(task.id, task_state.attempts, "failed", BY_RULE, known[0]))
@@ -54,7 +105,7 @@ def recover(state: State, number: int) -> Command | None:
     if state.trait(task).probe and task.on_doubt in ("", "probe") and task_state.reason != "unknown":
         waits = number in state.asked or state.stop_reason not in ("", *FINAL_STOPS)
         return None if waits else AskProbe(number, task_state.attempts)
-    undoes = task.on_doubt == "rollback" or (state.unattended and task.on_doubt in ("", "probe"))
+    undoes = task.on_doubt == "rollback" or (unattended and task.on_doubt in ("", "probe"))
     if undoes and (event := undoing(state, number)):
         return Record(event)
     told = f"; {task_state.detail}" if task_state.reason == "unknown" else ""

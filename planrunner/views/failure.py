@@ -24,7 +24,7 @@ from planrunner.redaction import masked
 from planrunner.source import Source, Span, notation_of
 from planrunner.views.budget import extending
 from planrunner.views.containers import around_text
-from planrunner.views.status import advice, attempt_text, is_dry, outputs_of
+from planrunner.views.status import advice, attempt_text, has_failed, is_dry, outputs_of
 from planrunner.views.terminal import Terminal, cut, duration_text, plural, word
 
 if TYPE_CHECKING:
@@ -65,17 +65,12 @@ def failure_blocks(terminal: Terminal, state: State, run_id: str, source: Source
 
 
 def _matters(state: State, number: int, task_state: TaskState) -> bool:
-    if task_state.status == "failed" or _undone(task_state):
+    if has_failed(task_state):
         if task_state.dependency_outcome in ("completed", "tolerated", "skipped"):
             return False
     elif task_state.status != "in_doubt":
         return False
     return (not state.containers or by_its_own(state, number)) and stands(state, number)
-
-
-def _undone(task_state: TaskState) -> bool:
-    """It failed, and a rollback has undone what it had begun: why it failed is still what people want to know."""
-    return task_state.status == "rolled_back" and task_state.dependency_outcome == "failed"
 
 
 def failure_block(
@@ -96,7 +91,7 @@ def failure_block(
         ("then", _consequence(state, number)),
     ]
     kind = f" ({task_state.failure})" if task_state.failure else ""
-    status = "failed" if _undone(task_state) else task_state.status
+    status = "failed" if has_failed(task_state) else task_state.status
     head = [
         f"{label(state, number)} {status_word(status)}{kind}",
         attempt_text(task, task_state.attempts, task_state.past),

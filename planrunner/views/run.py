@@ -12,6 +12,7 @@ from planrunner.machine.budgets import budget_state, scope_of, time_limit
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, Outcome, RunEnded
 from planrunner.machine.hypotheses import belief_object, beliefs
 from planrunner.machine.names import is_gone, label
+from planrunner.machine.recovery import is_done, left_text
 from planrunner.machine.state import State, TaskState
 from planrunner.machine.verdicts import judge_unsure
 from planrunner.views.agents import context_lines
@@ -19,8 +20,6 @@ from planrunner.views.digest import RunSummary
 from planrunner.views.gates import gate_objects
 from planrunner.views.rollback import rollback_object
 from planrunner.views.status import (
-    is_decided,
-    is_done,
     is_dry,
     lasted,
     outputs_of,
@@ -71,7 +70,7 @@ def run_object(
         "waiting": waiting(state),
         "gates": _gates(state, now),
         "tasks": {
-            task.id: task_object(state, task_state)
+            task.id: task_object(state, number)
             | ({"attempt_history": history.get(task.id, [])} if entries else {})
             | (inner_object(state, task_state) if task_state.inner is not None else {})
             | (account_object(state, number) if state.ledger is not None else {})
@@ -185,16 +184,16 @@ def stopped(state: State) -> dict[str, str] | None:
     return {"reason": state.stop_reason, "by": state.stop_by, "comment": state.stop_comment}
 
 
-def task_object(state: State, task_state: TaskState) -> dict[str, Json]:
+def task_object(state: State, number: int) -> dict[str, Json]:
     """One task of ``run_object``: ``reason`` is a short code, ``detail`` the sentence for people."""
-    status = shown_status(state, task_state)
-    left = status != task_state.status and not is_decided(task_state)
+    task_state = state.tasks[number]
+    left = left_text(state, number)
     return {
-        "status": status,
+        "status": shown_status(state, number),
         "attempts": task_state.attempts,
         "outputs": outputs_of(task_state),
         "reason": _left_reason(task_state) if left else task_state.reason,
-        "detail": _left_detail(task_state) if left else task_state.detail,
+        "detail": left or task_state.detail,
         "failure": task_state.failure,
         "started": rfc3339(task_state.started),
         "ended": rfc3339(task_state.ended),
@@ -226,21 +225,14 @@ def inner_object(state: State, task_state: TaskState) -> dict[str, Json]:
     return {"inner": inner}
 
 
-def reason_text(state: State, task_state: TaskState) -> str:
+def reason_text(state: State, number: int) -> str:
     """Why a task stands as it does, for people; empty where nothing is to be said."""
-    if shown_status(state, task_state) != task_state.status and not is_decided(task_state):
-        return _left_detail(task_state)
+    task_state = state.tasks[number]
+    if left := left_text(state, number):
+        return left
     if task_state.gate is not None and task_state.gate.waits:
         return "; ".join(filter(None, (task_state.detail, judge_unsure(task_state.gate))))
     return task_state.detail or task_state.reason.replace("_", " ")
-
-
-def _left_detail(task_state: TaskState) -> str:
-    if task_state.inner is not None:
-        return "waits for its tasks"
-    if is_done(task_state):
-        return "its files were being kept; `resume` finishes it"
-    return "interrupted, result unknown; decide with `resume --settle`"
 
 
 def _left_reason(task_state: TaskState) -> str:

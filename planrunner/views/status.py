@@ -12,6 +12,7 @@ from planrunner.machine.budgets import shown
 from planrunner.machine.graph import Frame
 from planrunner.machine.ledger import units
 from planrunner.machine.names import by_its_own, local_name, replaced_tasks, written_name
+from planrunner.machine.recovery import is_done, on_resume
 from planrunner.machine.state import State
 from planrunner.machine.statuses import status_word
 from planrunner.views.terminal import cut, duration_text
@@ -34,19 +35,20 @@ def amount_text(what: str, value: float | None) -> str:
     return f"{value:g}" if value != int(value) else str(int(value))
 
 
-def shown_status(state: State, task_state: TaskState) -> str:
+def shown_status(state: State, number: int) -> str:
     """The status to show: no task runs while no process holds the run.
 
-    An attempt that was cut off or stopped half-way is in doubt until a resumed run settles it by its effect class. A
-    task that holds others does nothing itself: it waits with them.
+    An attempt that was cut off or stopped half-way is paused where a resumed run settles it by itself, and in doubt
+    where a person has to decide. A task that holds others does nothing itself: it waits with them.
     """
+    task_state = state.tasks[number]
     if is_decided(task_state):
         return "paused"
     if task_state.status != "running" or not is_resting(state):
         return task_state.status
     if task_state.inner is not None:
         return "blocked" if state.status == "blocked" else "paused"
-    return "paused" if is_done(task_state) else "in_doubt"
+    return "paused" if is_done(task_state) or on_resume(state, number) else "in_doubt"
 
 
 def is_decided(task_state: TaskState) -> bool:
@@ -54,18 +56,16 @@ def is_decided(task_state: TaskState) -> bool:
     return task_state.status == "blocked" and task_state.reason == "decided"
 
 
-def is_done(task_state: TaskState) -> bool:
-    """Whether the work of a task is done, and its files were to be kept when the runner died."""
-    return task_state.outcome is not None and not task_state.outcome.failure
+def has_failed(task_state: TaskState) -> bool:
+    """Whether a task failed, also where a rollback has undone since what it had begun: why is still to be known."""
+    undone = task_state.status == "rolled_back" and task_state.dependency_outcome == "failed"
+    return task_state.status == "failed" or undone
 
 
 def outputs_of(task_state: TaskState) -> dict[str, Json]:
     """What a task gave; of one that failed what its last attempt gave all the same, such as counts of tests or the
     status of an answer, and where another stood in for it what that one gave."""
-    failed = task_state.status == "failed" or (
-        task_state.status == "rolled_back" and task_state.dependency_outcome == "failed"
-    )
-    if task_state.outcome is None or task_state.recovered_by or not failed:
+    if task_state.outcome is None or task_state.recovered_by or not has_failed(task_state):
         return task_state.outputs
     return task_state.outcome.outputs
 
@@ -97,14 +97,12 @@ def shown_counts(state: State) -> dict[str, int]:
         decided = sum(map(is_decided, state.tasks))
         counts["blocked"] -= decided
         counts["paused"] = counts.get("paused", 0) + decided
-    if is_resting(state) and state.checkpoints is not None and counts.get("running"):
-        done = sum(
-            shown_status(state, task_state) == "paused" and task_state.inner is None for task_state in state.tasks
-        )
-        counts["running"] -= done
-        counts["paused"] = counts.get("paused", 0) + done
     if is_resting(state) and counts.get("running"):
-        counts["in_doubt"] = counts.get("in_doubt", 0) + counts.pop("running")
+        for number, task_state in enumerate(state.tasks):
+            if task_state.status == "running" and task_state.inner is None and number not in replaced:
+                status = shown_status(state, number)
+                counts["running"] -= 1
+                counts[status] = counts.get(status, 0) + 1
     return counts
 
 
@@ -221,7 +219,7 @@ def run_statuses(state: State) -> dict[str, str]:
             path = prefix if item else f"{prefix}{written_name(local_name(state, number))}"
             task = state.tasks[number]
             if not item:
-                by_place.setdefault(path, set()).add(shown_status(state, task))
+                by_place.setdefault(path, set()).add(shown_status(state, number))
             if task.inner is not None:
                 todo.append((task.inner, path if task.inner.kind == "items" else f"{path}/"))
     return {path: min(statuses, key=_FIRST.index) for path, statuses in by_place.items()}

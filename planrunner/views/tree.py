@@ -137,7 +137,7 @@ def _frame(drawing: _Drawing, frame: Frame, level: int, heading: str) -> list[Ro
     rows: list[Row] = []
     if heading:
         going = frame.open or frame.finals_open
-        around = shown_status(state, state.tasks[frame.owner])
+        around = shown_status(state, frame.owner)
         status = "failed" if frame.failing else around if going else "completed"
         rows.append(Row(level, -1, heading, status))
         level += 1
@@ -149,7 +149,7 @@ def _frame(drawing: _Drawing, frame: Frame, level: int, heading: str) -> list[Ro
         if few or number in listed:
             rows += _task(drawing, number, level)
         else:
-            status = shown_status(state, state.tasks[number])
+            status = shown_status(state, number)
             left[status] = left.get(status, 0) + 1
     if left and len(rows) > bool(heading):
         rows.append(Row(level, -1, f"  {'  ' * level}others: {counts_text(left)}"))
@@ -210,7 +210,7 @@ def _text(terminal: Terminal, state: State, row: Row, room: tuple[int, int], now
         return f"{terminal.sign(row.status)} {text}" if row.status else text
     if terminal.live:
         name = cut(name, column, terminal.unicode)
-    status = "rolled_back" if undone else shown_status(state, state.tasks[row.task])
+    status = "rolled_back" if undone else shown_status(state, row.task)
     facts = _facts(terminal, state, row.task, now)
     if undone:
         facts[0] += " and undone"
@@ -220,7 +220,7 @@ def _text(terminal: Terminal, state: State, row: Row, room: tuple[int, int], now
 
 def _facts(terminal: Terminal, state: State, number: int, now: float) -> list[str]:
     task, task_state = state.specs[number], state.tasks[number]
-    status = shown_status(state, task_state)
+    status = shown_status(state, number)
     facts = [status_word(status)]
     if task_state.started is not None and (task_state.ended is not None or not is_resting(state)):
         facts.append(duration_text(elapsed(task_state, task_state.ended or now if is_resting(state) else now)))
@@ -236,7 +236,7 @@ def _facts(terminal: Terminal, state: State, number: int, now: float) -> list[st
     if task_state.visit > 1:
         facts.append(f"visit {task_state.visit}")
     if status != "completed" and not _told_inside(task_state):
-        facts.append(cut(harmless(labelled(state, reason_text(state, task_state))), terminal.edge(), terminal.unicode))
+        facts.append(cut(harmless(labelled(state, reason_text(state, number))), terminal.edge(), terminal.unicode))
     if task_state.recovered_by:
         facts.append(f"{task_state.recovered_by} stood in for it")
     return facts

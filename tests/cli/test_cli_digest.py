@@ -67,7 +67,11 @@ def test_a_run_is_told_of_with_what_was_done_what_is_next_and_what_it_found(run,
     assert "spent: 1 of 9 attempts" in lines
     assert "hypotheses: race 76.9% open" in lines
     (told,) = json.loads(run("runs", "digest", "last", "--json").out)["runs"]
-    assert (told["next"], told["failures"][0]["task"], told["hypotheses"][0]["confidence"]) == (["guard"], "load", 0.769)
+    assert (told["next"], told["failures"][0]["task"], told["hypotheses"][0]["confidence"]) == (
+        ["guard"],
+        "load",
+        0.769,
+    )
 
 
 def test_a_completed_run_that_is_named_is_told_of_in_full(run, plan):
@@ -75,3 +79,38 @@ def test_a_completed_run_that_is_named_is_told_of_in_full(run, plan):
     assert "    done: a" in run("runs", "digest", "last").out.splitlines()
     unknown = run("runs", "digest", "2020")
     assert (unknown.code, "2020" in unknown.err) == (3, True)
+
+
+UNDONE = """
+plan: deploy
+defaults: {timeout: 1m}
+on_failure: rollback
+tasks:
+  - {id: a, run: ls, rollback: {run: ls}}
+  - id: stage
+    needs: [a]
+    subplan:
+      - {id: push, run: exit 3, rollback: {run: ls}}
+"""
+
+
+def test_a_failure_is_told_once_with_its_cause_also_where_it_was_undone(run, plan):
+    assert run("exec", plan(UNDONE)).code == 1
+    lines = run("runs", "digest", "last").out.splitlines()
+    assert [line for line in lines if "failed:" in line][1:] == [
+        "    failed: stage/push  it had failed, and was undone: exit code 3"
+    ]
+    assert run("exec", plan(UNDONE.replace("on_failure: rollback", ""))).code == 1
+    (told,) = json.loads(run("runs", "digest", "last", "--json").out)["runs"]
+    assert told["failures"] == [{"task": "stage/push", "detail": "exit code 3"}]
+
+
+def test_a_run_that_was_cut_off_runs_nothing_and_waits_only_for_what_a_person_decides(run, plan):
+    tasks = "  - {id: deploy, run: 'sleep 1; kill -9 $PPID; sleep 60'}\n  - {id: look, effect: read, run: sleep 60}\n"
+    assert run("exec", plan(f"plan: p\ndefaults: {{timeout: 2m}}\ntasks:\n{tasks}")).code == -9
+    (told,) = json.loads(run("runs", "digest", "last", "--json").out)["runs"]
+    assert told["running"] == []
+    assert [(each["gate"], each["ask"]) for each in told["blockers"]] == [
+        ("deploy", "interrupted, result unknown; decide with `resume --settle`")
+    ]
+    assert (told["tasks"]["paused"], told["tasks"]["in_doubt"]) == (1, 1)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from planrunner.app.runs.doubts import open_doubts
 from planrunner.journal.codec import kind_of
+from planrunner.machine.commands import Record, Start
 from planrunner.machine.events import (
     EVENTS,
     AttemptEnded,
@@ -14,10 +16,13 @@ from planrunner.machine.events import (
     Outcome,
     RunEnded,
     RunParked,
+    RunResumed,
     RunStarted,
     StopRequested,
     TaskSettled,
 )
+from planrunner.machine.explain import why
+from planrunner.machine.recovery import recover
 from planrunner.plan.model import Budgets
 from planrunner.views.ending import ending
 from planrunner.views.progress.jsonl import JsonLinesProgress, entry_line, entry_text, event_type
@@ -130,6 +135,41 @@ def test_no_task_is_said_to_run_while_nobody_acts_on_the_run(story, shell_task, 
         "? b  in doubt, interrupted, result unknown; decide with `resume --settle`",
     ]
     assert "2 in doubt" in ending(screen()[0], told.state, "r")[0]
+
+
+def test_what_a_resume_settles_by_itself_is_paused_and_only_what_a_person_decides_is_in_doubt(
+    story, shell_task, screen
+):
+    told = story(
+        shell_task("reads", effect="read"),
+        shell_task("again", on_doubt="retry"),
+        shell_task("fails", on_doubt="fail"),
+        shell_task("acts"),
+        shell_task("late"),
+    )
+    told.tell(*(AttemptStarted(name, 1, name) for name in ("reads", "again", "fails", "acts", "late")))
+    told.tell(StopRequested("interrupted"), AttemptEnded("late", 1, Outcome("unstarted", "no room")))
+    told.tell(RunParked("interrupted"))
+    assert [line.split(None, 1)[1] for line in tree(screen()[0], told.state, told.entries[-1].at)] == [
+        "reads  paused, interrupted; `resume` starts it again",
+        "again  paused, interrupted; `resume` starts it again",
+        "fails  paused, interrupted; `resume` lets it fail",
+        "acts   in doubt, interrupted, result unknown; decide with `resume --settle`",
+        "late   paused, 2.0s, interrupted; `resume` starts it",
+    ]
+    assert "1 in doubt, 4 paused" in ending(screen()[0], told.state, "r")[0]
+    assert [doubt.task for doubt in open_doubts(told.state)] == ["acts"]
+    found = run_object(told.state, "d", 130, 0.0)["tasks"]
+    assert (found["reads"]["status"], found["reads"]["reason"]) == ("paused", "cut off")
+    assert why(told.state, "reads")[0] == "`reads` was interrupted; `resume` starts it again"
+    told.tell(RunResumed(1))
+    assert {told.state.specs[number].id: type(recover(told.state, number)) for number in range(5)} == {
+        "reads": Start,
+        "again": Start,
+        "fails": Record,
+        "acts": Record,
+        "late": Start,
+    }
 
 
 def test_a_large_tree_leaves_out_what_went_well(story, shell_task, screen):

@@ -17,13 +17,14 @@ from planrunner.journal.ports import Journal
 from planrunner.journal.stores import open_journal
 from planrunner.journal.workspace import find_project, find_state
 from planrunner.machine.hypotheses import belief_object, beliefs, ranked
-from planrunner.machine.names import label
+from planrunner.machine.names import by_its_own, label, owners, stands
 from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED
 from planrunner.views.budget import budget_line
 from planrunner.views.digest import Blocker, Digested, RunSummary, Worded, digest_object
 from planrunner.views.gates import gate_facts
-from planrunner.views.status import pairs, shown_counts
+from planrunner.views.run import reason_text
+from planrunner.views.status import has_failed, shown_counts, shown_status
 
 Json = Any
 
@@ -67,14 +68,13 @@ def _digested(journal: Journal, run: RunSummary, since: float, whole: bool) -> D
     if run.status not in ("running", "failed", "cancelled", "completed"):
         rest(state)
     now = time.time()
-    failures = tuple((task.id, task_state.detail) for task, task_state in pairs(state) if task_state.status == "failed")
     return Digested(
         run,
         {status: count for status, count in shown_counts(state).items() if count},
         tuple(_blockers(state)) if run.ended is None else (),
-        failures,
+        tuple(_failures(state)),
         tuple(_done(state, since)),
-        tuple(_running(state)),
+        tuple(_running(state)) if run.status == "running" else (),
         tuple(_next(state)) if run.ended is None else (),
         budget_line(state, run.ended or now).removeprefix("budget: "),
         tuple(belief_object(state, each) for each in ranked(beliefs(state))) if state.evidence else (),
@@ -85,9 +85,18 @@ def _digested(journal: Journal, run: RunSummary, since: float, whole: bool) -> D
 def _blockers(state: State) -> Iterator[Blocker]:
     for fact in gate_facts(state, time.time()):
         yield Blocker(fact["gate"], fact["ask"], fact.get("since"), _deciders(fact))
-    for task, task_state in pairs(state):
-        if task_state.status == "in_doubt":
-            yield Blocker(task.id, task_state.detail)
+    for number, task_state in enumerate(state.tasks):
+        if task_state.status in ("in_doubt", "running") and shown_status(state, number) == "in_doubt":
+            yield Blocker(state.specs[number].id, reason_text(state, number))
+
+
+def _failures(state: State) -> Iterator[tuple[str, str]]:
+    """The tasks that failed with the reasons; of one that failed for a task inside it that one alone."""
+    failed = [at for at, each in enumerate(state.tasks) if has_failed(each) and stands(state, at)]
+    around = {owner for number in failed for owner in owners(state, number)}
+    for number in failed:
+        if number not in around or by_its_own(state, number):
+            yield state.specs[number].id, state.tasks[number].detail
 
 
 def _deciders(fact: dict[str, Json]) -> str:

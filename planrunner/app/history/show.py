@@ -290,7 +290,7 @@ def why_task(found: Look, wanted: str) -> Explained:
     number = task_number(state, wanted)
     name = state.specs[number].id
     lines = [labelled(state, line) for line in why(state, name)]
-    return Explained(name, shown_status(state, state.tasks[number]), [*lines, *suggestion_lines(state, name)])
+    return Explained(name, shown_status(state, number), [*lines, *suggestion_lines(state, name)])
 
 
 def logs(found: Look, task: str | None, attempt: int | None) -> list[Log]:

@@ -10,11 +10,10 @@ from typing import NamedTuple
 from planrunner.app.plans.tasks import task_number
 from planrunner.errors import NextStep, UsageError
 from planrunner.machine.admission import wanted
-from planrunner.machine.commands import Record
-from planrunner.machine.events import DoubtSettled, LeftAlone, RollbackStarted, TaskSettled, TasksReset
+from planrunner.machine.events import DoubtSettled, LeftAlone, RollbackStarted, TasksReset
 from planrunner.machine.gates import sentence
 from planrunner.machine.names import label, named, owners
-from planrunner.machine.recovery import recover
+from planrunner.machine.recovery import is_done, on_resume
 from planrunner.machine.rework import reset_event, retried
 from planrunner.machine.rollback import undoing
 from planrunner.machine.state import State
@@ -100,16 +99,8 @@ def open_doubts(state: State) -> list[Doubt]:
             is_undoable(state, number),
         )
         for number in _doubts(state)
-        if _is_open(state, number)
+        if not is_done(state.tasks[number]) and not on_resume(state, number)
     ]
-
-
-def _is_open(state: State, number: int) -> bool:
-    task = state.tasks[number]
-    if task.status == "in_doubt" and task.reason in ("ask", "rollback"):
-        return True
-    step = recover(state, number)
-    return isinstance(step, Record) and isinstance(step.event, TaskSettled) and step.event.status == "in_doubt"
 
 
 def left_alone() -> tuple[LeftAlone, ...]:

@@ -60,7 +60,7 @@ class Exchange:
         self.status = 0
         self.used: Used | None = None
         self.assumed: Used | None = None
-        """What counts as used because nobody knows whether the model answered."""
+        """What counts as used where the reply was lost."""
 
     def begin(self, body: bytes) -> None:
         """Set the worst case of the request aside. Raises Failure where it may not be sent."""
