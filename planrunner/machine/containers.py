@@ -18,10 +18,11 @@ from planrunner.machine.statuses import after_settling, main_part_done, wake
 from planrunner.machine.stops import ended_by, undisturbed
 from planrunner.machine.timers import TimeMeter
 from planrunner.machine.verdicts import lacks_value
+from planrunner.plan.agents import CHECK
 from planrunner.plan.expressions.evaluate import truth
 from planrunner.plan.expressions.values import EvaluationError
 from planrunner.plan.model import Fanout, Join, Loop, Plan, Task
-from planrunner.plan.tasks import tools_of, until_of
+from planrunner.plan.tasks import agent_text, tools_of, until_of
 
 Json = Any
 
@@ -272,7 +273,8 @@ def _unreached(state: State, task: Task, frame: Frame) -> str:
     goal = until_of(task)
     if task.agent is not None and task.agent.until is None:
         why = _last_check(state, frame)
-        return f"the agent `{task.agent.name}` has not given {goal} after {frame.round} rounds{why}"
+        who = agent_text(task.agent, task.id) if state.edition > 7 else f"the agent `{task.agent.name}`"
+        return f"{who} has not given {goal} after {frame.round} rounds{why}"
     return f"`{goal}` is still false after {frame.round} rounds"
 
 
@@ -282,7 +284,7 @@ _QUOTED = 2_000
 
 def _last_check(state: State, frame: Frame) -> str:
     """What the check of an agent's work said last, as the end of a sentence; empty without one."""
-    at = frame.index.get("check")
+    at = frame.index.get(CHECK)
     outcome = state.tasks[at].outcome if at is not None else None
     if outcome is None or not outcome.failure:
         return ""

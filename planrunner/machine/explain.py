@@ -6,7 +6,7 @@ from planrunner.machine import verdicts
 from planrunner.machine.budgets import waits_for
 from planrunner.machine.graph import Frame
 from planrunner.machine.joins import fired, needs_verdict, routes_verdict
-from planrunner.machine.names import counts, frames, is_gone
+from planrunner.machine.names import agent_of, counts, frames, is_gone
 from planrunner.machine.recovery import left_text
 from planrunner.machine.scope import FrameScope, TaskScope
 from planrunner.machine.state import State, TaskState, Tried
@@ -190,10 +190,11 @@ def _routes(state: State, number: int) -> list[str]:
 def _when(state: State, number: int) -> str:
     when = state.specs[number].when
     assert when is not None
+    what = f"`{when.text}`" if agent_of(state, number) is None else "the agent has answered"
     try:
-        return f"when `{when.text}`: {'true' if truth(when.tree, TaskScope(state, number)) else 'false'}"
+        return f"when {what}: {'true' if truth(when.tree, TaskScope(state, number)) else 'false'}"
     except EvaluationError as error:
-        return f"when `{when.text}`: no value, {error}"
+        return f"when {what}: no value, {error}"
 
 
 def _attempts(state: State, number: int) -> list[str]:

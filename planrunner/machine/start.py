@@ -20,6 +20,7 @@ from planrunner.machine.events import (
 from planrunner.machine.gates import stage_before, step
 from planrunner.machine.graph import Frame
 from planrunner.machine.joins import Verdict, needs_verdict, omit, routes_verdict
+from planrunner.machine.names import agent_of
 from planrunner.machine.recovery import reissue
 from planrunner.machine.reuse import before, compared, is_still_approved
 from planrunner.machine.rollback import comes_first
@@ -247,11 +248,19 @@ def conditions_first(state: State, number: int) -> tuple[bool, Command | None]:
             return False, AskFacts(number, facts_read(task))
         try:
             if not truth(task.when.tree, TaskScope(state, number)):
-                return False, settle(task, "skipped", "when", f"`{task.when.text}` is false")
+                return False, settle(task, "skipped", "when", _skipped(state, number))
         except EvaluationError as error:
             return False, settle(task, "failed", "when", f"`{task.when.text}` has no value: {error}", "logic")
     command = _preconditions(state, number) if task.preconditions else None
     return command is None and (task_state.facts is not None or not facts_read(task)), command
+
+
+def _skipped(state: State, number: int) -> str:
+    """Why a task is skipped; the condition of the check of an agent's work is not one that its author wrote."""
+    if state.edition > 7 and agent_of(state, number) is not None:
+        return "the agent has not answered yet"
+    when = state.specs[number].when
+    return f"`{when.text}` is false" if when is not None else ""
 
 
 def _preconditions(state: State, number: int) -> Command | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from planrunner.plan.model import Task
+from planrunner.plan.agents import CHECK, UNNAMED
+from planrunner.plan.model import Agent, Task
 
 Json = Any
 
@@ -61,7 +62,12 @@ def until_of(task: Task) -> str:
         return f"until: {task.loop.until.text}" if task.loop is not None and task.loop.until is not None else ""
     if task.agent.until is not None:
         return f"until: {task.agent.until.text}"
-    return "an answer that passes the check" if inside(task)[-1].id == "check" else "an answer"
+    return "an answer that passes the check" if inside(task)[-1].id == CHECK else "an answer"
+
+
+def agent_text(agent: Agent, task: str) -> str:
+    """The agent of a task in a sentence: by its name, or by its task where that describes it."""
+    return f"the agent of `{task}`" if agent.name == UNNAMED else f"the agent `{agent.name}`"
 
 
 def size(family: Task) -> int | None:

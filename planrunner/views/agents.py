@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from planrunner.escapes import escaped, harmless
+from planrunner.plan.agents import UNNAMED
 from planrunner.views.status import amount_text
 from planrunner.views.terminal import Terminal, plural, table
 
@@ -39,7 +40,8 @@ def agents_lines(terminal: Terminal, rows: Iterable[dict[str, Json]]) -> Iterato
     """What ``preview`` says of each task that an agent carries out."""
     for row in rows:
         rounds = f"at most {plural(row['rounds'], 'round')}"
-        facts = [f"agent {row['agent']}", f"model {row['model'] or 'none'}", rounds]
+        name = "agent" if row["agent"] == UNNAMED else f"agent {row['agent']}"
+        facts = [name, f"model {row['model'] or 'none'}", rounds]
         facts += [f"session {row['session']}"] if row["session"] else []
         facts += [f"{name} {amount_text(name, value)}" for name, value in row["budgets"].items()]
         yield f"{terminal.paint(harmless(row['task']), 'bold')}  {escaped(' · '.join(facts))}"

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from planrunner.escapes import harmless
 from planrunner.machine.statuses import status_word
+from planrunner.plan.agents import UNNAMED
 from planrunner.plan.graph import Graph
 from planrunner.plan.model import Edge, Fanout, Plan, Task
 from planrunner.plan.tasks import inner
@@ -95,7 +96,8 @@ def holds_text(task: Task) -> str:
             words.append(f"{fanout.max_parallel} at once")
     if task.agent is not None and loop is not None:
         goal = f" until {task.agent.until.text}" if task.agent.until is not None else ""
-        words.append(f"agent {task.agent.name}, at most {plural(loop.max, 'round')}{goal}")
+        name = "agent" if task.agent.name == UNNAMED else f"agent {task.agent.name}"
+        words.append(f"{name}, at most {plural(loop.max, 'round')}{goal}")
     elif loop is not None:
         until = f" until {loop.until.text}" if loop.until is not None else ""
         words.append(f"loop, at most {plural(loop.max, 'round')}{until}")

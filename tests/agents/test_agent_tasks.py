@@ -191,6 +191,36 @@ def test_lint_names_what_is_mistyped_once(make: Make, task: str, said: str) -> N
     assert said in lines[0] and lines[1:] == [], found.stdout
 
 
+INLINE = """
+plan: mend
+on_failure: rollback
+tasks:
+  - id: fix
+    agent: {tools: [files.glob]}
+    prompt: Mend it.
+    until: {run: 'false'}
+    rounds: 2
+"""
+
+
+def test_what_is_said_of_an_agent_uses_no_name_that_its_author_did_not_write(make: Make) -> None:
+    bench = make([[("files_glob", {"patterns": ["*.txt"]})], "Done."])
+    bench.write(INLINE)
+    found = bench.call("lint", "plan.yaml", "--format", "concise").stdout
+    assert "the check under `until` of `fix` changes something that a rollback does not revert" in found
+    assert "`check`" not in found
+    assert (
+        bench.call("graph", "plan.yaml", "--format", "text").stdout.split()
+        == "fix start, agent, at most 2 rounds".split()
+    )
+    ran = bench.call("exec", "plan.yaml")
+    said = ran.stdout + ran.stderr
+    assert "fix#1/check skipped: the agent has not answered yet" in said
+    assert "the agent of `fix` has not given an answer that passes the check after 2 rounds" in said
+    assert "outputs.done" not in said + bench.call("why", "last", "fix#1/check").stdout
+    assert bench.call("replay", "last").returncode == 0
+
+
 def test_what_another_agent_has_may_be_denied(make: Make) -> None:
     bench = make(["Done."])
     bench.write(PLAN + "    denied: [http.get, 'git.*']\n")
@@ -354,6 +384,9 @@ def test_a_check_that_misses_an_expectation_says_which(make: Make) -> None:
 
 def test_a_type_that_is_mistyped_is_named_alone(make: Make) -> None:
     bench = make(["Done."])
-    bench.write(PLAN + "    schema: {days: [strng]}\n  - {id: say, needs: [fix], run: 'echo {{ tasks.fix.outputs.days }}', timeout: 1m}\n")
+    bench.write(
+        PLAN
+        + "    schema: {days: [strng]}\n  - {id: say, needs: [fix], run: 'echo {{ tasks.fix.outputs.days }}', timeout: 1m}\n"
+    )
     said = bench.call("lint", "plan.yaml", "--format", "concise").stdout
     assert "`strng` of `days[]` is not a type, did you mean `string`?" in said and said.count("error[") == 1, said

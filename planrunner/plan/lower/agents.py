@@ -14,8 +14,10 @@ from planrunner.jsontext import shown
 from planrunner.plan.agents import (
     ASK,
     ASKING,
+    CHECK,
     CRITIQUE,
     OF_A_CONVERSATION,
+    UNNAMED,
     Roster,
     Tool,
     Unknown,
@@ -195,7 +197,7 @@ class _Agent:
         self._keys = draft.known()
         self._place = draft.span("agent")
         self._handed = {name: draft.fields[name] for name in _HANDED_DOWN if name in draft.fields}
-        self.name = str(definition["name"]) or "agent"
+        self.name = str(definition["name"]) or UNNAMED
         self._tools = self._granted()
         self._schema = _answer(self._low, self._nodes.get("schema"))
         until = self._nodes.get("until")
@@ -316,9 +318,7 @@ class _Agent:
             made = made._replace(inputs={**given, **(made.inputs or {})})
         when = self._expression("tasks.model.outputs.done")
         limit = made.timeout or CALL_TIMEOUT
-        return made._replace(
-            id="check", needs=("model",), when=when, allow_failure=True, timeout=limit, span=until.span
-        )
+        return made._replace(id=CHECK, needs=("model",), when=when, allow_failure=True, timeout=limit, span=until.span)
 
     def _expression(self, text: str) -> Expression:
         return parse(text)._replace(span=self._place)
@@ -477,7 +477,8 @@ def _look_over(low: Lowering, agent: str, tools: list[Tool], plans: dict[str, Pl
     for tool in tools:
         other = named.setdefault(tool.name, tool)
         if (other.uses, other.plan, other.server) != (tool.uses, tool.plan, tool.server):
-            message = f"the agent `{agent}` has two tools that are called `{tool.name}`"
+            whose = "the agent" if agent == UNNAMED else f"the agent `{agent}`"
+            message = f"{whose} has two tools that are called `{tool.name}`"
             help_ = f"give one another name under `tools` of planrunner.yaml: `other: {{plan: {tool.plan or 'FILE'}}}`"
             low.report("PLAN841", message, place, help_)
         for name in _idle(tool, (low.capabilities or {}).get(tool.uses), plans.get(tool.name)):

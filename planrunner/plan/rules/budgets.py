@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from planrunner.diagnostics import Diagnostic, Label
-from planrunner.plan.agents import ASKING
+from planrunner.plan.agents import ASKING, UNNAMED
 from planrunner.plan.model import Budgets, Task
 from planrunner.plan.rules.view import PlanView, every_task, label_of_no_task, names, span_of
 from planrunner.source import Span
@@ -82,7 +82,9 @@ def _unlimited(view: PlanView, tasks: Iterable[Task], around: tuple[Budgets, ...
 def _finding(what: str, tasks: list[Task]) -> Diagnostic:
     first, *others = tasks
     if not others:
-        whose = f"the agent `{first.agent.name}`" if first.agent is not None else f"`{first.uses}`"
+        whose = f"`{first.uses}`"
+        if first.agent is not None:
+            whose = "the agent" if first.agent.name == UNNAMED else f"the agent `{first.agent.name}`"
         message = f"{whose} of `{first.id}` spends {what}, which a budget limits, without a limit of its own"
         return Diagnostic("PLAN506", message, span_of(first, "uses", "agent"), help=f"add `budgets: {{{what}: …}}`")
     message = f"{len(tasks)} tasks spend {what}, which a budget limits, without a limit of their own: "

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from planrunner.diagnostics import Diagnostic
+from planrunner.plan.agents import CHECK
 from planrunner.plan.model import Capability, Plan, Task
 from planrunner.plan.rules import (
     budgets,
@@ -144,7 +145,7 @@ def examine(
         views.append(view)
         tasks += view.plan.tasks
         for check in checks:
-            findings += _found(check, view)
+            findings += _named(view, _found(check, view))
     if parsed.tree is not None and is_template(source.text):
         findings += _found(_literal(parsed.tree, views, (*parsed.findings, *findings)), views[0])
     return suppress(findings, source, tasks)
@@ -157,6 +158,14 @@ def _literal(tree: Node, views: list[PlanView], said: tuple[Diagnostic, ...]) ->
 
 def _found(check: Check, view: PlanView) -> Iterable[Diagnostic]:
     return _tolerated(check, view) if view.refused else _enough(check(view))
+
+
+def _named(view: PlanView, found: Iterable[Diagnostic]) -> Iterable[Diagnostic]:
+    """What is found of the check of an agent's work by a name that its author knows."""
+    if not view.checked:
+        return found
+    whole = f"the check under `until` of `{view.checked}`"
+    return [each._replace(message=each.message.replace(f"`{CHECK}`", whole)) for each in found]
 
 
 def _tolerated(check: Check, view: PlanView) -> Iterator[Diagnostic]:
@@ -196,4 +205,6 @@ def _views(plans: list[Plan], source: Source, capabilities: Mapping[str, Capabil
                 if steps:
                     outer = {**view.outer, **{other.id: other for other in view.plan.tasks}}
                     nested = view_of(view.plan._replace(tasks=steps), source, capabilities)
-                    views.append(nested._replace(outer=outer, whole=False, around=inside(view, task)))
+                    checked = task.id if task.agent is not None else ""
+                    around = inside(view, task)
+                    views.append(nested._replace(outer=outer, whole=False, around=around, checked=checked))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix
-from planrunner.plan.agents import Roster
+from planrunner.plan.agents import CHECK, Roster
 from planrunner.plan.graph import Graph
 from planrunner.plan.model import Capability, Fanout, Plan, Task
 from planrunner.plan.nearest import nearest
@@ -73,6 +73,8 @@ class PlanView(NamedTuple):
     """Where the plan would run; empty where it is not known."""
     refused: bool = False
     """Whether the schema has refused the plan."""
+    checked: str = ""
+    """The task of an agent under whose ``until`` the one task of this view stands; empty for any other view."""
 
 
 def view_of(plan: Plan, source: Source, capabilities: Mapping[str, Capability]) -> PlanView:
@@ -105,7 +107,7 @@ def written(task: Task) -> tuple[Task, ...]:
     tasks = task.loop.tasks if task.loop is not None else ()
     if task.agent is None:
         return tasks
-    return tuple(each._replace(needs=(), when=None) for each in tasks if each.id == "check")
+    return tuple(each._replace(needs=(), when=None) for each in tasks if each.id == CHECK)
 
 
 def sent_back(task: Task) -> Iterator[tuple[str, int, Span]]:
