@@ -17,6 +17,7 @@ from planrunner.plan.files import File as File
 from planrunner.plan.files import read_plan as read_plan
 from planrunner.plan.lower.plan import Lowered, lower
 from planrunner.plan.model import Capability, Plan
+from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.table import Check, Parsed, run
 from planrunner.plan.rules.unused import without_effect
 from planrunner.plan.rules.view import Project
@@ -102,18 +103,51 @@ def _load(source: Source, capabilities: Capabilities, links: Links, project: Pro
     findings = [*parsed.findings, *found]
     if not isinstance(tree, Mapping):
         return Loaded(None, arrange(findings), whole)
+    spelt = tree
+    if (meant := _misspelt(found, source.text)) and isinstance(mended := _as_meant(whole, meant, {}), Mapping):
+        spelt = canonical(mended)
     table, more = _Table(capabilities), _plugin_checks(capabilities)
-    lowered = lower(tree, links, table, project.roster)
+    lowered = lower(spelt, links, table, project.roster)
     said = {finding.span for finding in found}  # by the schema, of the same value in other words
     findings += [finding for finding in lowered.findings if finding.code != "PLAN006" or finding.span not in said]
     if len(lowered.plan.tasks) == 1 and lowered.plan.tasks[0].edges:
         lowered, astray = _alone(lowered)
         findings += astray
     project = project._replace(refused=has_errors(findings))
-    before = Parsed(tree, tuple(findings))
+    before = Parsed(spelt, tuple(findings))
     findings += run(lowered.plan, source, table, more, lowered.subplans, project, before)
     faults = (each for each in findings if each.code != DENIED)
     return Loaded(None if has_errors(faults) else lowered.plan, arrange(findings), tree)
+
+
+def _misspelt(findings: Iterable[Diagnostic], text: str) -> dict[int, str]:
+    """The keys that were meant, by the places of those that are misspelt; what other tools call a key, whose value may
+    mean something else, is not."""
+    fixes = [finding.fix for finding in findings if finding.code == "PLAN003" and finding.fix is not None]
+    edits = [(edit.span, edit.text.strip("'\"")) for fix in fixes for edit in fix.edits]
+    return {span.start: near for span, near in edits if nearest(text[span.start : span.end].strip("'\""), (near,))}
+
+
+def _as_meant(node: Node, meant: dict[int, str], done: dict[int, Node]) -> Node:
+    """The tree with the keys that were meant. Without it a slip would be told again as what follows from it."""
+    if isinstance(node, Scalar):
+        return node
+    made = done.get(id(node))
+    if made is not None:
+        return made
+    if isinstance(node, Sequence):
+        made = Sequence([_as_meant(item, meant, done) for item in node.items], node.start, node.end, node.flow)
+    else:
+        keys = [
+            Scalar(meant[key.start], key.start, key.end, key.raw, key.style) if key.start in meant else key
+            for key, _ in node.entries
+        ]
+        values = [_as_meant(value, meant, done) for _, value in node.entries]
+        made = Mapping(list(zip(keys, values, strict=True)), node.start, node.end, node.flow)
+        made.merged = node.merged
+    made.anchor = node.anchor
+    done[id(node)] = made
+    return made
 
 
 def named(tree: Node, source: Source) -> Node:

@@ -40,6 +40,7 @@ def faults(address: str, name: str, node: Node, unsound: list[Path] | None = Non
         node = _narrowed(node, _branches(unsound))
     problems = [_fault(error, node, name) for error in _part(address).iter_errors(to_json(node))]
     mistyped = {(fault.node.start, fault.node.end) for fault in problems if fault.keyword == "type"}
+    meant = {fault.node.start: _meant(fault) for fault in problems if fault.keyword == "additionalProperties"}
     findings: dict[Diagnostic, None] = {}
     seen: set[tuple[str, int, int, int]] = set()
     for fault in problems:
@@ -48,6 +49,7 @@ def faults(address: str, name: str, node: Node, unsound: list[Path] | None = Non
         if visit in seen or (place in mistyped and fault.keyword != "type"):
             continue  # of a node that aliases share each fault is reported once
         seen.add(visit)
+        fault = fault._replace(meant=meant.get(fault.node.start, frozenset()))
         findings |= dict.fromkeys(WORDINGS[fault.keyword](fault))
     listed = sorted(findings, key=lambda finding: (finding.span, finding.message))
     if len(listed) <= MOST:
@@ -109,13 +111,14 @@ def _file(name: str) -> Json:
 
 class Fault(NamedTuple):
     """An error of the validator at its place in the text: the failing keyword with its value, the schema around it,
-    and the node; ``name`` is what messages call the node."""
+    and the node; ``name`` is what messages call the node, ``meant`` are the keys that it has misspelt."""
 
     keyword: str
     value: Any
     schema: Schema
     node: Node
     name: str
+    meant: frozenset[str | None] = frozenset()
 
     @property
     def title(self) -> str:
@@ -155,8 +158,15 @@ def _unknown_keys(fault: Fault) -> Iterator[Diagnostic]:
 def _missing_keys(fault: Fault) -> Iterator[Diagnostic]:
     assert isinstance(fault.node, Mapping)
     for name in fault.value:
-        if fault.node.key(name) is None:
+        if fault.node.key(name) is None and name not in fault.meant:
             yield wording.missing(fault.title, fault.node, name)
+
+
+def _meant(fault: Fault) -> frozenset[str | None]:
+    """The keys that are misspelt, as they were meant: they are not missing as well."""
+    known = tuple(fault.schema.get("properties", ()))
+    keys = fault.node.entries if isinstance(fault.node, Mapping) else ()
+    return frozenset(wording.meant_key(str(key.value), known) for key, _ in keys if key.value not in known)
 
 
 def _excluded(fault: Fault) -> Iterator[Diagnostic]:
@@ -174,12 +184,14 @@ def _excluded(fault: Fault) -> Iterator[Diagnostic]:
         yield wording.makes_a_gate(what, key.span, str(act.value), act.span)
 
 
-def _none_of(fault: Fault) -> Diagnostic:
+def _none_of(fault: Fault) -> Iterator[Diagnostic]:
     """None of several alternatives fits: one of these keys, or one of these types, has to be there."""
     if "required" in fault.value[0]:
-        return wording.missing(fault.title, fault.node, fault.value[0]["required"][0])
+        if fault.meant.isdisjoint(each["required"][0] for each in fault.value):
+            yield wording.missing(fault.title, fault.node, fault.value[0]["required"][0])
+        return
     types = tuple(each.get("type", "object") for each in fault.value)
-    return wording.wrong_type(fault.name, fault.node, types)
+    yield wording.wrong_type(fault.name, fault.node, types)
 
 
 WORDINGS: dict[str, Callable[[Fault], Iterator[Diagnostic] | tuple[Diagnostic, ...]]] = {
@@ -196,7 +208,7 @@ WORDINGS: dict[str, Callable[[Fault], Iterator[Diagnostic] | tuple[Diagnostic, .
     "maxProperties": lambda f: (wording.too_many(f.title, f.node, f.value),),
     "required": _missing_keys,
     "additionalProperties": _unknown_keys,
-    "anyOf": lambda f: (_none_of(f),),
+    "anyOf": _none_of,
     "not": _excluded,
 }
 """Each keyword that a published schema uses, with the findings of a fault against it."""

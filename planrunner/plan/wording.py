@@ -84,6 +84,7 @@ _SHAPES = {
     "an item of `expect`": _COLON,
     "an item of `checks`": _COLON,
     "an item of `done`": _COLON,
+    "`schema`": "a mapping from names to types, such as `{summary: string}`",
     "`backoff`": "wait between attempts: `delay: 200ms`",
 }
 """The way out where the shape of a whole part is wrong."""
@@ -114,12 +115,17 @@ def listed(words: tuple[Any, ...]) -> str:
     return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"
 
 
+def meant_key(name: str, known: tuple[str, ...]) -> str | None:
+    """The key of ``known`` that was probably meant: by what other tools call it, or the nearest."""
+    meant = _MEANT.get(name, "")
+    return meant if meant in known else nearest(name, known)
+
+
 def unknown_key(title: str, key: Scalar, known: tuple[str, ...], owner: Mapping) -> Diagnostic:
     name = str(key.value)
     if title == "a task" and name in _LIFTED:
         return Diagnostic("PLAN003", f"{title} has no key `{name}`", key.span, help=_LIFTED[name])
-    meant = _MEANT.get(name, "")
-    near = meant if meant in known else nearest(name, known)
+    near = meant_key(name, known)
     message = f"{title} has no key `{name}`" + (f", did you mean `{near}`?" if near else "")
     fix = None
     if near and owner.key(near) is None and name not in _OTHERWISE:

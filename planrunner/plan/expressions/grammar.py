@@ -377,6 +377,8 @@ def _hint(text: str, word: str, at: int) -> str:
         return "nothing is open that it could close" if _open_bracket(text[:at]) < 0 else "a value is missing before it"
     if word in ("{", "`"):
         return "an expression is written without {{ }}" if "{{" in text[max(0, at - 1) : at + 2] else ""
+    if word == "?":
+        return "one of two values is written `b if a else c`"
     if word == "%":
         return "put spaces around `%` to compute a remainder"
     if word[0].isalpha() and at and text[:at].rstrip()[-1:].isalnum():

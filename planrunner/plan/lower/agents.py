@@ -139,6 +139,8 @@ def _said_here(low: Lowering, node: Mapping) -> Iterator[tuple[str, Json]]:
     """The keys of an agent that a task itself describes, without those that have a value of another kind."""
     for key, value in node.entries:
         name, said = str(key.value), values.data(value)
+        if name not in _KEYS_OF_AN_AGENT:
+            continue
         if name in ("fallback", "tools", "denied", "memory"):
             said = [said] if isinstance(said, str) else said
             kind = "a name, or a list of them"
@@ -186,6 +188,12 @@ def is_task(low: Lowering, key: str, node: Mapping, known: Iterable[str], others
         low.report("PLAN004", f"`{key}` is a task that does nothing", node.span, f"write {others}")
         return False
     return not unknown
+
+
+def _acting(low: Lowering, until: Mapping, known: tuple[str, ...], made: Task) -> Task:
+    """The task under ``until``. One whose action is misspelt or missing, which is reported, is not left to people."""
+    does = is_task(low, "until", until, known, "`until: {run: pytest -q}` or `until: outputs.approved`")
+    return made if does or made.uses or made.gate is not None else made._replace(uses="noop")
 
 
 class _Agent:
@@ -311,8 +319,7 @@ class _Agent:
         """The task under ``until``: the work is accepted if it succeeds."""
         inner = self._low.scope(frozenset({"calls", "model"}), frozenset({"loop", "carry"}))
         inner.inside = True
-        is_task(self._low, "until", until, self._keys, "`until: {run: pytest -q}` or `until: outputs.approved`")
-        made = self._lower(inner, until, self._handed)
+        made = _acting(self._low, until, self._keys, self._lower(inner, until, self._handed))
         if made.uses == CRITIQUE and not _MATERIAL & (made.inputs or {}).keys():
             given = {"text": "{{ tasks.model.outputs.text }}", "outputs": "{{ tasks.model.outputs.answer }}"}
             made = made._replace(inputs={**given, **(made.inputs or {})})

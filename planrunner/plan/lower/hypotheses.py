@@ -96,20 +96,21 @@ _KEYS = ("hypothesis", "supports", "refutes", "weight")
 
 def _evidence(low: Lowering, node: Mapping) -> Evidence | None:
     parts = {str(key.value): value for key, value in node.entries}
-    name = values.text(parts["hypothesis"])
+    name, meant = values.text(parts["hypothesis"]), set[str | None]()
     for key, _ in node.entries:
         if str(key.value) not in _KEYS:
             near = nearest(str(key.value), _KEYS)
+            meant.add(near)
             help_ = f"did you mean `{near}`?" if near else f"it has {', '.join(f'`{each}`' for each in _KEYS)}"
             low.report("PLAN003", f"evidence for a hypothesis has no key `{key.value}`", key.span, help_)
-    if "supports" not in parts and "refutes" not in parts:
+    if not {"supports", "refutes"} & (parts.keys() | meant):
         help_ = "say when the result speaks for it: `supports: exit_code == 0`"
         low.report("PLAN004", f"evidence for `{name}` needs `supports` or `refutes`", node.span, help_)
         return None
     supports = condition(low, parts["supports"]) if "supports" in parts else None
     refutes = condition(low, parts["refutes"]) if "refutes" in parts else None
     weight = _weight(low, parts["weight"]) if "weight" in parts else WEIGHTS["moderate"]
-    if supports is None and refutes is None:
+    if supports is None and refutes is None and not meant:
         return None
     return Evidence(name, supports, refutes, weight, parts["hypothesis"].span)
 

@@ -36,8 +36,7 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
             if capability is None:
                 yield _unknown(view, task, task.uses, "uses")
             elif capability.takes_run and not has_key(task, "run") and not capability.inputs:
-                help_ = "give it `run: …`, a script or a list of arguments"
-                yield Diagnostic("PLAN008", f"`{task.uses}` has nothing to run", span_of(task, "uses"), help=help_)
+                yield _nothing_to_run(view, task)
             else:
                 if task.run is not None and has_key(task, "run") and not capability.takes_run:
                     yield _beside(task, "run", f"`{capability.name}` runs no script")
@@ -55,6 +54,15 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
             yield _unread(view, task)
         if task.rollback is not None:
             yield from _action(view, task, task.rollback, "rollback")
+
+
+def _nothing_to_run(view: PlanView, task: Task) -> Diagnostic:
+    message = f"`{task.uses}` has nothing to run"
+    if isinstance(task.inputs, dict) and "run" in task.inputs:
+        place = find_word(view, task, "run", "with")
+        return Diagnostic("PLAN008", message, place, help="`run` stands beside `id`, not under `with`")
+    help_ = "give it `run: …`, a script or a list of arguments"
+    return Diagnostic("PLAN008", message, span_of(task, "uses"), help=help_)
 
 
 def _action(view: PlanView, task: Task, action: Action, key: str) -> Iterable[Diagnostic]:

@@ -58,7 +58,9 @@ def _weighs(task: Task) -> set[str]:
 
 
 def _without_evidence(view: PlanView) -> Iterator[Diagnostic]:
+    known = [each.name for each in view.plan.hypotheses]
     weighed = {name for task in view.plan.tasks for name in _weighs(task)}
+    weighed |= {nearest(name, known) or "" for name in weighed.difference(known)}  # a slip, which is told already
     idle = [each for each in view.plan.hypotheses if each.name not in weighed]
     if idle:
         their = "its confidence never changes" if len(idle) == 1 else "their confidence never changes"

@@ -212,6 +212,8 @@ class Naming:
             return _printed(task, own)
         elif task.subplan_file or ((task.loop or task.subplan or task.steps) and not own):
             return MAP
+        if task.agent is not None and self._view.refused and own.keys() == _WITHOUT_ANSWER:
+            return MAP  # what the answer has is not known: its schema cannot be read
         if task.loop or task.subplan or task.steps or task.sub is not None:
             return object_of(own, what, "PLAN202")
         if capability is None or (capability.open_outputs and not task.outputs):
@@ -228,6 +230,9 @@ class Naming:
                     return _RESULT if found.kind == "map" and call.run is not None else found
         return declared(output.type)
 
+
+_WITHOUT_ANSWER = {"rounds", "transcript", "usage"}
+"""The outputs of an agent that has a schema for its answer, beside those of the schema."""
 
 _VALUES = {"text": STRING, "lines": list_of(STRING)}
 """What the output ``value`` of ``stdout`` is; that of JSON may be anything."""

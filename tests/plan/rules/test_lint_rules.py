@@ -1035,3 +1035,65 @@ def test_a_choice_that_is_no_option_is_told_with_the_option_that_was_meant(
 )
 def test_a_choice_that_may_be_an_option_is_no_finding(choose: str) -> None:
     assert [finding.code for finding in findings(GATE % choose) if finding.severity == "error"] == []
+
+
+AGENT = 'tasks:\n  - {id: a, agent: {model: m}, budgets: {cost: $1}, %s}\n  - {id: b, needs: [a], run: "echo {{ tasks.a.outputs.n }}"}\n'
+GUESS = "hypotheses: {disk: It is full}\ntasks:\n  - {id: a, run: x, evidence: [{hypothesis: %s: exit_code == 0}]}\n"
+
+
+@pytest.mark.parametrize(
+    ("tasks", "told"),
+    [
+        (AGENT % "promt: x, schema: {n: int}", ["a task has no key `promt`, did you mean `prompt`?"]),
+        (AGENT % "prompt: x, schema: n int", ["`schema` must be a mapping, not the text `n int`"]),
+        (
+            "tasks:\n  - {id: a, agent: {model: m, tool: [files.read]}, budgets: {cost: $1}, prompt: x, denied: [files.read]}\n",
+            ["an agent has no key `tool`, did you mean `tools`?"],
+        ),
+        (
+            "tasks:\n  - {id: a, agent: {model: m}, budgets: {cost: $1}, prompt: x, until: {rum: x, timeout: 1m}}\n",
+            ["the task of `until` has no key `rum`, did you mean `run`?"],
+        ),
+        (GUESS % "disk, suports", ["evidence for a hypothesis has no key `suports`"]),
+        (GUESS % "dsik, supports", ["evidence is about `dsik`, which is not a hypothesis of the plan"]),
+        (
+            (
+                "tasks:\n  - {id: a, rum: x, stdout: json, outputs: {n: int}}\n"
+                '  - {id: b, need: [a], run: "echo {{ tasks.a.outputs.n }}"}\n'
+            ),
+            ["a task has no key `rum`, did you mean `run`?", "a task has no key `need`, did you mean `needs`?"],
+        ),
+        ("taks:\n  - {id: a, run: x}\n", ["the plan has no key `taks`, did you mean `tasks`?"]),
+        ("tasks:\n  - {idd: a, run: x}\n", ["a task has no key `idd`, did you mean `id`?"]),
+    ],
+)
+def test_a_slip_is_told_once_and_not_as_what_follows_from_it(tasks: str, told: list[str]) -> None:
+    text = f"plan: p\ndefaults: {{timeout: 5m}}\nbudgets: {{cost: $1}}\n{tasks}"
+    assert [finding.message for finding in findings(text)] == told
+
+
+@pytest.mark.parametrize(
+    ("task", "message", "help_"),
+    [
+        (
+            "uses: shell, with: {run: [echo, x]}",
+            "`shell` has nothing to run",
+            "`run` stands beside `id`, not under `with`",
+        ),
+        ("uses: shell", "`shell` has nothing to run", "give it `run: …`, a script or a list of arguments"),
+        (
+            'run: x, when: "params.x ? true : false"',
+            "`?` is not expected here",
+            "one of two values is written `b if a else c`",
+        ),
+        (
+            "run: \"echo {{ params.x ? 'a' : 'b' }}\"",
+            "the template does not parse: `?` is not expected here",
+            "one of two values is written `b if a else c`",
+        ),
+    ],
+)
+def test_what_is_written_elsewhere_is_told_as_it_is_written_here(task: str, message: str, help_: str) -> None:
+    text = f"plan: p\ndefaults: {{timeout: 5m}}\nparams: {{x: bool}}\ntasks:\n  - {{id: a, {task}}}\n"
+    told = [finding for finding in findings(text) if finding.severity == "error"]
+    assert [(finding.message, finding.help) for finding in told] == [(message, help_)]
