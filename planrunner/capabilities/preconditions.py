@@ -8,7 +8,8 @@ without running anything.
     model model                       the model that the input names, with its key
     model model judge                 the same; without the input the one that judges (`hash`: none)
     database database                 the database that the input names, with its address
-    server server                     the MCP server that the input names, with its program and credentials
+    server server                     the MCP server that the input names, with its program and credentials; of tools
+                                      that are offered to a model each server, and the package that speaks to it
 """
 
 from __future__ import annotations
@@ -33,14 +34,23 @@ _WORDS["server"] = (1, 1)
 """The kinds, and how many words follow: at least, at most."""
 
 
+def _pass(_: Any) -> None:
+    """What is left to the call itself."""
+
+
 class Ground(NamedTuple):
     """Where preconditions are looked up: the PATH of programs, the sections of planrunner.yaml, the environment of
-    planrunner, and why a credential cannot be had (empty: nothing is known against it)."""
+    planrunner, and why a credential cannot be had (empty: nothing is known against it). ``reach`` and ``afford`` raise
+    Failure for an address and for a model that are sure to be refused; ``offers`` says whether the tools of a server
+    are offered to a model."""
 
     path: str
     settings: Callable[[str], Mapping[str, Json]]
     environment: Mapping[str, str]
     credential: Callable[[str], str]
+    reach: Callable[[str], None] = _pass
+    afford: Callable[[models.Model], None] = _pass
+    offers: Callable[[str], object] = _pass
 
 
 class Unmet(Failure):
@@ -88,7 +98,8 @@ def require(declared: Iterable[str], inputs: Mapping[str, Json], ground: Ground)
 
 
 def require_for(declared: Iterable[str], inputs: Mapping[str, Json], context: Context) -> None:
-    """The same for a call that is about to be made; the value of a credential is checked when it is used."""
+    """The same for a call that is about to be made; the value of a credential is checked when it is used, as are
+    addresses, prices, and the servers whose tools are offered."""
     paths = (context.environment().get("PATH", ""), os.environ.get("PATH", os.defpath))
     ground = Ground(os.pathsep.join(filter(None, paths)), context.settings, os.environ, lambda name: "")
     require(declared, inputs, ground)
@@ -127,6 +138,8 @@ def _model(words: list[str], inputs: Mapping[str, Json], ground: Ground) -> None
                 raise Unmet(why, rule="models.key")
         elif why := models.missing_key(model, ground.environment):
             raise Unmet(why, rule="models.key", lasting=not model.key_file)
+        ground.reach(model.base_url)
+        ground.afford(model)
 
 
 def _usual(words: list[str], section: Mapping[str, Json]) -> Json:
@@ -146,13 +159,22 @@ def _database(words: list[str], inputs: Mapping[str, Json], ground: Ground) -> N
 
 
 def _server(words: list[str], inputs: Mapping[str, Json], ground: Ground) -> None:
-    name = inputs.get(words[0])
-    if not isinstance(name, str):
-        return
+    given = inputs.get(words[0])
+    if isinstance(given, str):
+        _one_server(given, ground)
+    for tool in given if isinstance(given, list) else ():
+        if "server" in tool and ground.offers(tool["server"]):
+            _package(["mcp", "mcp"], inputs, ground)
+            _one_server(tool["server"], ground)
+
+
+def _one_server(name: str, ground: Ground) -> None:
     try:
         server = servers.entry(ground.settings("tools"), name)
     except Failure as failure:
         raise Unmet(str(failure), lasting=True) from None
+    if server.url:
+        ground.reach(server.url)
     program = server.command[0] if server.command else ""
     if program and "/" not in program and not shutil.which(program, path=ground.path):
         why = f"the program `{program}` of the server `{name}` is not on the PATH"

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from workbench import ROOT
 
 Run = Callable[..., tuple[int, str, str]]
 Write = Callable[..., str]
@@ -127,3 +128,103 @@ tasks:
     assert "`work`: the credential `token`" in run("retry", "last").err
     (tmp_path / "ok").touch()
     assert run("retry", "last", NOT_SET_ANYWHERE="a-token-under-test").code == 0
+
+
+AGENT = "plan: p\ntasks:\n  - {id: a, agent: {model: here, tools: [notes]}, prompt: Read}\n"
+SERVERS = """
+models: {here: {provider: openai-compatible, model: m, base_url: "http://127.0.0.1:9/v1"}}
+network: {private: ["127.0.0.1:9"]}
+tools:
+  notes: {mcp: [python3, server.py]}
+"""
+
+
+@pytest.fixture
+def without(tmp_path: Path) -> Callable[..., dict[str, str]]:
+    """Variables of a process that has no package of these names."""
+
+    def hidden(*packages: str) -> dict[str, str]:
+        folder = tmp_path / "hidden"
+        folder.mkdir(exist_ok=True)
+        lines = ["import sys", *(f"sys.modules[{name!r}] = None" for name in packages)]
+        (folder / "sitecustomize.py").write_text("\n".join(lines))
+        return {"PYTHONPATH": os.pathsep.join((str(folder), str(ROOT), os.environ.get("PYTHONPATH", "")))}
+
+    return hidden
+
+
+@pytest.mark.parametrize("uses, package, extra", [
+    ("uses: llm.complete, with: {prompt: hi}", "pydantic_ai", "llm"),
+    ("uses: agent.critique, with: {text: hi, rubric: fine}", "pydantic_ai", "llm"),
+    ("uses: research.fetch, with: {sources: ['https://example.org']}", "trafilatura", "web"),
+    ("uses: mcp.tools, with: {server: notes}", "mcp", "mcp"),
+    ("agent: {tools: [notes]}, prompt: hi", "mcp", "mcp"),
+])  # fmt: skip
+def test_a_missing_extra_is_told_before_the_start(
+    run: Run, plan: Write, without: Callable[..., dict[str, str]], uses: str, package: str, extra: str
+) -> None:
+    plan(SERVERS, "planrunner.yaml")
+    plan(f"plan: p\ntasks:\n  - {{id: a, {uses}, timeout: 1m}}\n")
+    code, _, said = run("exec", "p.yaml", **without(package))
+    assert code == 5, said
+    assert f"the Python package `{package}` is not installed: pip install 'planrunner[{extra}]'" in said
+    assert f"pip install 'planrunner[{extra}]'" in run("preview", "p.yaml", **without(package)).out
+
+
+def test_a_server_whose_tools_a_policy_offers_to_no_model_is_not_needed(
+    run: Run, plan: Write, without: Callable[..., dict[str, str]]
+) -> None:
+    plan(SERVERS, "planrunner.yaml")
+    plan(AGENT)
+    assert "missing   a/model: the Python package `mcp`" in run("preview", "p.yaml", **without("mcp")).out
+    for place in ("planrunner.yaml", "p.yaml"):
+        told = "policy: {capabilities: {deny: [mcp.*]}}\n"
+        plan(SERVERS + told if place == "planrunner.yaml" else SERVERS, "planrunner.yaml")
+        plan(AGENT.replace("tasks:", f"{told}tasks:") if place == "p.yaml" else AGENT)
+        assert "missing" not in run("preview", "p.yaml", **without("mcp")).out, place
+
+
+@pytest.mark.parametrize("address, private, refused", [
+    ("http://127.0.0.1:9/v1", "10.0.0.0/8", "127.0.0.1, an address of this machine"),
+    ("http://localhost:9/v1", "10.0.0.0/8", "localhost (127.0.0.1), an address of this machine"),
+    ("http://[::1]:9/v1", "127.0.0.1", "::1, an address of this machine"),
+    ("https://192.168.1.7/v1", "192.168.1.7:80", "192.168.1.7, a private address"),
+    ("http://127.0.0.1:9/v1", "127.0.0.1:9", ""),
+    ("http://localhost:9/v1", "localhost", ""),
+    ("http://localhost:9/v1", "::1", ""),
+    ("http://not-looked-up.invalid/v1", "10.0.0.0/8", ""),
+])  # fmt: skip
+@pytest.mark.parametrize("asked", ["uses: llm.complete, with: {prompt: hi}", "agent: {}, prompt: hi"])
+def test_a_private_address_of_a_model_that_the_project_does_not_list_is_told_before_the_start(
+    run: Run, plan: Write, address: str, private: str, refused: str, asked: str
+) -> None:
+    model = f'{{provider: openai-compatible, model: m, base_url: "{address}"}}'
+    plan(f'models: {{here: {model}}}\nnetwork: {{private: ["{private}"]}}\n', "planrunner.yaml")
+    plan(f"plan: p\ntasks:\n  - {{id: a, {asked}, timeout: 1m}}\n")
+    rows = json.loads(run("preview", "p.yaml", "--json").out)["missing"]
+    if not refused:
+        assert rows == []
+        return
+    (row,) = rows
+    assert row["refuses"] and row["text"].startswith(f"refused to connect to {refused}: if plans may reach it, write")
+    code, _, said = run("exec", "p.yaml")
+    assert (code, "`p.yaml` cannot start" in said) == (5, True)
+
+
+@pytest.mark.parametrize("budgets, price, is_missing", [
+    ("budgets: {cost: $1}, ", "", True),
+    ("budgets: {tokens: 9k}, ", "", False),
+    ("budgets: {cost: $1}, ", ", price: {input: 1, output: 2}", False),
+])  # fmt: skip
+@pytest.mark.parametrize("asked", ["uses: llm.complete, with: {prompt: hi}", "agent: {}, prompt: hi"])
+def test_a_model_without_a_price_under_a_limit_of_the_cost_is_told_before_the_start(
+    run: Run, plan: Write, budgets: str, price: str, is_missing: bool, asked: str
+) -> None:
+    plan(SERVERS.replace('/v1"', f'/v1"{price}'), "planrunner.yaml")
+    plan(f"plan: p\ntasks:\n  - {{id: a, {budgets}{asked}, timeout: 1m}}\n")
+    rows = json.loads(run("preview", "p.yaml", "--json").out)["missing"]
+    assert [("the price of `here` (m) is unknown" in row["text"], row["refuses"]) for row in rows] == [
+        (True, True)
+    ] * is_missing
+    if is_missing:
+        assert run("exec", "p.yaml").code == 5

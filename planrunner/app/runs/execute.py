@@ -284,7 +284,7 @@ def _ready(
     needs = Needs(
         *(state.plan, state.params, state.environment["env"], ready.traits, ready.needs),
         *(directory, state.selected, vault),
-        policies=policy,
+        policies=policy.get("policy"),
     )
     warn(site.watch, require_ready(needs, f"`{request.plan}` cannot start", "nothing was started"))
     if vault is not None and state.params:

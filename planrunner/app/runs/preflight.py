@@ -8,15 +8,19 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.http.guard import Guard
+from planrunner.capabilities.llm.usage import require_price
+from planrunner.capabilities.mcp.servers import listing
 from planrunner.capabilities.preconditions import Ground, Unmet, input_of, require
 from planrunner.engine.processes import SpawnFailed, search
 from planrunner.errors import Hint, Unready
 from planrunner.machine.graph import Shape
 from planrunner.plan.expressions.values import EvaluationError, TemplateError
 from planrunner.plan.model import Action, Plan, Task
+from planrunner.plan.rights import Level, restricts
 from planrunner.plan.tasks import declared_secrets, inner
 from planrunner.safety.credentials import lacking, read_credentials
-from planrunner.safety.project import read_data
+from planrunner.safety.project import levels, read_data
 from planrunner.safety.roster import named
 
 if TYPE_CHECKING:
@@ -64,11 +68,12 @@ def missing(needs: Needs) -> list[Missing]:
     """What is missing, each thing once."""
     look = _Look(needs)
     absent: list[tuple[str, _Found]] = []
-    waiting = [(task.id, task, _Around(needs.plan, False)) for task in needs.plan.tasks]
+    outside = _Around(needs.plan, levels(needs.policies or [])).within(needs.plan)
+    waiting = [(task.id, task, outside.within(task)) for task in needs.plan.tasks]
     for path, task, around in waiting:
         absent += ((path, each) for each in look.at(path, task, around))
-        within = around if task.sub is None else _Around(task.sub, True)
-        waiting += [(f"{path}/{each.id}", each, within) for each in inner(task)]
+        inside = around if task.sub is None else around.within(task.sub)._replace(plan=task.sub, linked=True)
+        waiting += [(f"{path}/{each.id}", each, inside.within(each)) for each in inner(task)]
     if not absent:
         return []
     going = look.known.may_run(needs.selected, needs.open)
@@ -99,10 +104,18 @@ def line(found: Missing) -> str:
 
 
 class _Around(NamedTuple):
-    """Where a task stands: its plan, and whether that is a linked one, whose parameters only the run has."""
+    """Where a task stands: its plan, the levels of policy that hold for it, whether the plan is a linked one, whose
+    parameters only the run has, and whether a budget limits the cost."""
 
     plan: Plan
-    linked: bool
+    rights: tuple[Level, ...]
+    linked: bool = False
+    limited: bool = False
+
+    def within(self, part: Plan | Task) -> _Around:
+        """The same with what a plan or a task says of itself."""
+        rights = (*self.rights, Level(part.id, part.policy)) if restricts(part.policy) else self.rights
+        return self._replace(rights=rights, limited=self.limited or isinstance(part.budgets.cost, (int, float)))
 
 
 class _Look:
@@ -152,7 +165,12 @@ class _Look:
             return
         data = read_data(self._needs.directory)
         path = os.environ.get("PATH", os.defpath)
-        ground = Ground(path, lambda name: named(data.get(name)), os.environ, lambda name: self._why_not(name)[0])
+        ground = Ground(
+            *(path, lambda name: named(data.get(name)), os.environ, lambda name: self._why_not(name)[0]),
+            reach=lambda url: Guard(named(data.get("network"))).foresee(url),
+            afford=require_price if around.limited else lambda model: None,
+            offers=lambda server: listing(around.rights, server).verdict != "deny",
+        )
         given = each.inputs if isinstance(each.inputs, dict) else {}
         for text in declared:
             name = input_of(text)

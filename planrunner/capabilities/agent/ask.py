@@ -63,7 +63,7 @@ class Next(NamedTuple):
     spends=("cost", "tokens", "calls", "rest"),
     foreign=("*",),
     own=("done", "transcript", "model", "usage", "attempts", "context"),
-    preconditions=("package pydantic_ai llm", "model model"),
+    preconditions=("package pydantic_ai llm", "model model", "server tools"),
 )
 def ask(
     context: Context,

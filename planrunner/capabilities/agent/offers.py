@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from planrunner.capabilities.contract import Context
 from planrunner.capabilities.jsonschema import faults
 from planrunner.capabilities.llm.messages import Tool, ToolCall
+from planrunner.capabilities.mcp.servers import listing
 from planrunner.capabilities.mcp.tools import listed
 from planrunner.plan.agents import ANSWER
 from planrunner.plan.nearest import nearest
-from planrunner.plan.rights import Use, capability
 
 Json = Any
 
@@ -85,7 +85,7 @@ def offered(context: Context, given: list[Json]) -> list[Offer]:
 def _of_server(context: Context, given: Json) -> list[Offer]:
     """The tools of a server, which a call of ``mcp.call`` reaches; none where the policy lets no plan list them."""
     name, server = given["name"], given["server"]
-    right = capability(context.call.rights, Use("mcp.tools", {"server": server}, final=True))
+    right = listing(context.call.rights, server)
     if right.verdict == "deny":
         context.log.write(f"the tools of `{server}` are not offered: {right.rule}\n".encode(), "stderr")
         return []

@@ -12,6 +12,7 @@ import re
 import socket
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from planrunner.capabilities.contract import Failure
 from planrunner.jsontext import shown
@@ -65,11 +66,7 @@ class Guard:
 
         Raises Failure (policy) if the host or any of its addresses is not allowed, and OSError if it is not found.
         """
-        name = plain_name(host)
-        if not name:
-            raise Failure("the address has no host", rule="network.address")
-        self._refuse_unlisted(name, port)
-        self._refuse_by_policy(name, port)
+        name = self._named(host, port)
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except UnicodeError:
@@ -78,6 +75,38 @@ class Guard:
         for address in addresses:
             self._refuse(name, port, address)
         return [Endpoint(entry[0], entry[4]) for entry in found]
+
+    def foresee(self, url: str) -> None:
+        """Raises Failure (policy) where it is sure before any look-up that the host of an address is refused: one that
+        no rule lets through by its name, an address itself, and this machine by its name."""
+        try:
+            parts = urlsplit(url)
+            port = parts.port or (80 if parts.scheme == "http" else 443)
+        except ValueError:
+            return
+        if not parts.hostname or not parts.hostname.isascii():
+            return
+        name = self._named(parts.hostname, port)
+        if name == "localhost" and self._lets(name, port, _THIS_MACHINE[1]):
+            return
+        for address in _THIS_MACHINE[:1] if name == "localhost" else _written(name):
+            self._refuse(name, port, address)
+
+    def _lets(self, name: str, port: int, address: Address) -> bool:
+        try:
+            self._refuse(name, port, address)
+        except Failure:
+            return False
+        return True
+
+    def _named(self, host: str, port: int) -> str:
+        """The host as rules compare it. Raises Failure (policy) where its name alone is refused."""
+        name = plain_name(host)
+        if not name:
+            raise Failure("the address has no host", rule="network.address")
+        self._refuse_unlisted(name, port)
+        self._refuse_by_policy(name, port)
+        return name
 
     def _refuse_unlisted(self, name: str, port: int) -> None:
         """Refuse before the name is looked up what no rule can let through: a lookup tells others the name."""
@@ -128,6 +157,18 @@ class Guard:
         sections[key] = [*sections.get(key, ()), entry]
         parts = ", ".join(f"{name}: {json.dumps(entries)}" for name, entries in sections.items())
         return f"if plans may reach it, write in planrunner.yaml: network: {{{parts}}}"
+
+
+_THIS_MACHINE: tuple[Address, ...] = (ipaddress.IPv4Address("127.0.0.1"), ipaddress.IPv6Address("::1"))
+"""What `localhost` may stand for."""
+
+
+def _written(name: str) -> tuple[Address, ...]:
+    """The address that a host is written as; none of a name."""
+    try:
+        return (ipaddress.ip_address(name),)
+    except ValueError:
+        return ()
 
 
 class _Limits(NamedTuple):

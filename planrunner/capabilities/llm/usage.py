@@ -47,6 +47,17 @@ def usage_of(attempts: list[dict[str, Json]]) -> Usage:
     return Usage(sum(usage["input"] for usage in used), sum(usage["output"] for usage in used), cost)
 
 
+def require_price(model: Model) -> None:
+    """Raises Failure (budget) for a model whose price is not known: nothing can hold it to a limit of the cost."""
+    if cost(model, 1, 1) is None:
+        raise Failure(
+            f"the price of `{model.name}` ({model.model}) is unknown, and a budget limits the cost: add "
+            f"`models: {{{model.name}: {{price: {{input: DOLLARS, output: DOLLARS}}}}}}` to planrunner.yaml "
+            "(dollars for a million tokens)",
+            "budget",
+        )
+
+
 _KNOWN = ("openai", "anthropic", "google")
 
 
@@ -170,13 +181,8 @@ class Purse:
         """Set the worst case of a request aside, and count the call. Raises Failure (budget) where it does not fit."""
         worst = cost(model, *most)
         self.check_calls(1)
-        if worst is None and "cost" in self._limits:
-            raise Failure(
-                f"the price of `{model.name}` ({model.model}) is unknown, and a budget limits the cost: add "
-                f"`models: {{{model.name}: {{price: {{input: DOLLARS, output: DOLLARS}}}}}}` to planrunner.yaml "
-                "(dollars for a million tokens)",
-                "budget",
-            )
+        if "cost" in self._limits:
+            require_price(model)
         self._fit("tokens", float(sum(most)), most)
         self._fit("cost", worst or 0.0, most)
         self._notes.add(Noted(1, worst or 0.0, sum(most)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ from planrunner.capabilities.http.headers import header_name, is_line
 from planrunner.escapes import harmless
 from planrunner.jsontext import stable_json
 from planrunner.plan.nearest import nearest
+from planrunner.plan.rights import Level, Right, Use, capability
 
 Json = Any
 
@@ -59,6 +60,11 @@ def entry(section: Mapping[str, Json], name: str) -> Server:
 def servers(section: Mapping[str, Json]) -> list[str]:
     """The names of the entries of ``tools`` that are MCP servers."""
     return sorted(name for name, given in section.items() if isinstance(given, dict) and "mcp" in given)
+
+
+def listing(rights: Iterable[Level], server: str) -> Right:
+    """Whether policies let the tools of a server be listed, and so be offered to a model."""
+    return capability(rights, Use("mcp.tools", {"server": server}, final=True))
 
 
 def unknown(name: str, known: list[str]) -> str:

@@ -296,6 +296,7 @@ class _Limits(NamedTuple):
     risks=("network: reads the pages it is given",),
     spends=("calls", "rest"),
     foreign=("docs", "failed"),
+    preconditions=("package trafilatura web",),
 )
 def fetch(
     context: Context,
