@@ -12,13 +12,27 @@ from planrunner.app.drafts.draft import Draft, DraftRequest, again, draft, write
 from planrunner.app.runs.execute import Silent
 from planrunner.cli import runner
 from planrunner.cli.group import given_settings
-from planrunner.cli.options import PROGRESS, ExecOptions, json_option, pairs
+from planrunner.cli.options import ADDABLE, PROGRESS, ExecOptions, Pairs, json_option, pairs, parse_amount
 from planrunner.cli.output import print_document
 from planrunner.cli.settings import Settings, output
 from planrunner.errors import INVALID, OK, UsageError
+from planrunner.plan.nearest import nearest
 from planrunner.views.draft import Shown, draft_document, draft_lines, next_command
 
 _ANSWERS = {"": "no", "n": "no", "no": "no", "e": "edit", "edit": "edit", "y": "yes", "yes": "yes"}
+
+
+def _limits(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> Pairs:
+    """The limits of ``--budget``, each by its name. Raises UsageError for a name or an amount that there is not."""
+    given = pairs(ctx, param, values)
+    for what, text in given:
+        if what not in ADDABLE:
+            near = nearest(what, ADDABLE)
+            way = f", did you mean `{near}`?" if near else f": there are {', '.join(f'`{each}`' for each in ADDABLE)}"
+            raise UsageError(f"`--budget` has no `{what}`{way}")
+        if parse_amount(what, text) is None:
+            raise UsageError(f"`{text}` is not an amount of `{what}`", "write it such as `cost=$0.50` or `tokens=100k`")
+    return given
 
 
 @click.command("draft")
@@ -30,7 +44,7 @@ _ANSWERS = {"": "no", "n": "no", "no": "no", "e": "edit", "edit": "edit", "y": "
 @click.option(
     "--budget",
     multiple=True,
-    callback=pairs,
+    callback=_limits,
     metavar="NAME=AMOUNT",
     help="Limit the model: cost=$0.50, tokens=100k.",
 )

@@ -152,6 +152,12 @@ def idle(denied: Iterable[str], tools: Iterable[Tool], roster: Roster, known: Ma
     return [word for word in left if any(isinstance(each, Unknown) for each in granted([word], roster, known))]
 
 
+def tool_names(roster: Roster, known: Iterable[str]) -> list[str]:
+    """The words that name tools: the capabilities that are known, entries of ``tools``, tools of servers, ``ask``."""
+    servers = [tool for tool in granted(roster.tools, roster, {}) if isinstance(tool, Tool)]
+    return [*known, *roster.tools, *wordings(servers), ASK]
+
+
 def wordings(tools: Iterable[Tool]) -> Iterator[str]:
     """The words that tools are named by."""
     for tool in tools:

@@ -86,7 +86,7 @@ def load_stored(source: Source, capabilities: Capabilities, project: Project = _
         return loaded.plan
     assert isinstance(loaded.tree, Mapping), "only what is a plan was accepted"
     links = Links(_library(source, capabilities, project), (os.path.basename(source.name),))
-    lowered = lower(loaded.tree, links, _Table(capabilities), project.roster)
+    lowered = lower(loaded.tree, links, CapabilityTable(capabilities), project.roster)
     return lowered.plan
 
 
@@ -106,7 +106,7 @@ def _load(source: Source, capabilities: Capabilities, links: Links, project: Pro
     spelt = tree
     if (meant := _misspelt(found, source.text)) and isinstance(mended := _as_meant(whole, meant, {}), Mapping):
         spelt = canonical(mended)
-    table, more = _Table(capabilities), _plugin_checks(capabilities)
+    table, more = CapabilityTable(capabilities), _plugin_checks(capabilities)
     lowered = lower(spelt, links, table, project.roster)
     said = {finding.span for finding in found}  # by the schema, of the same value in other words
     findings += [finding for finding in lowered.findings if finding.code != "PLAN006" or finding.span not in said]
@@ -206,7 +206,7 @@ def _plugin_checks(capabilities: Capabilities) -> list[Check]:
     return [check for _, check in checks]
 
 
-class _Table(Table[str, Capability]):
+class CapabilityTable(Table[str, Capability]):
     """Capabilities as the mapping that rules look into; only what a plan names is ever loaded."""
 
     def __init__(self, capabilities: Capabilities) -> None:

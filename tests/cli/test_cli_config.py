@@ -309,3 +309,43 @@ def test_a_profile_and_a_user_may_say_where_a_credential_comes_from(run, plan, t
     (tmp_path / "planrunner.yaml").unlink()
     plan("provider_credentials: [{id: key, auth: {source: env, env_var: MINE}}]\n", "home/planrunner/config.yaml")
     assert run("exec", plan(SECRET % 8), MINE="mine-own", XDG_CONFIG_HOME=str(tmp_path / "home")).code == 0
+
+
+TOOLS = """\
+agents:
+  reader: {tools: [files.read, files.blob, 'git.*', notes.find, team], denied: [git.push, git.puhs]}
+tools:
+  notes: {mcp: [notes]}
+  team: [files.edit, files.glib, inner]
+  inner: [files.rmove]
+profiles:
+  ci: {agents: {reader: {tools: ['flies.*', more.find]}}, tools: {more: {mcp: [more]}}}
+"""
+UNKNOWN = [
+    ("2:32", "the agent `reader` names the tool `files.blob`, which does not exist, did you mean `files.glob`?"),
+    ("2:91", "the agent `reader` names the tool `git.puhs`, which does not exist, did you mean `git.push`?"),
+    ("5:22", "the group `team` names the tool `files.glib`, which does not exist, did you mean `files.glob`?"),
+    ("6:11", "the group `inner` names the tool `files.rmove`, which does not exist, did you mean `files.move`?"),
+    ("8:34", "the agent `reader` names the tool `flies.*`, which does not exist"),
+]
+
+
+@pytest.mark.parametrize("command", [("lint", "planrunner.yaml"), ("config", "check")])
+def test_a_word_that_names_no_tool_is_told_where_it_stands(run, plan, command):
+    plan(TOOLS, "planrunner.yaml")
+    code, out, err = run(*command)
+    lines = (out + err).splitlines()
+    assert code == 1
+    places = [(line.split("planrunner.yaml:")[1], lines[at - 1].removeprefix("error[PLAN841] "))
+              for at, line in enumerate(lines) if line.startswith(" --> ")]  # fmt: skip
+    assert places == UNKNOWN
+
+
+def test_a_plan_with_an_agent_that_names_no_tool_is_refused_and_told_where_to_mend_it(run, plan):
+    plan("agents: {reader: {tools: [files.read, files.blob]}}\n", "planrunner.yaml")
+    plan("plan: p\ntasks:\n  - {id: a, agent: reader, prompt: Read}\n")
+    code, _, said = run("exec", "p.yaml")
+    assert code == 5
+    whose = "the agent `reader` of planrunner.yaml names the tool `files.blob`, which does not exist"
+    assert f"error[PLAN841] {whose}, did you mean `files.glob`?\n --> p.yaml:3:13\n" in said
+    assert "help: `planrunner config check` shows where it stands" in said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from decimal import ROUND_CEILING, Decimal
 from typing import Any, NamedTuple
 
 from planrunner.app.drafts.goals import filled, recognised
@@ -20,7 +21,9 @@ from planrunner.fileio import replace_file
 from planrunner.journal.memory import MemoryJournal
 from planrunner.journal.workspace import find_project
 from planrunner.plan.agents import MODEL_CHOICES
+from planrunner.plan.expressions.quantities import parse_count, parse_money
 from planrunner.plan.files import File
+from planrunner.plan.nearest import nearest
 from planrunner.plugins.registry import Registry
 from planrunner.safety.project import read_data
 from planrunner.safety.trust import mark_drafted
@@ -89,7 +92,7 @@ def draft(request: DraftRequest, watch: Watch) -> Draft:
     project = find_project(request.file)
     model = _model(request, project)
     if model is None:
-        goal = recognised(request.goal)
+        goal = recognised(request.goal, _by_whom(request, project))
         path = request.file or os.path.join("plans", f"{goal.name}.yaml")
         text = filled(goal, facts(project, request.goal, read_data(project)))
         return drafted(request.goal, f"the goal `{goal.name}`", path, text)
@@ -100,12 +103,24 @@ def _model(request: DraftRequest, project: str) -> str | None:
     """The model that writes; None for none."""
     if request.model is None:
         return None
-    configured = read_data(project).get("models") or {}
-    named = [name for name in configured if name not in MODEL_CHOICES]
+    named = _models(project)
     if request.model and request.model not in named:
-        known = f"there are {', '.join(f'`{name}`' for name in named)}" if named else "planrunner.yaml names none"
-        raise UsageError(f"the project has no model `{request.model}`: {known}", "name it under `models` there")
+        near = nearest(request.model, named)
+        known = f"it has {', '.join(f'`{name}`' for name in named[:8])}" if named else "it has no section `models`"
+        way = f", did you mean `{near}`?" if near else ""
+        raise UsageError(f"planrunner.yaml has no model `{request.model}`{way}", known)
     return request.model if named else None
+
+
+def _models(project: str) -> list[str]:
+    return [name for name in read_data(project).get("models") or {} if name not in MODEL_CHOICES]
+
+
+def _by_whom(request: DraftRequest, project: str) -> Hint:
+    """How a model comes to draft a plan for a goal that is not known."""
+    if _models(project):
+        return Hint("leave out `--no-model` to let a model draft it: ", NextStep("draft", request.goal))
+    return Hint("name a model under `models` in planrunner.yaml to let it draft the plan")
 
 
 def drafted(goal: str, by: str, path: str, text: str, reason: str = "", run_id: str = "") -> Draft:
@@ -171,6 +186,7 @@ def _by_model(request: DraftRequest, model: str, watch: Watch) -> Draft:
     outputs = {} if task.outcome is None else task.outcome.outputs
     if not outputs.get("plan"):
         why = task.detail or (task.outcome.message if task.outcome is not None else task.status)
+        why = _with_option(why, dict(request.budget))
         raise UsageError(f"no plan was drafted: {why}", Hint("see ", NextStep("show", run_id)))
     by = f"the model `{outputs.get('model') or model or 'default'}`"
     return drafted(request.goal, by, path, str(outputs["plan"]), str(outputs.get("reason", "")), run_id)
@@ -198,6 +214,29 @@ def _asking(request: DraftRequest, model: str, path: str) -> dict[str, Json]:
         ],
         "outputs": {"plan": "{{ tasks.draft.outputs.plan }}"},
     }
+
+
+_TOO_LITTLE = re.compile(
+    r"may use \$?(\S+).*, and \$?(\S+)(?: tokens)? of the reservation is left: "
+    r"(raise `budgets: \{(cost|tokens): …\}` of the task or lower `max_tokens`)"
+)
+_TOO_FEW = re.compile(r"set `budgets: \{(calls): (\d+)\}` on the task")
+
+
+def _with_option(why: str, budget: dict[str, str]) -> str:
+    """Why an attempt failed, with the option to raise where it names the budget of a task: there is no task to see."""
+    if few := _TOO_FEW.search(why):
+        return why.replace(few[0], f"add `--budget calls={few[2]}`")
+    little = _TOO_LITTLE.search(why)
+    if little is None:
+        return why
+    wanted, left, said, what = little.groups()
+    given = (parse_money if what == "cost" else parse_count)(budget.get(what, "")) or 0
+    enough = Decimal(max(given - float(left), 0) + float(wanted))
+    step = Decimal(1).scaleb(enough.adjusted() - 1)  # two digits, rounded up
+    amount = f"{(enough / step).to_integral_value(ROUND_CEILING) * step:f}"
+    option = f"--budget 'cost=${amount}'" if what == "cost" else f"--budget tokens={amount}"
+    return why.replace(said, f"raise it, such as `{option}`")
 
 
 _SPENT = frozenset({"cost", "tokens", "calls"})

@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Any, NamedTuple
 
 from planrunner.capabilities.agent.facts import LACKING, Fact
-from planrunner.errors import Hint, NextStep, UsageError
+from planrunner.errors import Hint, UsageError
 from planrunner.source import Source
 from planrunner.syntax.notations import parse, read_comments, write
 from planrunner.syntax.tree import Mapping as MappingNode
@@ -66,8 +66,9 @@ def _read(name: str, text: str) -> Goal:
     return Goal(name, said["title"], said["example"], words, unlike, tuple(said["needs"]), text)
 
 
-def recognised(asked: str) -> Goal:
-    """The goal that was asked for. Raises UsageError where none is, with the nearest ones."""
+def recognised(asked: str, otherwise: Hint) -> Goal:
+    """The goal that was asked for, or of which the first words were. Raises UsageError where none is, with the nearest
+    ones and what to do ``otherwise``."""
     ranked = sorted(((goal.points(asked), goal) for goal in goals()), key=lambda each: -each[0])
     (best, goal), (second, other) = ranked[:2]
     if best >= ENOUGH and best > second:
@@ -75,10 +76,12 @@ def recognised(asked: str) -> Goal:
     if best >= ENOUGH:
         message = f"the goal is either to {goal.title} or to {other.title}: `{_short(asked)}`"
         raise UsageError(message, f'say one of the two, such as: planrunner draft "{goal.example}"')
-    near = [each for points, each in ranked if points > 0][:3] or [each for _, each in ranked[:3]]
-    listed = "; ".join(f'"{each.example}"' for each in near)
-    ways = Hint(f"name one of the known goals, such as {listed}; or let a model draft it: ",
-                NextStep("draft", asked, "--model", "NAME"))  # fmt: skip
+    near = [each for points, each in ranked if points > 0]
+    begun = [each for each in near if f"{each.example} ".startswith(f"{' '.join(asked.lower().split())} ")]
+    if len(begun) == 1:
+        return begun[0]
+    listed = "; ".join(f'"{each.example}"' for each in near[:3] or [each for _, each in ranked[:3]])
+    ways = Hint(f"name one of the known goals, such as {listed}; or ", *otherwise.parts)
     raise UsageError(f"no plan is known for the goal `{_short(asked)}`", ways)
 
 

@@ -16,10 +16,11 @@ from planrunner.diagnostics import RULES, Diagnostic, Severity, arrange, has_err
 from planrunner.errors import Hint, NextStep, NotFound, PlanInvalid, UsageError
 from planrunner.fileio import replace_file
 from planrunner.journal.workspace import find_project
+from planrunner.plan.agents import Roster, Unknown, granted, tool_names
 from planrunner.plan.canonical import ordered
 from planrunner.plan.files import File, decode
 from planrunner.plan.fixes import apply
-from planrunner.plan.load import Capabilities, Loaded, load, named
+from planrunner.plan.load import Capabilities, CapabilityTable, Loaded, load, named
 from planrunner.plan.model import Capability, Plan
 from planrunner.plan.nearest import nearest
 from planrunner.plan.policy_checks import Known, ineffective_entries
@@ -27,6 +28,7 @@ from planrunner.plugins.registry import Registry
 from planrunner.safety.consistency import entries
 from planrunner.safety.obligations import obligations
 from planrunner.safety.project import FILE, check_files
+from planrunner.safety.project import Checked as FileChecked
 from planrunner.source import Notation, Source
 from planrunner.syntax.notations import parse, read_comments, write
 from planrunner.syntax.tree import Mapping as MappingNode
@@ -307,26 +309,62 @@ def check_settings(path: str, choice: Choice) -> tuple[Checked, ...]:
     """The findings about each file of the settings of the project that a file belongs to (the working directory where
     it is empty). Raises as ``check_files``."""
     project = find_project(path)
+    installed = registry(project, keeps=False)
+    files = check_files(project)
+    tools = _tools_of(files)
     results = []
-    for found in check_files(project):
-        findings = arrange((*found.findings, *unfitting(found.tree, project), *_unknown_tools(found.tree, project)))
+    for found in files:
+        unknown = (*_unknown_tools(found.tree, installed), *_unknown_words(found.tree, tools, installed))
+        findings = arrange((*found.findings, *unfitting(found.tree, project), *unknown))
         results.append(Checked(found.source, chosen(findings, choice), found.source.text))
     return tuple(results)
 
 
-def _unknown_tools(tree: Node | None, project: str) -> Iterator[Diagnostic]:
+def _section(tree: Node | None, section: str) -> Iterator[tuple[str, Node]]:
+    """The entries of a section of a file of settings by name, with those that its profiles have."""
+    for level in _with_profiles(tree):
+        yield from entries(level.get(section))
+
+
+def _unknown_tools(tree: Node | None, installed: Capabilities) -> Iterator[Diagnostic]:
     """Tools that call what is not installed; plugins are looked up for those alone that are not built in."""
-    called = [
-        (tool, uses)
-        for tool, body in entries(tree.get("tools") if isinstance(tree, MappingNode) else None)
-        if isinstance(uses := body.get("uses") if isinstance(body, MappingNode) else None, Scalar)
-    ]
-    known = registry(project, keeps=False) if called else None
-    for tool, uses in called:
-        if known is not None and isinstance(uses.value, str) and known.find(uses.value) is None:
-            close = nearest(uses.value, known.names())
+    for tool, body in _section(tree, "tools"):
+        uses = body.get("uses") if isinstance(body, MappingNode) else None
+        if isinstance(uses, Scalar) and isinstance(uses.value, str) and installed.find(uses.value) is None:
+            close = nearest(uses.value, installed.names())
             what = f"the tool `{tool}` calls `{uses.value}`, which no installed capability is named"
             yield Diagnostic("PLAN841", what + (f", did you mean `{close}`?" if close else ""), uses.span)
+
+
+def _tools_of(files: Iterable[FileChecked]) -> Roster:
+    """The tools of a project, those of every profile together; what is not sound the schema refuses."""
+    named = [each for file in files for each in _section(file.tree, "tools")]
+    return Roster(tools={name: to_json(body) for name, body in named if isinstance(body, (MappingNode, SequenceNode))})
+
+
+def _unknown_words(tree: Node | None, roster: Roster, installed: Capabilities) -> Iterator[Diagnostic]:
+    """Words of agents, and of groups of tools, that name no tool. Plain names of agents were looked up before."""
+    known = CapabilityTable(installed)
+    for name, body in _section(tree, "tools"):
+        if isinstance(body, SequenceNode):
+            yield from _unknown_in(f"the group `{name}`", body, roster, known)
+    for name, body in _section(tree, "agents"):
+        if isinstance(body, MappingNode):
+            for key in ("tools", "denied"):
+                yield from _unknown_in(f"the agent `{name}`", body.get(key), roster, known, dotted=True)
+
+
+def _unknown_in(
+    whose: str, words: Node | None, roster: Roster, known: Mapping[str, Capability], dotted: bool = False
+) -> Iterator[Diagnostic]:
+    for word in words.items if isinstance(words, SequenceNode) else [words]:
+        said = word.value if isinstance(word, Scalar) else None
+        if not isinstance(said, str) or (dotted and {".", "*"}.isdisjoint(said)):
+            continue
+        if Unknown(said) in granted([said], roster, known):
+            close = nearest(said, tool_names(roster, known))
+            what = f"{whose} names the tool `{said}`, which does not exist"
+            yield Diagnostic("PLAN841", what + (f", did you mean `{close}`?" if close else ""), word.span)
 
 
 def unfitting(tree: Node | None, project: str) -> Iterator[Diagnostic]:
@@ -342,12 +380,17 @@ def unfitting(tree: Node | None, project: str) -> Iterator[Diagnostic]:
 
 
 def _policies(tree: Node | None) -> Iterator[Node]:
-    profiles = tree.get("profiles") if isinstance(tree, MappingNode) else None
-    inside = [value for _, value in profiles.entries] if isinstance(profiles, MappingNode) else []
-    for each in (tree, *inside):
-        policy = each.get("policy") if isinstance(each, MappingNode) else None
+    for level in _with_profiles(tree):
+        policy = level.get("policy")
         if policy is not None:
             yield policy
+
+
+def _with_profiles(tree: Node | None) -> Iterator[MappingNode]:
+    """A file of the settings, and each of its profiles."""
+    profiles = tree.get("profiles") if isinstance(tree, MappingNode) else None
+    inside = [value for _, value in profiles.entries] if isinstance(profiles, MappingNode) else []
+    yield from (each for each in (tree, *inside) if isinstance(each, MappingNode))
 
 
 def _at(node: Node, path: tuple[str | int, ...]) -> Node:

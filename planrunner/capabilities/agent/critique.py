@@ -79,7 +79,7 @@ class Critique(NamedTuple):
     risks=("sends the material to the provider of the model, over the network", "costs money"),
     foreign=("findings", "attempts"),
     own=("findings.*.severity", "score", "approved", "model", "usage"),
-    preconditions=("package pydantic_ai llm", "model model judge",),
+    preconditions=("package pydantic_ai llm", "model model judge"),
 )
 def critique(
     context: Context,

@@ -90,7 +90,7 @@ class Drafted(NamedTuple):
     ),
     foreign=("plan", "diff", "reason", "findings", "attempts"),
     own=("digest", "proposes", "rounds", "model", "usage"),
-    preconditions=("package pydantic_ai llm", "model model",),
+    preconditions=("package pydantic_ai llm", "model model"),
 )
 def plan(
     context: Context,

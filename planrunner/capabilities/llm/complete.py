@@ -106,7 +106,7 @@ class Completion(NamedTuple):
     foreign=("text", "json", "tool_calls", "attempts"),
     own=("model", "finish_reason", "usage", "request_sha256", "reply_sha256"),
     shaped={"json": "schema"},
-    preconditions=("package pydantic_ai llm", "model model",),
+    preconditions=("package pydantic_ai llm", "model model"),
 )
 def complete(
     context: Context,

@@ -66,7 +66,7 @@ class Judgement(NamedTuple):
     risks=("sends the material to the provider of the model, over the network", "costs money"),
     foreign=("verdicts", "attempts"),
     own=("verdicts.*.met", "verdicts.*.criterion", "model", "usage", "request_sha256", "reply_sha256"),
-    preconditions=("package pydantic_ai llm", "model model judge",),
+    preconditions=("package pydantic_ai llm", "model model judge"),
 )
 def judge(
     context: Context,

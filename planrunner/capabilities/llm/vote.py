@@ -39,7 +39,7 @@ class Vote(NamedTuple):
     foreign=("answer", "counts", "votes", "attempts"),
     own=("usage",),
     shaped={"answer": "schema/field"},
-    preconditions=("package pydantic_ai llm", "model models",),
+    preconditions=("package pydantic_ai llm", "model models"),
 )
 def vote(
     context: Context,

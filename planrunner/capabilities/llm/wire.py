@@ -270,7 +270,9 @@ def _failure(error: BaseException, exchange: Exchange) -> Failure:
         return Failure(said, "transient" if passing else "logic", retry_after=later)
     if not status:
         reached = "broke the connection" if exchange.was_sent else "cannot be reached"
-        return Failure(f"{name} {reached}: {_cause(error)}", "transient")
+        silent = exchange.model.own_address and not exchange.was_sent
+        where = "; no server answers at its `base_url` in planrunner.yaml" if silent else ""
+        return Failure(f"{name} {reached}: {_cause(error)}{where}", "transient")
     if not exchange.is_whole:
         return Failure(f"{name} broke off its reply: {_cause(error)}", "transient")
     return Failure(f"{name} sent a reply that cannot be read: {_short(error)}", "transient")

@@ -26,6 +26,7 @@ from planrunner.plan.agents import (
     idle,
     narrowed,
     schema_of,
+    tool_names,
     without,
     wordings,
 )
@@ -371,11 +372,13 @@ class _Agent:
         named = self._definition["name"]
         if named and named not in roster.agents:
             return
-        servers = [tool for tool in granted(roster.tools, roster, {}) if isinstance(tool, Tool)]
-        there = (*(self._low.capabilities or ()), *roster.tools, *wordings(servers), ASK)
+        there = tool_names(roster, self._low.capabilities or ())
         near = nearest(word, there if had is None else (*wordings(had),))
         way = f", did you mean `{near}`?" if near else ""
         whose = f"the agent `{named}` has no tool `{word}`" if named else f"there is no tool `{word}`"
+        if named and had is None and node is None:
+            whose = f"the agent `{named}` of planrunner.yaml names the tool `{word}`, which does not exist"
+            help_ = "`planrunner config check` shows where it stands"
         place = next((each.span for each in _scalars(node) if each.value == word), self._place)
         self._low.report("PLAN841", f"{whose}{way}", place, help_)
 

@@ -12,6 +12,7 @@ from scripted import Heard, ScriptedModel
 
 from planrunner.app.drafts.goals import filled, goals, recognised
 from planrunner.capabilities.agent.facts import facts
+from planrunner.errors import Hint
 
 Json = Any
 
@@ -36,7 +37,7 @@ def fenced(text: str, why: str = "It fits the project.") -> str:
 
 def _written(project: Project, goal: str) -> str:
     known = facts(str(project.work), goal)
-    return filled(recognised(goal), known)
+    return filled(recognised(goal, Hint()), known)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -105,6 +106,20 @@ def test_what_the_model_may_use_is_bounded(project: Project) -> None:
         ran = project("draft", "list the files", "--rounds", "10", "--budget", "calls=2")
         assert len(model.heard) == 2
     assert ran.code == 2 and "calls" in ran.err
+
+
+@pytest.mark.parametrize(("what", "amount"), [("cost", "$0.002"), ("tokens", "2k")])
+def test_a_limit_that_is_too_low_is_told_with_the_option_that_lets_the_model_write(
+    project: Project, what: str, amount: str
+) -> None:
+    with ScriptedModel([fenced("plan: x\ntasks: [{id: a, run: ls, timeout: 1m}]\n")]) as model:
+        project.set(models=model.settings())
+        ran = project("draft", "list the files", "--budget", f"{what}={amount}")
+        assert ran.code == 2 and not model.heard
+        assert "of the reservation is left: raise it, such as `--budget " in ran.err
+        more = re.search(r"`--budget ('?)(\S+)\1`", ran.err)
+        assert more is not None
+        assert project("draft", "list the files", "--budget", more[2]).code == 0
 
 
 def test_a_plan_that_exists_is_shown_to_the_model_and_the_change_as_a_diff(project: Project) -> None:

@@ -9,12 +9,12 @@ import pytest
 from projects import CASES, Project
 
 from planrunner.app.drafts.goals import goals, recognised
-from planrunner.errors import UsageError
+from planrunner.errors import Hint, UsageError
 
 
 def test_there_are_ten_goals_and_each_is_recognised_by_its_example() -> None:
     assert {goal.name for goal in goals()} == CASES.keys()
-    assert [recognised(goal.example).name for goal in goals()] == [goal.name for goal in goals()]
+    assert [recognised(goal.example, Hint()).name for goal in goals()] == [goal.name for goal in goals()]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -72,7 +72,7 @@ def test_a_goal_that_is_not_known_names_the_ways_out(project: Project, goal: str
 
 def test_the_nearest_goals_are_named() -> None:
     with pytest.raises(UsageError, match="no plan is known") as refused:
-        recognised("ship")
+        recognised("ship", Hint())
     assert "build version" in str(refused.value.way_out)
 
 
@@ -87,3 +87,33 @@ def test_what_a_project_does_not_have_is_left_out(project: Project) -> None:
     told = project.draft("run the tests and the linter")
     assert "run: make test" in told["plan"]
     assert "lint" not in told["plan"].partition("tasks:")[2]
+
+
+def test_the_first_words_of_a_known_goal_are_that_goal(project: Project) -> None:
+    project.write(Makefile="test:\n\ttrue\n")
+    assert project.draft("Run the  tests", "--no-model")["by"] == "the goal `check`"
+    assert project("draft", "run", "--no-model").code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "settings", "said"),
+    [
+        (["--budget", "cots=1"], {}, "error: `--budget` has no `cots`, did you mean `cost`?\n"),
+        (["--budget", "zz=1"], {}, "error: `--budget` has no `zz`: there are `time`, `cost`, `tokens`, "),
+        (["--budget", "cost=abc"], {}, "error: `abc` is not an amount of `cost`\n  write it such as `cost=$0.50` or"),
+        (["--model", "smal"], {"small": {}}, "error: planrunner.yaml has no model `smal`, did you mean `small`?\n"),
+        (["--model", "smal"], {"small": {}}, "it has `small`"),
+        (["--model", "smal"], {}, "error: planrunner.yaml has no model `smal`\n  it has no section `models`\n"),
+        (["--no-model"], {"small": {}}, "or leave out `--no-model` to let a model draft it: planrunner draft ships\n"),
+        (["--no-model"], {}, "or name a model under `models` in planrunner.yaml to let it draft the plan\n"),
+        ([], {}, "or name a model under `models` in planrunner.yaml to let it draft the plan\n"),
+    ],
+)
+def test_what_is_asked_for_wrongly_is_told_with_the_way_out(
+    project: Project, words: list[str], settings: dict[str, dict[str, str]], said: str
+) -> None:
+    models = {name: {"provider": "ollama", "model": "m"} for name in settings}
+    project.set(**({"models": models} if models else {}))
+    ran = project("draft", "ships", *words)
+    assert ran.code == 2
+    assert said in ran.err
