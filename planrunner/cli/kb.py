@@ -43,14 +43,18 @@ def list_notes(
     ctx: click.Context, /, query: str, kind: str | None, status: Any, tags: tuple[str, ...], folder: str, as_json: bool
 ) -> int:
     """List notes and claims; with QUERY the matches, the best first."""
-    notes = found(knowledge.all_notes(folder), query, kind or "", status, [*tags])
+    known = knowledge.all_notes(folder)
+    notes = found(known, query, kind or "", status, [*tags])
     if as_json:
         print_document(listing("notes", notes, total=len(notes)))
     elif notes:
         screen = output(given_settings(ctx))
         screen.write("\n".join(rows(screen, notes)) + "\n")
-    else:
+    elif known:
         click.echo(f"the knowledge base `{folder}` has no matching entries", err=True)
+    else:
+        first = "a task writes the first one: `uses: kb.note` or `uses: kb.claim`"
+        click.echo(f"the knowledge base `{folder}` has no entries yet; {first}", err=True)
     return 0
 
 

@@ -16,6 +16,7 @@ from planrunner.cli.settings import note_stranger, output
 from planrunner.errors import UsageError
 from planrunner.jsontext import read_json, write_json
 from planrunner.knowledge.memory.entries import LAYERS, Picked
+from planrunner.knowledge.memory.layers import Layer
 from planrunner.views.documents import document_of, listing
 from planrunner.views.memory import details, rows
 
@@ -60,11 +61,12 @@ def list_entries(
     """List entries, the latest change first."""
     with memory.opened(_where(ctx, chosen)) as layer:
         entries, total = layer.page(Picked(prefix, tags), limit)
+        none = "" if entries else _none(ctx, layer, chosen)
     data = [entry.as_json() for entry in entries]
     if as_json:
         print_document(listing("entries", data, layer=chosen["layer"], total=total))
         return 0
-    _print_table(ctx, data, "no entries")
+    _print_table(ctx, data, none)
     if total > limit:
         click.echo(f"{total - limit} more: --limit {total} lists all", err=True)
     return 0
@@ -89,12 +91,26 @@ def search_entries(
     """Search for entries, the best match first."""
     with memory.opened(_where(ctx, chosen)) as layer:
         hits = layer.search(query, by, limit, Picked("", tags))
+        none = "" if hits else _none(ctx, layer, chosen)
     data = [{**hit.entry.as_json(), "score": round(hit.score, 4)} for hit in hits]
     if as_json:
         print_document(listing("entries", data, layer=chosen["layer"], total=len(data)))
         return 0
-    _print_table(ctx, data, "no matching entries")
+    _print_table(ctx, data, none)
     return 0
+
+
+def _none(ctx: click.Context, layer: Layer, chosen: dict[str, Json]) -> str:
+    """What is said where nothing was found: nothing fits, or there is nothing yet, and what brings the first entry."""
+    if layer.page(limit=1)[1]:
+        return "no matching entries"
+    if chosen["lessons"]:
+        return f"no lessons in the {layer.name} memory yet; tasks learn them with `uses: memory.learn`"
+    if layer.name == "task":
+        return "no entries in the task memory yet; tasks of the run remember with `uses: memory.put`"
+    where = "" if layer.name == "project" else f" --layer {layer.name}"
+    first = f"{given_settings(ctx).program} memory put KEY VALUE{where}"
+    return f"no entries in the {layer.name} memory yet; remember the first one: {first}"
 
 
 def _print_table(ctx: click.Context, data: list[dict[str, Json]], none: str) -> None:

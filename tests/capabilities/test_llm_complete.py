@@ -180,7 +180,8 @@ class TestFailing:
     def test_a_server_that_is_not_there_costs_nothing(self, tmp_path: Path) -> None:
         model = {"provider": "openai-compatible", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
         attempt = Attempt(tmp_path, {"gone": {**model, "price": {"input": 1, "output": 1}}})
-        with pytest.raises(Failure, match="cannot be reached") as raised:
+        said = "cannot be reached: .*; no server answers at its `base_url` in planrunner.yaml"
+        with pytest.raises(Failure, match=said) as raised:
             complete(attempt.context, "x")
         assert raised.value.failure == "transient"
         assert attempt.log.usage == {"calls": 1, "tokens": 0, "cost": 0.0}

@@ -310,3 +310,28 @@ def test_a_memory_is_written_out_and_taken_in(project: Project, tmp_path: Path) 
     assert (entry["value"], entry["tags"], entry["trusted"]) == ("1", ["t"], False)
     (tmp_path / "bad.jsonl").write_text(exported + "{}\n")
     assert "line 2 is not an entry" in project.call("memory", "import", str(tmp_path / "bad.jsonl")).stderr
+
+
+FIRST = "remember the first one: planrunner memory put KEY VALUE"
+
+
+@pytest.mark.parametrize(
+    ("words", "empty", "filled"),
+    [
+        ("memory", f"no entries in the project memory yet; {FIRST}\n", ""),
+        ("memory list --prefix zz", f"no entries in the project memory yet; {FIRST}\n", "no matching entries\n"),
+        ("memory list --tag zz", f"no entries in the project memory yet; {FIRST}\n", "no matching entries\n"),
+        ("memory search zz --by text", f"no entries in the project memory yet; {FIRST}\n", "no matching entries\n"),
+        ("memory list --layer global", f"no entries in the global memory yet; {FIRST} --layer global\n", ""),
+        ("memory list --lessons", "no lessons in the project memory yet; tasks learn them with `uses: memory.learn`\n", ""),
+        ("kb", "the knowledge base `kb` has no entries yet; a task writes the first one: `uses: kb.note` or", ""),
+        ("kb list zz", "the knowledge base `kb` has no entries yet;", "the knowledge base `kb` has no matching entries\n"),
+    ],
+)  # fmt: skip
+def test_nothing_yet_and_nothing_that_fits_are_told_apart(project: Project, words: str, empty: str, filled: str) -> None:
+    assert empty in project.call(*words.split()).stderr
+    if words == "memory list --lessons" or "global" in words:
+        return
+    assert project.call("memory", "put", "port", "8080").returncode == 0
+    project.run({"id": "note", "uses": "kb.note", "with": {"title": "Sea", "text": "salty"}})
+    assert project.call(*words.split()).stderr == filled

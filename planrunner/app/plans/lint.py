@@ -358,8 +358,9 @@ def _unknown_in(
     whose: str, words: Node | None, roster: Roster, known: Mapping[str, Capability], dotted: bool = False
 ) -> Iterator[Diagnostic]:
     for word in words.items if isinstance(words, SequenceNode) else [words]:
-        said = word.value if isinstance(word, Scalar) else None
-        if not isinstance(said, str) or (dotted and {".", "*"}.isdisjoint(said)):
+        if not isinstance(word, Scalar) or not isinstance(said := word.value, str):
+            continue
+        if dotted and {".", "*"}.isdisjoint(said):
             continue
         if Unknown(said) in granted([said], roster, known):
             close = nearest(said, tool_names(roster, known))
