@@ -197,6 +197,10 @@ def _acting(low: Lowering, until: Mapping, known: tuple[str, ...], made: Task) -
     return made if does or made.uses or made.gate is not None else made._replace(uses="noop")
 
 
+_ANY_TOOL = "name a capability, an entry of `tools`, a plan file, or `ask`"
+_NARROWING = "a task can only narrow the tools of its agent"
+
+
 class _Agent:
     """One agent at one task."""
 
@@ -361,9 +365,7 @@ class _Agent:
         tools = list(tools)
         for each in tools:
             if isinstance(each, Unknown) and self._low.roster is not None:
-                wide = "name a capability, an entry of `tools`, a plan file, or `ask`"
-                narrow = "a task can only narrow the tools of its agent"
-                self._no_tool(each.word, had, node, wide if had is None else narrow)
+                self._no_tool(each.word, had, node, _ANY_TOOL if had is None else _NARROWING)
         return [tool for tool in tools if isinstance(tool, Tool)]
 
     def _no_tool(self, word: str, had: list[Tool] | None, node: Node | None, help_: str) -> None:
@@ -372,11 +374,10 @@ class _Agent:
         named = self._definition["name"]
         if named and named not in roster.agents:
             return
-        there = tool_names(roster, self._low.capabilities or ())
-        near = nearest(word, there if had is None else (*wordings(had),))
+        near = nearest(word, tool_names(roster, self._low.capabilities or ()) if had is None else wordings(had))
         way = f", did you mean `{near}`?" if near else ""
         whose = f"the agent `{named}` has no tool `{word}`" if named else f"there is no tool `{word}`"
-        if named and had is None and node is None:
+        if node is None:
             whose = f"the agent `{named}` of planrunner.yaml names the tool `{word}`, which does not exist"
             help_ = "`planrunner config check` shows where it stands"
         place = next((each.span for each in _scalars(node) if each.value == word), self._place)
