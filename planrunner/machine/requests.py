@@ -21,7 +21,7 @@ from planrunner.machine.statuses import ended, said
 from planrunner.machine.stops import FINAL_STOPS, OUT_OF_BUDGET, STOPS, deadline_text, is_under_way
 from planrunner.plan.expressions.quantities import format_duration
 from planrunner.plan.model import Param
-from planrunner.plan.nearest import nearest
+from planrunner.plan.nearest import meant, nearest
 from planrunner.plan.params import bind
 
 Json = Any
@@ -92,7 +92,7 @@ def task_of(state: State, wanted: str) -> str | Reply:
     if paths:
         return Reply((), False, f"`{wanted}` names {len(paths)} tasks: {', '.join(paths[:8])}", UNKNOWN)
     near = nearest(wanted, state.index)
-    return Reply((), False, f"it has no task `{wanted}`" + (f", did you mean `{near}`?" if near else ""), UNKNOWN)
+    return Reply((), False, f"it has no task `{wanted}`" + meant(near), UNKNOWN)
 
 
 def _cancel(state: State, body: dict[str, Json], by: str) -> Reply:

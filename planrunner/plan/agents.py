@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from planrunner.plan.model import Capability
-from planrunner.plan.nearest import nearest
+from planrunner.plan.nearest import meant, nearest
 
 Json = Any
 
@@ -258,8 +258,7 @@ def _short(given: Json, at: str) -> dict[str, Json]:
             return dict(_SHORT[word])
         if "|" in word:
             return {"enum": [each.strip() for each in word.split("|")]}
-        near = nearest(word, _SHORT)
-        way = f", did you mean `{near}`?" if near else ""
+        way = meant(nearest(word, _SHORT))
         known = ", ".join(_SHORT)
         raise Unreadable(f"`{given}` of `{at}` is not a type{way}: write {known}, or `one|two` for a choice")
     if isinstance(given, list) and len(given) == 1:

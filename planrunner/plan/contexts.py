@@ -10,7 +10,7 @@ from planrunner.failures import Failure
 from planrunner.files.match import files
 from planrunner.files.walk import Patterns
 from planrunner.plan.expressions.quantities import parse_count
-from planrunner.plan.nearest import nearest
+from planrunner.plan.nearest import meant, nearest
 
 Json = Any
 
@@ -104,8 +104,7 @@ def unmatched(given: Mapping[str, Json], directory: str) -> Iterator[tuple[str, 
 
 def unknown(name: str, contexts: Mapping[str, Json]) -> tuple[str, str]:
     """The message and the help about the name of a profile that the project does not have."""
-    near = nearest(name, [*contexts, FRESH])
-    way = f", did you mean `{near}`?" if near else ""
+    way = meant(nearest(name, [*contexts, FRESH]))
     known = ", ".join(f"`{each}`" for each in list(contexts)[:8])
     help_ = f"`contexts` of planrunner.yaml has {known}" if known else "planrunner.yaml has no section `contexts`"
     return f"there is no context profile `{name}`{way}", help_

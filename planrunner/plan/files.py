@@ -13,7 +13,7 @@ from planrunner.diagnostics import Diagnostic
 from planrunner.errors import NotFound
 from planrunner.fileio import read_regular
 from planrunner.plan.model import Plan, Task
-from planrunner.plan.nearest import nearest
+from planrunner.plan.nearest import meant, nearest
 from planrunner.source import Source, Span, notation_of
 from planrunner.syntax import limits
 from planrunner.syntax.limits import MAX_TEXT
@@ -150,7 +150,7 @@ class Library:
             if "\0" not in path and not os.path.isabs(path):  # as the plan that names them has to write them
                 here = os.path.join(self.folder, os.path.dirname(chain[-1]) if chain else "")
                 named, near = os.path.relpath(place, here), near and os.path.relpath(near, here)
-            way = f", did you mean `{near}`?" if near else ""
+            way = meant(near)
             return _File(
                 None, Fault("PLAN111", f"there is no file `{named}`{way}", "paths count from the plan's folder")
             )
@@ -256,8 +256,7 @@ class Links:
         if isinstance(node, Scalar) and isinstance(node.value, str):
             word = node.value.strip()
         elif not re.fullmatch(_FILE, word, re.DOTALL):
-            near = nearest(word, self._nodes)
-            way = f", did you mean `{near}`?" if near else ""
+            way = meant(nearest(word, self._nodes))
             help_ = "name a file, such as `checks.yaml`, or one of the plan's `subplans`"
             return Fault("PLAN111", f"no subplan is called `{word}`{way}", help_)
         return self._file(word)

@@ -32,6 +32,11 @@ def nearest(word: str, candidates: Iterable[str], most: int = 1 << 30) -> str | 
     return best
 
 
+def meant(near: str | None) -> str:
+    """The end of a message about an unknown word: ``, did you mean `build`?``, or empty without a nearest one."""
+    return f", did you mean `{near}`?" if near else ""
+
+
 @lru_cache(maxsize=1 << 18)
 def _letters(word: str) -> int:
     """The set of characters as bits: two words that differ in many of them cannot be close. Of a word that many ask for

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix, Label
-from planrunner.plan.nearest import nearest
+from planrunner.plan.nearest import meant, nearest
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
@@ -126,7 +126,7 @@ def unknown_key(title: str, key: Scalar, known: tuple[str, ...], owner: Mapping)
     if title == "a task" and name in _LIFTED:
         return Diagnostic("PLAN003", f"{title} has no key `{name}`", key.span, help=_LIFTED[name])
     near = meant_key(name, known)
-    message = f"{title} has no key `{name}`" + (f", did you mean `{near}`?" if near else "")
+    message = f"{title} has no key `{name}`" + meant(near)
     fix = None
     if near and owner.key(near) is None and name not in _OTHERWISE:
         fix = Fix(

@@ -9,7 +9,7 @@ import pluggy
 
 from planrunner import hookspecs
 from planrunner.capabilities.faults import interrupts
-from planrunner.plan.nearest import nearest
+from planrunner.plan.nearest import meant, nearest
 from planrunner.plugins.observers import Observer
 from planrunner.plugins.reports import Problems, fault_of, one_line
 from planrunner.plugins.sources import HOOKS
@@ -110,7 +110,7 @@ def _fault(name: str, value: object) -> str:
         return "" if spec is None else f"`{name}` is a hook and so has to be a function, not {type(value).__name__}"
     if spec is None:
         near = nearest(name, HOOKS)
-        return f"there is no hook `{name}`" + (f", did you mean `{near}`?" if near else "")
+        return f"there is no hook `{name}`" + meant(near)
     if inspect.iscoroutinefunction(value) or inspect.isasyncgenfunction(value):
         return f"`{name}` is an `async def`: a hook is a plain function"
     if inspect.isgeneratorfunction(value):

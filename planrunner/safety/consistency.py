@@ -15,7 +15,7 @@ from planrunner.knowledge.memory.entries import LAYERS
 from planrunner.knowledge.vectors import HASH
 from planrunner.plan import contexts
 from planrunner.plan.agents import MODEL_CHOICES
-from planrunner.plan.nearest import nearest
+from planrunner.plan.nearest import meant, nearest
 from planrunner.plan.schema import section_check
 from planrunner.plan.wording import listed, unknown_key
 from planrunner.safety.settings import joined, overlaid, unknown_profile
@@ -260,7 +260,7 @@ def _named(
         close = nearest(each.value, islice(names, _NEAR))
         what = f"{whose} names the {_CALLED[section]} `{each.value}`, which does not exist"
         help_ = f"`{section}` has {listed(tuple(islice(names, 8)))}" if names else f"there is no section `{section}`"
-        yield Diagnostic("PLAN841", what + (f", did you mean `{close}`?" if close else ""), each.span, help=help_)
+        yield Diagnostic("PLAN841", what + meant(close), each.span, help=help_)
 
 
 def _plan(node: Node | None, directory: str) -> Iterator[Diagnostic]:

@@ -23,7 +23,7 @@ from planrunner.journal.workspace import find_project
 from planrunner.plan.agents import MODEL_CHOICES
 from planrunner.plan.expressions.quantities import parse_count, parse_money
 from planrunner.plan.files import File
-from planrunner.plan.nearest import nearest
+from planrunner.plan.nearest import meant, nearest
 from planrunner.plugins.registry import Registry
 from planrunner.safety.project import read_data
 from planrunner.safety.trust import mark_drafted
@@ -107,7 +107,7 @@ def _model(request: DraftRequest, project: str) -> str | None:
     if request.model and request.model not in named:
         near = nearest(request.model, named)
         known = f"it has {', '.join(f'`{name}`' for name in named[:8])}" if named else "it has no section `models`"
-        way = f", did you mean `{near}`?" if near else ""
+        way = meant(near)
         raise UsageError(f"planrunner.yaml has no model `{request.model}`{way}", known)
     return request.model if named else None
 

@@ -22,7 +22,7 @@ from planrunner.plan.files import File, decode
 from planrunner.plan.fixes import apply
 from planrunner.plan.load import Capabilities, CapabilityTable, Loaded, load, named
 from planrunner.plan.model import Capability, Plan
-from planrunner.plan.nearest import nearest
+from planrunner.plan.nearest import meant, nearest
 from planrunner.plan.policy_checks import Known, ineffective_entries
 from planrunner.plugins.registry import Registry
 from planrunner.safety.consistency import entries
@@ -333,7 +333,7 @@ def _unknown_tools(tree: Node | None, installed: Capabilities) -> Iterator[Diagn
         if isinstance(uses, Scalar) and isinstance(uses.value, str) and installed.find(uses.value) is None:
             close = nearest(uses.value, installed.names())
             what = f"the tool `{tool}` calls `{uses.value}`, which no installed capability is named"
-            yield Diagnostic("PLAN841", what + (f", did you mean `{close}`?" if close else ""), uses.span)
+            yield Diagnostic("PLAN841", what + meant(close), uses.span)
 
 
 def _tools_of(files: Iterable[FileChecked]) -> Roster:
@@ -365,7 +365,7 @@ def _unknown_in(
         if Unknown(said) in granted([said], roster, known):
             close = nearest(said, tool_names(roster, known))
             what = f"{whose} names the tool `{said}`, which does not exist"
-            yield Diagnostic("PLAN841", what + (f", did you mean `{close}`?" if close else ""), word.span)
+            yield Diagnostic("PLAN841", what + meant(close), word.span)
 
 
 def unfitting(tree: Node | None, project: str) -> Iterator[Diagnostic]:

@@ -34,7 +34,7 @@ from planrunner.plan.expressions.values import ExpressionError, Problem
 from planrunner.plan.lower.declarations import budgets
 from planrunner.plan.lower.values import Lowering, criterion
 from planrunner.plan.model import Budgets, Expression, Plan
-from planrunner.plan.nearest import nearest
+from planrunner.plan.nearest import meant, nearest
 from planrunner.plan.rules.expressions import worded
 from planrunner.plan.rules.namespace import Naming
 from planrunner.plan.rules.view import view_of
@@ -164,7 +164,7 @@ class _Reader:
                 help_ = (
                     f"it has {', '.join(f'`{each}`' for each in known[:8])}" if known else "it has no section `models`"
                 )
-                message = f"planrunner.yaml has no model `{name}`" + (f", did you mean `{near}`?" if near else "")
+                message = f"planrunner.yaml has no model `{name}`" + meant(near)
                 self._say("PLAN841", message, node.span, help_)
 
     def _cases(self) -> Iterator[Case]:

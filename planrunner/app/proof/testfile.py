@@ -18,7 +18,7 @@ from planrunner.plan.expressions.parse import parse as parse_expression
 from planrunner.plan.expressions.quantities import parse_duration, parse_size
 from planrunner.plan.expressions.values import ExpressionError
 from planrunner.plan.model import BEST, RANKED, Plan, Task
-from planrunner.plan.nearest import nearest
+from planrunner.plan.nearest import meant, nearest
 from planrunner.plan.params import bind_params
 from planrunner.plan.schema import document_check
 from planrunner.source import Source, Span
@@ -47,7 +47,7 @@ class Names:
             return Diagnostic("PLAN201", f"no task of plan `{self._plan.id}` is called like `{name}`", node.span)
         near = nearest(written(name), self._paths)
         return Diagnostic(
-            "PLAN201", f"plan `{self._plan.id}` has no task `{name}`" + _meant(near), node.span,
+            "PLAN201", f"plan `{self._plan.id}` has no task `{name}`" + meant(near), node.span,
             help="" if near else _listing("its tasks are", self._paths),
         )  # fmt: skip
 
@@ -58,8 +58,8 @@ class Names:
             return fault
         labelled = demands(self._plan)
         gates = [path for path, task in self._paths.items() if asks(task) or path in labelled]
-        meant = written(str(node.value))
-        if not self._meant(meant) or any(matches(meant, path) for path in gates):
+        path = written(str(node.value))
+        if not self._meant(path) or any(matches(path, gate) for gate in gates):
             return None
         help_ = _listing("people decide", gates) if gates else "no task of this plan waits for a person"
         return Diagnostic("PLAN201", f"`{node.value}` is not a gate: there is nothing to decide", node.span, help=help_)
@@ -71,7 +71,7 @@ class Names:
         near = nearest(name, sorted(declared)) if declared and name not in declared else None
         if near is None:
             return None
-        return Diagnostic("PLAN202", f"`{task}` has no output `{name}`" + _meant(near), node.span)
+        return Diagnostic("PLAN202", f"`{task}` has no output `{name}`" + meant(near), node.span)
 
     def plan_output(self, node: Scalar) -> Diagnostic | None:
         """An output of the plan."""
@@ -81,7 +81,7 @@ class Names:
         near = nearest(str(node.value), names)
         help_ = "" if near else _listing("its outputs are", names) if names else "it declares no outputs"
         return Diagnostic(
-            "PLAN202", f"plan `{self._plan.id}` has no output `{node.value}`" + _meant(near), node.span, help=help_
+            "PLAN202", f"plan `{self._plan.id}` has no output `{node.value}`" + meant(near), node.span, help=help_
         )
 
     def fact(self, node: Scalar) -> Diagnostic | None:
@@ -90,7 +90,7 @@ class Names:
             return None
         near = nearest(str(node.value), tuple(FACTS))
         help_ = "" if near else _listing("conditions may read", tuple(FACTS))
-        return Diagnostic("PLAN201", f"there is no fact `{node.value}`" + _meant(near), node.span, help=help_)
+        return Diagnostic("PLAN201", f"there is no fact `{node.value}`" + meant(near), node.span, help=help_)
 
     def params(self, given: Mapping[str, Json], node: Node) -> Iterable[Diagnostic]:
         """Values of parameters: each fault at the value it is about."""
@@ -105,7 +105,7 @@ class Names:
         if kind.value not in kinds:
             near = nearest(str(kind.value), kinds)
             yield Diagnostic(
-                "PLAN006", f"there is no event `{kind.value}`" + _meant(near), kind.span,
+                "PLAN006", f"there is no event `{kind.value}`" + meant(near), kind.span,
                 help="" if near else "docs/reference/events.md lists them",
             )  # fmt: skip
         task = node.get("task") if isinstance(node, MappingNode) else None
@@ -123,15 +123,15 @@ class Names:
         for path in parsed.paths:
             if path[0] not in _READ_AFTER:
                 near = nearest(path[0], _READ_AFTER)
-                yield Diagnostic("PLAN201", f"`{path[0]}` is not defined here" + _meant(near), node.span)
+                yield Diagnostic("PLAN201", f"`{path[0]}` is not defined here" + meant(near), node.span)
             elif path[0] == "tasks" and len(path) > 1 and not known(path[1], self._plan):
                 near = nearest(path[1], self._paths)
-                yield Diagnostic("PLAN201", f"plan `{self._plan.id}` has no task `{path[1]}`" + _meant(near), node.span)
+                yield Diagnostic("PLAN201", f"plan `{self._plan.id}` has no task `{path[1]}`" + meant(near), node.span)
 
             elif path[0] == "hypotheses" and len(path) > 1 and path[1] not in self._hypotheses:
                 near = nearest(path[1], self._hypotheses)
                 message = f"plan `{self._plan.id}` has no hypothesis `{path[1]}`"
-                yield Diagnostic("PLAN201", message + _meant(near), node.span)
+                yield Diagnostic("PLAN201", message + meant(near), node.span)
 
     @property
     def _hypotheses(self) -> list[str]:
@@ -156,10 +156,6 @@ def duration_faults(node: Scalar) -> Iterable[Diagnostic]:
         return
     for problem in problems:
         yield Diagnostic(problem.code, problem.message, node.span, help="write a comparison such as `< 10m`")
-
-
-def _meant(near: str | None) -> str:
-    return f", did you mean `{near}`?" if near else ""
 
 
 def _listing(start: str, names: Iterable[str]) -> str:

@@ -30,7 +30,7 @@ from planrunner.knowledge.notes import (
     note_text,
     read_notes,
 )
-from planrunner.plan.nearest import nearest
+from planrunner.plan.nearest import meant, nearest
 
 Json = Any
 
@@ -209,9 +209,7 @@ def _require_known(claim: Note, others: Mapping[str, Note]) -> None:
             raise Failure("a claim cannot contradict itself")
         if name not in claims:
             close = nearest(name, claims)
-            raise Failure(
-                f"`contradicts` names `{name}`, which is not a claim" + (f", did you mean `{close}`?" if close else "")
-            )
+            raise Failure(f"`contradicts` names `{name}`, which is not a claim" + meant(close))
 
 
 def _tests(context: Context, tests: list[str] | None) -> tuple[PassedTest, ...]:

@@ -146,7 +146,6 @@ def _draft(context: Context, order: Order, by_model: bool, asked: tuple[str, str
     if not order.file.endswith(".py"):
         raise Failure(f"{order.file} is not a Python file")
     if by_model:
-
         return drafted(context, order, source, asked)
     context.spend(cost=0, tokens=0, calls=0)
     words = find(context, "hypothesis", order.python).words

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from planrunner.plan.commands.calls import CommandError, Word
 from planrunner.plan.model import Capability, Field
-from planrunner.plan.nearest import nearest
+from planrunner.plan.nearest import meant, nearest
 
 Json = Any
 Tree = Any
@@ -113,19 +113,18 @@ class Values:
             message = f"`{name}` holds the outputs of `{capability.name}` by name"
             raise CommandError(message, start, end, f"it has {listed}", "PLAN205")
         near = nearest(key, names)
-        meant = f", did you mean `{near}`?" if near else ""
-        message = f"`{capability.name}` gives no output `{key}`{meant}"
+        guess = meant(near)
+        message = f"`{capability.name}` gives no output `{key}`{guess}"
         raise CommandError(message, start, end, "" if near else f"it gives {listed}", "PLAN202")
 
     def _unknown(self, name: str, start: int, end: int) -> CommandError:
         given = self._given
         names = [*self.results, *given.inputs, *sorted(given.params), *given.needed, *sorted(given.roots)]
-        near = nearest(name, names)
-        meant = f", did you mean `{near}`?" if near else ""
+        guess = meant(nearest(name, names))
         way = (
             "results of earlier calls, `with`, parameters and outputs of needed tasks have names; write text in quotes"
         )
-        return CommandError(f"`{name}` is not defined here{meant}", start, end, way, "PLAN201")
+        return CommandError(f"`{name}` is not defined here{guess}", start, end, way, "PLAN201")
 
 
 def _template(root: str, steps: list[Step]) -> str:
@@ -217,6 +216,6 @@ def capability_of(verb: Word, capabilities: Mapping[str, Capability], family: st
 def _unknown(verb: Word, capabilities: Mapping[str, Capability]) -> CommandError:
     short = {other.rpartition(".")[2]: other for other in capabilities} | dict(VERBS)
     near = nearest(verb.text, [*VERBS, *capabilities] if "." in verb.text else [*VERBS, *short, *capabilities])
-    meant = f", did you mean `{near}`?" if near else ""
+    guess = meant(near)
     way = "" if near else "`planrunner capabilities` lists the installed ones"
-    return CommandError(f"unknown capability `{verb.text}`{meant}", verb.start, verb.end, way, "PLAN007")
+    return CommandError(f"unknown capability `{verb.text}`{guess}", verb.start, verb.end, way, "PLAN007")

@@ -12,7 +12,7 @@ from planrunner.plan.lower import flow as flow
 from planrunner.plan.lower import values as values
 from planrunner.plan.lower.values import Lowering, condition
 from planrunner.plan.model import Action, Fresh, Param, Plan, Retry, Script, Watch, WatchAction
-from planrunner.plan.nearest import nearest
+from planrunner.plan.nearest import meant, nearest
 from planrunner.plan.params import misfit
 from planrunner.plan.shell.quoting import ScriptError, compile_script, simple_command
 from planrunner.plan.templates import is_template
@@ -167,7 +167,7 @@ def check_params(low: Lowering, word: str, plan: Plan, node: Node | None, place:
 
 def _unknown(word: str, name: str, known: dict[str, Param], key: Scalar) -> tuple[str, Span, str]:
     near = nearest(name, known)
-    way = f", did you mean `{near}`?" if near else ""
+    way = meant(near)
     listed = ", ".join(f"`{other}`" for other in list(known)[:_SEVERAL])
     help_ = "" if near else f"it has {listed}" if known else "it has no parameters"
     return f"the subplan `{word}` has no parameter `{name}`{way}", key.span, help_

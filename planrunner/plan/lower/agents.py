@@ -50,7 +50,7 @@ from planrunner.plan.model import (
     Script,
     Task,
 )
-from planrunner.plan.nearest import nearest
+from planrunner.plan.nearest import meant, nearest
 from planrunner.plan.templates import references
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
@@ -101,8 +101,7 @@ def read_long(draft: Draft, given: Node | None) -> None:
     entries = given.entries if isinstance(given, Mapping) else []
     for key, _ in entries:
         if key.value not in KEYS:
-            near = nearest(str(key.value), KEYS)
-            way = f", did you mean `{near}`?" if near else ""
+            way = meant(nearest(str(key.value), KEYS))
             draft.low.report("PLAN003", f"`{LONG}` has no input `{key.value}`{way}", key.span)
     draft.read([entry for entry in entries if entry[0].value in KEYS])
     if "agent" not in draft.nodes:
@@ -114,8 +113,7 @@ def definition(low: Lowering, node: Node) -> dict[str, Json]:
     if isinstance(node, Mapping):
         for key, _ in node.entries:
             if key.value not in _KEYS_OF_AN_AGENT:
-                near = nearest(str(key.value), _KEYS_OF_AN_AGENT)
-                way = f", did you mean `{near}`?" if near else ""
+                way = meant(nearest(str(key.value), _KEYS_OF_AN_AGENT))
                 help_ = "write `policy` on the task" if key.value == "policy" else ""
                 low.report("PLAN003", f"an agent has no key `{key.value}`{way}", key.span, help_)
         _check_model(low, node)
@@ -125,8 +123,7 @@ def definition(low: Lowering, node: Node) -> dict[str, Json]:
         return {"name": name}
     found = low.roster.agents.get(name)
     if found is None:
-        near = nearest(name, low.roster.agents)
-        way = f", did you mean `{near}`?" if near else ""
+        way = meant(nearest(name, low.roster.agents))
         known = ", ".join(f"`{each}`" for each in list(low.roster.agents)[:8])
         help_ = f"planrunner.yaml has {known}" if known else "planrunner.yaml has no section `agents`"
         low.report("PLAN841", f"there is no agent `{name}`{way}", node.span, help_)
@@ -165,8 +162,7 @@ def _check_model(low: Lowering, node: Mapping) -> None:
     models = low.roster.models if low.roster is not None else ()
     for word in (*_scalars(node.get("model")), *_scalars(node.get("fallback"))):
         if models and word.value not in models:
-            near = nearest(str(word.value), models)
-            way = f", did you mean `{near}`?" if near else ""
+            way = meant(nearest(str(word.value), models))
             help_ = "planrunner.yaml has " + ", ".join(f"`{each}`" for each in models[:8])
             low.report("PLAN841", f"there is no model `{word.value}`{way}", word.span, help_)
 
@@ -182,8 +178,7 @@ def is_task(low: Lowering, key: str, node: Mapping, known: Iterable[str], others
     known = tuple(known)
     unknown = [name for name, _ in node.entries if name.value not in known]
     for name in unknown:
-        near = nearest(str(name.value), known)
-        way = f", did you mean `{near}`?" if near else ""
+        way = meant(nearest(str(name.value), known))
         low.report("PLAN003", f"the task of `{key}` has no key `{name.value}`{way}", name.span)
     if not unknown and _ACTIONS.isdisjoint(str(name.value) for name, _ in node.entries):
         low.report("PLAN004", f"`{key}` is a task that does nothing", node.span, f"write {others}")
@@ -374,8 +369,7 @@ class _Agent:
         named = self._definition["name"]
         if named and named not in roster.agents:
             return
-        near = nearest(word, tool_names(roster, self._low.capabilities or ()) if had is None else wordings(had))
-        way = f", did you mean `{near}`?" if near else ""
+        way = meant(nearest(word, tool_names(roster, self._low.capabilities or ()) if had is None else wordings(had)))
         whose = f"the agent `{named}` has no tool `{word}`" if named else f"there is no tool `{word}`"
         if node is None:
             whose = f"the agent `{named}` of planrunner.yaml names the tool `{word}`, which does not exist"

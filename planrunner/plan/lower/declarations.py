@@ -28,7 +28,7 @@ from planrunner.plan.model import (
     Reject,
     RollbackPolicy,
 )
-from planrunner.plan.nearest import nearest
+from planrunner.plan.nearest import meant, nearest
 from planrunner.plan.params import misfit
 from planrunner.plan.wording import meant_word
 from planrunner.source import Span
@@ -215,9 +215,8 @@ def check_retention(low: Lowering, node: Node) -> None:
         if said is None or not word or word in RETENTIONS or versions_kept(word):
             continue
         if parse_duration(word) is None:
-            near = nearest(word, RETENTIONS)
-            meant = f", did you mean `{near}`?" if near else ""
-            message = f"`{word}` does not say how long an artifact is kept{meant}"
+            guess = meant(nearest(word, RETENTIONS))
+            message = f"`{word}` does not say how long an artifact is kept{guess}"
             low.report("PLAN006", message, said.span, "write `forever`, `run`, `7d` or `3 versions`")
 
 

@@ -26,7 +26,7 @@ from planrunner.plan.model import (
     Retry,
     Task,
 )
-from planrunner.plan.nearest import nearest
+from planrunner.plan.nearest import meant, nearest
 from planrunner.plan.tasks import meant_by
 from planrunner.plan.templates import holds_template
 from planrunner.source import Span
@@ -321,7 +321,7 @@ def _check_value(low: Lowering, place: tuple[str, str], node: Node, axis: Node) 
         low.report("PLAN006", message, node.span, f"write {shown(twin)}")
     elif key == "exclude":
         near = nearest(wanted, [each for each in listed if isinstance(each, str)]) if isinstance(wanted, str) else None
-        way = f", did you mean `{near}`?" if near else ""
+        way = meant(near)
         message = f"this entry {effect}: the axis `{name}` has no value {shown(wanted)}{way}"
         low.report("PLAN006", message, node.span, f"it has {', '.join(map(shown, listed[:_SHOWN]))}" if listed else "")
 

@@ -18,7 +18,7 @@ from planrunner.plan.lower.keys import Part
 from planrunner.plan.lower.task import complete, defaults_of, lower_task, report_idle_inputs, report_twins, task_id
 from planrunner.plan.lower.values import RUN, Lowering, criteria
 from planrunner.plan.model import Budgets, Capability, Criterion, Plan, Task
-from planrunner.plan.nearest import nearest
+from planrunner.plan.nearest import meant, nearest
 from planrunner.source import NOWHERE, Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
@@ -106,7 +106,7 @@ def _gates(low: Lowering, node: Node | None) -> dict[str, tuple[Mapping, ...]]:
             result[name] = (*result.get(name, ()), item)
         elif name:
             near = nearest(name, sorted(low.ids))
-            message = f"the gate `{name}` belongs to no task" + (f", did you mean `{near}`?" if near else "")
+            message = f"the gate `{name}` belongs to no task" + meant(near)
             place = item.get("id")
             low.report("PLAN101", message, place.span if place is not None else item.span)
     return result

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 from planrunner.plan.lower.values import Lowering
-from planrunner.plan.nearest import nearest
+from planrunner.plan.nearest import meant, nearest
 from planrunner.plan.templates import holds_template
 from planrunner.syntax.tree import Mapping, Node, Scalar
 
@@ -21,8 +21,7 @@ def _check_tool(low: Lowering, server: str, tool: Node | None) -> None:
     patterns = [given] if isinstance(given, str) else [str(each) for each in given]
     if holds_template(tool.value) or any(fnmatchcase(tool.value, pattern) for pattern in patterns):
         return
-    close = nearest(tool.value, patterns)
-    way = f", did you mean `{close}`?" if close else ""
+    way = meant(nearest(tool.value, patterns))
     help_ = f"`tools` of the server in planrunner.yaml has {', '.join(f'`{each}`' for each in patterns[:8])}"
     low.report("PLAN841", f"the server `{server}` has no tool `{tool.value}` for plans{way}", tool.span, help_)
 
@@ -41,8 +40,7 @@ def check_server(low: Lowering, node: Mapping) -> None:
     if server.value in known:
         _check_tool(low, server.value, given.get("tool"))
         return
-    close = nearest(server.value, known)
-    way = f", did you mean `{close}`?" if close else ""
+    way = meant(nearest(server.value, known))
     listed = ", ".join(f"`{name}`" for name in known[:8])
     help_ = f"planrunner.yaml has {listed}" if known else f"add it: `tools: {{{server.value}: {{mcp: …}}}}`"
     low.report("PLAN841", f"there is no MCP server `{server.value}`{way}", server.span, help_)

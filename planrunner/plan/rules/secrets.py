@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.model import Task
-from planrunner.plan.nearest import nearest
+from planrunner.plan.nearest import meant, nearest
 from planrunner.plan.rules.texts import Within, expressions_of, place_of, texts_of, value_place
 from planrunner.plan.rules.view import PlanView, find_word, names, region_of, span_of
 from planrunner.plan.shell.commands import passed_on
@@ -46,7 +46,7 @@ def _unknown(view: PlanView, task: Task, declared: list[DeclaredSecret]) -> Iter
         if view.credentials is None or wish.id in view.credentials:
             continue
         close = nearest(wish.id, view.credentials)
-        message = f"the project has no credential `{wish.id}`" + (f", did you mean `{close}`?" if close else "")
+        message = f"the project has no credential `{wish.id}`" + meant(close)
         help_ = f"it has {names(view.credentials)}" if view.credentials else _example(wish.id)
         yield Diagnostic("PLAN821", message, find_word(view, task, wish.id, "secrets"), help="" if close else help_)
 
