@@ -228,3 +228,15 @@ def test_a_model_without_a_price_under_a_limit_of_the_cost_is_told_before_the_st
     ] * is_missing
     if is_missing:
         assert run("exec", "p.yaml").code == 5
+
+
+def test_an_extra_that_a_task_before_might_have_installed_is_what_to_install_to_go_on(
+    run: Run, plan: Write, without: Callable[..., dict[str, str]]
+) -> None:
+    plan(SERVERS, "planrunner.yaml")
+    tasks = "  - {id: make, run: 'true'}\n  - {id: list, needs: [make], uses: mcp.tools, with: {server: notes}}\n"
+    plan(f"plan: p\ndefaults: {{timeout: 1m}}\ntasks:\n{tasks}")
+    code, _, said = run("exec", "p.yaml", **without("mcp"))
+    assert (code, "(unless a task before it makes it)" in said) == (1, True)
+    assert "  go on    pip install 'planrunner[mcp]', then: planrunner retry " in said
+    assert "fix p.yaml" not in said
