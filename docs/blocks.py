@@ -111,7 +111,7 @@ _CHANGING = [
     (re.compile(r"\b\d\d:\d\d(:\d\d)?(\.\d+)?\b"), "TIME"),
     (re.compile(r"\b[0-9a-z]*\d{6,}[0-9a-z]*(-[0-9a-z]+)*\b"), "ID"),
     (re.compile(r"\b(?=[0-9a-f]*\d)[0-9a-f]{8,64}\b"), "ID"),
-    (re.compile(r"[<≤~]? ?\b\d+(\.\d+)? ?(ms|µs|us|s|m|h)\b"), "TIME"),
+    (re.compile(r"[<≤~]? ?\b(\d+[dhm])*\d+(\.\d+)? ?(ms|µs|us|s|m|h)\b"), "TIME"),
     (re.compile(r"\b\d+(\.\d+)* (B|KB|MB|GB|KiB|MiB|GiB)\b"), "SIZE"),
     (re.compile(r"[─━═-]{3,}"), "---"),
     (re.compile(r"[ \t]+"), " "),

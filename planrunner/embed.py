@@ -14,6 +14,7 @@ from planrunner.app.history.show import look as look_at
 from planrunner.app.plans.lint import Choice, lint_paths, registry
 from planrunner.app.plans.path import plan_named, read_regular
 from planrunner.app.runs.execute import ExecRequest, Silent, execute
+from planrunner.app.runs.proposals import continued
 from planrunner.diagnostics import Diagnostic, Severity, has_errors
 from planrunner.errors import PlanInvalid
 from planrunner.journal.workspace import find_project
@@ -143,8 +144,6 @@ def run(
     seen = _Watch(on_event)
     result = execute(request, seen)
     if result.state.proposal:
-        from planrunner.app.runs.proposals import continued
-
         result = continued(result, seen, unattended=True)
     return look(result.run_id, result.state_dir)
 

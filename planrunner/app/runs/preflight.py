@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.capabilities.contract import Failure
-from planrunner.capabilities.http.guard import Guard
 from planrunner.capabilities.llm.usage import require_price
 from planrunner.capabilities.mcp.servers import listing
 from planrunner.capabilities.preconditions import Ground, Unmet, input_of, require
@@ -167,7 +166,7 @@ class _Look:
         path = os.environ.get("PATH", os.defpath)
         ground = Ground(
             *(path, lambda name: named(data.get(name)), os.environ, lambda name: self._why_not(name)[0]),
-            reach=lambda url: Guard(named(data.get("network"))).foresee(url),
+            reach=lambda url: _reached(url, named(data.get("network"))),
             afford=require_price if around.limited else lambda model: None,
             offers=lambda server: listing(around.rights, server).verdict != "deny",
         )
@@ -218,6 +217,13 @@ class _Look:
             return self.known.value(value)
         except (TemplateError, EvaluationError):
             return None
+
+
+def _reached(url: str, settings: Mapping[str, Json]) -> None:
+    """Raises Failure for an address that is sure to be refused."""
+    from planrunner.capabilities.http.guard import Guard
+
+    Guard(settings).foresee(url)
 
 
 def _program(each: Task | Action, task: Task) -> str:

@@ -213,6 +213,7 @@ def test_a_crash_at_any_write_loses_nothing_and_revises_once(tmp_path: Path, mon
             work.mkdir()
             (work / "planrunner.yaml").write_text(
                 "policy: {autonomous: true}\nmodels: {m: {provider: ollama, model: m}}\n"
+                'network: {private: ["127.0.0.1:11434"]}\n'
             )
             (work / "plan.yaml").write_text(PLAN)
             monkeypatch.chdir(work)
