@@ -1,0 +1,58 @@
+"""Templates filled in to whole pages. Whatever a template shows is escaped; a name it asks for in vain is a bug."""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+Json = Any
+
+_HARMFUL = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026", 0x2028: "\\u2028", 0x2029: "\\u2029"}
+
+
+class Frame(NamedTuple):
+    """What surrounds a page.
+
+    ``base`` is the address of the project without a slash at its end (``/shopfront``), ``here`` the entry of the
+    navigation that is current. In ``static`` lie style, script and icon; ``scripts`` are loaded beside ``page.js``.
+    ``waiting`` is the number of gates that wait, ``who`` the person who looks.
+    """
+
+    project: str = ""
+    base: str = ""
+    here: str = ""
+    static: str = "/static"
+    home: str = "/"
+    who: str = ""
+    roles: tuple[str, ...] = ()
+    waiting: int = 0
+    scripts: tuple[str, ...] = ()
+    token: str = ""
+    """What a form sends as ``form`` to prove that this page made it."""
+
+
+def rendered(template: str, frame: Frame, **values: object) -> str:
+    """A whole page: a template of the folder ``templates``, filled in with ``values``."""
+    return _environment().get_template(template).render(frame=frame, **values)
+
+
+def embedded(data: Json) -> Markup:
+    """JSON that may stand in a ``script`` element: nothing in it can end the element."""
+    return Markup(json.dumps(data, ensure_ascii=False, separators=(",", ":")).translate(_HARMFUL))  # noqa: S704
+
+
+@functools.cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("planrunner.views.page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters["embedded"] = embedded
+    return made
