@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from planrunner.escapes import harmless
+from planrunner.views.page import figures, signs
+
 Json = Any
 
 _HARMFUL = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026", 0x2028: "\\u2028", 0x2029: "\\u2029"}
@@ -36,8 +39,10 @@ class Frame(NamedTuple):
 
 
 def rendered(template: str, frame: Frame, **values: object) -> str:
-    """A whole page: a template of the folder ``templates``, filled in with ``values``."""
-    return _environment().get_template(template).render(frame=frame, **values)
+    """A whole page: a template of the folder ``templates``, filled in with ``values``. Whatever UTF-8 cannot carry, such
+    as the odd bytes of a file name, becomes a question mark."""
+    text = _environment().get_template(template).render(frame=frame, **values)
+    return text.encode("utf-8", "replace").decode()
 
 
 def embedded(data: Json) -> Markup:
@@ -54,5 +59,14 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["embedded"] = embedded
+    made.filters |= {
+        "embedded": embedded,
+        "duration": figures.duration,
+        "ago": figures.ago,
+        "moment": figures.moment,
+        "stamp": figures.stamp,
+        "counted": figures.count,
+        "harmless": harmless,
+    }
+    made.globals |= {"run_sign": signs.run_sign, "task_sign": signs.task_sign}
     return made

@@ -1,0 +1,65 @@
+"""Figures as the page writes them: durations, moments, amounts and counts, each with its unit."""
+
+from __future__ import annotations
+
+import time
+
+_DAY = 86_400
+
+
+def duration(seconds: float | None) -> str:
+    """``250 ms``, ``13.4 s``, ``1 min 12 s``, ``2 h 3 min``, ``3 d 4 h``; empty where it is not known."""
+    if seconds is None:
+        return ""
+    if seconds < 0.9995:
+        return f"{max(0, round(seconds * 1000))} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h" if hours else f"{days} d"
+
+
+def rough(seconds: float) -> str:
+    """A duration by its largest unit: ``12 s``, ``2 min``, ``3 h``, ``5 d``."""
+    whole = max(0, round(seconds))
+    for size, unit in ((_DAY, "d"), (3600, "h"), (60, "min")):
+        if whole >= size:
+            return f"{whole // size} {unit}"
+    return f"{whole} s"
+
+
+def ago(at: float | None, now: float) -> str:
+    """``just now``, ``2 min ago``, ``in 3 h``; a moment more than a week away as a date."""
+    if at is None:
+        return ""
+    away = now - at
+    if abs(away) > 7 * _DAY:
+        return time.strftime("%Y-%m-%d", time.localtime(at))
+    if abs(away) < 2:
+        return "just now"
+    return f"{rough(away)} ago" if away > 0 else f"in {rough(-away)}"
+
+
+def moment(at: float | None, now: float) -> str:
+    """The time of day, with the date where it is another day: ``08:04:51``, ``2026-11-23 08:04``."""
+    if at is None:
+        return ""
+    there, here = time.localtime(at), time.localtime(now)
+    same = there[:3] == here[:3]
+    return time.strftime("%H:%M:%S" if same else "%Y-%m-%d %H:%M", there)
+
+
+def stamp(at: float | None) -> str:
+    """A moment as the attribute ``datetime`` has it, in UTC."""
+    return "" if at is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
+
+
+def count(number: int, noun: str, many: str = "") -> str:
+    """``1 run``, ``2,500 runs``; ``many`` is the plural where it is not the noun with an s."""
+    return f"{number:,} {noun if number == 1 else many or noun + 's'}"
