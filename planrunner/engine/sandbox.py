@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.caller import workspace
 from planrunner.capabilities.contract import Call, Failure, basic_environment
-from planrunner.capabilities.files.scope import trees
+from planrunner.capabilities.files.scope import BRANCHES, ground_of, tree_of
 from planrunner.capabilities.http.guard import Guard
 from planrunner.engine.attempts import named
 from planrunner.engine.processes import SpawnFailed, search
@@ -22,7 +22,16 @@ from planrunner.machine.events import Outcome
 from planrunner.plan.rights import Level
 from planrunner.plan.rights import named as right_of
 from planrunner.safety.project import read_data, unsound
-from planrunner.safety.sandbox.confinement import Command, Confinement, Place, Refused, beneath, confinement, demand
+from planrunner.safety.sandbox.confinement import (
+    Branch,
+    Command,
+    Confinement,
+    Place,
+    Refused,
+    beneath,
+    confinement,
+    demand,
+)
 from planrunner.safety.sandbox.limits import EVERY, Breach, Keeper
 from planrunner.safety.sandbox.proxy import Endpoint, Proxy, Unreachable
 from planrunner.safety.sandbox.refusals import Tally
@@ -66,13 +75,13 @@ def confined(call: Call, grounds: Grounds, path: str, made: str) -> Confinement:
     root = os.path.realpath(grounds.directory or workspace().root)
     own = os.path.realpath(os.path.dirname(call.scratch))
     own = own if own.endswith(_OWN) else ""
-    place = Place(root, grounds.state_dir, own, _engine(), _tools(path), tuple(trees(root)))
+    here = os.path.realpath(call.directory)
+    place = Place(root, grounds.state_dir, own, _engine(), _tools(path), _branch(root, here))
     confines = confinement(call.rights, place, grounds.untrusted, made)
     if confines.kind == "none":
         return confines
     elsewhere = tuple(path for path in grounds.outside if os.path.isdir(path) and path not in confines.writable)
     confines = confines._replace(writable=(*confines.writable, *elsewhere))
-    here = os.path.realpath(call.directory)
     if not any(beneath(here, around) for around in (root, own, *grounds.outside) if around):
         raise Refused(f"{call.directory} lies outside the working directory", rule="sandbox.files")
     try:
@@ -81,6 +90,11 @@ def confined(call: Call, grounds: Grounds, path: str, made: str) -> Confinement:
         if not confines.made:
             raise
         raise Refused(f"{refused}; {_way_out(confines.made)}", rule=refused.rule) from None
+
+
+def _branch(root: str, here: str) -> Branch:
+    """Which of the trees of candidates a call sees that is made in the folder ``here``: its own or none."""
+    return Branch(os.path.join(root, BRANCHES), tree_of(root, here), ground_of(root, here))
 
 
 def _way_out(made: str) -> str:

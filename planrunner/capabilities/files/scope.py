@@ -33,12 +33,11 @@ def ground_of(top: str, here: str) -> str:
     return os.path.join(top, first, rest[0], *(inner if rest[1 : len(inner) + 1] == inner else ()))
 
 
-def trees(top: str) -> list[str]:
-    """The trees of candidates below the working directory of a run, and what stands for that directory in each."""
-    folder, inner = os.path.join(top, BRANCHES), _in_repository(top)
-    names = os.listdir(folder) if os.path.isdir(folder) else []
-    roots = [os.path.join(folder, name) for name in names]
-    return [*roots, *(os.path.join(root, *inner) for root in roots if inner)]
+def tree_of(top: str, here: str) -> str:
+    """The tree of the candidate in whose tree ``here`` is, below the working directory ``top`` of the run; empty where
+    it is in none."""
+    ground = os.path.relpath(ground_of(top, here), top).split("/")
+    return os.path.join(top, *ground[:2]) if ground[0] == BRANCHES else ""
 
 
 def _in_repository(top: str) -> list[str]:

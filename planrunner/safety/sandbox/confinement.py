@@ -43,6 +43,23 @@ class Missing(NamedTuple):
     folder: bool
 
 
+class Branch(NamedTuple):
+    """The trees of candidates of a run lie in ``folder``, which is denied: they come and go while others are shut in.
+    ``tree`` is the one that a call is made in and that is let in again, ``ground`` what stands for the working
+    directory in it. Paths are empty where there is none."""
+
+    folder: str = ""
+    tree: str = ""
+    ground: str = ""
+
+    def shows(self, path: str) -> bool:
+        """Whether a call may come upon a path as far as this goes."""
+        return not self.folder or not beneath(path, self.folder) or bool(self.tree and beneath(path, self.tree))
+
+
+_NO_BRANCH = Branch()
+
+
 class Confinement(NamedTuple):
     """What a process is shut into. Paths are absolute and real; of two that lie in each other the inner one counts, and
     for the same path the later of ``readable``, ``writable``, ``guarded``, ``denied``.
@@ -63,6 +80,7 @@ class Confinement(NamedTuple):
     denied: tuple[str, ...] = ()
     missing: tuple[Missing, ...] = ()
     own: str = ""
+    branch: Branch = _NO_BRANCH
     fresh: str = ""
     network: Network = "none"
     limits: Limits = STANDARD
@@ -71,6 +89,12 @@ class Confinement(NamedTuple):
     image: str = ""
     made: str = ""
     """The code for whose sake alone it is shut in, since it was made while the run went on."""
+
+    def withheld(self, path: str) -> tuple[str, ...]:
+        """What is denied and counts for a path: in the tree of its candidate the folder of all trees does not."""
+        if self.branch.tree and beneath(path, self.branch.tree):
+            return tuple(each for each in self.denied if each != self.branch.folder)
+        return self.denied
 
 
 class Command(NamedTuple):
@@ -126,10 +150,10 @@ class _Let(NamedTuple):
 
 
 def scope(
-    levels: Sequence[Level], root: str, state: str, programs: Iterable[str] = (), copies: Iterable[str] = ()
+    levels: Sequence[Level], root: str, state: str, programs: Iterable[str] = (), branch: Branch = _NO_BRANCH
 ) -> Scope:
-    """What these levels let in of the working directory and around it. What they deny is denied in ``copies`` of it as
-    well. Raises Refused for a pattern that would have too many files looked at."""
+    """What these levels let in of the working directory and around it. What they deny is denied in the tree of a
+    candidate as well. Raises Refused for a pattern that would have too many files looked at."""
     root = os.path.realpath(root)
     writable = [_Let(root), *_outside(levels, root, "write")]
     readable = [_Let(root), *_outside(levels, root, "read", "write")]
@@ -148,20 +172,28 @@ def scope(
             readable = _both(readable, list(_found((*texts(read), *texts(write)), root)))
         denied += _denied(texts(files.get("deny")), root)
         within = [each for each in texts(files.get("deny")) if not os.path.isabs(each)]
-        denied += (path for copy in copies for path in _denied(within, copy))
+        denied += (path for copy in {branch.tree, branch.ground} - {"", root} for path in _denied(within, copy))
     if len({*denied, *(each.path for each in (*writable, *readable))}) > EACH:
         words = f"more than {EACH} files would be let in or hidden one by one"
         raise Refused(words, "name the folders that they lie in (`docs/**`)", "policy.files")
     guarded = list(_ruling(root))
     held = _around(guarded, root, [each.path for each in writable])
-    guarded += () if opened else repositories(root)
+    guarded += () if opened else repositories(root, branch)
+    let = (*(each.path for each in writable), *held)
+    seen = tuple(each.path for each in readable if each.folder is None)
+    aside = [branch.folder] if os.path.isdir(branch.folder) else []
     return Scope(
-        (*(each.path for each in writable), *held),
-        tuple(each.path for each in readable if each.folder is None),
+        (*filter(branch.shows, let), *_with_tree(branch, let)),
+        (*filter(branch.shows, seen), *_with_tree(branch, seen)),
         (*guarded, *programs),
-        tuple(dict.fromkeys(denied)),
+        tuple(dict.fromkeys((*filter(branch.shows, denied), *aside))),
         tuple(Missing(each.path, each.folder) for each in writable if each.folder is not None),
     )
+
+
+def _with_tree(branch: Branch, let: Sequence[str]) -> tuple[str, ...]:
+    """The tree of a candidate, where the folder that all trees lie in is let in."""
+    return (branch.tree,) if branch.tree and any(beneath(branch.tree, each) for each in let) else ()
 
 
 def _ruling(root: str) -> Iterator[str]:
@@ -267,14 +299,15 @@ def _fitting(pattern: str, root: str) -> Iterator[str]:
                 todo.append(path)
 
 
-def repositories(root: str) -> Iterator[str]:
+def repositories(root: str, branch: Branch) -> Iterator[str]:
     """What git keeps of the project and of repositories in it: hooks and settings there make git run programs."""
-    return (path for path in ruling(root) if path.endswith("/.git"))
+    return (path for path in ruling(root, branch) if path.endswith("/.git"))
 
 
-def ruling(root: str) -> Iterator[str]:
-    """What rules over what is run in the project and in the folders in it: what git keeps, and settings."""
-    todo = [(root, _REPOSITORIES)]
+def ruling(root: str, branch: Branch) -> Iterator[str]:
+    """What rules over what is run in the project and in the folders in it: what git keeps, and settings. Trees of other
+    candidates are left out."""
+    todo = [(root, _REPOSITORIES), *([(branch.tree, _REPOSITORIES)] if branch.tree else [])]
     while todo:
         folder, deeper = todo.pop()
         own = f"{folder}/.git"
@@ -284,7 +317,7 @@ def ruling(root: str) -> Iterator[str]:
                 inner = [entry.path for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
             except OSError:
                 continue
-            todo += [(path, deeper - 1) for path in inner if path != own]
+            todo += [(path, deeper - 1) for path in inner if path not in (own, branch.folder)]
 
 
 Json = Any
@@ -294,15 +327,14 @@ _PASSED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM")
 
 class Place(NamedTuple):
     """Where a call takes place: the directory of the run, its state directory, the folder of this attempt alone, and
-    what planrunner runs on, which is read and never written. ``tools`` are folders of programs to be let in, ``copies``
-    folders that hold the same files as ``root``."""
+    what planrunner runs on, which is read and never written. ``tools`` are folders of programs to be let in."""
 
     root: str
     state: str
     own: str
     programs: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
-    copies: tuple[str, ...] = ()
+    branch: Branch = _NO_BRANCH
 
 
 class Demand(NamedTuple):
@@ -351,7 +383,7 @@ def confinement(levels: Sequence[Level], place: Place, untrusted: bool, made: st
     is_made = bool(made) and wanted.who == made
     if wanted.kind == "none":
         return Confinement("none", place.root, network="open", limits=Limits())
-    files = scope(levels, place.root, place.state, place.programs, place.copies)
+    files = scope(levels, place.root, place.state, place.programs, place.branch)
     limits, origins = _limits(levels, untrusted)
     return Confinement(
         wanted.kind,
@@ -362,6 +394,7 @@ def confinement(levels: Sequence[Level], place: Place, untrusted: bool, made: st
         files.denied,
         files.missing,
         place.own,
+        place.branch,
         os.path.join(os.path.realpath(place.state), "cache"),
         _network(levels, untrusted or wanted.asked or is_made, untrusted),
         limits,

@@ -141,7 +141,7 @@ def _inner(confinement: Confinement) -> set[str]:
     """What rules over folders in the working directory, and not over itself, where no scope names it."""
     root = confinement.root
     named = [path for path in confinement.writable if os.path.basename(path) in _RULING]
-    return {path for path in ruling(root) if os.path.dirname(path) != root and path not in named}
+    return {path for path in ruling(root, confinement.branch) if os.path.dirname(path) != root and path not in named}
 
 
 def _makes_run(path: str) -> bool:

@@ -200,8 +200,8 @@ def _rules(confinement: Confinement) -> dict[str, Json]:
     read = [*map(os.path.realpath, (*SYSTEM, *settings)), "/proc", *confinement.readable, *confinement.guarded]
     write = [*confinement.writable]
     if not presence.covers():
-        read = parted(read, confinement.denied)
-        write = parted(write, (*confinement.denied, *confinement.guarded))
+        read = parted(read, confinement)
+        write = parted(write, confinement, confinement.guarded)
     return {
         "least": presence.LEAST_ABI,
         "closed": confinement.network == "none",
@@ -347,7 +347,7 @@ def _layers(confinement: Confinement) -> list[tuple[str, str]]:
         path: how
         for path, how in chosen.items()
         if os.path.lexists(path)
-        and not any(path != around and beneath(path, around) for around in confinement.denied)
+        and not any(path != around and beneath(path, around) for around in confinement.withheld(path))
         and (how != "denied" or _shows(path, chosen))
     }
     layers = sorted(visible.items(), key=lambda layer: layer[0].count("/") if layer[0] != "/" else 0)
@@ -360,10 +360,10 @@ def _shows(path: str, found: dict[str, str]) -> bool:
     return any(beneath(path, other) for other in around)
 
 
-def parted(paths: Iterable[str], without: Sequence[str]) -> list[str]:
-    """The paths, a folder that holds one of ``without`` taken apart into what else is in it. Nothing new can be made in
-    a folder that was taken apart."""
-    return [part for path in paths for part in _parts(path, without)]
+def parted(paths: Iterable[str], confinement: Confinement, guarded: Sequence[str] = ()) -> list[str]:
+    """The paths, a folder that holds something denied or ``guarded`` taken apart into what else is in it. Nothing new
+    can be made in a folder that was taken apart."""
+    return [part for path in paths for part in _parts(path, (*confinement.withheld(path), *guarded))]
 
 
 def _parts(path: str, without: Sequence[str]) -> Iterator[str]:
