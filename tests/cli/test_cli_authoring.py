@@ -326,6 +326,25 @@ def test_doctor_tells_what_is_there_and_fails_on_a_state_directory_that_cannot_b
     assert "is not a directory" in broken.out
 
 
+def test_doctor_compares_this_deployment_with_the_one_that_the_last_run_recorded(run, plan):
+    file = plan("plan: p\ntasks:\n  - {id: t, run: 'true', timeout: 1m}\n")
+
+    def told(text: str) -> dict[str, str]:
+        checks = json.loads(run("doctor", "--json", PLANRUNNER_DEPLOYMENT=text).out)["checks"]
+        return next((check for check in checks if check["name"] == "deployment"), {})
+
+    here = "name=production commit=4f2a91c"
+    assert not told("")
+    assert f"{here} planrunner=" in told(here)["found"]
+    assert run("exec", file, PLANRUNNER_DEPLOYMENT=here).code == 0
+    assert "as the last run here recorded" in told(here)["found"]
+    assert "commit=4f2a91c" in told("name=production commit=77aa01b")["advice"]
+    assert told("production")["verdict"] == "problem"
+    wrong = run("exec", file, PLANRUNNER_DEPLOYMENT="production")
+    assert wrong.code == 2
+    assert "`production`, which is not a `name=value`" in wrong.err
+
+
 @pytest.mark.parametrize("where", ["head", "inside", "all"])
 def test_doctor_finds_a_damaged_journal_and_says_what_to_do(run, plan, tmp_path, where):
     assert not [check for check in json.loads(run("doctor", "--json").out)["checks"] if check["name"] == "journal"]

@@ -13,9 +13,11 @@ from typing import Any, Literal, NamedTuple
 
 from planrunner import __version__
 from planrunner.app.project.plugins import plugins
-from planrunner.errors import NotFound, PlanInvalid, PlanrunnerError
-from planrunner.journal.stores import check_journal, journal_file
+from planrunner.app.runs.deployment import deployment, facts_text
+from planrunner.errors import NotFound, PlanInvalid, PlanrunnerError, UsageError
+from planrunner.journal.stores import check_journal, journal_file, open_journal
 from planrunner.journal.workspace import check_state, find_project, find_state
+from planrunner.machine.events import RunStarted
 from planrunner.safety.project import check_files
 from planrunner.safety.sandbox import presence
 from planrunner.safety.sandbox.confinement import Kind
@@ -51,7 +53,7 @@ def examine(state: str | None) -> list[Check]:
         except Exception as error:  # a check that breaks is a finding, and the others still run
             checks.append(Check(look.__name__.strip("_"), "problem", f"{type(error).__name__}: {error}"))
     directory = find_state(None, state)
-    return [*checks, _state(directory), *_journal(directory)]
+    return [*checks, _state(directory), *_journal(directory), *_deployment(directory)]
 
 
 def _versions() -> Iterator[Check]:
@@ -176,6 +178,45 @@ def _journal(state: str) -> Iterator[Check]:
         yield Check("journal", "problem", error.message, error.hint)
     else:
         yield Check("journal", "ok", path, "" if whole else f"not looked through to its end in {_PATIENCE:.0f} seconds")
+
+
+def _deployment(state: str) -> Iterator[Check]:
+    """Which deployment this is, and whether the last run here was of the same one."""
+    try:
+        facts = deployment()
+    except UsageError as error:
+        yield Check("deployment", "problem", error.message, error.hint)
+        return
+    last = _last_start(state)
+    recorded = last.environment.get("deployment", {}) if last is not None else {}
+    if not facts and not recorded:
+        return
+    here = {**facts, "planrunner": __version__}
+    if last is None:
+        yield Check("deployment", "ok", f"{facts_text(here)} (no run yet)")
+        return
+    there = {**recorded, "planrunner": str(last.environment.get("planrunner", ""))}
+    if here == there:
+        yield Check("deployment", "ok", f"{facts_text(here)}, as the last run here recorded")
+        return
+    advice = f"the last run here recorded {facts_text(there)}; start one to record this deployment"
+    yield Check("deployment", "note", facts_text(here), advice)
+
+
+def _last_start(state: str) -> RunStarted | None:
+    """The first event of the newest run; None where there is none, or no journal that can be read."""
+    try:
+        journal = open_journal(state, readonly=True)
+    except PlanrunnerError:
+        return None
+    try:
+        rows = journal.runs(1)
+        first = next(journal.entries(rows[0].run), None) if rows else None
+        return first.event if first is not None and isinstance(first.event, RunStarted) else None
+    except PlanrunnerError:
+        return None  # the check of the journal tells what is wrong with it
+    finally:
+        journal.close()
 
 
 def _can_write(folder: str) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from planrunner import __version__, errors
 from planrunner.app.plans.tasks import select
+from planrunner.app.runs.deployment import deployment
 from planrunner.app.runs.doubts import left_alone
 from planrunner.app.runs.occupancy import refuse_restoring
 from planrunner.app.runs.preflight import Needs, require_ready
@@ -296,6 +297,7 @@ def _particulars(request: ExecRequest, site: Site, ready: ReadyPlan, stored: Sto
     """What the environment of few runs has."""
     return {
         **({"text": stored.digest} if stored.digest != ready.digest else {}),
+        **({"deployment": facts} if (facts := deployment()) else {}),
         **({"files": dict(ready.files)} if ready.files else {}),
         **{name: True for name, is_so in (("dry_run", request.dry_run), ("forced", request.forced)) if is_so},
         **({"unchained": site.journal.unchained} if site.journal.unchained else {}),

@@ -39,8 +39,8 @@ class Frame(NamedTuple):
 
 
 def rendered(template: str, frame: Frame, **values: object) -> str:
-    """A whole page: a template of the folder ``templates``, filled in with ``values``. Whatever UTF-8 cannot carry, such
-    as the odd bytes of a file name, becomes a question mark."""
+    """A whole page: a template of the folder ``templates``, filled in with ``values``. Whatever UTF-8 cannot carry,
+    such as the odd bytes of a file name, becomes a question mark."""
     text = _environment().get_template(template).render(frame=frame, **values)
     return text.encode("utf-8", "replace").decode()
 
