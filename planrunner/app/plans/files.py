@@ -57,13 +57,16 @@ def find_plans(paths: Iterable[str]) -> list[str]:
 def project_plans() -> list[tuple[str, str]]:
     """The plans at the top of the project, in its ``plans`` folder and in the working directory: the path from the
     working directory and the title of each, empty where it has none or cannot be read."""
-    home = find_project(None)
-    paths: dict[str, None] = {}
-    for folder in dict.fromkeys((".", os.path.relpath(home))):
-        paths.update((path, None) for path in _search(folder, deep=False))
-        plans = os.path.normpath(os.path.join(folder, "plans"))
-        paths.update((path, None) for path in _search(plans) if not path.endswith(_TESTS))
+    folders = dict.fromkeys((".", os.path.relpath(find_project(None))))
+    paths = dict.fromkeys(path for folder in folders for path in plan_paths(folder))
     return [(path, _title(path)) for path in paths]
+
+
+def plan_paths(folder: str) -> list[str]:
+    """The plans at the top of a folder and anywhere in its folder ``plans``, but for files of tests: their paths,
+    which begin with that of the folder."""
+    plans = os.path.normpath(os.path.join(folder, "plans"))
+    return [*_search(folder, deep=False), *(path for path in _search(plans) if not path.endswith(_TESTS))]
 
 
 def _title(path: str) -> str:

@@ -114,10 +114,11 @@ def changes_of(path: str, previewed: Previewed, state: str | None = None) -> lis
     return [masked_data(change) for change in changes(look, ground)]
 
 
-def previewed(path: str, chosen: Choice) -> Previewed:
-    """A plan file as a run would see it now. Raises NotFound, PlanInvalid, UsageError."""
+def previewed(path: str, chosen: Choice, text: bytes | None = None) -> Previewed:
+    """A plan file as a run would see it now, with ``text`` in it where that is given. Raises NotFound, PlanInvalid,
+    UsageError."""
     project = find_project(path)
-    seen = prepare_plan(path, MemoryJournal(), Registry(project=project))
+    seen = prepare_plan(path, MemoryJournal(), Registry(project=project), text)
     bound = bind_params(seen.plan, dict(chosen.params))
     if bound.problems:
         raise UsageError("; ".join(bound.problems))

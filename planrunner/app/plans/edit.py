@@ -1,0 +1,298 @@
+"""Edit plan files from elsewhere than the file system: read one with its digest, look at a text that is not saved, save
+it only over the text that was read, and only below the project.
+
+Paths are those below the directory of the project, with ``/``; the project is that of the caller's workspace.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from planrunner.app.plans.lint import Choice as Rules
+from planrunner.app.plans.lint import convert_text, diff_text, format_text, mend_file
+from planrunner.app.plans.preview import Choice, missing_of, preview_object, previewed
+from planrunner.app.plans.suggestions import Names, Suggestions, suggestions
+from planrunner.caller import workspace
+from planrunner.diagnostics import Diagnostic, arrange
+from planrunner.errors import Denied, NotFound, PlanrunnerError, RecordMismatch, StorageFailed, UsageError
+from planrunner.failures import Failure
+from planrunner.files.beneath import Beneath, open_inside
+from planrunner.files.staged import write_new
+from planrunner.plan.files import File, decode
+from planrunner.plan.fixes import apply
+from planrunner.plan.load import load
+from planrunner.plan.model import Plan
+from planrunner.plugins.registry import Registry
+from planrunner.safety.credentials import read_credentials
+from planrunner.safety.obligations import obligations
+from planrunner.safety.project import FILE
+from planrunner.safety.roster import roster_or_none
+from planrunner.safety.trust import mark_drafted
+from planrunner.source import Notation, Source, notation_of
+from planrunner.syntax.limits import MAX_TEXT
+from planrunner.views.findings import findings_data
+
+Json = Any
+
+LARGEST = 1 << 20
+"""Characters of a text that is looked at while it is written; larger plans are checked with ``planrunner lint``."""
+ENDINGS = (".yaml", ".yml", ".plan", ".json")
+_NONE = Rules()
+
+
+class PlanText(NamedTuple):
+    """The text of a plan file. ``digest`` is the SHA-256 of its bytes, empty for a file that does not exist yet;
+    ``text`` has line feeds alone, whatever the file has."""
+
+    path: str
+    text: str
+    digest: str
+
+    @property
+    def notation(self) -> Notation:
+        return notation_of(self.path)
+
+
+class Look(NamedTuple):
+    """A text as lint sees it. ``source`` is named by the path below the project; ``plan`` is None where an error keeps
+    it from running."""
+
+    source: Source
+    findings: tuple[Diagnostic, ...]
+    plan: Plan | None
+
+
+class Envelope(NamedTuple):
+    """What a run of a text would do: the ``document`` of ``preview --json`` and what is ``missing`` here; or the
+    ``problem`` that keeps it from being told."""
+
+    document: dict[str, Json] | None = None
+    missing: tuple[dict[str, Json], ...] = ()
+    problem: str = ""
+
+
+def place_of(path: str) -> str:
+    """The absolute path of a plan of the project. Raises UsageError for a path that leads out of it or that is not
+    named like a plan, Denied for what no plan may be written to."""
+    name = os.path.basename(path)
+    if not name.endswith(ENDINGS) or name.startswith(".") or name == FILE:
+        raise UsageError(f"`{path}` is not named like a plan", f"plans end in {', '.join(ENDINGS)}")
+    try:
+        with _opened() as tree:
+            parts = tree.writable(path)
+    except Failure as failure:
+        raise Denied(str(failure)) from None
+    return os.path.join(workspace().root, *parts)
+
+
+def _opened() -> Beneath:
+    """The directory of the project, in which the state directory and what rules over plans may not be written."""
+    return Beneath(workspace().root, workspace().state)
+
+
+def read_text(path: str) -> PlanText:
+    """A plan file of the project. Raises NotFound without it, UsageError for bytes that are not UTF-8 and for a file
+    that is larger than a plan may be, and as ``place_of``."""
+    place_of(path)
+    data = _content(path)
+    if data is None:
+        raise NotFound(f"the project has no plan `{path}`")
+    if len(data) > MAX_TEXT:
+        raise UsageError(f"`{path}` has more than {MAX_TEXT:,} bytes, the most that a plan may have")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise UsageError(f"`{path}` is not UTF-8 text") from None
+    return PlanText(path, _plain(text), sha256(data).hexdigest())
+
+
+def _content(path: str) -> bytes | None:
+    """The bytes of a file below the project, None without it. Raises Denied for one that a link leads out to."""
+    if not os.path.lexists(os.path.join(workspace().root, path)):
+        return None
+    try:
+        with open_inside(workspace().root, path) as file:
+            return file.read(MAX_TEXT + 1)
+    except Failure as failure:
+        raise Denied(str(failure)) from None
+
+
+def _plain(text: str) -> str:
+    return text.removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def look(path: str, text: str) -> Look:
+    """What lint says of a text that would stand in a file. Raises UsageError for more than ``LARGEST`` characters, and
+    as ``place_of``."""
+    place, project = place_of(path), workspace().root
+    if len(text) > LARGEST:
+        raise UsageError(f"the text has more than {LARGEST:,} characters", "edit it as a file, and check it with lint")
+    file = decode(text.encode("utf-8", "surrogatepass"), place)
+    shown = Source(text, path, file.source.notation)
+    if file.findings:
+        return Look(shown, arrange(file.findings), None)
+    loaded = load(file.source, Registry(project=project, keeps=False), obligations(project))
+    return Look(shown, loaded.findings, loaded.plan)
+
+
+def look_object(seen: Look) -> dict[str, Json]:
+    """The findings about a text, as ``lint --json`` prints them."""
+    return findings_data([(seen.source, seen.findings)])
+
+
+def envelope_of(path: str, text: str, params: Sequence[tuple[str, Json]] = ()) -> Envelope:
+    """What a run of a text without errors would do. Raises as ``place_of``."""
+    place = place_of(path)
+    try:
+        seen = previewed(place, Choice(tuple(params)), text.encode("utf-8", "surrogatepass"))
+        return Envelope(preview_object(path, seen), tuple(missing_of(place, seen)))
+    except PlanrunnerError as error:
+        return Envelope(problem=error.message.replace(place, path))
+
+
+def complete(path: str, text: str, offset: int) -> Suggestions:
+    """What may be written at a place of a text. Raises as ``look`` does for its size and path."""
+    place, project = place_of(path), workspace().root
+    if len(text) > LARGEST:
+        raise UsageError(f"the text has more than {LARGEST:,} characters")
+    roster = roster_or_none(project)
+    names = Names(Registry(project=project, keeps=False))
+    if roster is not None:
+        names = names._replace(agents=tuple(roster.agents), models=roster.models, secrets=_secrets(project))
+    return suggestions(Source(text, place, notation_of(path)), offset, names)
+
+
+def _secrets(project: str) -> tuple[str, ...]:
+    try:
+        return tuple(read_credentials(project))
+    except PlanrunnerError:  # the check of the settings says why
+        return ()
+
+
+def formatted(path: str, text: str) -> str:
+    """The text in canonical form, comments kept. Raises PlanInvalid where it does not parse."""
+    place_of(path)
+    return format_text(_file(path, text))
+
+
+def converted(path: str, text: str, notation: Notation) -> str:
+    """The text in another notation. Raises PlanInvalid where it does not parse."""
+    place_of(path)
+    return convert_text(_file(path, text), notation)
+
+
+def _file(path: str, text: str) -> File:
+    return decode(text.encode("utf-8", "surrogatepass"), path)
+
+
+def fixed(path: str, text: str, which: str) -> str:
+    """The text with fixes applied: ``safe`` ones, ``all``, or that of the finding with the fingerprint ``which``.
+    Raises NotFound where no finding with a fix has it."""
+    if which in ("safe", "all"):
+        place = place_of(path)
+        found = Registry(project=workspace().root, keeps=False)
+        return mend_file(_file(place, text), _NONE, found, unsafe=which == "all").source.text
+    seen = look(path, text)
+    for finding, row in zip(seen.findings, look_object(seen)["findings"], strict=False):
+        if row["fingerprint"] == which and finding.fix is not None:
+            return apply(seen.source, [finding], unsafe=True).text
+    raise NotFound("this finding is gone, or has no fix", "check the text again")
+
+
+# Saving
+
+
+def save_text(path: str, text: str, digest: str, outside: bool = False) -> PlanText:
+    """Write a plan file of the project, durably and as a whole; gives it with its new digest.
+
+    ``digest`` is that of the text that was read, empty for a file that must not exist yet. ``outside`` marks the plan
+    as one that runs only after a person has trusted it. Raises RecordMismatch where the file is another one by now,
+    StorageFailed where it cannot be written, UsageError for a text that is too large, and as ``place_of``.
+    """
+    place = place_of(path)
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_TEXT:
+        raise UsageError(f"the text has more than {MAX_TEXT:,} bytes, the most that a plan may have")
+    try:
+        with _opened() as tree, tree.parent(tree.writable(path), make=True) as (folder, name), _locked(folder):
+            before, mode = _present(folder, name)
+            if _digest(before) != digest:
+                raise RecordMismatch(*_mismatch(path, before, digest))
+            data = _bytes(text, before)
+            if outside:
+                mark_drafted(place, data)
+            _replace(folder, name, data, mode)
+    except Failure as failure:
+        raise Denied(str(failure)) from None
+    except OSError as error:
+        raise StorageFailed(f"`{path}` cannot be written: {error.strerror}") from None
+    return PlanText(path, _plain(text), sha256(data).hexdigest())
+
+
+def _mismatch(path: str, before: bytes | None, digest: str) -> tuple[str, str]:
+    if before is None:
+        return f"`{path}` was removed since it was read", "save it as a plan of its own, or leave the editor"
+    if not digest:
+        return f"`{path}` exists already", "choose another name, or edit that plan"
+    return f"`{path}` has changed since it was read", "look at what differs, then save again"
+
+
+@contextlib.contextmanager
+def _locked(folder: int) -> Iterator[None]:
+    """No other save in the same folder meanwhile, in whatever process."""
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        fcntl.flock(folder, fcntl.LOCK_UN)
+
+
+def _present(folder: int, name: str) -> tuple[bytes | None, int]:
+    """The bytes and the mode of a file in an open folder; None without it. Raises Failure for what is not a file."""
+    try:
+        handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except FileNotFoundError:
+        return None, 0o644
+    with open(handle, "rb") as file:
+        about = os.fstat(handle)
+        if not stat.S_ISREG(about.st_mode):
+            raise Failure(f"{name} is not a regular file")
+        return file.read(MAX_TEXT + 1), stat.S_IMODE(about.st_mode)
+
+
+def _digest(data: bytes | None) -> str:
+    return "" if data is None else sha256(data).hexdigest()
+
+
+def _bytes(text: str, before: bytes | None) -> bytes:
+    """The text as its file has it: with the byte order mark and the line ends of what it replaces."""
+    plain = _plain(text)
+    old = before or b""
+    if b"\r\n" in old:
+        plain = plain.replace("\n", "\r\n")
+    return old[:3] * old.startswith(b"\xef\xbb\xbf") + plain.encode("utf-8", "surrogatepass")
+
+
+def _replace(folder: int, name: str, data: bytes, mode: int) -> None:
+    staged = f".{name}.{os.urandom(6).hex()}.planrunner"
+    try:
+        write_new(folder, staged, mode, [data])
+        os.rename(staged, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(staged, dir_fd=folder)
+        raise
+    os.fsync(folder)
+
+
+def difference(path: str, text: str) -> str:
+    """A unified diff from the file as it is to the text; empty where they are the same. Raises as ``read_text``."""
+    try:
+        return diff_text(path, read_text(path).text, _plain(text))
+    except NotFound:
+        return diff_text(path, "", _plain(text))
