@@ -80,6 +80,16 @@ def holders(state: str) -> list[Holder]:
     return leases
 
 
+def leased(state: str) -> frozenset[str]:
+    """The runs that living processes act on."""
+    try:
+        names = os.listdir(os.path.join(state, "locks"))
+    except FileNotFoundError:
+        return frozenset()
+    runs = (name[:-5] for name in names if name.endswith(".lock") and name.count(".") == 1 and name != "journal.lock")
+    return frozenset(run for run in runs if is_locked(state, run))
+
+
 def _lock(path: str, what: str, held: str) -> int:
     for pause in _pauses(path):
         if pause:

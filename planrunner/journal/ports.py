@@ -9,7 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from planrunner.journal.records import Answer, Holder, Lease, NewRun, Request, RunRow, StoredPlan
+from planrunner.journal.records import (
+    Answer,
+    Ended,
+    Head,
+    Holder,
+    Lease,
+    NewRun,
+    Request,
+    RunRow,
+    StoredPlan,
+)
 from planrunner.machine.events import Entry
 
 
@@ -129,7 +139,23 @@ class Retention(Protocol):
         """The ids of the runs that were removed."""
 
 
-class Journal(JournalPort, Protocol):
+class Heads(Protocol):
+    """How far every run has got, for those that follow all of them."""
+
+    def heads(self, after: int = 0) -> list[Head]:
+        """The runs with a number above ``after`` and every one that has not ended, the oldest first; 0 gives all."""
+
+    def head(self, number: int) -> Head | None:
+        """One run by its number; None for one that was removed."""
+
+    def ended(self) -> Ended:
+        """The runs that have ended, as sums; costs less than a millisecond for each thousand of them."""
+
+    def leased(self) -> frozenset[str]:
+        """The runs that living processes act on, this one included."""
+
+
+class Journal(JournalPort, Heads, Protocol):
     """The journal of a project."""
 
     def kept(self) -> Iterator[tuple[RunRow, Entry]]:

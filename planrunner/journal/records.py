@@ -54,6 +54,28 @@ class RunRow(NamedTuple):
     leased: bool = False
 
 
+class Head(NamedTuple):
+    """Where the record of a run ends, without a look at its lease. ``number`` counts runs in the order in which they
+    were made; ``last_seq`` is the number of its last entry, ``status`` and ``ended`` are as in ``RunRow``."""
+
+    number: int
+    run: str
+    plan_id: str
+    plan_digest: str
+    created: float
+    epoch: int
+    last_seq: int
+    status: str = ""
+    ended: float | None = None
+
+
+class Ended(NamedTuple):
+    """The runs that have ended, as two sums that change when one of them ends, acts again or is removed."""
+
+    runs: int
+    epochs: int
+
+
 class Holder(NamedTuple):
     """Who has the lease of a run: ``process`` for people, ``since`` in seconds since 1970."""
 

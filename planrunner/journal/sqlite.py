@@ -18,6 +18,8 @@ from planrunner.journal.leases import JournalLock
 from planrunner.journal.proof import walk
 from planrunner.journal.records import (
     Answer,
+    Ended,
+    Head,
     Holder,
     Lease,
     NewRun,
@@ -62,6 +64,13 @@ _RUNS = (
     " (SELECT ifnull(max(id) & 4294967295, 0) FROM entries WHERE id BETWEEN number << 32 AND (number + 1) << 32),"
     " status, ended FROM runs"
 )
+
+_HEADS = (
+    "SELECT number, run, plan_id, plan_digest, created, epoch,"
+    " (SELECT ifnull(max(id) & 4294967295, 0) FROM entries WHERE id BETWEEN number << 32 AND (number + 1) << 32),"
+    " status, ended FROM runs WHERE plan_digest <> ''"
+)
+_ENDED = "SELECT count(*), ifnull(sum(epoch), 0) FROM runs WHERE status <> '' AND plan_digest <> ''"
 
 
 def open_journal(state: str, *, readonly: bool = False) -> Journal:
@@ -156,6 +165,18 @@ class Records(Requests):
             if rows and wanted:
                 return only_match(wanted, [str(row[0]) for row in rows])
         raise self._unknown(wanted)
+
+    def heads(self, after: int = 0) -> list[Head]:
+        return [Head(*row) for row in self._query(f"{_HEADS} AND (number > ? OR status = '') ORDER BY number", after)]
+
+    def head(self, number: int) -> Head | None:
+        return next((Head(*row) for row in self._query(f"{_HEADS} AND number = ?", number)), None)
+
+    def ended(self) -> Ended:
+        return Ended(*self._query(_ENDED)[0])
+
+    def leased(self) -> frozenset[str]:
+        return leases.leased(self._state)
 
     def kept(self) -> Iterator[tuple[RunRow, Entry]]:
         kept = self._query(_KEPT)  # first: of a run that begins meanwhile nothing is told

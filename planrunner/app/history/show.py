@@ -204,13 +204,13 @@ def summary(journal: Journal, row: RunRow) -> RunSummary:
     if row.leased:
         status = "running"
     elif not status:
-        status, reason = _parked(journal, row)
+        status, reason = parked(journal, row.run, row.last_seq)
     return RunSummary(row.run, row.plan_id, row.plan_digest, status, reason, row.created, row.ended)
 
 
-def _parked(journal: Journal, row: RunRow) -> tuple[str, str]:
+def parked(journal: Journal, run: str, last_seq: int) -> tuple[str, str]:
     """Status and reason of a run without a lease that did not end, by its last entry."""
-    for entry in journal.entries(row.run, row.last_seq - 1):
+    for entry in journal.entries(run, last_seq - 1):
         if isinstance(entry.event, RunParked):
             return ("blocked" if entry.event.reason == "waiting" else "paused"), entry.event.reason
         if isinstance(entry.event, RunReopened):
@@ -220,7 +220,7 @@ def _parked(journal: Journal, row: RunRow) -> tuple[str, str]:
         if isinstance(entry.event, RunForked):
             return "paused", "forked"
         if isinstance(entry.event, ANSWERS):
-            state = stored_state(journal, row.run)
+            state = stored_state(journal, run)
             rest(state)
             return state.status, state.reason
     return "paused", "cut off"
