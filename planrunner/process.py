@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -20,6 +21,13 @@ def set_own_process() -> None:
     """This process does nothing but what planrunner was called for: loading a plugin keeps the standard streams away
     from it, and a run may change what belongs to the whole process."""
     _own.append(True)
+
+
+def share_process() -> None:
+    """From here on this process acts on many runs, for a door such as a service: none of them changes what belongs to
+    the whole process, and what the command line left aside to start quickly, collecting garbage, goes on."""
+    _own.clear()
+    gc.enable()
 
 
 def is_own_process() -> bool:
