@@ -1,0 +1,132 @@
+"""What waits for people, as the inbox lists it, and the questions that are not gates of the plan: used-up budgets, tasks
+that run for too long, and review windows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from planrunner.escapes import harmless
+from planrunner.machine.admission import Wanted
+from planrunner.machine.names import label
+from planrunner.machine.state import State
+from planrunner.machine.windows import Window
+from planrunner.machine.windows import shown as window_shown
+from planrunner.views.gates import suggestion, waiting_gates
+from planrunner.views.page.figures import count, rough
+from planrunner.views.page.gate import GatePage
+
+Json = Any
+
+
+class Item(NamedTuple):
+    """A line of the inbox. ``address`` leads to the question below the address of the project; ``mine`` says that the
+    person who looks may decide it."""
+
+    address: str
+    run: str
+    name: str
+    question: str
+    where: str
+    waited: str
+    mine: bool = True
+    icon: str = "gate"
+
+
+class BudgetPage(NamedTuple):
+    """A limit that may be extended. ``suggested`` is what lets all that wait continue, as the form takes it."""
+
+    run: str
+    plan: str
+    name: str
+    question: str
+    scope: str
+    limits: tuple[tuple[str, str], ...]
+    """What may be added to, and how much is suggested."""
+    tasks: tuple[str, ...]
+
+
+class WatchdogPage(NamedTuple):
+    """A task that runs for so long that people are asked about it."""
+
+    run: str
+    plan: str
+    name: str
+    label: str
+    question: str
+
+
+class WindowPage(NamedTuple):
+    """A review window: gates that are shown and approved together. ``coming`` are tasks whose gates are still ahead."""
+
+    run: str
+    plan: str
+    name: str
+    gates: tuple[GatePage, ...]
+    coming: tuple[str, ...]
+    shown: str
+
+
+def address_of(run: str, name: str) -> str:
+    """Where the page shows a question, below the address of the project."""
+    return f"/inbox/{quote(run)}/{quote(name)}"
+
+
+def may_decide(fact: Mapping[str, Json], who: str, roles: Collection[str], starter: str) -> bool:
+    """Whether a gate is for this person, by what the gate says of those who decide; the answer of the run decides in
+    the end."""
+    named = fact.get("roles") or fact.get("people")
+    if named and not (set(fact.get("roles", ())) & set(roles) or who in fact.get("people", ())):
+        return False
+    return not (fact.get("not_starter") and who == starter)
+
+
+def item_of(run: Mapping[str, str], fact: Mapping[str, Json], since: float | None, now: float, mine: bool) -> Item:
+    """A line of the inbox from a question as ``views/gates.py`` gives it. ``run`` has its ``id`` and its ``title``;
+    ``since`` and ``now`` are seconds since 1970."""
+    kind = str(fact.get("kind") or "")
+    name = str(fact["gate"])
+    words = {"budget": "budget", "watchdog": "runs for long"}.get(kind, "")
+    need = int(fact.get("need", 1))
+    got = sum(vote["verdict"] == "approve" for vote in fact.get("votes", ()))
+    parts = [run["title"], name, words or (f"{got} of {need} approvals" if need > 1 else "")]
+    waited = "" if since is None else f"waiting {rough(max(0.0, now - since))}"
+    icon = {"budget": "wait", "watchdog": "wait"}.get(kind, "gate")
+    question = harmless(str(fact.get("ask") or name))
+    return Item(address_of(run["id"], name), run["id"], name, question, " · ".join(filter(None, parts)), waited, mine, icon)
+
+
+def budget_page(state: State, limits: list[Wanted]) -> BudgetPage:
+    """Limits of one scope that tasks wait for."""
+    first = limits[0]
+    suggested = [tuple(suggestion(each).replace("'", "").split("=", 1)) for each in limits]
+    return BudgetPage(
+        state.run_id,
+        _title(state),
+        first.name,
+        first.ask,
+        first.scope,
+        tuple((what, amount) for what, amount in suggested),
+        tuple(dict.fromkeys(task for each in limits for task in each.tasks)),
+    )
+
+
+def watchdog_page(state: State, number: int, question: str) -> WatchdogPage:
+    """A task that a watchdog asks about."""
+    return WatchdogPage(state.run_id, _title(state), state.specs[number].id, label(state, number), harmless(question))
+
+
+def window_page(state: State, window: Window, pages: tuple[GatePage, ...]) -> WindowPage:
+    """A review window with the pages of its gates."""
+    return WindowPage(state.run_id, _title(state), window.name, pages, window.coming, window_shown(state, window))
+
+
+def _title(state: State) -> str:
+    return state.plan.title or state.plan.id
+
+
+def waiting_words(state: State) -> Iterator[str]:
+    """``2 gates``: what waits in a run, for a sentence."""
+    if gates := len(waiting_gates(state)):
+        yield count(gates, "gate")
