@@ -94,7 +94,9 @@ def item_of(run: Mapping[str, str], fact: Mapping[str, Json], since: float | Non
     waited = "" if since is None else f"waiting {rough(max(0.0, now - since))}"
     icon = {"budget": "wait", "watchdog": "wait"}.get(kind, "gate")
     question = harmless(str(fact.get("ask") or name))
-    return Item(address_of(run["id"], name), run["id"], name, question, " · ".join(filter(None, parts)), waited, mine, icon)
+    return Item(
+        address_of(run["id"], name), run["id"], name, question, " · ".join(filter(None, parts)), waited, mine, icon
+    )
 
 
 def budget_page(state: State, limits: list[Wanted]) -> BudgetPage:
