@@ -118,8 +118,8 @@ class GatePage(NamedTuple):
 def gate_page(
     state: State, entries: Sequence[Entry], number: int, now: float, sent: Mapping[str, str] | None = None
 ) -> GatePage:
-    """The gate of a task, that of its present visit. ``now`` is seconds since 1970. ``sent`` is what a form sent that was
-    refused, by the name of the control, so that nothing has to be typed again."""
+    """The gate of a task, that of its present visit. ``now`` is seconds since 1970. ``sent`` is what a form sent
+    that was refused, by the name of the control, so that nothing has to be typed again."""
     sent = sent or {}
     gate = state.tasks[number].gate
     assert gate is not None, "the task has a gate"

@@ -1,5 +1,5 @@
-"""What waits for people, as the inbox lists it, and the questions that are not gates of the plan: used-up budgets, tasks
-that run for too long, and review windows."""
+"""What waits for people, as the inbox lists it, and the questions that are not gates of the plan: used-up budgets,
+tasks that run for too long, and review windows."""
 
 from __future__ import annotations
 
