@@ -2,46 +2,40 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI
 from fastapi.staticfiles import StaticFiles
 
 from planrunner import __version__
-from planrunner.caller import principal
-from planrunner.service.context import Project, Visitor
+from planrunner.service import health
+from planrunner.service.context import Project
+from planrunner.service.pages import entry
+from planrunner.service.problems import catch_problems
 
-POLICY = (
-    "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'; "
-    "script-src 'self'; style-src 'self'; img-src 'self'"
+ROUTERS: tuple[APIRouter, ...] = (
+    health.router,
+    entry.router,
 )
-
-ROUTERS: tuple[APIRouter, ...] = ()
 """Of the API and of the pages, in the order in which addresses are looked for."""
+
+API = "/api/v1"
 
 
 def make_app(projects: Sequence[Project]) -> FastAPI:
-    """The application for these projects."""
-    app = FastAPI(title="planrunner", version=__version__, docs_url=None, redoc_url=None)
+    """The application for these projects. It stands behind a ``Guard``, which says who asks."""
+    app = FastAPI(
+        title="planrunner",
+        version=__version__,
+        openapi_url=f"{API}/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        strict_content_type=True,
+    )
     app.state.projects = {project.name: project for project in projects}
-    app.state.visitor = Visitor(principal(), frozenset({"read", "run", "decide", "admin"}))
     app.mount("/static", StaticFiles(packages=[("planrunner.views.page", "static")]))
-    app.middleware("http")(_guarded)
+    catch_problems(app)
     for router in ROUTERS:
         app.include_router(router)
     return app
-
-
-async def _guarded(request: Request, go_on: Callable[[Request], Awaitable[Response]]) -> Response:
-    response = await go_on(request)
-    response.headers.setdefault("Content-Security-Policy", POLICY)
-    response.headers.setdefault("X-Content-Type-Options", "nosniff")
-    response.headers.setdefault("Referrer-Policy", "same-origin")
-    return response
-
-
-def project_at(root: str, name: str = "") -> Project:
-    """The project in a directory, named after it."""
-    place = os.path.abspath(root)
-    return Project(name or os.path.basename(place), place, os.path.join(place, ".planrunner"))

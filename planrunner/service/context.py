@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, NamedTuple
 
-from fastapi import Depends, HTTPException, Request
+from fastapi import Depends, Request
 
 from planrunner.caller import Principal, Workspace, acting
+from planrunner.errors import NotFound
+from planrunner.plan.nearest import nearest
+from planrunner.safety.tokens import Scope
+from planrunner.service.problems import Problem
 from planrunner.views.page.render import Frame
 
 
@@ -22,28 +26,71 @@ class Project(NamedTuple):
 
 
 class Visitor(NamedTuple):
-    """Who asks. ``scopes`` are what the token allows: ``read``, ``run``, ``decide``, ``admin``."""
+    """Who asks. ``scopes`` are what they may do, ``projects`` where (None: in all). ``token`` is the id of the token,
+    empty for the account of the process; ``form`` is what forms made for this visitor send back."""
 
     principal: Principal
-    scopes: frozenset[str]
+    scopes: frozenset[Scope]
+    projects: frozenset[str] | None = None
+    token: str = ""
+    form: str = ""
 
-
-def the_project(request: Request, project: str) -> Project:
-    """The project of the address. Raises 404 for one that is not served, or not to this visitor."""
-    found: Project | None = request.app.state.projects.get(project)
-    if found is None:
-        raise HTTPException(404, f"no project `{project}` is served here")
-    return found
+    def sees(self, project: str) -> bool:
+        """Whether a project is there for this visitor."""
+        return self.projects is None or project in self.projects
 
 
 def the_visitor(request: Request) -> Visitor:
-    """Who asks."""
-    visitor: Visitor = request.app.state.visitor
-    return visitor
+    """Who asks; the guard of the service has found that out before. Raises Problem 403 for one who may not read."""
+    visitor: Visitor = request.scope["visitor"]
+    return _allowed(visitor, "read")
+
+
+HereVisitor = Annotated[Visitor, Depends(the_visitor)]
+"""Who asks, and may read."""
+
+
+def seen_projects(request: Request, visitor: HereVisitor) -> list[Project]:
+    """The projects that this visitor sees, by name."""
+    every: dict[str, Project] = request.app.state.projects
+    return [project for _, project in sorted(every.items()) if visitor.sees(project.name)]
+
+
+SeenProjects = Annotated[list[Project], Depends(seen_projects)]
+
+
+def the_project(seen: SeenProjects, project: str) -> Project:
+    """The project of the address. Raises NotFound for one that is not served, or not to this visitor."""
+    found = next((each for each in seen if each.name == project), None)
+    if found is None:
+        near = nearest(project, [each.name for each in seen])
+        raise NotFound(f"no project `{project}` is served here", f"did you mean `{near}`?" if near else "")
+    return found
 
 
 HereProject = Annotated[Project, Depends(the_project)]
-HereVisitor = Annotated[Visitor, Depends(the_visitor)]
+
+
+def _needs(scope: Scope) -> Callable[[HereVisitor], Visitor]:
+    def visitor_who_may(visitor: HereVisitor) -> Visitor:
+        return _allowed(visitor, scope)
+
+    return visitor_who_may
+
+
+Runner = Annotated[Visitor, Depends(_needs("run"))]
+"""Who asks, and may start and steer runs and write plans."""
+Decider = Annotated[Visitor, Depends(_needs("decide"))]
+"""Who asks, and may decide gates."""
+Admin = Annotated[Visitor, Depends(_needs("admin"))]
+"""Who asks, and may change what the service does."""
+
+
+def _allowed(visitor: Visitor, scope: Scope) -> Visitor:
+    if scope not in visitor.scopes:
+        have = ", ".join(sorted(visitor.scopes)) or "nothing"
+        raise Problem(403, f"this needs the scope `{scope}`; the token of {visitor.principal.name} has {have}")
+    return visitor
 
 
 @contextmanager
@@ -53,7 +100,9 @@ def behalf(visitor: Visitor, project: Project) -> Iterator[None]:
         yield
 
 
-def frame(project: Project, visitor: Visitor, here: str, *scripts: str) -> Frame:
-    """The frame of a page of a project."""
+def frame(project: Project | None, visitor: Visitor, here: str, *scripts: str) -> Frame:
+    """The frame of a page of a project, or of one outside all projects."""
     who = visitor.principal
-    return Frame(project.name, f"/{project.name}", here, who=who.name, roles=who.roles, scripts=scripts)
+    name = project.name if project is not None else ""
+    base = f"/{name}" if name else ""
+    return Frame(name, base, here, who=who.name, roles=who.roles, scripts=scripts, token=visitor.form)

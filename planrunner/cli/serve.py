@@ -1,0 +1,61 @@
+"""``planrunner serve``."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from planrunner.cli.group import given_settings
+from planrunner.cli.settings import messages
+from planrunner.errors import OK
+from planrunner.service.access import Access
+from planrunner.service.context import Project
+from planrunner.service.projects import projects_at
+from planrunner.service.server import Listening, listen, serve
+
+PORT = 8421
+
+
+@click.command("serve")
+@click.argument("directories", nargs=-1, metavar="[DIR]...", type=click.Path(exists=True, file_okay=False))
+@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Address to listen at (default: 127.0.0.1).")
+@click.option(
+    "--port", default=PORT, type=click.IntRange(0, 65535), metavar="N", help="Port (default: 8421; 0: a free one)."
+)
+@click.option("--name", "names", multiple=True, metavar="HOST", help="Answer to this host name too; may be repeated.")
+@click.pass_context
+def serve_command(
+    ctx: click.Context, /, directories: tuple[str, ...], host: str, port: int, names: tuple[str, ...]
+) -> int:
+    """Serve a page and an HTTP API for one project or several. Without DIR it is the project of the working directory.
+
+    \b
+    Examples:
+      planrunner serve
+      planrunner serve ~/shop ~/site --port 0
+      planrunner serve --host 0.0.0.0 --name plans.example.org
+    """
+    given = given_settings(ctx)
+    projects = projects_at(directories, given.state)
+    place = listen(host, port, names)
+    screen = messages(given)
+
+    def told(access: Access) -> None:
+        screen.write("\n".join(_lines(projects, place, access)) + "\n")
+        sys.stderr.flush()
+
+    serve(projects, place, told)
+    return OK
+
+
+def _lines(projects: list[Project], place: Listening, access: Access) -> list[str]:
+    """What is said at the start: where, what, who, and how it ends."""
+    lines = [f"planrunner serves {place.address}"]
+    lines += [f"  {project.name}  {project.root}" for project in projects]
+    who = (
+        "whoever runs this process, without a token; others on this machine are refused"
+        if access.is_open
+        else "whoever has a token (planrunner token list)"
+    )
+    return [*lines, f"who may act: {who}", "stop it with Ctrl-C; runs pause and go on at the next start"]

@@ -1,0 +1,199 @@
+"""Tokens of the service: who may do what over HTTP, for how long, in which projects.
+
+Kept for each user, outside every project, in one file that is theirs alone. A token is shown once, when it is made; the
+file holds its digest. Whoever has a token acts under its name and with its roles.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal, NamedTuple, get_args
+
+from planrunner.errors import Hint, NextStep, NotFound, StorageFailed, UsageError
+from planrunner.fileio import replace_file
+
+Scope = Literal["read", "run", "decide", "admin"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+"""``read`` looks, ``run`` starts and steers runs and writes plans, ``decide`` answers gates, ``admin`` changes what the
+service itself does; each but ``read`` includes ``read``, and ``admin`` all."""
+
+_MARK = "planrunner"
+_MOST = 1 << 20
+
+
+class Token(NamedTuple):
+    """A token as the file has it. ``id`` names it, ``name`` is who acts with it; ``projects`` are names of projects of
+    the service, empty for all. Times are seconds since 1970; without ``expires`` it holds until it is revoked.
+    ``digest`` is the SHA-256 of the secret."""
+
+    id: str
+    name: str
+    digest: str
+    scopes: tuple[Scope, ...]
+    roles: tuple[str, ...] = ()
+    projects: tuple[str, ...] = ()
+    created: float = 0.0
+    expires: float | None = None
+
+    @property
+    def may(self) -> frozenset[Scope]:
+        """Every scope that it gives."""
+        return frozenset(SCOPES if "admin" in self.scopes else {"read", *self.scopes})
+
+    def holds(self, now: float) -> bool:
+        """Whether it has not expired."""
+        return self.expires is None or now < self.expires
+
+
+def token_folder() -> str:
+    """``$XDG_DATA_HOME/planrunner/service`` or ``~/.local/share/planrunner/service``."""
+    root = os.environ.get("XDG_DATA_HOME", "")
+    if not os.path.isabs(root):
+        root = os.path.expanduser("~/.local/share")
+    return os.path.join(root, "planrunner", "service")
+
+
+def token_file() -> str:
+    """Where tokens are kept; there may be none yet."""
+    return os.path.join(token_folder(), "tokens.json")
+
+
+def tokens() -> list[Token]:
+    """Every token, expired ones too, by creation. Raises StorageFailed for a file that others could have written or
+    that is no list of tokens."""
+    path = token_file()
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise _unusable(path, error.strerror or str(error)) from error
+    with open(descriptor, "rb") as file:
+        _require_own(path, os.fstat(descriptor))
+        try:
+            return [_token(each) for each in json.loads(file.read(_MOST))["tokens"]]
+        except (ValueError, KeyError, TypeError) as error:
+            raise _unusable(path, "it is not a list of tokens") from error
+
+
+def token_of(secret: str, known: list[Token], now: float) -> Token | None:
+    """The token that a text is, among the ``known`` ones; None for any other text, or an expired one."""
+    mark, _, rest = secret.partition("_")
+    name, _, key = rest.partition("_")
+    found = next((each for each in known if each.id == name), None)
+    digest = _digest(key)
+    if found is None or mark != _MARK or not hmac.compare_digest(digest, found.digest):
+        return None
+    return found if found.holds(now) else None
+
+
+def make_token(wanted: Token) -> tuple[Token, str]:
+    """Keep a token and give its text, which nobody can read again; ``id``, ``digest`` and ``created`` are made here.
+    Raises UsageError for a token without a name or scope, StorageFailed."""
+    if not wanted.name or not wanted.scopes:
+        raise UsageError("a token needs a name and at least one scope", f"scopes are {', '.join(SCOPES)}")
+    key = secrets.token_urlsafe(32)
+    made = wanted._replace(id=secrets.token_hex(4), digest=_digest(key), created=time.time())
+    with _changing() as known:
+        known.append(made)
+    return made, f"{_MARK}_{made.id}_{key}"
+
+
+def revoke_token(named: str) -> list[Token]:
+    """Take back the token with an id, or all of a name; those that were. Raises NotFound, StorageFailed."""
+    with _changing() as known:
+        gone = [each for each in known if named in (each.id, each.name)]
+        if not gone:
+            raise NotFound(f"there is no token `{named}`", Hint(NextStep("token list"), " lists them"))
+        known[:] = [each for each in known if each not in gone]
+    return gone
+
+
+class TokenBook:
+    """The tokens of the file, read again whenever it has changed, so that what was revoked ends at once."""
+
+    __slots__ = ("_mark", "_tokens")
+
+    def __init__(self) -> None:
+        self._mark: tuple[int, ...] | None = (-1,)
+        self._tokens: list[Token] = []
+
+    def tokens(self) -> list[Token]:
+        """As ``tokens``. Raises StorageFailed."""
+        mark = _mark_of(token_file())
+        if mark != self._mark:
+            self._tokens, self._mark = tokens(), mark
+        return self._tokens
+
+    def by_id(self, name: str, now: float) -> Token | None:
+        """The token with an id that still holds."""
+        return next((each for each in self.tokens() if each.id == name and each.holds(now)), None)
+
+    def of(self, secret: str, now: float) -> Token | None:
+        """The token that a text is; None for one that does not hold."""
+        return token_of(secret, self.tokens(), now)
+
+
+def _mark_of(path: str) -> tuple[int, ...] | None:
+    try:
+        about = os.stat(path)
+    except OSError:
+        return None
+    return about.st_ino, about.st_mtime_ns, about.st_size
+
+
+@contextmanager
+def _changing() -> Iterator[list[Token]]:
+    """The tokens, to be changed by one process at a time; what the list holds in the end is kept."""
+    folder, path = token_folder(), token_file()
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        _require_own(folder, os.stat(folder))
+        lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise _unusable(folder, error.strerror or str(error)) from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        known = tokens()
+        yield known
+        data = json.dumps({"format": 1, "tokens": [each._asdict() for each in known]}, indent=1)
+        replace_file(path, data.encode(), durable=True)
+    except OSError as error:
+        raise _unusable(path, error.strerror or str(error)) from error
+    finally:
+        os.close(lock)
+
+
+def _token(data: dict[str, Any]) -> Token:
+    """A token of the file. Raises TypeError and ValueError for what is none."""
+    token = Token(**data)
+    scopes = tuple(scope for scope in SCOPES if scope in token.scopes)
+    if len(scopes) != len(token.scopes) or not all(isinstance(each, str) for each in (token.id, token.digest)):
+        raise ValueError(data)
+    return token._replace(scopes=scopes, roles=tuple(token.roles), projects=tuple(token.projects))
+
+
+def _digest(key: str) -> str:
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _require_own(path: str, about: os.stat_result) -> None:
+    if about.st_uid != os.geteuid() or about.st_mode & (stat.S_IRWXG | stat.S_IRWXO) & ~0o055:
+        raise _unusable(path, "others can write it")
+    if stat.S_ISREG(about.st_mode) and about.st_mode & 0o077:
+        raise _unusable(path, "others can read it")
+
+
+def _unusable(path: str, why: str) -> StorageFailed:
+    return StorageFailed(
+        f"tokens cannot be kept in `{path}`: {why}", "make it yours alone, with mode 600 (a folder: 700)"
+    )

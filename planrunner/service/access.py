@@ -1,0 +1,107 @@
+"""Who asks: by a token, by a session that began with one, or by the account of the process on its own machine."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections import OrderedDict
+from http.cookies import CookieError, SimpleCookie
+from typing import NamedTuple
+from urllib.parse import quote
+
+from planrunner.caller import Principal, principal
+from planrunner.safety.tokens import SCOPES, Token, TokenBook
+from planrunner.service.context import Visitor
+from planrunner.service.peers import user_of
+from planrunner.service.problems import API, Problem
+
+SESSION = 12 * 3600.0
+"""Seconds that a session lasts."""
+MOST = 1000
+"""Sessions at once; of more the oldest end."""
+
+
+class Session(NamedTuple):
+    """A person who signed in with a token; ``form`` is what their forms send back."""
+
+    token: str
+    form: str
+    until: float
+
+
+class Access:
+    """Finds out who asks. Where ``account`` is given and there is no token at all, whoever runs the process acts, from
+    this machine and from the same account alone."""
+
+    def __init__(self, cookie: str, account: int | None) -> None:
+        self.cookie = cookie
+        self._book = TokenBook()
+        self._sessions: OrderedDict[str, Session] = OrderedDict()
+        self._account = account
+        self._owner = Visitor(principal(), frozenset(SCOPES), form=secrets.token_urlsafe(24))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the account of the process acts without a token."""
+        return self._account is not None and not self._book.tokens()
+
+    def visitor(
+        self, headers: dict[str, str], client: tuple[str, int], server: tuple[str, int | None] | None
+    ) -> Visitor | None:
+        """Who asks; None for whom nothing names. Raises StorageFailed where the tokens cannot be read."""
+        now = time.time()
+        if given := headers.get("authorization"):
+            kind, _, text = given.partition(" ")
+            token = self._book.of(text.strip(), now) if kind.lower() == "bearer" else None
+            return _visitor(token, "") if token is not None else None
+        if self.is_open:
+            same = user_of(client, server) in (self._account, 0, None)  # 0 is root, who may do all anyway
+            return self._owner if same else None
+        session = self._session(headers.get("cookie", ""), now)
+        token = self._book.by_id(session.token, now) if session is not None else None
+        return _visitor(token, session.form) if session is not None and token is not None else None
+
+    def unknown(self, path: str, headers: dict[str, str]) -> Problem:
+        """What is said to whom nothing names: a browser is led to where one signs in."""
+        if not path.startswith(API) and "text/html" in headers.get("accept", ""):
+            return Problem(303, "sign in first", headers={"location": f"/sign-in?to={quote(path, safe='/')}"})
+        hint = "send `Authorization: Bearer TOKEN`; `planrunner token create` makes one"
+        return Problem(401, "no valid token came with the request", hint, headers={"www-authenticate": "Bearer"})
+
+    def sign_in(self, text: str) -> str | None:
+        """Begin a session with a token; the value of its cookie, None for a text that is no valid token."""
+        now = time.time()
+        token = self._book.of(text.strip(), now)
+        if token is None:
+            return None
+        value = secrets.token_urlsafe(32)
+        self._sessions[_key(value)] = Session(token.id, secrets.token_urlsafe(24), now + SESSION)
+        while len(self._sessions) > MOST:
+            self._sessions.popitem(last=False)
+        return value
+
+    def sign_out(self, cookies: str) -> None:
+        """End the session of a request."""
+        self._sessions.pop(_key(self._value(cookies)), None)
+
+    def _session(self, cookies: str, now: float) -> Session | None:
+        found = self._sessions.get(_key(self._value(cookies)))
+        return found if found is not None and now < found.until else None
+
+    def _value(self, cookies: str) -> str:
+        try:
+            found = SimpleCookie(cookies).get(self.cookie)
+        except CookieError:
+            return ""
+        return found.value if found is not None else ""
+
+
+def _visitor(token: Token, form: str) -> Visitor:
+    projects = frozenset(token.projects) or None
+    return Visitor(Principal(token.name, token.roles, "token"), token.may, projects, token.id, form)
+
+
+def _key(value: str) -> str:
+    """What a cookie is kept under: who reads the memory of the process finds no cookie."""
+    return hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,201 @@
+"""The door: every request passes here first. It holds host, origin, size, rate and time to limits, finds out who asks,
+and lets nobody in whom no token names, but to the few addresses that are open to all."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any, NamedTuple
+
+from planrunner.errors import PlanrunnerError
+from planrunner.service.access import Access
+from planrunner.service.problems import Problem, answer, problem_of
+
+Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+log = logging.getLogger("planrunner.service")
+
+POLICY = (
+    "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'; "
+    "script-src 'self'; style-src 'self'; img-src 'self'"
+)
+
+HEADERS = (
+    ("content-security-policy", POLICY),
+    ("x-content-type-options", "nosniff"),
+    ("referrer-policy", "same-origin"),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("cache-control", "no-store"),
+)
+"""Of every answer that does not say otherwise."""
+
+OPEN = frozenset({"/livez", "/readyz", "/sign-in"})
+"""Addresses without a token. Below ``OPEN_FOLDERS`` nothing needs one either: style and script; webhooks, which prove
+themselves by a signature."""
+OPEN_FOLDERS = ("/static/", "/hooks/")
+
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that change nothing."""
+
+
+class Limits(NamedTuple):
+    """``body``: bytes of a request; ``seconds``: until its body has arrived, and for each write of an answer to be
+    taken; ``rate``: requests a second from one visitor, of which ``burst`` may come at once."""
+
+    body: int = 4 << 20
+    seconds: float = 20.0
+    rate: float = 200.0
+    burst: int = 600
+
+
+class Guard:
+    """An ASGI application around another one."""
+
+    def __init__(self, app: App, access: Access, hosts: Iterable[str], limits: Limits = Limits()) -> None:
+        self._app = app
+        self._access = access
+        self._hosts = frozenset(hosts)
+        self._limits = limits
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
+        sending = _Sending(send, self._limits.seconds)
+        try:
+            self._check(scope, headers)
+            await self._app(scope, _Receiving(receive, self._limits, headers), sending)
+        except Problem as problem:
+            await _refuse(problem, scope, headers, sending, receive)
+        except PlanrunnerError as error:
+            await _refuse(problem_of(error), scope, headers, sending, receive)
+        except TimeoutError:
+            _cut(scope)
+        except Exception as error:
+            log.error("a fault of planrunner in %s %s", scope["method"], scope["path"], exc_info=error)
+            await _refuse(_FAULT, scope, headers, sending, receive)
+
+    def _check(self, scope: Scope, headers: dict[str, str]) -> None:
+        """Raises Problem for what may not come in; notes the visitor in the scope."""
+        self._check_host(headers.get("host", ""))
+        path, method = scope["path"], scope["method"]
+        if method not in SAFE and not path.startswith("/hooks/"):
+            _check_origin(headers)
+        client = scope.get("client") or ("", 0)
+        if path in OPEN or path.startswith(OPEN_FOLDERS):
+            self._take(f"open {client[0]}")
+            scope["visitor"] = None
+            return
+        visitor = self._access.visitor(headers, client, scope.get("server"))
+        if visitor is None:
+            self._take(f"open {client[0]}")
+            raise self._access.unknown(path, headers)
+        self._take(visitor.token or visitor.principal.name)
+        scope["visitor"] = visitor
+
+    def _check_host(self, host: str) -> None:
+        if host.lower() not in self._hosts:
+            raise Problem(
+                421, f"this service is not `{host}`", "call it by the address that it printed when it started"
+            )
+
+    def _take(self, who: str) -> None:
+        """Count a request. Raises Problem 429 for one too many."""
+        now, limits = time.monotonic(), self._limits
+        left, since = self._buckets.pop(who, (float(limits.burst), now))
+        left = min(limits.burst, left + (now - since) * limits.rate)
+        self._buckets[who] = (max(0.0, left - 1), now)
+        while len(self._buckets) > 10_000:
+            self._buckets.popitem(last=False)
+        if left < 1:
+            raise Problem(
+                429, f"more than {limits.rate:.0f} requests a second", "wait a second", headers={"retry-after": "1"}
+            )
+
+
+def _check_origin(headers: dict[str, str]) -> None:
+    """A change comes from a page of this service or from no page at all. Raises Problem 403."""
+    origin, site = headers.get("origin"), headers.get("sec-fetch-site")
+    host = headers.get("host", "")
+    if origin is not None and origin.lower() not in (f"http://{host.lower()}", f"https://{host.lower()}"):
+        raise Problem(403, f"a page of `{origin}` may not act here")
+    if site not in (None, "same-origin", "none"):
+        raise Problem(403, "a page of another site may not act here")
+
+
+_FAULT = Problem(500, "a fault of planrunner; the log of the service says more")
+
+
+def _cut(scope: Scope) -> None:
+    """End a connection whose client takes nothing, with whatever was to be sent to it."""
+    abort = scope.get("state", {}).get("abort")
+    if abort is not None:
+        abort()
+
+
+async def _refuse(problem: Problem, scope: Scope, headers: dict[str, str], sending: _Sending, receive: Receive) -> None:
+    if sending.begun:
+        _cut(scope)
+        return
+    refusal = answer(problem, scope["path"], headers.get("accept", ""))
+    await refusal(scope, receive, sending)
+
+
+class _Receiving:
+    """Hands the body on, within its limits of size and time."""
+
+    def __init__(self, receive: Receive, limits: Limits, headers: dict[str, str]) -> None:
+        self._receive = receive
+        self._left = limits.body
+        self._limits = limits
+        self._until = asyncio.get_running_loop().time() + limits.seconds
+        self._over = False
+        length = headers.get("content-length", "")
+        if length.isdecimal() and int(length) > limits.body:
+            raise self._too_large()
+
+    async def __call__(self) -> Message:
+        if self._over:
+            return await self._receive()  # what comes then is that the client has gone, whenever that is
+        try:
+            async with asyncio.timeout_at(self._until):
+                message = await self._receive()
+        except TimeoutError:
+            raise Problem(408, f"the body did not arrive in {self._limits.seconds:.0f} seconds") from None
+        self._over = not message.get("more_body", False)
+        self._left -= len(message.get("body", b""))
+        if self._left < 0:
+            raise self._too_large()
+        return message
+
+    def _too_large(self) -> Problem:
+        return Problem(413, f"a body may have {self._limits.body:,} bytes")
+
+
+class _Sending:
+    """Hands the answer on, with the headers that each has. A client that takes nothing for too long is cut off."""
+
+    def __init__(self, send: Send, seconds: float) -> None:
+        self._send = send
+        self._seconds = seconds
+        self.begun = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.begun = True
+            given = list(message.get("headers", []))
+            names = {name.lower() for name, _ in given}
+            given += [(name.encode(), value.encode()) for name, value in HEADERS if name.encode() not in names]
+            message = {**message, "headers": given}
+        async with asyncio.timeout(self._seconds):
+            await self._send(message)

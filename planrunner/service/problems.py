@@ -1,0 +1,133 @@
+"""What goes wrong, as answers: problem documents (RFC 9457) for programs, pages for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from planrunner.errors import (
+    Denied,
+    Fenced,
+    NextStep,
+    NotFound,
+    PlanInvalid,
+    PlanrunnerError,
+    RecordMismatch,
+    RunHeld,
+    StorageFailed,
+    Unready,
+    UsageError,
+)
+from planrunner.views.findings import findings_data
+from planrunner.views.page.render import Frame, rendered
+
+Json = Any
+
+API = "/api/"
+"""How addresses of the API begin."""
+
+STATUS: tuple[tuple[type[PlanrunnerError], int], ...] = (
+    (NotFound, 404),
+    (PlanInvalid, 422),
+    (Unready, 422),
+    (RunHeld, 409),
+    (Fenced, 409),
+    (RecordMismatch, 409),
+    (Denied, 403),
+    (StorageFailed, 503),
+    (UsageError, 400),
+)
+
+
+class Problem(Exception):
+    """An answer that is not what was asked for. ``detail`` is one sentence, ``hint`` the way out, ``more`` further
+    members of the document, ``headers`` of the answer."""
+
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        hint: str = "",
+        more: Mapping[str, Json] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.hint = hint
+        self.more = more or {}
+        self.headers = headers or {}
+
+
+def problem_of(error: PlanrunnerError) -> Problem:
+    """The answer for an error of a use case."""
+    status = next((number for kind, number in STATUS if isinstance(error, kind)), 500)
+    more: dict[str, Json] = {"exit_code": error.exit_code}
+    if error.way_out.steps:
+        more["next"] = [{"command": step.command, "arguments": [*step.arguments]} for step in error.way_out.steps]
+    if isinstance(error, PlanInvalid):
+        more["findings"] = findings_data([(error.source, error.findings)])["findings"]
+    return Problem(status, error.message, error.way_out.worded(NextStep.__str__), more)
+
+
+def problem_document(problem: Problem) -> dict[str, Json]:
+    """The members of a problem document; ``type`` is ``about:blank``, so ``title`` is that of the status."""
+    said: dict[str, Json] = {
+        "type": "about:blank",
+        "title": HTTPStatus(problem.status).phrase,
+        "status": problem.status,
+        "detail": problem.detail,
+    }
+    return {**said, **({"hint": problem.hint} if problem.hint else {}), **problem.more}
+
+
+def answer(problem: Problem, path: str, accept: str) -> Response:
+    """The answer: a page where a browser asks for one outside the API, else a problem document."""
+    headers = dict(problem.headers)
+    if not path.startswith(API) and "text/html" in accept:
+        title = HTTPStatus(problem.status).phrase
+        page = rendered("error.html", Frame(), title=title, status=problem.status, problem=problem)
+        return HTMLResponse(page, problem.status, headers)
+    return JSONResponse(problem_document(problem), problem.status, headers, "application/problem+json")
+
+
+def catch_problems(app: FastAPI) -> None:
+    """Let every error of the application be answered here, and none with a traceback."""
+    app.add_exception_handler(Problem, _problem)
+    app.add_exception_handler(PlanrunnerError, _use_case)
+    app.add_exception_handler(HTTPException, _of_framework)
+    app.add_exception_handler(RequestValidationError, _malformed)
+
+
+def _answered(request: Request, problem: Problem) -> Response:
+    return answer(problem, request.url.path, request.headers.get("accept", ""))
+
+
+def _problem(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Problem)
+    return _answered(request, error)
+
+
+def _use_case(request: Request, error: Exception) -> Response:
+    assert isinstance(error, PlanrunnerError)
+    return _answered(request, problem_of(error))
+
+
+def _of_framework(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    detail = f"there is nothing at `{request.url.path}`" if error.status_code == 404 else str(error.detail)
+    return _answered(request, Problem(error.status_code, detail, headers=error.headers))
+
+
+def _malformed(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    found = [{"where": [*each["loc"]], "message": each["msg"]} for each in error.errors()]
+    first = found[0]
+    where = ".".join(str(part) for part in first["where"][1:]) or str(first["where"][0])
+    return _answered(request, Problem(422, f"`{where}`: {first['message']}", more={"errors": found}))

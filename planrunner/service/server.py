@@ -1,0 +1,149 @@
+"""The HTTP server: uvicorn with limits on time that it does not have itself, and a graceful end."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import socket
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from planrunner.errors import UsageError
+from planrunner.safety.tokens import tokens
+from planrunner.service.access import Access
+from planrunner.service.app import make_app
+from planrunner.service.context import Project
+from planrunner.service.guard import Guard, Limits
+from planrunner.service.launch import Launcher
+
+HEAD_SECONDS = 15.0
+"""Seconds in which the head of a request has to arrive."""
+CONNECTIONS = 2000
+"""Connections at once; of more each gets 503."""
+
+
+class Listening(NamedTuple):
+    """Where a service listens: the open socket, its address as a person types it, whether only this machine reaches
+    it, and the names it answers to."""
+
+    socket: socket.socket
+    address: str
+    is_local: bool
+    hosts: tuple[str, ...]
+
+
+def listen(host: str, port: int, names: Sequence[str] = ()) -> Listening:
+    """Open a port, 0 for a free one. ``names`` are further names (``plans.example.org``) that the service is called
+    by. Raises UsageError for an address that cannot be had, and for one that others reach while there are no tokens."""
+    local = _is_loopback(host)
+    if not local and not tokens():
+        raise UsageError(
+            f"others reach `{host}`, and there are no tokens to tell them apart",
+            "make one with `planrunner token create NAME --scope run`, or listen at 127.0.0.1",
+        )
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        opened = socket.socket(family)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind((host, port))
+        opened.listen(1024)
+    except OSError as error:
+        raise UsageError(
+            f"nothing can listen at `{host}` port {port}: {error.strerror or error}", "--port 0 takes a free port"
+        ) from None
+    bound = opened.getsockname()[1]
+    shown = f"[{host}]" if ":" in host else host
+    known = {f"{shown}:{bound}", *(f"{name}:{bound}" for name in ("localhost", "127.0.0.1", "[::1]") if local)}
+    known |= {each.lower() for name in names for each in (name, f"{name}:{bound}")}
+    return Listening(opened, f"http://{names[0] if names else f'{shown}:{bound}'}", local, tuple(sorted(known)))
+
+
+def serve(projects: Sequence[Project], place: Listening, ready: Callable[[Access], None]) -> None:
+    """Serve until SIGTERM or SIGINT. ``ready`` is called once requests are answered."""
+    access = Access(f"planrunner-{place.socket.getsockname()[1]}", os.geteuid() if place.is_local else None)
+    app = make_app(projects)
+    app.state.access = access
+    app.state.stopping = False
+    app.state.launcher = launcher = Launcher()
+    config = uvicorn.Config(
+        Guard(app, access, place.hosts, Limits()),  # type: ignore[arg-type]  # its types are those of ASGI in general
+        http=_Connection,
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=10,
+        limit_concurrency=CONNECTIONS,
+        h11_max_incomplete_event_size=64 << 10,
+    )
+    try:
+        _Server(config, lambda: ready(access), app).run(sockets=[place.socket])
+    finally:
+        launcher.close()
+
+
+class _Server(uvicorn.Server):
+    """Says when it is ready, and lets SIGTERM and SIGINT end it without a traceback."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], app: Any) -> None:
+        super().__init__(config)
+        self._ready = ready
+        self._app = app
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._app.state.stopping = True
+        self._captured_signals.clear()
+        await super().shutdown(sockets)
+
+
+class _Connection(H11Protocol):
+    """A connection whose client has to send the head of each request in time, and that can be cut off."""
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
+        self.app_state = {**self.app_state, "abort": transport.abort}
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self._deadline is not None:
+            self._deadline.cancel()
+
+    def _watch(self) -> None:
+        """Have a deadline while the head of a request is awaited; between requests the one of uvicorn holds."""
+        waits = self.conn.their_state is h11.IDLE and self.timeout_keep_alive_task is None
+        if waits and self._deadline is None:
+            self._deadline = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
+        elif not waits and self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
