@@ -54,8 +54,8 @@ def _lines(projects: list[Project], place: Listening, access: Access) -> list[st
     lines = [f"planrunner serves {place.address}"]
     lines += [f"  {project.name}  {project.root}" for project in projects]
     who = (
-        "whoever runs this process, without a token; others on this machine are refused"
+        "the user of this process, without a token; other users of this machine are refused"
         if access.is_open
-        else "whoever has a token (planrunner token list)"
+        else "holders of tokens (planrunner token list)"
     )
     return [*lines, f"who may act: {who}", "stop it with Ctrl-C; runs pause and go on at the next start"]

@@ -1,7 +1,7 @@
 """Tokens of the service: who may do what over HTTP, for how long, in which projects.
 
 Kept for each user, outside every project, in one file that is theirs alone. A token is shown once, when it is made; the
-file holds its digest. Whoever has a token acts under its name and with its roles.
+file holds its digest. A request with a token acts under its name and with its roles.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def token_of(secret: str, known: list[Token], now: float) -> Token | None:
 
 
 def make_token(wanted: Token) -> tuple[Token, str]:
-    """Keep a token and give its text, which nobody can read again; ``id``, ``digest`` and ``created`` are made here.
+    """Keep a token and give its text, which is not kept; ``id``, ``digest`` and ``created`` are made here.
     Raises UsageError for a token without a name or scope, StorageFailed."""
     if not wanted.name or not wanted.scopes:
         raise UsageError("a token needs a name and at least one scope", f"scopes are {', '.join(SCOPES)}")

@@ -31,7 +31,7 @@ class Session(NamedTuple):
 
 
 class Access:
-    """Finds out who asks. Where ``account`` is given and there is no token at all, whoever runs the process acts, from
+    """Finds out who asks. Where ``account`` is given and there are no tokens, the user of the process acts, from
     this machine and from the same account alone."""
 
     def __init__(self, cookie: str, account: int | None) -> None:

@@ -1,5 +1,5 @@
 """The door: every request passes here first. It holds host, origin, size, rate and time to limits, finds out who asks,
-and lets nobody in whom no token names, but to the few addresses that are open to all."""
+and refuses requests without a valid token, except at the few addresses that are open to all."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Limits(NamedTuple):
 class Guard:
     """An ASGI application around another one."""
 
-    def __init__(self, app: App, access: Access, hosts: Iterable[str], limits: Limits = Limits()) -> None:
+    def __init__(self, app: App, access: Access, hosts: Iterable[str], limits: Limits) -> None:
         self._app = app
         self._access = access
         self._hosts = frozenset(hosts)

@@ -71,7 +71,7 @@ def serve(projects: Sequence[Project], place: Listening, ready: Callable[[Access
     app.state.stopping = False
     app.state.launcher = launcher = Launcher()
     config = uvicorn.Config(
-        Guard(app, access, place.hosts, Limits()),  # type: ignore[arg-type]  # its types are those of ASGI in general
+        Guard(app, access, place.hosts, Limits()),
         http=_Connection,
         ws="none",
         log_config=None,

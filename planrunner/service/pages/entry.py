@@ -37,7 +37,7 @@ async def sign_in(request: Request) -> Response:
     access: Access = request.app.state.access
     value = access.sign_in(fields.get("token", [""])[0])
     if value is None:
-        page = rendered("sign-in.html", Frame(), to=to, problem="This is no valid token. It may have expired.")
+        page = rendered("sign-in.html", Frame(), to=to, problem="This token is not valid; it may have expired.")
         return HTMLResponse(page, 403)
     answer = RedirectResponse(to, 303)
     secure = request.url.scheme == "https"
